@@ -1,0 +1,88 @@
+"""The exceptions that a user of archytas_nb may meet.
+
+    ArchytasError
+    ├── ToolError             (also ValueError) a function that cannot be a tool; names every fault at once
+    ├── ConfigurationError    something must be installed, set or spelled differently before we can start
+    └── RunError              a run that ended without an answer; ``.run`` holds what happened
+        ├── ModelError        the endpoint could not be reached, refused or made no sense
+        │   └── CassetteMiss  a replay was asked for something that was not recorded
+        └── TaskFailed        the model itself gave up, with its reason
+
+    RunInterrupted            (a KeyboardInterrupt) a person stopped the run; ``.run`` holds what happened
+
+This file imports nothing of ours: every other file may import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from archytas_nb.session import Run
+
+ModelErrorKind = Literal[
+    "unreachable", "timeout", "auth", "not_found", "rate_limit", "server", "bad_reply", "overflow", "refused"
+]
+
+
+class ArchytasError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class ToolError(ArchytasError, ValueError):
+    """A function cannot be made a tool.
+
+    Attributes:
+        faults: One sentence per fault, each naming the line to change.
+    """
+
+    def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
+        self.faults: tuple[str, ...] = tuple(faults)
+        lines = [message, *(f"  - {fault}" for fault in self.faults)]
+        super().__init__("\n".join(lines))
+
+
+class ConfigurationError(ArchytasError):
+    """Nothing is broken, but something must be installed, set or spelled differently first."""
+
+
+class RunError(ArchytasError):
+    """A run ended without an answer.
+
+    Attributes:
+        run: The run as far as it went, or None where no run had begun.
+    """
+
+    run: Run | None = None
+
+
+class ModelError(RunError):
+    """The model's endpoint could not be reached, refused the request or answered nonsense.
+
+    Attributes:
+        kind: What sort of failure it was; ``"refused"`` means that the endpoint rejected the request's form.
+        status: The HTTP status, or None where no HTTP answer came.
+    """
+
+    def __init__(self, message: str, *, kind: ModelErrorKind = "server", status: int | None = None) -> None:
+        super().__init__(message)
+        self.kind: ModelErrorKind = kind
+        self.status = status
+
+
+class CassetteMiss(ModelError):
+    """A replay was asked for a reply that the cassette does not hold."""
+
+
+class TaskFailed(RunError):
+    """The model gave up on the task; the message is the reason that it gave."""
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """A person interrupted the run.
+
+    It is a KeyboardInterrupt, so that scripts and notebooks stop as they do for any other interrupt.
+    """
+
+    run: Run | None = None

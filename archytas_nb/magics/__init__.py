@@ -1,0 +1,1 @@
+"""The magics: parse a line, delegate, return a value."""

@@ -1,0 +1,303 @@
+"""The values that a run is made of: what the loop asks, what it is told, how it ends.
+
+They are frozen and compare by content, so a run's events are a test oracle, a recording and what a view
+draws. Whatever is not the same in a second run (objects, seconds, token counts) is kept out of equality.
+This file knows nothing of models, kernels or views, and imports nothing of ours.
+
+A run is an alternation of requests and replies, with notices in between, and one ending:
+
+    AskModel ─▶ ModelReply | NoReply        RunCalls ─▶ CallOutcomes        Answered, Failed, Stopped, Interrupted
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+Json: TypeAlias = Any
+"""A value that JSON can carry. (A recursive alias would make every use of it a cast.)"""
+
+Message: TypeAlias = dict[str, Json]
+"""One message in wire form: ``{"role": …, "content": …, …}``. Never changed once it is in the history."""
+
+Status = Literal["done", "error", "refused", "interrupted", "not_run"]
+NoReplyKind = Literal["endpoint", "interrupted", "no_tools", "overflow"]
+NoticeKind = Literal["repair", "retry", "protocol", "limit", "progress", "repeat"]
+FailedBy = Literal["model", "endpoint"]
+
+
+# ── values ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call that the model asked for.
+
+    Attributes:
+        id: Ours, never the server's: ``"q01s02c01"`` is the first call of step 2 of question 1.
+        name: The tool's name as the model wrote it; it may be unknown.
+        input: What the model gave as ``tool_input``, decoded from JSON.
+    """
+
+    id: str
+    name: str
+    input: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One thing that a tool printed or displayed.
+
+    Attributes:
+        kind: ``"stdout"``, ``"stderr"`` or ``"display"``.
+        data: Content by media type; text as str, images as base64 str.
+    """
+
+    kind: Literal["stdout", "stderr", "display"]
+    data: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """What became of one call.
+
+    Attributes:
+        status: ``"done"``, ``"error"`` (bad input or the tool raised), ``"refused"`` (a person or a policy said
+            no), ``"interrupted"``, or ``"not_run"``.
+        text: What the model reads; bounded and never empty.
+        value: The object that the tool returned; None unless done.
+        error: The exception behind an error; None otherwise.
+        call_id: The ``ToolCall.id`` that it answers; empty for a call made by hand.
+        images: PNG images for models that can see, base64.
+        outputs: What the tool printed and displayed while it ran, in order.
+        seconds: How long it took.
+    """
+
+    status: Status
+    text: str
+    value: Any = field(default=None, compare=False, repr=False)
+    error: BaseException | None = field(default=None, compare=False)
+    call_id: str = ""
+    images: tuple[str, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.status not in get_args(Status):
+            raise ValueError(f"status is {self.status!r}; expected one of {get_args(Status)}")
+        if not self.text:
+            raise ValueError("an outcome's text is never empty: the model must read what happened")
+
+
+@dataclass(frozen=True, slots=True)
+class WireCall:
+    """A tool call as a server sent it: the arguments are text, and may be broken."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a reply or a run cost, in requests and tokens; 0 where the server does not say."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)))
+
+
+# ── requests ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """The loop asks for the model's next reply.
+
+    Attributes:
+        step: 1 for the first question of the run to the model.
+        messages: The whole history in wire form.
+        tools: Function-calling specifications; empty in the text protocol.
+        schema: JSON schema that the reply's text must satisfy, where the endpoint can enforce it.
+        max_tokens: The most tokens that the reply may have; None leaves it to the model.
+    """
+
+    step: int
+    messages: tuple[Message, ...]
+    tools: tuple[Json, ...] = ()
+    schema: Json = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunCalls:
+    """The loop asks for these calls to be run, in this order."""
+
+    step: int
+    calls: tuple[ToolCall, ...]
+    thought: str = ""
+
+
+# ── replies ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What the model said.
+
+    Attributes:
+        text: The reply's text.
+        calls: The calls of a function-calling reply, as sent.
+        reasoning: What a reasoning model thought, where the server sends it apart from the text.
+        finish: The server's reason for the end: ``"stop"``, ``"length"``, ``"tool_calls"``, …
+        model: The name that the server gives itself.
+    """
+
+    text: str = ""
+    calls: tuple[WireCall, ...] = ()
+    reasoning: str = ""
+    finish: str = "stop"
+    model: str = field(default="", compare=False)
+    usage: Usage = field(default=Usage(), compare=False)
+    seconds: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NoReply:
+    """No reply came: the endpoint failed, a person interrupted, or the request's form was rejected."""
+
+    kind: NoReplyKind
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcomes:
+    """One outcome for each call of the request, in its order."""
+
+    outcomes: tuple[CallOutcome, ...]
+
+
+# ── in between ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something a watcher should know that is neither request nor reply: a repair, a retry and its wait."""
+
+    kind: NoticeKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of a reply while it streams. Shown live, never kept: the reply that follows has it whole."""
+
+    kind: Literal["text", "reasoning"]
+    text: str
+
+
+# ── endings ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The model gave its final answer."""
+
+    text: str
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The run ended without an answer: the model gave up, or the endpoint failed."""
+
+    reason: str
+    by: FailedBy = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A limit ended the run.
+
+    Attributes:
+        limit: Which one, with its value, for a person: ``"max_steps=20"``.
+        text: What the model had to say when it was told; may be empty.
+    """
+
+    limit: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """A person interrupted the run while it was asking the model or running a tool."""
+
+    during: str
+
+
+Request: TypeAlias = AskModel | RunCalls | Notice
+Reply: TypeAlias = ModelReply | NoReply | CallOutcomes | None
+Ending: TypeAlias = Answered | Failed | Stopped | Interrupted
+Event: TypeAlias = AskModel | RunCalls | ModelReply | NoReply | CallOutcomes | Notice | Delta | Ending
+
+_CLASSES: dict[str, type[Any]] = {
+    cls.__name__: cls
+    for cls in (ToolCall, Output, CallOutcome, WireCall, Usage, *get_args(Event)[:7], *get_args(Ending))
+}
+_NOT_JSON = ("value", "error")
+
+
+def to_json(value: Any) -> Json:
+    """Turn an event, or a value inside one, into what JSON can carry.
+
+    ``CallOutcome.value`` and ``.error`` are live objects and are left out.
+
+    Args:
+        value: Any value of this module, or a tuple, list, dict or scalar of them.
+
+    Returns:
+        Dicts (each event under its class name in ``"event"``), lists and scalars.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [f.name for f in dataclasses.fields(value) if f.name not in _NOT_JSON]
+        return {"event": type(value).__name__, **{name: to_json(getattr(value, name)) for name in names}}
+    if isinstance(value, (tuple, list)):
+        return [to_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: to_json(item) for key, item in value.items()}
+    return value
+
+
+def from_json(data: Json) -> Any:
+    """Turn what `to_json` made back into events.
+
+    Args:
+        data: A dict with the key ``"event"``, as `to_json` makes it.
+
+    Returns:
+        The event; equal to the one that was written.
+
+    Raises:
+        ValueError: The dict names no event of this module.
+    """
+    name = data.get("event") if isinstance(data, Mapping) else None
+    if name not in _CLASSES:
+        raise ValueError(f"no event is named {name!r}; expected one of {sorted(_CLASSES)}")
+    cls = _CLASSES[name]
+    hints = {f.name: f.type for f in dataclasses.fields(cls)}
+    return cls(**{key: _field(item, str(hints[key])) for key, item in data.items() if key != "event"})
+
+
+def _field(item: Json, hint: str) -> Any:
+    if isinstance(item, list) and hint.startswith("tuple["):
+        return tuple(_event_or_same(each) for each in item)
+    return _event_or_same(item)
+
+
+def _event_or_same(item: Json) -> Any:
+    return from_json(item) if isinstance(item, dict) and item.get("event") in _CLASSES else item

@@ -1,0 +1,1 @@
+"""What a person sees of a run: text, Markdown, HTML, and a live layer of widgets."""
