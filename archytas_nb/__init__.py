@@ -1,1 +1,98 @@
-"""Turn the functions of a notebook into tools, and talk to an agent that uses them on live objects."""
+"""Turn the functions of a notebook into tools, and talk to an agent that uses them on your live objects.
+
+In a notebook::
+
+    %load_ext archytas_nb
+
+then ``%%tool`` above a cell of functions, and ``%agent your question``. In Python: `tool`, `Agent`, `Run`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from archytas_nb._version import __version__
+
+if TYPE_CHECKING:
+    from archytas_nb.errors import (
+        ArchytasError,
+        CassetteMiss,
+        ConfigurationError,
+        ModelError,
+        RunInterrupted,
+        TaskFailed,
+        ToolError,
+    )
+    from archytas_nb.models.openai_chat import OpenAIModel
+    from archytas_nb.react.events import CallOutcome
+    from archytas_nb.run import Run
+    from archytas_nb.session import Agent
+    from archytas_nb.tools.tool import Tool
+    from archytas_nb.tools.toolbox import Toolbox, tool, toolbox
+
+_HOMES = {
+    "Agent": "session",
+    "ArchytasError": "errors",
+    "CallOutcome": "react.events",
+    "CassetteMiss": "errors",
+    "ConfigurationError": "errors",
+    "ModelError": "errors",
+    "OpenAIModel": "models.openai_chat",
+    "Run": "run",
+    "RunInterrupted": "errors",
+    "TaskFailed": "errors",
+    "Tool": "tools.tool",
+    "ToolError": "errors",
+    "Toolbox": "tools.toolbox",
+    "tool": "tools.toolbox",
+    "toolbox": "tools.toolbox",
+}
+
+__all__ = [
+    "Agent",
+    "ArchytasError",
+    "CallOutcome",
+    "CassetteMiss",
+    "ConfigurationError",
+    "ModelError",
+    "OpenAIModel",
+    "Run",
+    "RunInterrupted",
+    "TaskFailed",
+    "Tool",
+    "ToolError",
+    "Toolbox",
+    "__version__",
+    "load_ipython_extension",
+    "tool",
+    "toolbox",
+    "unload_ipython_extension",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: loading the extension must cost next to nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'archytas_nb' has no attribute {name!r}; it has {', '.join(__all__)}")
+    value = getattr(importlib.import_module(f"archytas_nb.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What ``%load_ext archytas_nb`` runs: add the magics; print and write nothing."""
+    from archytas_nb.magics import register
+
+    register(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """What ``%unload_ext archytas_nb`` runs: leave nothing of ours in the shell."""
+    from archytas_nb.magics import unregister
+
+    unregister(shell)

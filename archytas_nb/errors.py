@@ -19,10 +19,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from archytas_nb.session import Run
+    from archytas_nb.run import Run
 
 ModelErrorKind = Literal[
-    "unreachable", "timeout", "auth", "not_found", "rate_limit", "server", "bad_reply", "overflow", "refused"
+    "unreachable",
+    "timeout",
+    "auth",
+    "not_found",
+    "rate_limit",
+    "server",
+    "bad_reply",
+    "overflow",
+    "refused",
+    "no_tools",
 ]
 
 
@@ -61,7 +70,8 @@ class ModelError(RunError):
     """The model's endpoint could not be reached, refused the request or answered nonsense.
 
     Attributes:
-        kind: What sort of failure it was; ``"refused"`` means that the endpoint rejected the request's form.
+        kind: What sort of failure it was; ``"refused"`` means that the endpoint rejected the
+            request's form, ``"no_tools"`` that it takes no function-calling tools.
         status: The HTTP status, or None where no HTTP answer came.
     """
 

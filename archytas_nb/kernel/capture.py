@@ -1,0 +1,99 @@
+"""What a tool prints and displays while it runs.
+
+Patches hold for one call and are undone whatever happens. Only what this thread's code writes to ``sys.stdout``,
+``sys.stderr`` and the display publisher is taken.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from archytas_nb.kernel.namespace import current_shell
+from archytas_nb.react.events import Json, Output
+
+MAX_CHARS = 4000
+"""What the model reads of the output of one call."""
+
+
+class Capture:
+    """The output of one call, in order."""
+
+    def __init__(self) -> None:
+        self._items: list[tuple[str, Any]] = []
+
+    def write(self, kind: str, text: str) -> None:
+        """Add text; neighbours of one kind are joined."""
+        if self._items and self._items[-1][0] == kind:
+            self._items[-1][1].write(text)
+        else:
+            buffer = io.StringIO()
+            buffer.write(text)
+            self._items.append((kind, buffer))
+
+    def display(self, data: Mapping[str, Json]) -> None:
+        """Add something displayed."""
+        self._items.append(("display", dict(data)))
+
+    def outputs(self) -> tuple[Output, ...]:
+        """Everything, as values."""
+        return tuple(
+            Output("display", data)
+            if kind == "display"
+            else Output("stdout" if kind == "stdout" else "stderr", {"text/plain": data.getvalue()})
+            for kind, data in self._items
+        )
+
+    def text(self) -> str:
+        """What the model reads: all text in order, the middle left out where it is long."""
+        parts = [str(output.data.get("text/plain", "")) for output in self.outputs()]
+        text = "\n".join(part.rstrip("\n") for part in parts if part.strip())
+        if len(text) <= MAX_CHARS:
+            return text
+        half = MAX_CHARS // 2
+        return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
+
+
+class _Stream(io.TextIOBase):
+    def __init__(self, capture: Capture, kind: str) -> None:
+        self._capture, self._kind = capture, kind
+
+    def write(self, text: str) -> int:
+        self._capture.write(self._kind, text)
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+
+@contextmanager
+def captured() -> Iterator[Capture]:
+    """Take what is printed and displayed in the block.
+
+    Yields:
+        The capture, which fills while the block runs.
+    """
+    capture = Capture()
+    shell = current_shell()
+    old_out, old_err = sys.stdout, sys.stderr
+    publisher = None if shell is None else shell.display_pub
+    old_publish = None if publisher is None else publisher.__dict__.get("publish")
+
+    def publish(data: Mapping[str, Json], *_: Any, **__: Any) -> None:
+        capture.display(data)
+
+    sys.stdout, sys.stderr = _Stream(capture, "stdout"), _Stream(capture, "stderr")
+    if publisher is not None:
+        publisher.publish = publish
+    try:
+        yield capture
+    finally:
+        sys.stdout, sys.stderr = old_out, old_err
+        if publisher is not None:
+            if old_publish is None:
+                del publisher.publish
+            else:
+                publisher.publish = old_publish

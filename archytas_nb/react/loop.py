@@ -1,0 +1,156 @@
+"""The ReAct loop, without input or output: it yields requests, is sent replies and returns an ending.
+
+It may know the values of a run, the record, the guards and a wire form that it is given. It may not know a model,
+a kernel, a clock or a screen. A driver answers each request:
+
+    AskModel → ModelReply | NoReply          RunCalls → CallOutcomes          Notice → nothing
+
+So it can be driven by hand with ``.send``, and recorded replies reproduce an equal stream of events.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from typing import TypeAlias
+
+from archytas_nb.react.events import (
+    Answered,
+    CallOutcome,
+    CallOutcomes,
+    Ending,
+    Failed,
+    Interrupted,
+    Json,
+    Message,
+    ModelReply,
+    NoReply,
+    Notice,
+    Reply,
+    Request,
+    RunCalls,
+    Stopped,
+    ToolCall,
+)
+from archytas_nb.react.guards import Guards
+from archytas_nb.react.history import Exchange, Step
+from archytas_nb.react.wire import Action, Wire, messages_of
+
+Flow: TypeAlias = Generator[Request, Reply, Ending]
+
+
+def react_loop(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Exchange) -> Flow:
+    """Run one question to its ending.
+
+    Args:
+        wire: The wire form to speak.
+        guards: Budgets and repetition, fresh for this run.
+        past: The exchanges before this one.
+        exchange: This one; its steps are filled in while the loop goes on, so that a driver that is
+            stopped at any point still holds a record in which each call has its outcome.
+
+    Yields:
+        Requests for the driver.
+
+    Returns:
+        The ending, which is also set on the exchange.
+    """
+    ending = yield from _steps(wire, guards, past, exchange)
+    exchange.ending = ending
+    return ending
+
+
+def _steps(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Exchange) -> Flow:
+    messages = messages_of(wire, [*past, exchange])
+    in_prose = False  # whether the last reply was plain text where an action was expected
+    while not (limit := guards.limit_reached()):
+        reply = yield wire.ask(
+            guards.steps + 1,
+            messages,
+            taken_away=guards.taken_away,
+            last="",
+            max_tokens=guards.limits.reply_tokens,
+        )
+        guards.steps += 1
+        if isinstance(reply, NoReply):
+            return _no_reply(reply)
+        action = _read(wire, guards, reply, prose_is_answer=in_prose)
+        if action.repaired:
+            yield Notice("repair", action.repaired)
+        in_prose = bool(action.fault and action.thought) and "{" not in action.thought
+        if action.fault:
+            guards.errors += 1
+            step = Step(thought=action.thought, correction=action.fault)
+        else:
+            step = yield from _run(guards, action, (len(past) + 1, guards.steps))
+        if step.calls or step.correction:
+            exchange.steps.append(step)
+            messages += wire.step(step)
+        ending = _ending(action, step)
+        if ending is not None:
+            return ending
+    return (yield from _last_turn(wire, guards, messages, limit))
+
+
+def _last_turn(wire: Wire, guards: Guards, messages: Sequence[Message], limit: str) -> Flow:
+    """Let the model say, without tools, what it has: a limit must not throw away what was found."""
+    yield Notice("limit", f"the limit {limit} is reached: the model is asked to say what it has")
+    reply = yield wire.ask(
+        guards.steps + 1, messages, taken_away=(), last=limit, max_tokens=guards.limits.reply_tokens
+    )
+    if isinstance(reply, NoReply):
+        return _no_reply(reply) if reply.kind == "interrupted" else Stopped(limit)
+    action = _read(wire, guards, reply, prose_is_answer=True)
+    return Stopped(limit, "" if action.answer is None else as_text(action.answer))
+
+
+def _read(wire: Wire, guards: Guards, reply: Reply, *, prose_is_answer: bool) -> Action:
+    if not isinstance(reply, ModelReply):
+        raise TypeError(f"the loop asked the model and was sent {reply!r}; expected ModelReply or NoReply")
+    guards.usage += reply.usage
+    offered = tuple(name for name in wire.tools if name not in guards.taken_away)
+    return wire.read(reply, offered=offered, prose_is_answer=prose_is_answer)
+
+
+def _ending(action: Action, step: Step) -> Ending | None:
+    if any(outcome.status == "interrupted" for outcome in step.outcomes):
+        return Interrupted("a tool")
+    if action.answer is not None:
+        return Answered(as_text(action.answer), action.thought)
+    return None if action.failure is None else Failed(action.failure)
+
+
+def _run(guards: Guards, action: Action, at: tuple[int, int]) -> Generator[Request, Reply, Step]:
+    """Have the calls of one reply run, but for those whose outcome is known already."""
+    question, step = at
+    calls = tuple(
+        ToolCall(f"q{question:02}s{step:02}c{n:02}", name, given)
+        for n, (name, given) in enumerate(action.calls, start=1)
+    )
+    known = {call.id: outcome for call in calls if (outcome := guards.earlier(call)) is not None}
+    to_run = tuple(call for call in calls if call.id not in known)
+    if known:
+        names = ", ".join(sorted({call.name for call in calls if call.id in known}))
+        yield Notice("repeat", f"{names}: the same call again; the earlier outcome is repeated instead")
+    if to_run:
+        reply = yield RunCalls(step, to_run, action.thought)
+        if not isinstance(reply, CallOutcomes):
+            raise TypeError(f"the loop asked for calls to be run and was sent {reply!r}; expected CallOutcomes")
+        for call, outcome in zip(to_run, reply.outcomes, strict=True):
+            if outcome.call_id != call.id:
+                raise ValueError(f"the outcome of {call.id!r} was sent with call_id={outcome.call_id!r}")
+            guards.note(call, outcome)
+            known[call.id] = outcome
+    outcomes: tuple[CallOutcome, ...] = tuple(known[call.id] for call in calls)
+    return Step(thought=action.thought, calls=calls, outcomes=outcomes)
+
+
+def _no_reply(reply: NoReply) -> Ending:
+    if reply.kind == "interrupted":
+        return Interrupted("a request to the model")
+    return Failed(reply.text, by="endpoint")
+
+
+def as_text(answer: Json) -> str:
+    """An answer as text: text as it is, anything else as JSON."""
+    return answer.strip() if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)

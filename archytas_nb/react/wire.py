@@ -1,0 +1,107 @@
+"""What the loop needs of a wire form. `wire_react` and `wire_native` are the two that there are.
+
+A wire form turns the record into messages and a reply into an `Action`. It is pure: same record, same messages,
+and the messages of a step never depend on what comes after it, so that a server's prompt cache is hit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from archytas_nb.react.events import AskModel, Json, Message, ModelReply
+from archytas_nb.react.history import Exchange, Step
+
+ANSWER = "final_answer"
+FAIL = "fail_task"
+
+
+class ToolCard(Protocol):
+    """What a wire form reads of a tool."""
+
+    @property
+    def name(self) -> str:
+        """Legal on the wire."""
+
+    @property
+    def text(self) -> str:
+        """What the model reads in the text protocol."""
+
+    @property
+    def repeat(self) -> bool:
+        """Whether the same call may come to something else the next time."""
+
+    def spec(self, level: Any = ...) -> Json:
+        """The specification for function calling."""
+
+    def input_schema(self, level: Any = ...) -> Json:
+        """JSON schema of ``tool_input`` in the text protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a reply means.
+
+    Attributes:
+        thought: What the model said beside its calls.
+        calls: Names and inputs of the calls, in order.
+        answer: The final answer, or None.
+        failure: The reason for giving up, or None.
+        fault: Why the reply cannot be used, said to the model; empty where it can.
+        repaired: What had to be mended to read it, said to the person; empty where nothing had to.
+    """
+
+    thought: str = ""
+    calls: tuple[tuple[str, Json], ...] = ()
+    answer: Json = None
+    failure: str | None = None
+    fault: str = ""
+    repaired: str = ""
+
+
+class Wire(Protocol):
+    """One wire form of the conversation."""
+
+    name: Literal["react", "native"]
+    tools: Mapping[str, ToolCard]
+
+    def system(self) -> Message:
+        """The first message."""
+
+    def question(self, text: str) -> list[Message]:
+        """The messages that open an exchange."""
+
+    def step(self, step: Step) -> list[Message]:
+        """The messages of one step: what the model did and what came of it."""
+
+    def closing(self, text: str) -> list[Message]:
+        """The messages that close an exchange."""
+
+    def ask(
+        self, step: int, messages: Sequence[Message], *, taken_away: Collection[str], last: str, max_tokens: int
+    ) -> AskModel:
+        """The request for the next reply; `last` is the limit that makes it the last one, or empty."""
+
+    def read(self, reply: ModelReply, *, offered: Collection[str], prose_is_answer: bool) -> Action:
+        """What a reply means; `prose_is_answer` where plain text is to be taken for the answer."""
+
+
+def messages_of(wire: Wire, exchanges: Sequence[Exchange]) -> list[Message]:
+    """The conversation so far in wire form, always one that a strict server accepts."""
+    messages = [wire.system()]
+    for exchange in exchanges:
+        messages += wire.question(exchange.question)
+        for step in exchange.steps:
+            messages += wire.step(step)
+        if exchange.ending is not None:
+            messages += wire.closing(exchange.closing)
+    return messages
+
+
+def last_words(limit: str) -> str:
+    """What the model is told when a limit ends its run."""
+    return (
+        f"The run must end now: its limit {limit} is reached and no tool can be used any more. "
+        "Say in your final answer what you found out so far, and what is missing."
+    )

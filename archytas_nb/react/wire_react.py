@@ -1,0 +1,105 @@
+"""The text protocol: one JSON object a reply, ``{"thought", "tool", "tool_input"}``, outcomes as user messages.
+
+Replies are written back in one canonical form, so broken JSON is never re-sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
+
+from archytas_nb.react.events import AskModel, Json, Message, ModelReply
+from archytas_nb.react.history import Step
+from archytas_nb.react.parse import read_action
+from archytas_nb.react.prompt import react_system
+from archytas_nb.react.wire import ANSWER, FAIL, Action, ToolCard, last_words
+
+THOUGHT_LENGTH = 300
+TEXT_LENGTH = 4000
+
+
+class ReactWire:
+    """The text protocol over a fixed set of tools."""
+
+    name: Literal["react"] = "react"
+
+    def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
+        self.tools = tools
+        self._system: Message = {"role": "system", "content": react_system(tools.values(), instructions)}
+        self._branches = {name: _branch(name, tool.input_schema()) for name, tool in tools.items()}
+        text = {"type": "string", "maxLength": TEXT_LENGTH}
+        self._ends = [_branch(ANSWER, text), _branch(FAIL, text)]
+
+    def system(self) -> Message:
+        """The rules and every tool's text."""
+        return self._system
+
+    def question(self, text: str) -> list[Message]:
+        """The question as it is."""
+        return [{"role": "user", "content": text}]
+
+    def step(self, step: Step) -> list[Message]:
+        """The action in canonical JSON, then its outcome; an unusable reply is named, not repeated."""
+        if step.correction:
+            said = {"role": "assistant", "content": "(A reply that could not be used.)"}
+            return [said, {"role": "user", "content": step.correction}]
+        actions = [_action(step.thought if n == 0 else "", c.name, c.input) for n, c in enumerate(step.calls)]
+        outcomes = [
+            f"Outcome of {call.name} ({outcome.status}):\n{outcome.text}"
+            for call, outcome in zip(step.calls, step.outcomes, strict=True)
+        ]
+        return [
+            {"role": "assistant", "content": "\n".join(actions)},
+            {"role": "user", "content": "\n\n".join(outcomes)},
+        ]
+
+    def closing(self, text: str) -> list[Message]:
+        """The final answer, as the model would have written it."""
+        return [{"role": "assistant", "content": _action("", ANSWER, text)}]
+
+    def ask(
+        self, step: int, messages: Sequence[Message], *, taken_away: Collection[str], last: str, max_tokens: int
+    ) -> AskModel:
+        """The messages, and the schema of every action that is legal now: one branch for each tool."""
+        sent = tuple(messages)
+        if last:
+            sent = (*sent[:-1], _with_text(sent[-1], last_words(last)))
+            return AskModel(step, sent, schema=self._ends[0], max_tokens=max_tokens)
+        offered = [branch for name, branch in self._branches.items() if name not in taken_away]
+        return AskModel(step, sent, schema={"oneOf": [*offered, *self._ends]}, max_tokens=max_tokens)
+
+    def read(self, reply: ModelReply, *, offered: Collection[str], prose_is_answer: bool) -> Action:
+        """Read the action out of the reply's text."""
+        action = read_action(reply.text, self.tools, prose_is_answer=prose_is_answer)
+        if action.fault and reply.finish == "length":
+            return Action(thought=action.thought, fault=f"Your reply was cut off for its length. {action.fault}")
+        gone = [name for name, _ in action.calls if name in self.tools and name not in offered]
+        if gone and not prose_is_answer:
+            return Action(
+                thought=action.thought,
+                fault=f"{gone[0]} cannot be used now: you made the same call again and again. Use what you "
+                f"were told, with another tool or {ANSWER}.",
+            )
+        return action
+
+
+def _action(thought: str, name: str, given: Json) -> str:
+    return json.dumps({"thought": thought, "tool": name, "tool_input": given}, ensure_ascii=False)
+
+
+def _branch(name: str, given: Json) -> Json:
+    return {
+        "type": "object",
+        "properties": {
+            "thought": {"type": "string", "maxLength": THOUGHT_LENGTH},
+            "tool": {"const": name},
+            "tool_input": given,
+        },
+        "required": ["thought", "tool", "tool_input"],
+        "additionalProperties": False,
+    }
+
+
+def _with_text(message: Message, text: str) -> Message:
+    return {**message, "content": f"{message['content']}\n\n{text}"}

@@ -1,0 +1,123 @@
+"""What became of one question: the value that a cell shows and a script works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from archytas_nb.errors import ModelError, RunInterrupted, TaskFailed
+from archytas_nb.react.events import (
+    Answered,
+    CallOutcome,
+    CallOutcomes,
+    Ending,
+    Event,
+    Failed,
+    Interrupted,
+    ModelReply,
+    RunCalls,
+    Stopped,
+    ToolCall,
+    Usage,
+)
+
+
+@dataclass(slots=True)
+class Run:
+    """What became of one question.
+
+    Attributes:
+        question: The question.
+        protocol: The wire form that was spoken.
+        model: The model's name.
+        events: Requests, replies, notices and the ending, in order.
+        ending: None only while the run goes on.
+        seconds: Wall time of the whole run.
+        error: What the endpoint's failure was, where that ended the run.
+    """
+
+    question: str
+    protocol: str = ""
+    model: str = ""
+    events: list[Event] = field(default_factory=list)
+    ending: Ending | None = None
+    seconds: float = 0.0
+    error: ModelError | None = None
+    _value: Any = None
+
+    @property
+    def status(self) -> Literal["answered", "failed", "stopped", "interrupted"]:
+        """How the run ended."""
+        match self.ending:
+            case Answered():
+                return "answered"
+            case Stopped():
+                return "stopped"
+            case Interrupted():
+                return "interrupted"
+        return "failed"
+
+    @property
+    def answer(self) -> str:
+        """The final answer; what the model had to say where a limit ended the run; empty otherwise."""
+        return self.ending.text if isinstance(self.ending, (Answered, Stopped)) else ""
+
+    @property
+    def value(self) -> Any:
+        """The Python value that was asked for or handed over; None where there is none."""
+        return self._value
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a limit ended the run."""
+        return isinstance(self.ending, Stopped)
+
+    @property
+    def reason(self) -> str:
+        """Why there is no complete answer; empty where there is one."""
+        match self.ending:
+            case Stopped(limit=limit):
+                return limit
+            case Failed(reason=reason):
+                return reason
+            case Interrupted(during=during):
+                return f"interrupted during {during}"
+        return ""
+
+    @property
+    def calls(self) -> list[tuple[ToolCall, CallOutcome]]:
+        """Every call that was run, with its outcome, in order."""
+        asked = [event.calls for event in self.events if isinstance(event, RunCalls)]
+        told = [event.outcomes for event in self.events if isinstance(event, CallOutcomes)]
+        pairs = zip(asked, told, strict=False)
+        return [pair for calls, outcomes in pairs for pair in zip(calls, outcomes, strict=True)]
+
+    @property
+    def usage(self) -> Usage:
+        """Requests and tokens of the run."""
+        return sum((event.usage for event in self.events if isinstance(event, ModelReply)), Usage())
+
+    def __str__(self) -> str:
+        return self.answer
+
+    def __repr__(self) -> str:
+        return self.answer or f"<Run {self.status}: {self.reason}>"
+
+    def checked(self) -> Run:
+        """The run itself, where it was answered or a limit ended it.
+
+        Raises:
+            ModelError: The endpoint failed.
+            TaskFailed: The model gave up.
+            RunInterrupted: A person interrupted.
+        """
+        match self.ending:
+            case Failed(reason=reason, by=by):
+                error = TaskFailed(reason) if by == "model" else self.error or ModelError(reason)
+                error.run = self
+                raise error
+            case Interrupted(during=during):
+                interrupt = RunInterrupted(f"the run was interrupted during {during}")
+                interrupt.run = self
+                raise interrupt
+        return self

@@ -1,0 +1,261 @@
+"""One conversation: tools, a model, a namespace, and the driver that carries out what the loop asks.
+
+It may know the loop and the doors on the floor below; it may not know IPython, widgets or any library. `Model`
+and `Observer` are what it needs of a model and of those who watch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, Literal, Protocol
+
+from archytas_nb.errors import ModelError
+from archytas_nb.kernel.execute import Approve, KernelExecutor
+from archytas_nb.kernel.namespace import Namespace, live_namespace
+from archytas_nb.react.events import (
+    AskModel,
+    CallOutcome,
+    CallOutcomes,
+    Delta,
+    Event,
+    Interrupted,
+    Message,
+    ModelReply,
+    NoReply,
+    NoReplyKind,
+    Notice,
+    Reply,
+    RunCalls,
+)
+from archytas_nb.react.guards import Guards, Limits
+from archytas_nb.react.history import Exchange
+from archytas_nb.react.loop import react_loop
+from archytas_nb.react.wire import Wire, messages_of
+from archytas_nb.react.wire_native import NativeWire
+from archytas_nb.react.wire_react import ReactWire
+from archytas_nb.run import Run
+from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.toolbox import Toolbox, toolbox
+
+ProtocolName = Literal["auto", "react", "native"]
+
+
+class Model(Protocol):
+    """What an agent needs of a model."""
+
+    @property
+    def name(self) -> str:
+        """Shown in the trace."""
+
+    @property
+    def protocol(self) -> Literal["react", "native"]:
+        """The wire form that suits this model, where the agent is not told one."""
+
+    def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
+        """Yield the pieces of a reply as they come, return it whole; raise ModelError where none comes."""
+
+
+Observer = Callable[[Event], None]
+"""Told of every event of a run, in order, the pieces of a streamed reply included."""
+
+
+class Agent:
+    """A conversation with a model that uses tools on live objects.
+
+    Args:
+        tools: Functions, Tools or a Toolbox; None takes the default toolbox as it is at each question.
+        model: A name, an `OpenAIModel`, or any `Model`; None takes what the environment names, else the
+            embedded model.
+        protocol: ``"react"``, ``"native"``, or ``"auto"`` for what suits the model.
+        instructions: Added to the system prompt.
+        max_steps: Most replies of the model in one run.
+        max_errors: Most unusable replies and failing calls in a row.
+        max_seconds: Most wall time of a run; None for no bound.
+        max_tokens: Most input and output tokens of a run; None for no bound.
+        namespace: Where variables are looked up and large results are kept; None takes the live one.
+        approve: Asked before each call; returns the reason for a refusal, or an empty string.
+
+    Raises:
+        ValueError: An argument is not of the kind said above.
+    """
+
+    def __init__(
+        self,
+        tools: Toolbox | Iterable[Tool | Callable[..., Any]] | None = None,
+        model: str | Model | None = None,
+        protocol: ProtocolName = "auto",
+        instructions: str | None = None,
+        max_steps: int = 20,
+        max_errors: int = 5,
+        max_seconds: float | None = None,
+        max_tokens: int | None = None,
+        namespace: Namespace | None = None,
+        approve: Approve | None = None,
+    ) -> None:
+        if protocol not in ("auto", "react", "native"):
+            raise ValueError(f"protocol is {protocol!r}; expected 'auto', 'react' or 'native'")
+        self._tools = tools if tools is None or isinstance(tools, Toolbox) else Toolbox(*tools)
+        self._model = model
+        self.protocol: ProtocolName = protocol
+        self.instructions = instructions or ""
+        self.limits = Limits(max_steps, max_errors, max_seconds, max_tokens)
+        self._namespace = namespace
+        self._approve = approve
+        self.exchanges: list[Exchange] = []
+
+    @property
+    def tools(self) -> Toolbox:
+        """The tools that the next question may use."""
+        return (toolbox if self._tools is None else self._tools).active()
+
+    @property
+    def model(self) -> Model:
+        """The model; chosen at first use, so that an agent costs nothing until it is asked."""
+        if self._model is None or isinstance(self._model, str):
+            from archytas_nb.models.discover import choose_model
+
+            self._model = choose_model(self._model)
+        model: Model = self._model
+        return model
+
+    @property
+    def messages(self) -> list[Message]:
+        """The history in wire form, always one that a strict server accepts."""
+        return messages_of(self._wire(self._spoken(), self.tools), self.exchanges)
+
+    def reset(self) -> None:
+        """Forget the conversation; tools, model and settings stay."""
+        self.exchanges.clear()
+
+    def run(self, question: str, *, observers: Sequence[Observer] = ()) -> Run:
+        """Ask a question and wait for the end.
+
+        Args:
+            question: The question.
+            observers: Told of every event.
+
+        Returns:
+            The run; `incomplete` where a limit ended it.
+
+        Raises:
+            ModelError: The endpoint failed; the conversation goes on without this question.
+            TaskFailed: The model gave up.
+            RunInterrupted: A person interrupted.
+        """
+        run = Run(question)
+        events = self._events(run)
+        event = next(events, None)
+        while event is not None:
+            try:
+                for observer in observers:
+                    observer(event)
+            except KeyboardInterrupt as interrupt:
+                # It hit a watcher, not the run: the run must hear of it to come to a proper end.
+                event = events.throw(interrupt)
+            else:
+                event = next(events, None)
+        return run.checked()
+
+    def stream(self, question: str) -> Generator[Event, None, Run]:
+        """Ask a question and see every event as it happens.
+
+        Yields:
+            The events of the run, the pieces of streamed replies included; the ending is the last.
+
+        Returns:
+            The run, as `run` does; raises what `run` raises, after the ending.
+        """
+        run = Run(question)
+        yield from self._events(run)
+        return run.checked()
+
+    def _spoken(self) -> Literal["react", "native"]:
+        return self.model.protocol if self.protocol == "auto" else self.protocol
+
+    def _wire(self, spoken: Literal["react", "native"], tools: Toolbox) -> Wire:
+        if spoken == "native":
+            return NativeWire(tools, self.instructions)
+        return ReactWire(tools, self.instructions)
+
+    def _events(self, run: Run) -> Generator[Event, None, None]:
+        """Everything that happens in a run; the record is complete however it ends."""
+        if not run.question.strip():
+            raise ValueError("the question is empty; expected text to ask the model")
+        started = time.perf_counter()
+        exchange = Exchange(run.question)
+        try:
+            for event in self._drive(run, exchange):
+                if not isinstance(event, Delta):
+                    run.events.append(event)
+                run.seconds = time.perf_counter() - started
+                yield event
+        finally:
+            if exchange.ending is None:  # the one who iterates went away
+                exchange.ending = run.ending = Interrupted("the run")
+            if exchange.is_worth_keeping:
+                self.exchanges.append(exchange)
+
+    def _drive(self, run: Run, exchange: Exchange) -> Generator[Event, None, None]:
+        """Carry out what the loop asks, and send it the reply."""
+        tools = self.tools
+        run.model, run.protocol = self.model.name, self._spoken()
+        namespace = live_namespace() if self._namespace is None else self._namespace
+        executor = KernelExecutor(tools, namespace, self._approve)
+        guards = Guards(self.limits, time.monotonic, {name for name, tool in tools.items() if tool.repeat})
+        flow = react_loop(self._wire(self._spoken(), tools), guards, self.exchanges, exchange)
+        reply: Reply = None
+        stopped = False
+        while True:
+            try:
+                request = flow.send(reply)
+            except StopIteration as ended:
+                run.ending = ended.value
+                yield ended.value
+                return
+            stopped |= yield from _shown(request)
+            if isinstance(request, Notice):
+                reply = None
+                continue
+            if stopped:
+                reply = _not_done(request)
+            elif isinstance(request, RunCalls):
+                reply = CallOutcomes(executor.run(request.calls))
+            else:
+                reply = yield from self._ask(request, run)
+            if isinstance(reply, NoReply) and reply.kind == "no_tools" and self.protocol == "auto":
+                # Nothing was done yet in this step, so the loop can begin again from the same record.
+                run.protocol = "react"
+                yield Notice("protocol", "the endpoint takes no tools: going on with the text protocol")
+                flow = react_loop(self._wire("react", tools), guards, self.exchanges, exchange)
+                reply = None
+                continue
+            stopped |= yield from _shown(reply)
+
+    def _ask(self, request: AskModel, run: Run) -> Generator[Event, None, ModelReply | NoReply]:
+        try:
+            return (yield from self.model.complete(request))
+        except KeyboardInterrupt:
+            return NoReply("interrupted")
+        except ModelError as error:
+            run.error = error
+            kind: NoReplyKind = "no_tools" if error.kind == "no_tools" else "endpoint"
+            return NoReply(kind, str(error))
+
+
+def _shown(event: Event) -> Generator[Event, None, bool]:
+    """Hand out an event; True where the one who watched it was interrupted."""
+    try:
+        yield event
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def _not_done(request: AskModel | RunCalls) -> NoReply | CallOutcomes:
+    if isinstance(request, AskModel):
+        return NoReply("interrupted")
+    text = "Not run: the user interrupted before."
+    first, *rest = request.calls
+    outcomes = [CallOutcome("not_run", text, call_id=call.id) for call in rest]
+    return CallOutcomes((CallOutcome("interrupted", text, call_id=first.id), *outcomes))

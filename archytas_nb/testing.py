@@ -1,0 +1,88 @@
+"""For tests of tools and agents without a model: public, because our users need what our own tests need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from typing import Any, Literal, Self, TypeAlias
+
+from archytas_nb.react.events import AskModel, Delta, ModelReply, Usage, WireCall
+
+Scripted: TypeAlias = str | tuple[Any, ...] | dict[str, Any] | ModelReply | BaseException
+
+
+class ScriptedModel:
+    """A model that gives the replies of a script, in order.
+
+    As a context manager it also checks at the end that every reply was used.
+
+    Args:
+        replies: Each is a call ``("tool", tool_input)`` or ``("thought", "tool", tool_input)``; a text; a
+            `ModelReply` (for several calls in one reply); or an exception to raise.
+        protocol: The wire form to speak.
+
+    Example:
+        >>> ScriptedModel(("add", {"a": 1, "b": 2}), ("final_answer", "3"))
+        ScriptedModel(2 replies left)
+    """
+
+    name = "scripted"
+
+    def __init__(self, *replies: Scripted, protocol: Literal["react", "native"] = "react") -> None:
+        self.protocol: Literal["react", "native"] = protocol
+        self._left = list(replies)
+        self.asked: list[AskModel] = []
+        """Every request, in order."""
+
+    def __repr__(self) -> str:
+        return f"ScriptedModel({len(self._left)} replies left)"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.check()
+
+    def check(self) -> None:
+        """Raise AssertionError where a reply of the script was not used."""
+        if self._left:
+            raise AssertionError(
+                f"{len(self._left)} scripted replies were not asked for; the next is {self._left[0]!r}"
+            )
+
+    def complete(self, ask: AskModel) -> Generator[Delta, None, ModelReply]:
+        """The next reply of the script.
+
+        Raises:
+            AssertionError: The script is at its end; the message shows what was asked.
+        """
+        self.asked.append(ask)
+        if not self._left:
+            last = ask.messages[-1]
+            raise AssertionError(
+                f"the script has no reply left for request {len(self.asked)}; its last message is {last!r}"
+            )
+        reply = self._left.pop(0)
+        if isinstance(reply, BaseException):
+            raise reply
+        if isinstance(reply, str):
+            yield Delta("text", reply)
+        return self._reply(reply)
+
+    def _reply(self, reply: Any) -> ModelReply:
+        if isinstance(reply, ModelReply):
+            return reply
+        usage = Usage(requests=1)
+        if isinstance(reply, str):
+            return ModelReply(reply, usage=usage)
+        if isinstance(reply, dict):
+            return ModelReply(json.dumps(reply, ensure_ascii=False), usage=usage)
+        thought, tool, given = reply if len(reply) == 3 else ("", *reply)
+        if self.protocol == "react":
+            action = {"thought": thought, "tool": tool, "tool_input": given}
+            return ModelReply(json.dumps(action, ensure_ascii=False), usage=usage)
+        if tool == "final_answer":
+            return ModelReply(given if isinstance(given, str) else json.dumps(given), usage=usage)
+        arguments = json.dumps(given, ensure_ascii=False)
+        return ModelReply(thought, (WireCall(tool, arguments),), finish="tool_calls", usage=usage)
