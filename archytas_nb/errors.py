@@ -53,7 +53,13 @@ class ToolError(ArchytasError, ValueError):
 
 
 class ConfigurationError(ArchytasError):
-    """Nothing is broken, but something must be installed, set or spelled differently first."""
+    """Nothing is broken, but something must be installed, set or spelled differently first.
+
+    Attributes:
+        run: The run that met it, or None.
+    """
+
+    run: Run | None = None
 
 
 class RunError(ArchytasError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from archytas_nb.errors import ModelError, RunInterrupted, TaskFailed
+from archytas_nb.errors import ConfigurationError, ModelError, RunInterrupted, TaskFailed
 from archytas_nb.react.events import (
     Answered,
     CallOutcome,
@@ -42,7 +42,7 @@ class Run:
     events: list[Event] = field(default_factory=list)
     ending: Ending | None = None
     seconds: float = 0.0
-    error: ModelError | None = None
+    error: ModelError | ConfigurationError | None = None
     _value: Any = None
 
     @property
@@ -108,6 +108,7 @@ class Run:
 
         Raises:
             ModelError: The endpoint failed.
+            ConfigurationError: No model could be asked.
             TaskFailed: The model gave up.
             RunInterrupted: A person interrupted.
         """
@@ -115,7 +116,7 @@ class Run:
             case Failed(reason=reason, by=by):
                 error = TaskFailed(reason) if by == "model" else self.error or ModelError(reason)
                 error.run = self
-                raise error
+                raise error from None
             case Interrupted(during=during):
                 interrupt = RunInterrupted(f"the run was interrupted during {during}")
                 interrupt.run = self

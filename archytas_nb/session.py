@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Literal, Protocol
 
-from archytas_nb.errors import ModelError
+from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.execute import Approve, KernelExecutor
 from archytas_nb.kernel.namespace import Namespace, live_namespace
 from archytas_nb.react.events import (
@@ -19,6 +19,7 @@ from archytas_nb.react.events import (
     CallOutcomes,
     Delta,
     Event,
+    Failed,
     Interrupted,
     Message,
     ModelReply,
@@ -199,7 +200,13 @@ class Agent:
     def _drive(self, run: Run, exchange: Exchange) -> Generator[Event, None, None]:
         """Carry out what the loop asks, and send it the reply."""
         tools = self.tools
-        run.model, run.protocol = self.model.name, self._spoken()
+        try:
+            run.model, run.protocol = self.model.name, self._spoken()
+        except (ModelError, ConfigurationError) as error:
+            run.error = error
+            run.ending = exchange.ending = Failed(str(error), by="endpoint")
+            yield run.ending
+            return
         namespace = live_namespace() if self._namespace is None else self._namespace
         executor = KernelExecutor(tools, namespace, self._approve)
         guards = Guards(self.limits, time.monotonic, {name for name, tool in tools.items() if tool.repeat})
@@ -237,9 +244,9 @@ class Agent:
             return (yield from self.model.complete(request))
         except KeyboardInterrupt:
             return NoReply("interrupted")
-        except ModelError as error:
+        except (ModelError, ConfigurationError) as error:
             run.error = error
-            kind: NoReplyKind = "no_tools" if error.kind == "no_tools" else "endpoint"
+            kind: NoReplyKind = "no_tools" if getattr(error, "kind", "") == "no_tools" else "endpoint"
             return NoReply(kind, str(error))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import time
+import urllib.parse
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -281,4 +282,7 @@ def _client(base_url: str, api_key: str, timeout: float) -> openai.OpenAI:
     import openai
 
     limits = openai.Timeout(timeout, connect=min(10.0, timeout))
-    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, timeout=limits)
+    # A proxy of the environment cannot reach this machine's own servers.
+    local = urllib.parse.urlsplit(base_url).hostname in ("127.0.0.1", "localhost", "::1")
+    http = openai.DefaultHttpxClient(trust_env=not local, timeout=limits)
+    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, timeout=limits, http_client=http)

@@ -1,0 +1,164 @@
+"""``%%tool``, ``%tools``, ``%agent`` and ``%%agent``, with their configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import (
+    Magics,
+    cell_magic,
+    line_cell_magic,
+    line_magic,
+    magics_class,
+    no_var_expand,
+    output_can_be_silenced,
+)
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from traitlets import Enum, Float, Int, Unicode
+
+from archytas_nb.errors import ArchytasError, RunInterrupted
+from archytas_nb.magics.cell import public_functions, run_cell
+from archytas_nb.magics.line import split_options
+
+if TYPE_CHECKING:
+    from archytas_nb.magics.tables import ToolTable
+    from archytas_nb.run import Run
+    from archytas_nb.session import Agent, Model
+
+
+@magics_class
+class ArchytasNB(Magics):
+    """Tools and the agent of this notebook."""
+
+    model = Unicode(help="The model's name at its endpoint, or 'local' for the embedded model.").tag(config=True)
+    base_url = Unicode(help="Where the API begins; empty takes OPENAI_BASE_URL.").tag(config=True)
+    api_key = Unicode(help="The endpoint's key; empty takes OPENAI_API_KEY.").tag(config=True)
+    local_model = Unicode(help="A GGUF path or hf:REPO/FILE for the embedded model.").tag(config=True)
+    protocol = Enum(["auto", "react", "native"], "auto", help="How tools are spoken of to the model.").tag(
+        config=True
+    )
+    timeout = Float(300.0, help="Seconds without a byte before a request is given up.").tag(config=True)
+    max_retries = Int(3, help="How often a passing failure of the endpoint is tried again.").tag(config=True)
+    max_steps = Int(20, help="Most replies of the model for one question.").tag(config=True)
+    max_errors = Int(5, help="Most unusable replies and failing calls in a row.").tag(config=True)
+    instructions = Unicode(help="Added to the system prompt.").tag(config=True)
+    cassette = Unicode(help="A file that model replies are recorded in and replayed from.").tag(config=True)
+    cassette_mode = Enum(["auto", "replay", "record"], "auto", help="What the cassette is used for.").tag(
+        config=True
+    )
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._conversation: Agent | None = None
+        self._models: dict[Any, Model] = {}
+
+    @no_var_expand
+    @magic_arguments()
+    @argument("--name", help="The tool's name, where the cell defines one function.")
+    @cell_magic
+    def tool(self, line: str, cell: str) -> Any:
+        """Run the cell and make its functions tools.
+
+        The functions decorated with ``@tool``, or where there are none each public function of the cell;
+        names that begin with ``_`` are helpers. A cell that fails registers nothing.
+        """
+        __tracebackhide__ = True
+        from archytas_nb.magics.tables import Registered
+        from archytas_nb.tools.toolbox import toolbox
+
+        args = parse_argstring(self.tool, line)
+        before = toolbox.snapshot()
+        known = dict(toolbox)
+        try:
+            tree = run_cell(self.shell, cell)
+            new = [name for name, each in toolbox.items() if known.get(name) is not each]
+            if not new:
+                names = public_functions(tree)
+                if args.name and len(names) != 1:
+                    raise UsageError(f"--name names one function; the cell defines {len(names)}: {names}")
+                new = [toolbox.add(self.shell.user_ns[name], name=args.name).name for name in names]
+            if not new:
+                raise UsageError("the cell defines no function that could be a tool; begin one with 'def'")
+        except ArchytasError as error:
+            toolbox.restore(before)
+            raise UsageError(str(error)) from None
+        except BaseException:
+            toolbox.restore(before)
+            raise
+        return Registered(tuple(toolbox[name] for name in new), tuple(name for name in new if name in known))
+
+    @no_var_expand
+    @magic_arguments()
+    @argument("name", nargs="?", help="Show what the model reads of this tool.")
+    @line_magic
+    def tools(self, line: str) -> ToolTable | Any:
+        """List the tools of this notebook, or show one as the model reads it."""
+        from archytas_nb.magics.tables import ToolPage, ToolTable
+        from archytas_nb.tools.toolbox import toolbox
+
+        args = parse_argstring(self.tools, line)
+        try:
+            return ToolPage(toolbox[args.name]) if args.name else ToolTable(tuple(toolbox.values()))
+        except KeyError as error:
+            raise UsageError(str(error.args[0])) from None
+
+    @no_var_expand
+    @output_can_be_silenced
+    @magic_arguments()
+    @argument("--model", help="Ask this model; 'local' is the embedded one.")
+    @argument("--protocol", choices=["auto", "react", "native"], help="How tools are spoken of to the model.")
+    @argument("--max-steps", type=int, help="Most replies of the model for this question.")
+    @argument("--new", action="store_true", help="Begin a new conversation.")
+    @argument("--quiet", action="store_true", help="Show no trace, only the answer.")
+    @line_cell_magic
+    def agent(self, line: str, cell: str | None = None) -> Run | None:
+        """Ask a question; the agent answers it with the tools of this notebook, on its live objects.
+
+        The next question goes on in the same conversation.
+        """
+        __tracebackhide__ = True
+        flags, question = split_options(line, self.agent.parser)
+        args = parse_argstring(self.agent, flags)
+        if cell is not None:
+            question = f"{question}\n{cell}"
+        question = question.strip()
+        if cell is None:
+            question = question.removesuffix(";").rstrip()
+        if args.new and self._conversation is not None:
+            self._conversation.reset()
+        if not question:
+            if args.new:
+                return None
+            raise UsageError("ask something: %agent QUESTION, or %%agent with the question below it")
+        try:
+            return self._ask(question, args)
+        except RunInterrupted as interrupt:
+            raise UsageError(f"{interrupt}. The conversation is intact; ask again.") from None
+        except (ArchytasError, ValueError) as error:
+            raise UsageError(str(error)) from None
+
+    def _ask(self, question: str, args: Any) -> Run:
+        from archytas_nb.react.guards import Limits
+        from archytas_nb.session import Agent
+        from archytas_nb.trace.view import TraceView, display_mode
+
+        agent = self._conversation
+        if agent is None:
+            agent = self._conversation = Agent(namespace=self.shell.user_ns)
+        agent.model = self._chosen_model(args.model)
+        agent.protocol = args.protocol or self.protocol
+        agent.instructions = self.instructions
+        agent.limits = Limits(args.max_steps or self.max_steps, self.max_errors)
+        mode = "quiet" if args.quiet else display_mode(self.shell)
+        with TraceView(question, mode=mode, model=agent.model.name) as view:
+            return agent.run(question, observers=[view.on_event])
+
+    def _chosen_model(self, flag: str | None) -> Model:
+        """The model for this question; made once, so that a cassette and a connection last."""
+        from archytas_nb.magics.models import make_model
+
+        key = (flag, self.model, self.base_url, self.api_key, self.local_model, self.cassette, self.cassette_mode)
+        if key not in self._models:
+            self._models[key] = make_model(self, flag)
+        return self._models[key]

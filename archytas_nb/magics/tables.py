@@ -1,0 +1,67 @@
+"""What ``%%tool`` and ``%tools`` show: text for a terminal, HTML for a notebook."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from archytas_nb.tools.tool import Tool
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Registered:
+    """The tools that a cell made."""
+
+    tools: tuple[Tool, ...]
+    replaced: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        lines = []
+        for tool in self.tools:
+            note = " (replaces the earlier one)" if tool.name in self.replaced else ""
+            lines.append(f"tool {tool.name}{note}")
+            lines += [f"  ! {issue}" for issue in tool.issues]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolTable:
+    """Every tool on a line of its own."""
+
+    tools: tuple[Tool, ...]
+
+    def __repr__(self) -> str:
+        if not self.tools:
+            return "no tools yet: write a function in a cell that begins with %%tool"
+        width = max(len(tool.name) for tool in self.tools)
+        return "\n".join(f"{tool.name:<{width}}  {_summary(tool)}".rstrip() for tool in self.tools)
+
+    def _repr_html_(self) -> str:
+        if not self.tools:
+            return f"<p>{html.escape(repr(self))}</p>"
+        cells = "".join(
+            f'<tr><td style="text-align:left"><code>{html.escape(tool.name)}</code></td>'
+            f'<td style="text-align:left">{html.escape(_summary(tool))}</td></tr>'
+            for tool in self.tools
+        )
+        return f"<table><thead><tr><th>tool</th><th>what it does</th></tr></thead><tbody>{cells}</tbody></table>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolPage:
+    """One tool as the model reads it: the text, then the JSON schema."""
+
+    tool: Tool
+
+    def __repr__(self) -> str:
+        schema: Any = self.tool.schema()
+        return f"{self.tool.text}\n\n{json.dumps(schema, indent=2, ensure_ascii=False)}"
+
+
+def _summary(tool: Tool) -> str:
+    """The first line of the description; tools without one have none."""
+    lines = tool.text.split("\n")
+    first = lines[1].strip() if len(lines) > 1 else ""
+    return "" if first.startswith("_input_") else first
