@@ -1,0 +1,111 @@
+"""A run as Markdown, for front ends and converters (nbconvert's PDF) that do not take HTML.
+
+Markdown lets HTML through, so everything but the answer is escaped or fenced, and an answer with anything in
+it that might run or load is fenced too. Pure: a view in, text out; the same in every run.
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from archytas_nb.trace.clean import clip, one_line
+from archytas_nb.trace.steps import CallView, RunView, StepView
+from archytas_nb.trace.words import (
+    MARKS,
+    ending_text,
+    ending_title,
+    is_answer,
+    note_text,
+    outcome_word,
+    rejected_title,
+    signature,
+)
+
+_PUNCTUATION = re.compile(r"([\\`*_\[\]<>#|~$&]|^[-+=]|(?<=\d)[.)](?=\s))")
+_FIRST_STEPS, _LAST_STEPS = 8, 40
+_BLOCK = 2_000
+# Raw HTML, images, links to other than the web and mail, and TeX that reads files, links or defines.
+_HAZARDS = re.compile(
+    r"<[a-z/!?]|!\[|\]\s*:|(?:javascript|vbscript|data|file)\s*:"
+    r"|\\(?:input|include|write|open|read|href|url|require|style|class|cssid|def|let|csname|catcode|immediate|html)",
+    re.IGNORECASE,
+)
+
+
+def markdown(view: RunView) -> str:
+    """Write a run as Markdown.
+
+    Args:
+        view: The run, finished or not.
+
+    Returns:
+        The question in bold, a numbered item for each step, the answer or how else it ended.
+    """
+    steps = [step for step in view.steps if not step.empty]
+    left_out = max(0, len(steps) - _FIRST_STEPS - _LAST_STEPS)
+    blocks = [f"**{escaped(view.question)}**"]
+    for index, step in enumerate(steps):
+        if _FIRST_STEPS <= index < _FIRST_STEPS + left_out:
+            if index == _FIRST_STEPS:
+                blocks.append(f"*… {left_out:,} more steps …*")
+            continue
+        blocks.append(_step(step))
+    title, said = ending_title(view.ending), ending_text(view.ending)
+    if title:
+        blocks.append(f"**{escaped(title)}**")
+    if said:
+        blocks.append(harmless(said) if is_answer(view.ending) else fenced(said))
+    return "\n\n".join(blocks)
+
+
+def escaped(value: str) -> str:
+    """A text as one line in which no character means anything to Markdown."""
+    return _PUNCTUATION.sub(r"\\\1", one_line(value, 2_000))
+
+
+def fenced(value: str) -> str:
+    """A text as a block of code, with a fence longer than any in it."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", value)), default=0))
+    return f"{fence}text\n{value}\n{fence}"
+
+
+def code(value: str) -> str:
+    """A text as code within a line."""
+    value = one_line(value, 300)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", value)), default=0))
+    return f"{fence} {value} {fence}" if "`" in value else f"`{value}`"
+
+
+def harmless(answer: str) -> str:
+    """An answer as the model wrote it where nothing in it could run or load, otherwise fenced."""
+    flat = re.sub(r"[\s\x00-\x20]+", " ", unescape(answer))
+    tight = re.sub(r"\s+", "", flat)
+    return fenced(answer) if _HAZARDS.search(flat) or re.search(r"(?i)(?:java|vb)script:", tight) else answer
+
+
+def _step(step: StepView) -> str:
+    parts = [escaped(step.thought)] if step.thought else []
+    parts += [f"*{escaped(note_text(note))}*" for note in step.notes]
+    for reply in step.rejected:
+        parts += [f"✗ {rejected_title(reply)}", fenced(clip(reply, _BLOCK))]
+    for call in step.calls:
+        parts += _call(call)
+    first, *rest = [line for part in parts for line in (*part.split("\n"), "")][:-1] or [""]
+    head = f"{step.number}. "
+    indent = " " * len(head)
+    return "\n".join([head + first, *(indent + line if line else "" for line in rest)])
+
+
+def _call(call: CallView) -> list[str]:
+    mark = "" if call.status == "done" else f"{MARKS[call.status]} "
+    head = f"{mark}{code(signature(call))}"
+    if call.status is None:
+        return [head]
+    word = outcome_word(call).strip()
+    said = f"{head} → {word}".rstrip()
+    shown = [fenced(clip(item.text, _BLOCK)) for item in call.shown if item.text]
+    shown += [f"*\\[{item.picture.media_type}\\]*" for item in call.shown if item.picture]
+    if "\n" not in call.text and len(call.text) <= 120:
+        return [f"{said} {code(call.text)}", *shown]
+    return [said, fenced(clip(call.text, _BLOCK)), *shown]

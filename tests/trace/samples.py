@@ -1,0 +1,216 @@
+"""Event streams of runs as they happen, for the tests of every view."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from typing import Any
+
+from archytas_nb.react.events import (
+    Answered,
+    AskModel,
+    CallOutcome,
+    CallOutcomes,
+    Delta,
+    Event,
+    Failed,
+    Interrupted,
+    ModelReply,
+    NoReply,
+    Notice,
+    Output,
+    RunCalls,
+    Status,
+    Stopped,
+    ToolCall,
+    Usage,
+)
+
+HELLO = ({"role": "user", "content": "hello"},)
+
+
+def png(red: int = 46, green: int = 158, blue: int = 91, size: int = 48) -> str:
+    """A real PNG of one colour, base64."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + bytes((red, green, blue)) * size for _ in range(size))
+    header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
+    data = (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    )
+    return base64.b64encode(data).decode()
+
+
+def ask(step: int, reply: str = "{…}", *, tokens: int = 20, reasoning: str = "") -> list[Event]:
+    """The model is asked and replies."""
+    usage = Usage(1, 100, 0, tokens)
+    return [
+        AskModel(step, HELLO),
+        ModelReply(reply, model="sample-1.5b", usage=usage, seconds=0.5, reasoning=reasoning),
+    ]
+
+
+def call(
+    step: int,
+    name: str,
+    given: Any,
+    text: str,
+    *,
+    status: Status = "done",
+    thought: str = "",
+    value: Any = None,
+    outputs: tuple[Output, ...] = (),
+    images: tuple[str, ...] = (),
+    reasoning: str = "",
+) -> list[Event]:
+    """One step with one call."""
+    asked = ToolCall(f"q01s{step:02}c01", name, given)
+    outcome = CallOutcome(
+        status, text, value=value, call_id=asked.id, outputs=outputs, images=images, seconds=0.1
+    )
+    return [*ask(step, reasoning=reasoning), RunCalls(step, (asked,), thought), CallOutcomes((outcome,))]
+
+
+def answer(step: int, text: str) -> list[Event]:
+    """The last step."""
+    return [*ask(step), Answered(text)]
+
+
+ANSWERED = [
+    *call(1, "count_species", {"species": "Gentoo"}, "124", thought="I count the rows of that species."),
+    *answer(2, "There are **124** Gentoo penguins."),
+]
+RECOVERED = [
+    *call(
+        1,
+        "mean_mass",
+        {"species": "Gento", "unit": "g"},
+        "1 fault in the input of mean_mass:\n"
+        "  - not a species @ $.species: expected one of 'Adelie', 'Chinstrap', 'Gentoo', received 'Gento'",
+        status="error",
+        thought="The mean mass is asked for.",
+    ),
+    *call(2, "mean_mass", {"species": "Gentoo", "unit": "g"}, "5076.02", thought="I misspelled the name."),
+    *answer(3, "A Gentoo penguin weighs 5,076 g on average."),
+]
+REFUSED = [
+    *call(
+        1, "delete_rows", {"where": "species == 'Adelie'"}, "The user refused: keep the data.", status="refused"
+    ),
+    *answer(2, "I left the data as it is."),
+]
+INTERRUPTED = [
+    *call(1, "simulate", {"years": 1000}, "Interrupted by the user while it ran.", status="interrupted"),
+    Interrupted("a tool"),
+]
+LIMIT = [
+    *call(1, "look_up", "the first word", "nothing found"),
+    *call(2, "look_up", "the second word", "nothing found"),
+    Notice("limit", "the limit max_steps=2 is reached: the model is asked to say what it has"),
+    *ask(3, "I found nothing so far."),
+    Stopped("max_steps=2", "I found nothing so far."),
+]
+FAILED = [*ask(1), Failed("There is no table of whales.")]
+UNREACHABLE = [
+    AskModel(1, HELLO),
+    Notice("retry", "http://127.0.0.1:1/v1 did not answer; trying again in 1 s"),
+    NoReply("endpoint", "http://127.0.0.1:1/v1 cannot be reached: is the server running?"),
+    Failed("http://127.0.0.1:1/v1 cannot be reached: is the server running?", by="endpoint"),
+]
+REJECTED = [
+    *ask(1, "Let me think about it …"),
+    *ask(2, '{"tool": "count_species", "tool_input": {"species": "Gentoo",}}'),
+    Notice("repair", "a trailing comma was removed"),
+    RunCalls(2, (ToolCall("q01s02c01", "count_species", {"species": "Gentoo"}),)),
+    CallOutcomes((CallOutcome("done", "124", call_id="q01s02c01"),)),
+    *answer(3, "124."),
+]
+_PAIR = (
+    ToolCall("q01s01c01", "count_species", {"species": "Gentoo"}),
+    ToolCall("q01s01c02", "count_species", {"species": "Adelie"}),
+    ToolCall("q01s01c03", "count_specis", {"species": "Chinstrap"}),
+)
+PARALLEL = [
+    *ask(1, reasoning="Three counts are needed, and they do not depend on each other."),
+    RunCalls(1, _PAIR, "Three counts at once."),
+    CallOutcomes(
+        (
+            CallOutcome("done", "124", call_id="q01s01c01"),
+            CallOutcome("done", "152", call_id="q01s01c02"),
+            CallOutcome(
+                "error", "no tool is named 'count_specis'; did you mean 'count_species'?", call_id="q01s01c03"
+            ),
+        )
+    ),
+    *answer(2, "| species | count |\n|---|---|\n| Gentoo | 124 |\n| Adelie | 152 |\n\nSee `count_species`."),
+]
+
+
+class DataFrame:
+    """Stands for a data frame of any library: it is asked for its HTML by the name of its class."""
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{n}</th><td>{name}</td><td>{n * 3.5}</td></tr>" for n, name in enumerate("abc"))
+        head = "<thead><tr><th></th><th>island</th><th>mean_mass_g</th></tr></thead>"
+        return f"<style>td {{color: red}}</style><table border=1>{head}<tbody>{rows}</tbody></table>"
+
+
+RICH = [
+    *call(
+        1,
+        "plot_masses",
+        {"by": "species"},
+        "(no output)\n\nIt printed:\ndrawing 3 groups",
+        outputs=(
+            Output("stdout", {"text/plain": "drawing 3 groups\n"}),
+            Output("stderr", {"text/plain": "UserWarning: 2 rows without a mass\n"}),
+            Output("display", {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": png()}),
+        ),
+        images=(png(), png(201, 133, 27)),
+        thought="A picture says more.",
+    ),
+    *call(2, "head", {"rows": 3}, "  island  mean_mass_g\n0 a 0.0\n1 b 3.5\n2 c 7.0", value=DataFrame()),
+    *answer(
+        3, "The three groups differ:\n\n```python\ndf.groupby('species').mean()\n```\n\n1. *Gentoo* is heavier"
+    ),
+]
+HUGE = [
+    *call(
+        1,
+        "read_log",
+        {"path": "app.log", "pattern": "x" * 100_000},
+        "\n".join(f"line {n} of the log, which is long" for n in range(150_000)),
+        outputs=(Output("stdout", {"text/plain": "y" * 5_000_000}),),
+    ),
+    *answer(2, "The log is long."),
+]
+
+SAMPLES: dict[str, tuple[str, list[Event]]] = {
+    "answered": ("How many Gentoo penguins are there?", ANSWERED),
+    "recovered": ("How heavy is a Gentoo penguin?", RECOVERED),
+    "refused": ("Remove the Adelie penguins", REFUSED),
+    "interrupted": ("Simulate a thousand years", INTERRUPTED),
+    "limit": ("Find the word", LIMIT),
+    "failed": ("How many whales are there?", FAILED),
+    "unreachable": ("How many Gentoo penguins are there?", UNREACHABLE),
+    "rejected": ("How many Gentoo penguins are there?", REJECTED),
+    "parallel": ("Count the penguins of each species", PARALLEL),
+    "rich": ("Draw the masses", RICH),
+    "huge": ("What does the log say?", HUGE),
+}
+
+
+def long_run(steps: int = 100, deltas: int = 200) -> list[Event]:
+    """A run of many steps, each streamed token by token."""
+    events: list[Event] = []
+    for step in range(1, steps + 1):
+        events.append(AskModel(step, HELLO))
+        events += [Delta("text", f"tok{n:03} ") for n in range(deltas)]
+        asked = ToolCall(f"q01s{step:02}c01", "measure", {"n": step})
+        reply = ModelReply("".join(f"tok{n:03} " for n in range(deltas)), usage=Usage(1, 1000, 0, deltas))
+        outcome = CallOutcome("done" if step % 17 else "error", f"value {step}", call_id=asked.id)
+        events += [reply, RunCalls(step, (asked,), f"Measurement {step} is next."), CallOutcomes((outcome,))]
+    return [*events, *answer(steps + 1, "All is measured.")]
