@@ -7,8 +7,8 @@ A widget's state is gone with its kernel. So the display also carries text that 
 finish, which is what a reader finds where a kernel died; and at the end the same display is replaced by the
 static bundle, and every widget is closed.
 
-What it costs is bounded: one message for the text of the current step and one for the status, at most twenty
-times a second, whatever the model's speed.
+What it costs is bounded: it draws at most twenty times a second whatever the model's speed, and sends only
+the steps that changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import logging
 import threading
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from archytas_nb.react.events import AskModel, CallOutcomes, Delta, Event, ModelReply, Notice, RunCalls
@@ -26,10 +26,10 @@ from archytas_nb.trace.clean import one_line, tidy
 from archytas_nb.trace.html import question_line, status_line, step_body, stream_body
 from archytas_nb.trace.partial import read_partial
 from archytas_nb.trace.steps import RunView, StepView
-from archytas_nb.trace.words import model_name, signature, step_mark
+from archytas_nb.trace.words import MARKS, model_name, note_text, signature, step_mark
 
 INTERVAL = 0.05
-"""Seconds between two updates of the same widget."""
+"""Seconds between two drawings."""
 _TICK = 1.0
 _SHOWN_STEPS = 40
 _STREAMED = 6_000
@@ -40,6 +40,9 @@ _log = logging.getLogger("archytas_nb")
 
 class LiveLayer:
     """Shows a run in widgets.
+
+    A thread keeps the clock going while the kernel's main thread waits for a model or a tool, and draws what
+    came too soon after the last drawing; `_lock` guards all that both threads touch.
 
     Args:
         view: The run as it begins.
@@ -52,40 +55,38 @@ class LiveLayer:
         self._kit = ipywidgets
         self._view = view
         self._started = time.monotonic()
+        self._drawn_at = self._started
         self._doing = "asking the model"
         self._pieces: dict[str, list[str]] = {"text": [], "reasoning": []}
-        self._drawn_at = 0.0
-        self._boxes: list[tuple[int, Any, Any]] = []  # number, accordion, its HTML
-        self._lock = threading.RLock()
-        self._over = threading.Event()
+        self._boxes: dict[int, _Box] = {}
         self._all: list[Any] = []
-        self._plain_layout = self._made(ipywidgets.Layout(margin="0"))
-        self._html_style = self._made(ipywidgets.HTML(layout=self._plain_layout)).style
-        self._all.append(self._html_style)
+        self._lock = threading.RLock()
+        self._due = threading.Event()
+        self._over = threading.Event()
+        # One layout and one style serve all: each would otherwise be a model, and a message, of its own.
+        self._layout = self._made(ipywidgets.Layout(margin="0"))
+        head = self._made(ipywidgets.HTML(question_line(view), layout=self._layout))
+        self._style = self._made(head.style)
         self._status = self._html(status_line(self._words()))
-        self._steps = self._made(ipywidgets.VBox(layout=self._plain_layout))
-        head = self._html(question_line(view))
-        top = self._made(ipywidgets.VBox([head, self._steps, self._status], layout=self._plain_layout))
+        self._steps = self._made(ipywidgets.VBox(layout=self._layout))
+        top = self._made(ipywidgets.VBox([head, self._steps, self._status], layout=self._layout))
         fallback, _ = bundle(view)
         data = {_VIEW_MIME: {"version_major": 2, "version_minor": 0, "model_id": top.model_id}, **fallback}
         self._handle: Any = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
-        self._ticker = threading.Thread(target=self._tick, name="archytas_nb-trace", daemon=True)
-        self._ticker.start()
+        self._clock = threading.Thread(target=self._tick, name="archytas_nb-trace", daemon=True)
+        self._clock.start()
 
     def update(self, view: RunView, event: Event) -> None:
-        """Show what an event has changed; most pieces of a reply only when the next update is due."""
+        """Show what an event has changed, at once or, where the last drawing was just now, soon."""
         with self._lock:
             self._view = view
             match event:
                 case Delta():
                     self._pieces[event.kind].append(event.text)
-                    if time.monotonic() - self._drawn_at >= INTERVAL:
-                        self._stream()
-                    return
                 case AskModel():
-                    self._pieces = {"text": [], "reasoning": []}
                     self._doing = "asking the model"
                 case ModelReply():
+                    self._pieces = {"text": [], "reasoning": []}
                     self._doing = "reading the reply"
                 case RunCalls():
                     self._doing = "running " + one_line(", ".join(call.name for call in event.calls), 80)
@@ -93,12 +94,15 @@ class LiveLayer:
                     self._doing = "asking the model"
                 case Notice():
                     self._doing = one_line(tidy(event.text), 160)
-            self._draw_steps()
-            self._status.value = status_line(self._words())
+            if time.monotonic() - self._drawn_at >= INTERVAL:
+                self._draw()
+            else:
+                self._due.set()
 
     def finish(self, view: RunView, seconds: float) -> None:
         """Put the static bundle where the widgets are, and close them all."""
         self._over.set()
+        self._due.set()
         with self._lock:
             try:
                 data, metadata = bundle(view, seconds=seconds)
@@ -108,80 +112,84 @@ class LiveLayer:
                     with suppress(Exception):
                         widget.close()
                 self._all.clear()
-        if self._ticker is not threading.current_thread():
-            self._ticker.join(timeout=_TICK)
+        self._clock.join(timeout=_TICK)
 
-    def _draw_steps(self) -> None:
-        """Draw the last two steps: a step's end is known only when the next one begins."""
-        steps = self._view.steps
-        for step in steps[-2:]:
-            if step.empty and step is not steps[-1]:
-                continue
-            number = step.number
-            if not self._boxes or all(each[0] != number for each in self._boxes[-2:]):
-                self._add(number)
-            index = next(i for i in range(len(self._boxes) - 1, -1, -1) if self._boxes[i][0] == number)
-            _, box, body = self._boxes[index]
-            newest = step is steps[-1]
-            _set(box, "titles", (_title(step),))
-            _set(body, "value", step_body(step))
-            if not newest and not step.failed:
-                _set(box, "selected_index", None)
+    def _tick(self) -> None:
+        while not self._over.is_set():
+            self._due.wait(_TICK)
+            self._over.wait(INTERVAL)
+            try:
+                with self._lock:
+                    if not self._over.is_set():
+                        self._draw()
+            except Exception:  # noqa: BLE001 (a clock that stops is no reason to stop a run)
+                _log.exception("the live trace stands still until the run has ended")
+                return
 
-    def _add(self, number: int) -> None:
-        body = self._html("")
-        box = self._made(
-            self._kit.Accordion([body], titles=(f"{number}",), selected_index=0, layout=self._plain_layout)
-        )
-        self._boxes.append((number, box, body))
-        for _, old, inner in self._boxes[:-_SHOWN_STEPS]:
-            for widget in (old, inner):
-                self._all.remove(widget)
-                widget.close()
-        self._boxes = self._boxes[-_SHOWN_STEPS:]
-        self._steps.children = tuple(box for _, box, _ in self._boxes)
-
-    def _stream(self) -> None:
+    def _draw(self) -> None:
+        self._due.clear()
         self._drawn_at = time.monotonic()
-        if not self._boxes:
-            self._draw_steps()
-        if self._boxes:
-            reasoning = "".join(self._pieces["reasoning"])
-            partial = read_partial("".join(self._pieces["text"]))
-            step = replace(self._view.steps[-1], thought=tidy(partial.thought))
-            body = self._boxes[-1][2]
-            _set(body, "value", stream_body(step, reasoning[-_STREAMED:], partial.text[-_STREAMED:]))
+        steps = self._view.steps[-_SHOWN_STEPS:]
+        new = [step.number for step in steps if step.number not in self._boxes]
+        if new:
+            self._make_room({step.number for step in steps}, new)
+        for step in steps:
+            box, newest = self._boxes[step.number], step is steps[-1]
+            streamed = newest and any(self._pieces.values())
+            if step is box.step and newest == box.newest and not streamed:
+                continue
+            box.step, box.newest = step, newest
+            _set(box.fold, "titles", (_title(step, newest=newest),))
+            _set(box.body, "value", self._streamed(step) if streamed else step_body(step))
+            _set(box.fold, "selected_index", 0 if newest or step.failed else None)
+        _set(self._status, "value", status_line(self._words()))
+
+    def _make_room(self, shown: set[int], new: list[int]) -> None:
+        for number in new:
+            body = self._html("")
+            fold = self._made(
+                self._kit.Accordion([body], titles=(f"{number}",), selected_index=0, layout=self._layout)
+            )
+            self._boxes[number] = _Box(fold, body)
+        gone = [self._boxes.pop(number) for number in list(self._boxes) if number not in shown]
+        self._steps.children = tuple(box.fold for box in self._boxes.values())
+        for widget in (each for box in gone for each in (box.fold, box.body)):
+            self._all.remove(widget)
+            widget.close()
+
+    def _streamed(self, step: StepView) -> str:
+        reasoning = tidy("".join(self._pieces["reasoning"]))
+        partial = read_partial("".join(self._pieces["text"]))
+        step = replace(step, thought=tidy(partial.thought))
+        return stream_body(step, reasoning[-_STREAMED:], tidy(partial.text)[-_STREAMED:])
 
     def _words(self) -> str:
-        seconds = time.monotonic() - self._started
-        clock = f"{seconds:.0f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+        seconds = int(time.monotonic() - self._started)
+        clock = f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60} s"
         tokens = self._view.usage.input_tokens + self._view.usage.output_tokens
         number = self._view.steps[-1].number if self._view.steps else 0
         words = [self._doing, f"step {number}" if number else "", clock, f"{tokens:,} tokens" if tokens else ""]
         return " · ".join(word for word in (*words, model_name(self._view)) if word)
 
-    def _tick(self) -> None:
-        """Keep the clock going while the kernel's main thread waits for a model or a tool."""
-        while not self._over.wait(_TICK):
-            try:
-                with self._lock:
-                    if not self._over.is_set():
-                        self._status.value = status_line(self._words())
-            except Exception:  # noqa: BLE001 (a stopped clock is no reason to stop a run)
-                _log.exception("the trace's clock stopped")
-                return
-
     def _html(self, value: str) -> Any:
-        return self._made(
-            self._kit.HTML(value, layout=self._plain_layout, style=getattr(self, "_html_style", None))
-        )
+        return self._made(self._kit.HTML(value, layout=self._layout, style=self._style))
 
     def _made(self, widget: Any) -> Any:
         self._all.append(widget)
         return widget
 
 
-def _title(step: StepView) -> str:
+@dataclass(slots=True)
+class _Box:
+    """The widgets of one step, and what they show."""
+
+    fold: Any
+    body: Any
+    step: StepView | None = None
+    newest: bool = True
+
+
+def _title(step: StepView, *, newest: bool) -> str:
     """One line of plain text for a folded step."""
     number = f"{step.number} · " if step.number else ""
     if step.calls:
@@ -190,7 +198,8 @@ def _title(step: StepView) -> str:
         return f"{step_mark(step)} {number}{one_line(calls, 80)}" + (f" → {one_line(done, 60)}" if done else "")
     if step.failed:
         return f"{step_mark(step)} {number}no usable reply"
-    return f"… {number}{one_line(step.thought, 80) or 'thinking'}"
+    words = one_line(step.thought, 80) or (note_text(step.notes[0]) if step.notes else "thinking")
+    return f"{MARKS[None] if newest else MARKS['done']} {number}{words}"
 
 
 def _set(widget: Any, name: str, value: Any) -> None:
