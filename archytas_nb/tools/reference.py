@@ -1,0 +1,121 @@
+"""Arguments and results by reference: the names of live variables instead of values that JSON cannot carry.
+
+Knows a namespace only as a mapping; never evaluates an expression, and never overwrites a variable.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
+
+from archytas_nb.tools.names import nearest
+
+VAR = "$var"
+"""The key of an explicit reference: ``{"$var": "df"}``."""
+
+
+class ReferenceFault(ValueError):
+    """A reference that leads to nothing, or to an object of another type; the message is for the model."""
+
+
+def referred(value: object) -> str | None:
+    """Return the name in ``{"$var": name}``, or None where the value is something else."""
+    if isinstance(value, dict) and len(value) == 1 and isinstance(value.get(VAR), str):
+        return str(value[VAR])
+    return None
+
+
+def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, *, label: str = "") -> Any:
+    """Find the object that a reference names.
+
+    Args:
+        value: ``"df"``, ``{"$var": "df"}``, or (in a call by hand) the object itself.
+        cls: The class that the object must be an instance of, or ``collections.abc.Callable``.
+        namespace: Variable name to object; None where there is no namespace.
+        label: How the type is written in messages; the class's name by default.
+
+    Returns:
+        The object itself, never a copy.
+
+    Raises:
+        ReferenceFault: No such variable, or its object is not of the class.
+    """
+    label = label or getattr(cls, "__name__", str(cls))
+    explicit = referred(value)
+    if explicit is None and is_instance(value, cls) and not (isinstance(value, str) and namespace):
+        return value
+    name = explicit if explicit is not None else value
+    if not isinstance(name, str):
+        raise ReferenceFault(f"expected the name of a variable that holds a {label}")
+    if namespace is None:
+        raise ReferenceFault(f"there is no namespace to look {name!r} up in: call the tool with namespace=…")
+    name = name.strip()
+    missing = object()
+    found = namespace.get(name, missing) if is_variable(name) else missing
+    if found is missing:
+        raise ReferenceFault(f"no variable is named {name!r}{_hint(name, cls, namespace, label)}")
+    if not is_instance(found, cls):
+        kind = type(found).__name__
+        raise ReferenceFault(
+            f"the variable {name!r} is a {kind}, expected a {label}{_hint(name, cls, namespace, label)}"
+        )
+    return found
+
+
+def is_variable(name: str) -> bool:
+    """Whether the text could be the name of a variable that a user may mean."""
+    return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("__")
+
+
+def is_instance(value: object, cls: Any) -> bool:
+    """``isinstance`` that also copes with objects and classes that refuse to answer."""
+    if cls is Callable:
+        return callable(value)
+    try:
+        return isinstance(value, cls)
+    except Exception:  # noqa: BLE001  (a Protocol that cannot be checked at run time, or a lying __class__)
+        return bool(getattr(cls, "_is_protocol", False))
+
+
+def candidates(cls: Any, namespace: Mapping[str, Any]) -> list[str]:
+    """Name the variables that hold an instance of the class, in the order of their creation."""
+    return [
+        name
+        for name, each in list(namespace.items())
+        if isinstance(name, str) and not name.startswith("_") and is_instance(each, cls)
+    ]
+
+
+def _hint(name: str, cls: Any, namespace: Mapping[str, Any], label: str) -> str:
+    names = candidates(cls, namespace)
+    if not names:
+        return f"; no variable holds a {label}"
+    near = nearest(name, names)
+    shown = ", ".join(repr(each) for each in names[:8]) + (", …" if len(names) > 8 else "")
+    guess = f", did you mean {near!r}?" if near else "."
+    return f"{guess} Variables that hold a {label}: {shown}"
+
+
+def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
+    """Store a result in the namespace under a new name, so that a later call can take it by reference.
+
+    Args:
+        value: The object; where a variable holds it already, that variable's name is the handle.
+        namespace: The live namespace.
+        hint: What the handle begins with, the tool's name; ``{hint}_{n}`` is the first free name.
+
+    Returns:
+        The handle.
+    """
+    for name, each in list(namespace.items()):
+        if each is value and isinstance(name, str) and not name.startswith("_"):
+            return name
+    stem = re.sub(r"\W", "_", hint).strip("_") or "result"
+    stem = f"result_{stem}" if stem[0].isdigit() else stem
+    number = 1
+    while f"{stem}_{number}" in namespace:
+        number += 1
+    namespace[f"{stem}_{number}"] = value
+    return f"{stem}_{number}"

@@ -1,0 +1,218 @@
+"""How the values of a type travel as JSON. Only this file and ``portable.py`` import pydantic.
+
+Types are pydantic's business. What is added here is small: classes that JSON cannot carry become references to
+variables, a boolean is never taken for a number, and what models often send in a string (``"[1, 2]"``, the name
+of an enum's member) is read before it is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined, to_jsonable_python
+
+from archytas_nb.tools import portable, repairs
+from archytas_nb.tools.faults import Fault, Path, received
+from archytas_nb.tools.reference import ReferenceFault, referred, resolve
+from archytas_nb.tools.typetext import admits_none, type_text
+
+
+class Carrier:
+    """Carries values of one annotation between Python and JSON.
+
+    Attributes:
+        annotation: The resolved annotation, as written.
+        text: The type in the words of the text protocol.
+        schema: JSON schema of a value, without its definitions.
+        defs: The definitions that the schema refers to, by name.
+        admits_none: Whether null is a value of the type.
+        by_reference: Whether some part of it is passed as the name of a variable.
+    """
+
+    __slots__ = ("_adapter", "admits_none", "annotation", "by_reference", "defs", "schema", "text")
+
+    def __init__(self, annotation: Any) -> None:
+        self.annotation = annotation
+        self.text = type_text(annotation)
+        self.admits_none = admits_none(annotation)
+        self._adapter, whole, self.by_reference = _adapter(annotation)
+        self.defs: dict[str, Any] = whole.pop("$defs", {})
+        self.schema: dict[str, Any] = whole
+
+    def read(self, value: Any, namespace: Mapping[str, Any] | None = None) -> tuple[Any, tuple[Fault, ...]]:
+        """Turn what the model sent into a typed value.
+
+        Args:
+            value: Decoded JSON; in a call by hand also the typed value itself.
+            namespace: Where references are looked up.
+
+        Returns:
+            The value and no faults, or None and at least one fault, with paths relative to the value.
+        """
+        name = referred(value)
+        if name is not None and not self.by_reference and namespace is not None and name in namespace:
+            try:
+                return self._adapter.validate_python(resolve(value, object, namespace), context=namespace), ()
+            except (ValidationError, ReferenceFault):
+                pass  # then it is an ordinary object that happens to have this key
+        faults: list[Fault] = []
+        for attempt in range(6):  # each round may open one more level of strings inside strings
+            try:
+                return self._validate(value, namespace), ()
+            except ValidationError as error:
+                errors = error.errors(include_url=False)
+            except RecursionError:
+                return None, (Fault("the value is nested too deeply"),)
+            if attempt == 0:
+                faults = _faults(errors, value)
+            repaired = repairs.repair(value, errors, self._adapter.core_schema)
+            if repaired is repairs.NOTHING:
+                break
+            value = repaired
+        return None, tuple(faults)
+
+    def _validate(self, value: Any, namespace: Mapping[str, Any] | None) -> Any:
+        try:
+            text = json.dumps(value)
+        except (TypeError, ValueError):  # a live object, or a number with too many digits for text
+            return self._adapter.validate_python(value, context=namespace)
+        try:
+            return self._adapter.validate_json(text, strict=True, context=namespace)
+        except ValidationError as error:
+            if any(each["type"] == "json_invalid" for each in error.errors(include_url=False)):
+                # A lone surrogate is legal in Python's JSON and not in pydantic's.
+                return self._adapter.validate_python(value, context=namespace)
+        result = self._adapter.validate_json(text, context=namespace)
+        path = _boolean_as_number(value, self._dumped(result))
+        if path is not None:
+            raise ValidationError.from_exception_data(
+                "bool", [{"type": "float_type", "loc": path, "input": _at(value, path)}]
+            )
+        return result
+
+    def _dumped(self, result: Any) -> Any:
+        try:
+            return self._adapter.dump_python(result, mode="json", warnings=False)
+        except Exception:  # noqa: BLE001  (only a comparison is lost; a user's serializer may do anything)
+            return None
+
+
+def _adapter(annotation: Any) -> tuple[TypeAdapter[Any], dict[str, Any], bool]:
+    rewritten, by_reference = portable.portable(annotation)
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(rewritten)
+        return adapter, without_titles(adapter.json_schema()), by_reference
+    except (PydanticUserError, TypeError, NameError) as error:
+        raise portable.Unusable(str(error).split("\n", 1)[0]) from error
+
+
+@lru_cache(maxsize=2048)
+def _shared(annotation: Any, spelled: str) -> Carrier:  # noqa: ARG001  (int | str equals str | int, yet is not the same)
+    return Carrier(annotation)
+
+
+def carrier(annotation: Any) -> Carrier:
+    """Return the carrier of an annotation; equal annotations share one.
+
+    Raises:
+        portable.Unusable: pydantic cannot make sense of the annotation.
+    """
+    try:
+        return _shared(annotation, repr(annotation))
+    except TypeError:  # an unhashable annotation, such as Annotated[int, Field(gt=0)]
+        return Carrier(annotation)
+
+
+def field_of(default: Any) -> FieldInfo | None:
+    """Return the default where the user wrote ``= Field(…)``, else None."""
+    return default if isinstance(default, FieldInfo) else None
+
+
+def field_default(info: FieldInfo, missing: Any) -> Any:
+    """Return the value that a ``Field`` gives an argument that is left out, or ``missing`` for a required one."""
+    value = info.get_default(call_default_factory=True, validated_data={})
+    return missing if value is PydanticUndefined or value is ... else value
+
+
+def wire_default(value: Any) -> tuple[Any, ...]:
+    """Return the default as JSON in a tuple, or an empty tuple where JSON cannot say it exactly."""
+    try:
+        plain = to_jsonable_python(value)
+        if type(value) in {bool, int, float, str, type(None), list, dict} and plain != value:
+            return ()
+        json.dumps(plain, allow_nan=False)
+    except Exception:  # noqa: BLE001  (a sentinel, NaN, or an object whose methods fail: it stays ours)
+        return ()
+    return (plain,)
+
+
+def without_titles(schema: Any) -> Any:
+    """Drop the titles that pydantic invents: they cost tokens and say nothing."""
+    if isinstance(schema, list):
+        return [without_titles(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {}
+    for key, value in schema.items():
+        if key in {"properties", "$defs", "patternProperties"}:
+            result[key] = {name: without_titles(each) for name, each in value.items()}
+        elif key in {"default", "const", "enum", "examples"}:
+            result[key] = value
+        elif not (key == "title" and isinstance(value, str)):
+            result[key] = without_titles(value)
+    return result
+
+
+def _boolean_as_number(sent: Any, got: Any, path: Path = ()) -> Path | None:
+    """Find where a boolean was taken for a number; pydantic's lax mode does that."""
+    if isinstance(sent, bool):
+        return path if isinstance(got, (int, float)) and not isinstance(got, bool) else None
+    pairs: list[tuple[str | int, Any, Any]] = []
+    if isinstance(sent, list) and isinstance(got, list) and len(sent) == len(got):
+        pairs = [(at, a, b) for at, (a, b) in enumerate(zip(sent, got, strict=True))]
+    elif isinstance(sent, dict) and isinstance(got, dict):
+        pairs = [(key, each, got[key]) for key, each in sent.items() if key in got]
+    return next((p for key, a, b in pairs if (p := _boolean_as_number(a, b, (*path, key))) is not None), None)
+
+
+def _at(value: Any, path: Path) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def _faults(errors: list[Any], value: Any) -> list[Fault]:
+    """Turn pydantic's errors into ours: one for each place, the branches of a union in one sentence."""
+    grouped: dict[Path, list[str]] = {}
+    inputs: dict[Path, Any] = {}
+    for error in errors:
+        path = repairs.locate(error["loc"], value)
+        if error["type"] == "missing" and error["loc"]:
+            path = (*path, error["loc"][-1])
+        reason = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+        reason = reason[:1].lower() + reason[1:] if error["type"] != "value_error" else reason
+        if error["type"] in {"int_type", "int_parsing", "int_from_float"}:
+            reason = "expected an integer"
+        elif error["type"] in {"float_type", "float_parsing"}:
+            reason = "expected a number"
+        elif error["type"] == "none_required":
+            reason = "expected null"
+        reasons = grouped.setdefault(path, [])
+        if reason not in reasons:
+            reasons.append(reason)
+        inputs[path] = None if error["type"] == "missing" else error["input"]
+        if error["type"] == "missing":
+            reasons[:] = ["missing, a value is required here"]
+    faults = []
+    for path, reasons in grouped.items():
+        text = ", or ".join(reasons)
+        if not reasons[0].startswith("missing"):
+            text += f"; received {received(inputs[path])}"
+        faults.append(Fault(text, path))
+    return faults

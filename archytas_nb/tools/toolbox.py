@@ -1,0 +1,283 @@
+"""Name → `Tool`, in order; and the decorator that fills the default one.
+
+Cheap to import: pydantic and the docstring parser are loaded when the first tool is defined. Prints nothing; who
+wants to tell a person that a tool was replaced sets `Toolbox.notify`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from archytas_nb.errors import ToolError
+from archytas_nb.tools.names import did_you_mean
+from archytas_nb.tools.tool import Tool
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_METHODS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+"""Options of functions that were decorated inside a class: they become tools with their class or object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of a toolbox, to go back to."""
+
+    tools: tuple[tuple[str, Tool], ...]
+    disabled: frozenset[str]
+
+
+class Toolbox(Mapping[str, Tool]):
+    """An ordered mapping of names to tools.
+
+    Args:
+        *tools: Functions, tools, classes or objects with decorated methods, or other toolboxes.
+
+    Attributes:
+        notify: Called with one sentence when a tool is replaced, once for each name; None stays silent.
+
+    Raises:
+        ToolError: A function cannot be a tool, or two names become the same on the wire.
+    """
+
+    def __init__(self, *tools: Any) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._disabled: set[str] = set()
+        self._told: set[str] = set()
+        self.notify: Callable[[str], None] | None = None
+        for each in tools:
+            self.extend(each)
+
+    def __getitem__(self, name: str) -> Tool:
+        """Return the tool of that name; the name before it was made legal will do too."""
+        return self._tools[self._key(name)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (name in self._tools or self._legal(name) is not None)
+
+    def __repr__(self) -> str:
+        return f"Toolbox({', '.join(self._tools)})"
+
+    def _legal(self, name: str) -> str | None:
+        wire = name.replace(".", "_")
+        found = self._tools.get(wire)
+        return wire if found is not None and found.source_name == name else None
+
+    def _key(self, name: str) -> str:
+        if name in self._tools:
+            return name
+        legal = self._legal(name) if isinstance(name, str) else None
+        if legal is None:
+            guess = did_you_mean(str(name), self._tools)
+            there = ", ".join(self._tools) or "none"
+            raise UnknownToolError(f"no tool is named {name!r}{guess or ';'} registered: {there}")
+        return legal
+
+    def add(self, f: Any, **options: Any) -> Tool:
+        """Add a function or a tool; one of the same name is replaced, in its place.
+
+        Args:
+            f: A function or a `Tool`.
+            **options: ``name``, ``approve``, ``timeout``, ``max_chars``, ``repeat``; see `Tool.from_function`.
+
+        Returns:
+            The tool.
+
+        Raises:
+            ToolError: The function cannot be a tool, or another tool's name is the same on the wire.
+        """
+        tool = (
+            f if isinstance(f, Tool) and not options else Tool.from_function(getattr(f, "function", f), **options)
+        )
+        before = self._tools.get(tool.name)
+        if before is not None and before.source_name != tool.source_name:
+            raise ToolError(
+                f"the names {before.source_name!r} and {tool.source_name!r} are both {tool.name!r} on the wire;"
+                ' choose another with @tool(name="…")'
+            )
+        self._tools[tool.name] = tool
+        if before is not None and before is not tool and tool.name not in self._told:
+            self._told.add(tool.name)
+            if self.notify is not None:
+                self.notify(f"The tool {tool.name!r} is replaced by its new definition.")
+        return tool
+
+    def extend(self, source: Any) -> list[Tool]:
+        """Add everything that a source offers.
+
+        Args:
+            source: A function or tool; a class (made without arguments) or an object, of which the decorated
+                methods are taken or, where none is decorated, the public ones; or a toolbox.
+
+        Returns:
+            The tools, in order.
+        """
+        if isinstance(source, Toolbox):
+            return [self.add(each) for each in source.active().values()]
+        if (
+            isinstance(source, Tool)
+            or inspect.isroutine(source)
+            or (callable(source) and not isinstance(source, type))
+        ):
+            return [self.add(source)]
+        found = methods(source)
+        before = self.snapshot()
+        try:
+            return [self.add(method, **options) for method, options in found]
+        except ToolError:
+            self.restore(before)
+            raise
+
+    def remove(self, name: str) -> Tool:
+        """Take a tool out and return it."""
+        key = self._key(name)
+        self._disabled.discard(key)
+        return self._tools.pop(key)
+
+    def only(self, *names: str) -> Toolbox:
+        """Return a new toolbox with these tools, in this order."""
+        return Toolbox(*(self[name] for name in names))
+
+    def disable(self, *names: str) -> None:
+        """Keep the tools in the list, but offer them to no model."""
+        self._disabled.update([self._key(name) for name in names])
+
+    def enable(self, *names: str) -> None:
+        """Offer the tools again."""
+        self._disabled.difference_update([self._key(name) for name in names])
+
+    def is_enabled(self, name: str) -> bool:
+        """Whether the tool is offered to models."""
+        return self._key(name) not in self._disabled
+
+    def active(self) -> Toolbox:
+        """Return a new toolbox with the tools that are offered; later changes here do not reach it."""
+        return Toolbox(*(each for name, each in self._tools.items() if name not in self._disabled))
+
+    def snapshot(self) -> Snapshot:
+        """Return the present state, for `restore`."""
+        return Snapshot(tuple(self._tools.items()), frozenset(self._disabled))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to an earlier state, as a cell that failed half-way must."""
+        self._tools = dict(snapshot.tools)
+        self._disabled = set(snapshot.disabled)
+
+
+class UnknownToolError(KeyError):
+    """No tool has that name; the message names the nearest and those that there are."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def methods(source: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
+    """Return the methods of a class or an object that become tools, bound, each with its options.
+
+    Raises:
+        ToolError: The class cannot be made without arguments, or offers no method.
+    """
+    cls = source if isinstance(source, type) else type(source)
+    if isinstance(source, type):
+        try:
+            source = source()
+        except Exception as error:
+            raise ToolError(
+                f"the class {cls.__name__!r} cannot be made without arguments ({error}):"
+                f" add an object, Toolbox({cls.__name__}(…))"
+            ) from error
+    names = [name for each in reversed(cls.__mro__) for name in vars(each) if each is not object]
+    found = []
+    for name in dict.fromkeys(names):
+        raw = inspect.getattr_static(cls, name)
+        function = getattr(raw, "__func__", raw)
+        if inspect.isfunction(function):
+            found.append((name, _METHODS.get(function)))
+    decorated = [(getattr(source, name), options) for name, options in found if options is not None]
+    public: list[tuple[Any, dict[str, Any]]] = [
+        (getattr(source, name), {}) for name, _ in found if not name.startswith("_")
+    ]
+    chosen = decorated or public
+    if not chosen:
+        raise ToolError(f"{cls.__name__!r} has no public method that could be a tool")
+    return chosen
+
+
+toolbox = Toolbox()
+"""The default toolbox: ``@tool`` and ``%%tool`` fill it, ``%agent`` uses it."""
+
+
+@overload
+def tool(f: F, /) -> F: ...
+@overload
+def tool(
+    f: None = None,
+    /,
+    *,
+    name: str | None = None,
+    approve: bool | None = None,
+    timeout: float | None = None,
+    max_chars: int | None = None,
+    repeat: bool = False,
+) -> Callable[[F], F]: ...
+def tool(f: Any = None, /, **options: Any) -> Any:
+    """Make a function a tool of the default toolbox, and leave it as it is.
+
+    Spelled ``@tool``, ``@tool()``, ``@tool(name="x")`` or ``tool(f)``. On a class, its decorated methods become
+    tools; a method decorated in the body of a class waits for its class or object to be added.
+
+    Args:
+        f: The function; left out where options are given.
+        **options: ``name``, ``approve``, ``timeout``, ``max_chars``, ``repeat``; see `Tool.from_function`.
+
+    Returns:
+        The function itself, or a decorator that returns it.
+
+    Raises:
+        ToolError: The function cannot be a tool; every fault is named.
+    """
+    if f is None:
+        return lambda each: tool(each, **options) if options else tool(each)
+    register(toolbox, f, options)
+    return f
+
+
+def register(box: Toolbox, f: Any, options: dict[str, Any]) -> list[Tool]:
+    """Add what was decorated to a toolbox; methods in the body of a class are remembered for later.
+
+    Returns:
+        The tools that were added; none for a method that waits for its object.
+    """
+    from archytas_nb.tools.signature import is_in_class
+
+    unknown = set(options) - {"name", "approve", "timeout", "max_chars", "repeat"}
+    if unknown:
+        raise TypeError(
+            f"tool() has no option {min(unknown)!r}; expected name, approve, timeout, max_chars, repeat"
+        )
+    function = getattr(f, "__func__", f) if isinstance(f, (staticmethod, classmethod)) else f
+    if inspect.isfunction(function) and is_in_class(function) and _in_class_body():
+        _METHODS[function] = options
+        return []
+    if isinstance(f, type):
+        if options:
+            raise ToolError(f"options on the class {f.__name__!r} are ambiguous: give them to its methods")
+        return box.extend(f)
+    return [box.add(f, **options)]
+
+
+def _in_class_body() -> bool:
+    """Whether the decorator runs in the body of a class, whose object does not exist yet."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return frame is not None and "__qualname__" in frame.f_locals and "__module__" in frame.f_locals
