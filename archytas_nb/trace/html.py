@@ -15,6 +15,7 @@ from archytas_nb.trace.safe import Html, element, join, markdown, picture, table
 from archytas_nb.trace.steps import CallView, RunView, Shown, StepView
 from archytas_nb.trace.words import (
     MARKS,
+    answer_markdown,
     ending_text,
     ending_title,
     is_answer,
@@ -24,6 +25,7 @@ from archytas_nb.trace.words import (
     rejected_title,
     signature,
     step_mark,
+    summary,
 )
 
 _OPEN_STEPS = 12
@@ -51,7 +53,8 @@ _PRE = (
 )
 _CODE = f"{_MONO};background:none;color:inherit;padding:0;border:0"
 _SUMMARY = "cursor:pointer;padding:.22em 0;white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
-_MARK_COLOURS = {"✓": _GOOD, "✗": _BAD, "⊘": _WARN, "■": _WARN}
+_MARK = "display:inline-block;min-width:1.05em;font-weight:600;color:"
+_MARK_COLOURS = {"✓": _GOOD, "✗": _BAD, "⊘": _WARN, "■": _WARN, "!": _WARN}
 
 
 @dataclass(slots=True)
@@ -122,7 +125,9 @@ def _question(view: RunView) -> Html:
         element("strong", text(clip(view.question, _LARGEST_TEXT)), style="white-space:pre-wrap;font-weight:600")
     ]
     if name:
-        parts.append(element("span", text(f" {name}"), style=f"{_DIM};font-size:.82em;margin-left:.5em"))
+        parts.append(
+            element("span", text(f" {name}"), style=f"{_DIM};font-size:.82em;margin-left:.5em;white-space:nowrap")
+        )
     return element("p", *parts, style="margin:0 0 .5em")
 
 
@@ -154,16 +159,15 @@ def _details(summary: Html, body: Html, *, unfolded: bool = False) -> Html:
 def _step(step: StepView, room: _Room) -> Html:
     mark = step_mark(step)
     head = [
-        element("span", text(mark), style=f"color:{_MARK_COLOURS.get(mark, 'inherit')};font-weight:600"),
-        text(f" {step.number} " if step.number else " "),
+        element("span", text(mark), style=f"{_MARK}{_MARK_COLOURS.get(mark, 'inherit')}"),
+        element("span", text(f" {step.number} " if step.number else " "), style=_DIM),
     ]
     if step.calls:
         for index, call in enumerate(step.calls):
             head += [text(" · ")] if index else []
             head.append(element("code", text(one_line(signature(call, 40), 90)), style=_CODE))
             if call.status is not None:
-                said = one_line(outcome_word(call) + call.text, 90)
-                head.append(element("span", text(f" → {said}"), style=_DIM))
+                head.append(element("span", text(f" → {summary(call, 90)}"), style=_DIM))
     else:
         head.append(element("span", text(one_line(_topic(step), 120)), style=_DIM))
     return _details(join(head), _body(step, room), unfolded=step.failed)
@@ -200,6 +204,10 @@ def _label(line: str, colour: str) -> Html:
 
 def _call(call: CallView, room: _Room) -> Html:
     short = signature(call, 10**6)
+    if len(short) + len(call.text) <= 110 and call.status == "done" and not ("\n" in call.text or call.table):
+        result = element("span", text(f" → {call.text}"), style=_DIM)
+        line = element("div", element("code", text(short), style=_CODE), result, style="margin:.35em 0")
+        return join([line, *(_shown(item, room) for item in call.shown)])
     parts = []
     if len(short) <= 300 and "\\n" not in short:
         parts.append(element("div", element("code", text(short), style=_CODE), style="margin:.35em 0 0"))
@@ -229,7 +237,7 @@ def _table(call: CallView | Shown) -> Html:
     drawn = table(
         call.table,
         style="border-collapse:collapse;border:0;margin:.3em 0;font-size:.92em",
-        cell=f"padding:.22em .75em;border:0;border-bottom:{_LINE};text-align:right;white-space:nowrap",
+        cell=f"padding:.22em .75em;border:0;border-bottom:{_LINE};white-space:nowrap",
         head=";font-weight:600",
     )
     more = text(f"… {call.table.left_out:,} more rows") if call.table.left_out else text("")
@@ -264,7 +272,9 @@ def _ending(view: RunView) -> Html:
         colour = _BAD if title.startswith("✗") else _WARN
         parts.append(element("p", element("strong", text(title)), style=f"margin:.5em 0 .3em;color:{colour}"))
     if said and is_answer(view.ending):
-        parts.append(element("div", markdown(said), style="margin:.5em 0 .2em;font-size:1.03em"))
+        parts.append(
+            element("div", markdown(answer_markdown(view.ending)), style="margin:.5em 0 .2em;font-size:1.03em")
+        )
     elif said:
         parts.append(element("pre", text(said), style=_PRE))
     return join(parts)

@@ -13,6 +13,7 @@ from archytas_nb.trace.clean import clip, one_line
 from archytas_nb.trace.steps import CallView, RunView, StepView
 from archytas_nb.trace.words import (
     MARKS,
+    answer_markdown,
     ending_text,
     ending_title,
     is_answer,
@@ -55,7 +56,7 @@ def markdown(view: RunView) -> str:
     if title:
         blocks.append(f"**{escaped(title)}**")
     if said:
-        blocks.append(harmless(said) if is_answer(view.ending) else fenced(said))
+        blocks.append(harmless(answer_markdown(view.ending)) if is_answer(view.ending) else fenced(said))
     return "\n\n".join(blocks)
 
 

@@ -108,7 +108,14 @@ def table(value: Table, *, style: str, cell: str, head: str) -> Html:
     """
 
     def row(cells: tuple[str, ...], tag: str, css: str) -> Html:
-        return element("tr", *(element(tag, text(each), style=css) for each in cells))
+        sides = ("right" if value.numeric(column) else "left" for column in range(len(cells)))
+        return element(
+            "tr",
+            *(
+                element(tag, text(each), style=f"{css};text-align:{side}")
+                for each, side in zip(cells, sides, strict=True)
+            ),
+        )
 
     parts = [element("thead", *(row(cells, "th", cell + head) for cells in value.head))] if value.head else []
     parts.append(element("tbody", *(row(cells, "td", cell) for cells in value.rows)))

@@ -113,7 +113,7 @@ class StepView:
     def failed(self) -> bool:
         """Whether a person should look at this step without being asked to."""
         return (
-            any(call.status in {"error", "interrupted"} for call in self.calls)
+            any(call.status == "error" for call in self.calls)
             or any(note.kind == "no_reply" for note in self.notes)
             or bool(self.rejected)
         )

@@ -6,6 +6,7 @@ plain text cells, from which the page is built anew. This file knows the standar
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Any
@@ -16,6 +17,8 @@ MAX_ROWS = 60
 MAX_COLUMNS = 30
 MAX_CELL = 200
 _MAX_HTML = 500_000
+_NUMBER = re.compile(r"[-+−]?[\d,._]*\d(?:\.\d*)?(?:[eE][-+]?\d+)?\s?%?")
+_BLANK = frozenset({"", "...", "…", "NaN", "nan", "NaT", "None", "null", "<NA>", "inf", "-inf"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,11 @@ class Table:
     head: tuple[tuple[str, ...], ...]
     rows: tuple[tuple[str, ...], ...]
     left_out: int = 0
+
+    def numeric(self, column: int) -> bool:
+        """Whether a column holds numbers, which are read best when they are set to the right."""
+        cells = [row[column] for row in self.rows if column < len(row)]
+        return all(cell in _BLANK or _NUMBER.fullmatch(cell) for cell in cells)
 
 
 class _Cells(HTMLParser):

@@ -26,7 +26,7 @@ from archytas_nb.trace.clean import one_line, tidy
 from archytas_nb.trace.html import question_line, status_line, step_body, stream_body
 from archytas_nb.trace.partial import read_partial
 from archytas_nb.trace.steps import RunView, StepView
-from archytas_nb.trace.words import MARKS, model_name, note_text, signature, step_mark
+from archytas_nb.trace.words import MARKS, model_name, note_text, signature, step_mark, summary
 
 INTERVAL = 0.05
 """Seconds between two drawings."""
@@ -194,8 +194,8 @@ def _title(step: StepView, *, newest: bool) -> str:
     number = f"{step.number} · " if step.number else ""
     if step.calls:
         calls = ", ".join(signature(call, 40) for call in step.calls)
-        done = step.calls[0].text if len(step.calls) == 1 and step.calls[0].status else ""
-        return f"{step_mark(step)} {number}{one_line(calls, 80)}" + (f" → {one_line(done, 60)}" if done else "")
+        done = summary(step.calls[0], 60) if len(step.calls) == 1 and step.calls[0].status else ""
+        return f"{step_mark(step)} {number}{one_line(calls, 80)}" + (f" → {done}" if done else "")
     if step.failed:
         return f"{step_mark(step)} {number}no usable reply"
     words = one_line(step.thought, 80) or (note_text(step.notes[0]) if step.notes else "thinking")

@@ -5,6 +5,7 @@ It knows the view of a run and makes plain strings of it, not escaped for anythi
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePath
 
 from archytas_nb.react.events import Answered, Ending, Failed, Interrupted, Status, Stopped
@@ -45,6 +46,15 @@ def outcome_word(call: CallView) -> str:
     return "" if call.text.lower().startswith(word[:-2]) else word
 
 
+def summary(call: CallView, limit: int) -> str:
+    """An outcome in one line: all that fits of an error, otherwise the first line."""
+    if call.table:
+        return "table"
+    text = call.text if call.status == "error" else call.text.strip("\n").partition("\n")[0]
+    line = one_line(outcome_word(call) + text, limit)
+    return line if line.endswith("…") or len(text) >= len(call.text.strip("\n")) else f"{line} …"
+
+
 def note_text(note: Note) -> str:
     """A notice as one line for a person."""
     prefix = "no reply: " if note.kind == "no_reply" else ""
@@ -53,11 +63,14 @@ def note_text(note: Note) -> str:
 
 def step_mark(step: StepView) -> str:
     """One mark for a whole step: its worst one."""
-    for status in ("error", "interrupted", "refused", "not_run"):
+    statuses: tuple[Status, ...] = ("error", "interrupted", "refused", "not_run")
+    for status in statuses:
         if any(call.status == status for call in step.calls):
             return MARKS[status]
     if step.failed:
         return MARKS["error"]
+    if not step.calls and step.notes:
+        return "!"
     return MARKS[None] if any(call.status is None for call in step.calls) else MARKS["done"]
 
 
@@ -94,6 +107,11 @@ def ending_text(ending: Ending | None) -> str:
             return tidy(ending.reason, ANSWER_LIMIT).strip()
         case _:
             return ""
+
+
+def answer_markdown(ending: Ending | None) -> str:
+    """The answer's text as Markdown; a number with a full stop is a number there, not an empty list."""
+    return re.sub(r"\A(\d+)([.)])\Z", r"\1\\\2", ending_text(ending))
 
 
 def is_answer(ending: Ending | None) -> bool:
