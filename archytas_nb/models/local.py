@@ -96,12 +96,10 @@ def ensure_server(weights: Path, progress: Progress = silent, engine: Engine | N
             return held.endpoint
         engine.require()
         started = time.monotonic()
-        held = _hold(identity, weights, engine, progress)
         try:
-            _await_ready(held, weights, engine, progress, started)
+            held = _ready(identity, weights, engine, progress, started)
         except _AddressTakenError:
-            held = _hold(identity, weights, engine, progress)
-            _await_ready(held, weights, engine, progress, started)
+            held = _ready(identity, weights, engine, progress, started)
         progress(f"The local model {held.endpoint.model} is ready ({time.monotonic() - started:.1f} s)")
         return held.endpoint
 
@@ -197,15 +195,21 @@ def _start(state: Path, weights: Path, engine: Engine, log: Path) -> _Held:
         if held:
             return held
         time.sleep(POLL_SECONDS)
-    process.kill()
-    raise _failure(log, weights, f"it ended before it could be reached (exit status {process.wait()})")
+    process.kill()  # for the one that neither answers nor ends
+    raise _diagnosis(log, weights, process.wait())
 
 
-def _await_ready(held: _Held, weights: Path, engine: Engine, progress: Progress, started: float) -> None:
+def _ready(identity: str, weights: Path, engine: Engine, progress: Progress, started: float) -> _Held:
+    """A lease on a server that has loaded its model."""
+    held = _hold(identity, weights, engine, progress)
     told = -1
     while not held.ready:
         if not held.lease.is_open():
-            raise _died(held, weights)
+            status = None
+            if held.process is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    status = held.process.wait(timeout=5)
+            raise _diagnosis(held.log, weights, status)
         held.ready = _answers(held.endpoint)
         seconds = int(time.monotonic() - started)
         if seconds > engine.load_seconds:
@@ -215,6 +219,7 @@ def _await_ready(held: _Held, weights: Path, engine: Engine, progress: Progress,
             progress(f"Loading the local model {held.endpoint.model} ({seconds} s)")
         if not held.ready:
             time.sleep(POLL_SECONDS)
+    return held
 
 
 def _answers(endpoint: Endpoint) -> bool:
@@ -237,21 +242,15 @@ def _answers(endpoint: Endpoint) -> bool:
 # ── what went wrong ───────────────────────────────────────────────────────────────────────────────
 
 
-def _died(held: _Held, weights: Path) -> Exception:
-    status = None
-    if held.process is not None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            status = held.process.wait(timeout=5)
-    text = _tail(held.log, 200)
+def _diagnosis(log: Path, weights: Path, status: int | None) -> Exception:
+    text = _tail(log, 200)
     if "address already in use" in text.lower():
-        return _AddressTakenError(_story(held.log, weights, "another program took its port"), kind="unreachable")
+        return _AddressTakenError(_story(log, weights, "another program took its port"), kind="unreachable")
     if status == -9 or "failed to allocate" in text or "unable to allocate" in text:
-        return _failure(
-            held.log, weights, "it was killed or ran out of memory: free some, or use a smaller model"
-        )
+        return _failure(log, weights, "it was killed or ran out of memory: free some, or use a smaller model")
     if "Failed to load model from file" in text:
-        return ConfigurationError(_story(held.log, weights, "the engine refused the file of weights"))
-    return _failure(held.log, weights, f"it ended while it was loading (exit status {status})")
+        return ConfigurationError(_story(log, weights, "the engine refused the file of weights"))
+    return _failure(log, weights, f"it ended while it was loading (exit status {status})")
 
 
 def _failure(log: Path, weights: Path, why: str) -> ModelError:

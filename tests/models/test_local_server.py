@@ -1,0 +1,164 @@
+"""The child's side: leases, the environment and the engine's configuration, without a child process."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+import sys
+import threading
+import types
+
+import pytest
+
+from archytas_nb.models import local_server
+from archytas_nb.models.local_lease import Lease
+from archytas_nb.models.local_server import Leases, clean_environment, write_private
+
+PATIENCE = 20  # seconds until a test that waits for something gives up
+FOREVER = 3600.0
+
+
+@pytest.fixture
+def ended():
+    return threading.Event()
+
+
+def test_the_server_ends_when_its_last_lease_is_closed_and_not_before(ended):
+    leases = Leases("key", 0, FOREVER, ended.set)
+    first, second = Lease(leases.port, "key"), Lease(leases.port, "key")
+    first.close()
+    assert second.is_open()
+    assert not ended.wait(0.1)
+    second.close()
+    assert ended.wait(PATIENCE)
+
+
+def test_the_server_ends_when_no_lease_ever_came(ended):
+    Leases("key", FOREVER, 0, ended.set)
+    assert ended.wait(PATIENCE)
+
+
+def test_within_the_grace_period_a_new_lease_keeps_the_server(ended):
+    leases = Leases("key", FOREVER, FOREVER, ended.set)
+    Lease(leases.port, "key").close()
+    again = Lease(leases.port, "key")
+    assert again.is_open()
+    assert not ended.is_set()
+    again.close(at_once=True)
+    assert ended.wait(PATIENCE)
+
+
+def test_giving_a_lease_back_at_once_does_not_end_what_others_use(ended):
+    leases = Leases("key", FOREVER, FOREVER, ended.set)
+    other = Lease(leases.port, "key")
+    Lease(leases.port, "key").close(at_once=True)
+    assert not ended.wait(0.1)
+    assert other.is_open()
+    other.close()
+
+
+def test_no_lease_is_given_once_the_end_has_begun(ended):
+    leases = Leases("key", 0, 0, ended.set)
+    assert ended.wait(PATIENCE)
+    with pytest.raises(OSError, match=r"not the model|refused|reset|closed|pipe"):
+        Lease(leases.port, "key")
+
+
+def test_a_wrong_key_gives_no_lease(ended):
+    leases = Leases("key", 0, FOREVER, ended.set)
+    with pytest.raises(OSError, match=r"not the model|refused|reset|closed|pipe"):
+        Lease(leases.port, "another")
+    assert not ended.is_set()
+
+
+@pytest.mark.parametrize("noise", [b"", b"\n", b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\n", b"x" * 5000])
+def test_a_stranger_that_talks_nonsense_disturbs_nobody(ended, noise):
+    leases = Leases("key", 0, FOREVER, ended.set)
+    ours = Lease(leases.port, "key")
+    with socket.create_connection(("127.0.0.1", leases.port)) as stranger:
+        stranger.sendall(noise)
+    assert ours.is_open()
+    Lease(leases.port, "key").close()
+    assert ours.is_open()
+    ours.close()
+
+
+def test_a_client_does_not_trust_a_listener_that_does_not_know_the_key():
+    with socket.create_server(("127.0.0.1", 0)) as impostor:
+
+        def pretend():
+            peer, _ = impostor.accept()
+            with peer:
+                peer.sendall(b"abc\n")
+                peer.recv(1024)
+                peer.sendall(b"0" * 64 + b"\n")
+
+        thread = threading.Thread(target=pretend)
+        thread.start()
+        with pytest.raises(ConnectionRefusedError, match="not the model's server"):
+            Lease(impostor.getsockname()[1], "key")
+        thread.join()
+
+
+def test_a_lease_is_seen_to_close_when_the_server_goes_away():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connected = []
+
+        def greet():
+            peer, _ = server.accept()
+            peer.sendall(b"abc\n")
+            theirs = peer.recv(1024).decode().split()[0]
+            peer.sendall(local_server.proof("key", "server", f"abc {theirs}").encode() + b"\n")
+            connected.append(peer)
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        lease = Lease(server.getsockname()[1], "key")
+        thread.join()
+    assert lease.is_open()
+    connected[0].close()
+    for _ in range(1000):
+        if not lease.is_open():
+            break
+        threading.Event().wait(0.01)
+    assert not lease.is_open()
+    lease.close()
+
+
+def test_the_two_sides_of_a_handshake_never_prove_the_same():
+    assert local_server.proof("key", "client", "a b") != local_server.proof("key", "server", "a b")
+
+
+def test_the_engines_settings_are_dropped_from_the_environment_and_nothing_else(monkeypatch):
+    settings = types.ModuleType("some_engine.settings")
+    settings.Settings = type("Settings", (), {"model_fields": {"n_ctx": 0, "verbose": 0}})
+    engine = types.ModuleType("some_engine")
+    engine.__path__ = []
+    monkeypatch.setitem(sys.modules, "some_engine", engine)
+    monkeypatch.setitem(sys.modules, "some_engine.settings", settings)
+    environment = {"N_CTX": "1", "Verbose": "maybe", "PORT": "8000", "WEB_CONCURRENCY": "4", "CONFIG_FILE": "x"}
+    monkeypatch.setattr("os.environ", {**environment, "PATH": "/bin", "N_CTX_MORE": "kept"})
+    clean_environment("some_engine")
+    import os
+
+    assert os.environ == {"PATH": "/bin", "N_CTX_MORE": "kept"}
+
+
+def test_an_engine_without_settings_of_its_own_keeps_the_rest_of_the_environment(monkeypatch):
+    monkeypatch.setattr("os.environ", {"HOST": "h", "HOME": "/home"})
+    clean_environment("json")
+    import os
+
+    assert os.environ == {"HOME": "/home"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
+def test_what_is_written_in_private_can_be_read_by_its_owner_alone(tmp_path):
+    path = tmp_path / "state.json"
+    path.write_text("old")
+    path.chmod(0o644)
+    write_private(path, {"api_key": "secret"})
+    assert json.loads(path.read_text()) == {"api_key": "secret"}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["state.json"]

