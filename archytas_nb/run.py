@@ -44,6 +44,7 @@ class Run:
     seconds: float = 0.0
     error: ModelError | ConfigurationError | None = None
     _value: Any = None
+    _in_trace: bool = False
 
     @property
     def status(self) -> Literal["answered", "failed", "stopped", "interrupted"]:
@@ -122,3 +123,11 @@ class Run:
                 interrupt.run = self
                 raise interrupt
         return self
+
+    def shown_in_trace(self, *, now: bool) -> None:
+        """Say whether a trace shows the answer already, so that a cell does not show it twice."""
+        self._in_trace = now
+
+    def _ipython_display_(self) -> None:
+        if not self._in_trace:
+            raise NotImplementedError  # IPython then displays it as it displays any object

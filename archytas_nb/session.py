@@ -120,6 +120,10 @@ class Agent:
         model: Model = self._model
         return model
 
+    @model.setter
+    def model(self, model: str | Model | None) -> None:
+        self._model = model
+
     @property
     def messages(self) -> list[Message]:
         """The history in wire form, always one that a strict server accepts."""

@@ -151,8 +151,21 @@ class ArchytasNB(Magics):
         agent.instructions = self.instructions
         agent.limits = Limits(args.max_steps or self.max_steps, self.max_errors)
         mode = "quiet" if args.quiet else display_mode(self.shell)
-        with TraceView(question, mode=mode, model=agent.model.name) as view:
-            return agent.run(question, observers=[view.on_event])
+        with TraceView(question, mode=mode) as view:
+            run = agent.run(question, observers=[view.on_event])
+        if mode != "quiet":
+            self._shown_once(run)
+        return run
+
+    def _shown_once(self, run: Run) -> None:
+        """The run is the cell's value, but its answer stands in the trace: do not show it again in this cell."""
+        run.shown_in_trace(now=True)
+
+        def cell_ended(*_: Any) -> None:
+            run.shown_in_trace(now=False)
+            self.shell.events.unregister("post_run_cell", cell_ended)
+
+        self.shell.events.register("post_run_cell", cell_ended)
 
     def _chosen_model(self, flag: str | None) -> Model:
         """The model for this question; made once, so that a cassette and a connection last."""

@@ -14,7 +14,8 @@ from typing import Literal
 
 from archytas_nb.errors import ModelError
 from archytas_nb.models import local, weights
-from archytas_nb.models.openai_chat import Asking, OpenAIModel, capabilities_of
+from archytas_nb.models.capabilities import capabilities_of
+from archytas_nb.models.openai_chat import Asking, OpenAIModel
 from archytas_nb.react.events import AskModel, Notice
 
 DEFAULT_NAME = "Qwen2.5-Coder-1.5B-Instruct"

@@ -28,7 +28,7 @@ class Limits:
     max_errors: int = 5
     max_seconds: float | None = None
     max_tokens: int | None = None
-    reply_tokens: int = 4096
+    reply_tokens: int = 1024
 
     def __post_init__(self) -> None:
         for name in ("max_steps", "max_errors", "max_seconds", "max_tokens", "reply_tokens"):

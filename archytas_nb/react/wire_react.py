@@ -15,8 +15,8 @@ from archytas_nb.react.parse import read_action
 from archytas_nb.react.prompt import react_system
 from archytas_nb.react.wire import ANSWER, FAIL, Action, ToolCard, last_words
 
-THOUGHT_LENGTH = 300
-TEXT_LENGTH = 4000
+THOUGHT_LENGTH = 200
+"""Characters. llama.cpp's grammars grow with it, and fail to parse in the thousands: answers are bounded by tokens."""
 
 
 class ReactWire:
@@ -28,7 +28,7 @@ class ReactWire:
         self.tools = tools
         self._system: Message = {"role": "system", "content": react_system(tools.values(), instructions)}
         self._branches = {name: _branch(name, tool.input_schema()) for name, tool in tools.items()}
-        text = {"type": "string", "maxLength": TEXT_LENGTH}
+        text = {"type": "string"}
         self._ends = [_branch(ANSWER, text), _branch(FAIL, text)]
 
     def system(self) -> Message:
