@@ -28,7 +28,7 @@ _FIRST_STEPS, _LAST_STEPS = 8, 40
 _BLOCK = 2_000
 # Raw HTML, images, links to other than the web and mail, and TeX that reads files, links or defines.
 _HAZARDS = re.compile(
-    r"<[a-z/!?]|!\[|\]\s*:|(?:javascript|vbscript|data|file)\s*:"
+    r"<[a-z/!?]|!\[|\]\s*:|\]\s?\(\s*(?!https?://|mailto:)|(?:javascript|vbscript|data|file)\s*:"
     r"|\\(?:input|include|write|open|read|href|url|require|style|class|cssid|def|let|csname|catcode|immediate|html)",
     re.IGNORECASE,
 )

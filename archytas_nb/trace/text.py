@@ -54,7 +54,8 @@ def plain(view: RunView) -> str:
             continue
         blocks.append("\n".join(step_lines(step)))
     blocks.append(ending_lines(view))
-    return "\n\n".join(block for block in _without_gaps(blocks) if block)
+    text = "\n\n".join(block for block in _without_gaps(blocks) if block)
+    return "\n".join(line.rstrip() for line in text.split("\n"))
 
 
 def _without_gaps(blocks: list[str]) -> list[str]:

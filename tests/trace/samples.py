@@ -183,7 +183,7 @@ HUGE = [
         "read_log",
         {"path": "app.log", "pattern": "x" * 100_000},
         "\n".join(f"line {n} of the log, which is long" for n in range(150_000)),
-        outputs=(Output("stdout", {"text/plain": "y" * 5_000_000}),),
+        outputs=(Output("stdout", {"text/plain": "a line of a text that is printed\n" * 150_000}),),
     ),
     *answer(2, "The log is long."),
 ]

@@ -1,0 +1,32 @@
+"""A run in every form at once."""
+
+from __future__ import annotations
+
+from samples import SAMPLES
+
+from archytas_nb import __version__
+from archytas_nb.trace.bundle import bundle
+from archytas_nb.trace.steps import fold
+
+
+def test_three_forms_and_the_facts() -> None:
+    """Text, Markdown and HTML, and what differs from run to run in the metadata."""
+    data, metadata = bundle(fold(*SAMPLES["answered"], protocol="react"), seconds=1.23456)
+    assert list(data) == ["text/plain", "text/markdown", "text/html"]
+    assert metadata == {
+        "archytas_nb": {
+            "version": __version__,
+            "model": "sample-1.5b",
+            "protocol": "react",
+            "steps": 2,
+            "ending": "Answered",
+            "seconds": 1.235,
+            "usage": {"requests": 2, "input_tokens": 200, "cached_tokens": 0, "output_tokens": 40},
+        }
+    }
+
+
+def test_the_seconds_of_a_run_are_not_in_its_data() -> None:
+    """Two runs that went the same way at different speeds have equal data."""
+    view = fold(*SAMPLES["rich"])
+    assert bundle(view, seconds=1)[0] == bundle(view, seconds=99)[0]
