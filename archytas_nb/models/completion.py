@@ -1,12 +1,14 @@
-"""Chat completions as they come over the wire → `ModelReply`: a whole body, or the lines of a stream.
+"""Chat completions as they come over the wire → `ModelReply`: a whole body, or the bytes of a stream.
 
-Pure: no library, no connection. One ``json.loads`` a line; the servers' dialects are forgiven here.
+Pure: no library, no connection, no clock. The servers' dialects are forgiven here, and nowhere else; a reply that
+was cut off is never taken for a whole one.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from archytas_nb.react.events import Delta, ModelReply, Usage, WireCall
@@ -17,7 +19,15 @@ class NotACompletion(ValueError):
 
 
 class ErrorInReply(ValueError):
-    """The server sent an error object where a completion was due; the message is what it said."""
+    """The server sent an error object where a completion was due; the message is what it said.
+
+    Attributes:
+        status: The HTTP status that the error object names, or 500 where it names none.
+    """
+
+    def __init__(self, message: str, status: int = 500) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def from_body(text: str) -> ModelReply:
@@ -26,31 +36,36 @@ def from_body(text: str) -> ModelReply:
     Raises:
         NotACompletion: The text is no chat completion.
         ErrorInReply: The text is an error object.
+        EOFError: The text is the beginning of a completion.
     """
     try:
         data = json.loads(text)
     except json.JSONDecodeError:
+        if text.lstrip().startswith('{"') and not text.rstrip().endswith("}"):
+            raise EOFError("the body ended in the middle of the reply") from None
         raise NotACompletion(text) from None
     _raise_error(data, text)
     choices = data.get("choices")
-    if not isinstance(choices, list) or not choices:
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise NotACompletion(text)
     message = choices[0].get("message") or {}
+    calls = message.get("tool_calls") or [{"function": each} for each in _legacy(message)]
     return ModelReply(
-        text=_text(message.get("content")),
-        calls=tuple(_call(call.get("function") or {}) for call in message.get("tool_calls") or ()),
-        reasoning=_text(message.get("reasoning_content") or message.get("reasoning")),
+        text=_text(message.get("content")) or _text(message.get("refusal")),
+        calls=tuple(_call(call.get("function") or {}) for call in calls),
+        reasoning=_reasoning(message),
         finish=choices[0].get("finish_reason") or "stop",
         model=data.get("model") or "",
         usage=_usage(data.get("usage")),
     )
 
 
-def from_lines(lines: Iterable[str]) -> Generator[Delta, None, ModelReply]:
+def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
     """Read a stream of server-sent events.
 
     Args:
-        lines: The lines of the body, without their ends.
+        chunks: The bytes of the body, cut anywhere. An EOFError of theirs says that the connection broke; it is
+            passed over where the reply was already whole.
 
     Yields:
         Each piece of text as it comes.
@@ -59,108 +74,192 @@ def from_lines(lines: Iterable[str]) -> Generator[Delta, None, ModelReply]:
         The whole reply.
 
     Raises:
-        NotACompletion: No line of the stream was an event.
+        NotACompletion: The body is neither a stream of events nor a chat completion.
         ErrorInReply: The server sent an error in the stream.
         EOFError: The stream ended before the reply did.
     """
     stream = _Stream()
     other: list[str] = []
-    for line in lines:
-        if line.startswith("data:"):
-            data = line[5:].strip()
-            if data == "[DONE]":
-                stream.ended = True
-            elif data:
-                yield from stream.take(data)
-        elif line.strip() and not line.startswith((":", "event:", "id:", "retry:")):
-            other.append(line)
+    try:
+        for line in _lines(chunks):
+            if line.startswith("data:"):
+                yield from stream.take(line[5:].strip())
+            elif not line:
+                stream.flush()
+            elif not line.startswith((":", "event:", "id:", "retry:")):
+                other.append(line)
+        stream.flush()
+    except EOFError:
+        if not stream.whole:
+            raise
     if stream.chunks == 0:
         if other:  # the server does not stream, or it is no such server
             return from_body("\n".join(other))
-        if not stream.ended:
+        if not stream.whole:
             raise EOFError("the stream was empty")
     return stream.reply()
 
 
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Lines end with a line feed alone: `str.splitlines` would also cut inside of a JSON string."""
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk if rest else chunk).split(b"\n")
+        for line in lines:
+            yield line.decode("utf-8", "replace").rstrip("\r")
+    if rest:
+        yield rest.decode("utf-8", "replace").rstrip("\r")
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call as it grows."""
+
+    id: Any
+    name: str
+    pieces: list[str] = field(default_factory=list)
+
+    def goes_on(self, call_id: Any, name: str, arguments: str) -> bool:
+        """Whether a piece under the same index belongs to this call.
+
+        Neither indices nor ids are to be trusted: there are servers that give each call the index 0, that
+        give all calls one id, that give each piece a new id, and that repeat the name with each piece.
+        """
+        if not name or not self.name:
+            return True
+        if name != self.name:
+            return False
+        if call_id and self.id and call_id != self.id:
+            return bool(self.pieces) and not self.complete
+        return not (arguments and self.complete)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the arguments so far are whole JSON."""
+        try:
+            json.loads("".join(self.pieces))
+        except json.JSONDecodeError:
+            return False
+        return True
+
+
 class _Stream:
+    """A reply as it grows."""
+
     def __init__(self) -> None:
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: list[tuple[Any, str, list[str]]] = []  # key, name, pieces of the arguments
+        self._calls: list[_Call] = []
+        self._open: dict[Any, _Call] = {}  # by index, the call that pieces are added to
+        self._pending = ""
         self._finish = self._model = ""
-        self._usage = Usage()
+        self._usage = Usage(requests=1)
+        self._ended = False
         self.chunks = 0
-        self.ended = False
+
+    @property
+    def whole(self) -> bool:
+        return self._ended or bool(self._finish)
 
     def take(self, data: str) -> Iterator[Delta]:
+        if data == "[DONE]":
+            self._ended = True
+            return
+        if self._pending:  # an event over several lines
+            data = f"{self._pending}\n{data}"
         try:
             chunk = json.loads(data)
         except json.JSONDecodeError:
-            raise NotACompletion(data) from None
+            self._pending = data
+            return
+        self._pending = ""
         _raise_error(chunk, data)
         self.chunks += 1
         self._model = chunk.get("model") or self._model
-        if chunk.get("usage"):
-            self._usage = _usage(chunk["usage"])
+        if usage := chunk.get("usage"):
+            self._usage = _usage(usage)
         for choice in chunk.get("choices") or ():
-            delta = choice.get("delta") or {}
-            if text := _text(delta.get("content")):
+            delta = choice.get("delta") or choice.get("message") or {}
+            if text := _text(delta.get("content")) or _text(delta.get("refusal")):
                 self._text.append(text)
                 yield Delta("text", text)
-            if text := _text(delta.get("reasoning_content") or delta.get("reasoning")):
+            if text := _reasoning(delta):
                 self._reasoning.append(text)
                 yield Delta("reasoning", text)
             for call in delta.get("tool_calls") or ():
-                self._take_call(call)
+                self._take_call(call.get("index"), call.get("id"), call.get("function") or {})
+            for function in _legacy(delta):
+                self._take_call(0, None, function)
             self._finish = choice.get("finish_reason") or self._finish
 
-    def _take_call(self, call: dict[str, Any]) -> None:
-        """Add a piece of a call. A new index or a new name begins a new call; ids are not to be trusted."""
-        function = call.get("function") or {}
+    def flush(self) -> None:
+        """Called where an event ends: what is no JSON by then never will be."""
+        if self._pending:
+            data, self._pending = self._pending, ""
+            if self.chunks:
+                raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
+            raise NotACompletion(data)
+
+    def _take_call(self, index: Any, call_id: Any, function: dict[str, Any]) -> None:
         name, arguments = function.get("name") or "", _text(function.get("arguments"))
-        key = call.get("index")
-        same = next((known for known in self._calls if known[0] == key), None) if key is not None else None
-        if same is None and key is None and self._calls and not name:
-            same = self._calls[-1]
-        if same is not None and name and same[1] and (same[2] or name != same[1]):
-            same = None  # a server that gives every call the index 0
-        if same is None:
-            self._calls = [
-                known if known[0] != key or key is None else (None, *known[1:]) for known in self._calls
-            ]
-            self._calls.append((key, name, [arguments] if arguments else []))
-        elif arguments:
-            same[2].append(arguments)
+        call = self._open.get(index)
+        if call is None and index is None and not name and self._calls:
+            call = self._calls[-1]
+        if call is None or not call.goes_on(call_id, name, arguments):
+            call = _Call(call_id, name)
+            self._calls.append(call)
+            self._open[index] = call
+        call.id = call.id or call_id
+        call.name = call.name or name
+        if arguments:
+            call.pieces.append(arguments)
 
     def reply(self) -> ModelReply:
-        if not self._finish and not self.ended:
+        if not self.whole:
             raise EOFError("the stream ended in the middle of the reply")
         return ModelReply(
             text="".join(self._text),
-            calls=tuple(WireCall(name, "".join(pieces)) for _, name, pieces in self._calls),
+            calls=tuple(WireCall(call.name, "".join(call.pieces)) for call in self._calls),
             reasoning="".join(self._reasoning),
             finish=self._finish or "stop",
             model=self._model,
-            usage=self._usage if self._usage.requests else Usage(requests=1),
+            usage=self._usage,
         )
 
 
 def _raise_error(data: Any, text: str) -> None:
     if not isinstance(data, dict):
         raise NotACompletion(text)
-    error = data.get("error")
+    error = data.get("error") or (data if data.get("object") == "error" else None)
     if error:
         message = error.get("message") if isinstance(error, dict) else error
-        raise ErrorInReply(str(message or text))
+        code = error.get("code") if isinstance(error, dict) else None
+        status = code if isinstance(code, int) and 400 <= code < 600 else 500
+        raise ErrorInReply(str(message or text), status)
 
 
 def _text(content: Any) -> str:
-    """Text content; some servers send a list of parts, some send null."""
+    """Text content; some servers send a list of parts, some null, some arguments as an object."""
+    if isinstance(content, str):
+        return content
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    if isinstance(content, dict):  # arguments as an object instead of text
-        return json.dumps(content)
-    return content if isinstance(content, str) else ""
+    return json.dumps(content, ensure_ascii=False) if isinstance(content, dict) else ""
+
+
+def _reasoning(message: dict[str, Any]) -> str:
+    if content := message.get("reasoning_content") or message.get("reasoning"):
+        return _text(content)
+    content = message.get("content")
+    if isinstance(content, list):  # parts of the type "thinking" hold parts of their own
+        return "".join(_text(part.get("thinking")) for part in content if isinstance(part, dict))
+    return ""
+
+
+def _legacy(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """The one call of servers from before there were tools."""
+    function = message.get("function_call")
+    return [function] if isinstance(function, dict) else []
 
 
 def _call(function: dict[str, Any]) -> WireCall:
@@ -174,6 +273,6 @@ def _usage(data: Any) -> Usage:
     return Usage(
         requests=1,
         input_tokens=data.get("prompt_tokens") or 0,
-        cached_tokens=details.get("cached_tokens") or 0,
+        cached_tokens=details.get("cached_tokens") or data.get("prompt_cache_hit_tokens") or 0,
         output_tokens=data.get("completion_tokens") or 0,
     )

@@ -1,4 +1,4 @@
-"""Which model answers: what was asked for, else what the configuration or the environment names, else this machine's.
+"""Which model answers: what was asked for, else what is configured, else the one on this machine.
 
 Precedence: argument (flag), settings (``%config``), environment, default.
 """

@@ -1,102 +1,245 @@
 """What can go wrong with an endpoint, said in words that name the URL and the next move.
 
-No library is imported: the one file that speaks openai hands in statuses and texts.
+No library is imported and nothing is asked: the one file that speaks openai hands in statuses and texts. It also
+decides what a failure is a case of (too long, no tools, try again), from what the servers in the field say.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import difflib
+import email.utils
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from archytas_nb.errors import ModelError
+from archytas_nb.errors import ModelError, ModelErrorKind
 
-RETRIED_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+LONGEST_WAIT = 60.0
+"""Seconds; a server may ask for more with Retry-After, and is then not waited for."""
+
+_RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _OVERFLOW = re.compile(
-    r"context.{0,20}(length|window|size)|maximum context|exceeds? .{0,30}(context|tokens)|too many tokens|"
-    r"prompt is too long|context_length_exceeded",
+    r"context_length_exceeded|maximum context|context (?:length|window|size)|exceeds? .{0,40}\bcontext\b|"
+    r"prompt is too long|input is too long|(?:input|prompt) tokens? .{0,40}exceed|"
+    r"exceeds? the maximum number of tokens|`?inputs`? tokens|reduce the length of the (?:messages|prompt|input)",
     re.IGNORECASE,
 )
-_TOOLS = re.compile(r"\btools?\b|tool_choice|function.?call", re.IGNORECASE)
+_NO = (
+    r"(?:not .{0,20}(?:support|permit|allow|enabl|available|implement)|"
+    r"unsupported|unrecogni[sz]ed|unknown|extra|requires? )"
+)
+_TOOLS = re.compile(
+    rf"\b(?:tools?|tool_choice|tool.?(?:use|call(?:s|ing)?)|functions?(?:.?call(?:s|ing)?)?)\b.{{0,60}}{_NO}|"
+    rf"{_NO}.{{0,60}}\b(?:tools?|tool_choice|tool.?(?:use|calling)|function.?call(?:s|ing)?)\b|"
+    r"support tool use",
+    re.IGNORECASE | re.DOTALL,
+)
+# A history that the server finds wrong is no word about whether it takes tools.
+_HISTORY = re.compile(r"tool_call_id|'tool_calls'|role\W{1,3}tool|messages?\[|messages? with", re.IGNORECASE)
+_MODEL = re.compile(
+    r"\bmodel\b.{0,120}(?:not (?:found|exist|available)|does not exist|unknown)|"
+    r"(?:model_not_found|unknown model|invalid model)",
+    re.IGNORECASE | re.DOTALL,
+)
+_FORMAT = re.compile(r"response_format|json_schema|json_object|grammar|guided", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A failed request, before it is decided whether it is tried again.
+
+    Attributes:
+        error: What is raised when nothing helps.
+        passing: Whether it may pass by itself.
+        wait: Seconds that the server asks to wait, or None where it does not say.
+    """
+
+    error: ModelError
+    passing: bool = False
+    wait: float | None = None
 
 
 def for_status(
-    status: int, said: str, base_url: str, model: str, *, asked_with_tools: bool = False
-) -> ModelError:
-    """The error for an HTTP status.
+    status: int,
+    said: str,
+    base_url: str,
+    model: str,
+    *,
+    asked_with_tools: bool = False,
+    wait: float | None = None,
+) -> Fault:
+    """The fault behind an HTTP status.
 
     Args:
         status: The HTTP status code.
         said: What the server said about it; shortened here.
-        base_url: The endpoint.
+        base_url: The endpoint, as it may be shown.
         model: The model's name in the request.
         asked_with_tools: Whether the request had function-calling tools.
+        wait: Seconds that the server asks to wait, or None.
+    """
+    said = shortened(_without_page(said)) or "no reason given"
+    at = f"the endpoint {base_url!r}"
+
+    def fault(kind: ModelErrorKind, text: str, *, passing: bool = False) -> Fault:
+        return Fault(ModelError(text, kind=kind, status=status), passing, wait)
+
+    if status in (401, 403):
+        move = "Set OPENAI_API_KEY (or %config ArchytasNB.api_key) to a key for this endpoint."
+        return fault("auth", f"{at} rejected the API key (HTTP {status}): {_sentence(said)} {move}")
+    if status == 429:
+        if "insufficient_quota" in said or "exceeded your current quota" in said:
+            move = "Waiting does not help: see to the account's credit, or use another model or endpoint."
+            return fault("rate_limit", f"{at} refuses further requests (HTTP 429): {_sentence(said)} {move}")
+        move = "Wait, or use another model or endpoint."
+        text = f"{at} refuses further requests for now (HTTP 429): {_sentence(said)}{_asked(wait)} {move}"
+        return fault("rate_limit", text, passing=True)
+    if status == 413 or _OVERFLOW.search(said):
+        move = "Begin anew with agent.reset(), or use a model with a longer context."
+        text = (
+            f"the conversation is too long for model {model!r} at {at} (HTTP {status}): {_sentence(said)} {move}"
+        )
+        return fault("overflow", text)
+    refused = f"{at} refused the request for model {model!r} (HTTP {status}): {_sentence(said)}"
+    if asked_with_tools and _TOOLS.search(said) and not _HISTORY.search(said):
+        return fault("no_tools", f"{refused} It takes no tools: use protocol='react' with this model.")
+    if status == 404 or (status == 400 and _MODEL.search(said)):
+        text = f"{at} does not know the path or the model {model!r} (HTTP {status}): {_sentence(said)}"
+        return fault("not_found", text)
+    if status >= 500 and not _FORMAT.search(said):
+        move = "Ask again in a while, or look at the server's log."
+        text = f"{at} failed (HTTP {status}): {_sentence(said)}{_asked(wait)} {move}"
+        return fault("server", text, passing=status in _RETRIED)
+    if status in _RETRIED and status < 500:
+        return fault("server", f"{refused}{_asked(wait)} Ask again in a while.", passing=True)
+    move = "Change the request's settings or the model, or look at the server's log."
+    return fault("refused", f"{refused} {move}")
+
+
+def unreachable(base_url: str, why: str) -> Fault:
+    """No connection came about."""
+    certificate = "certificate" in why.lower()
+    move = (
+        "Its certificate is not trusted here: set SSL_CERT_FILE, or use the right host."
+        if certificate
+        else "Start it, or set OPENAI_BASE_URL (or %config ArchytasNB.base_url) to where your model is served."
+    )
+    text = f"no server answers at {base_url!r} ({shortened(why)}). {move}"
+    return Fault(ModelError(text, kind="unreachable"), passing=not certificate)
+
+
+def timed_out(base_url: str, seconds: float, *, during: str) -> Fault:
+    """The server said nothing for too long. It is asked once more only by the person: each try costs that long.
+
+    Args:
+        base_url: The endpoint, as it may be shown.
+        seconds: How long it was silent.
+        during: ``"connect"``, ``"first byte"`` or ``"reply"``.
+    """
+    what = {
+        "connect": f"no connection to {base_url!r} came about within {seconds:g} s",
+        "first byte": f"the endpoint {base_url!r} sent nothing for {seconds:g} s",
+        "reply": f"the endpoint {base_url!r} fell silent for {seconds:g} s in the middle of its reply",
+    }[during]
+    move = (
+        "Check the address and the network."
+        if during == "connect"
+        else "It may be busy or too slow: ask again, or raise %config ArchytasNB.timeout."
+    )
+    return Fault(ModelError(f"{what}. {move}", kind="timeout"), passing=during == "connect")
+
+
+def dropped(base_url: str, why: str) -> Fault:
+    """The connection broke before the reply was whole."""
+    text = (
+        f"the endpoint {base_url!r} broke off before its reply was whole ({shortened(why)}). "
+        "Ask again, or look at the server's log."
+    )
+    return Fault(ModelError(text, kind="unreachable"), passing=True)
+
+
+def not_an_api(base_url: str, said: str) -> Fault:
+    """Something answered with status 200, but not with a chat completion."""
+    page = said.lstrip()[:1] == "<"
+    what = "a web page" if page else "something that is not a chat completion"
+    said = shortened(_without_page(said), 120)
+    text = f"the endpoint {base_url!r} answered with {what}: {said!r}."
+    return Fault(ModelError(text, kind="bad_reply", status=200))
+
+
+def withheld(base_url: str) -> Fault:
+    """A content filter of the endpoint left nothing of the reply."""
+    text = (
+        f"the content filter of the endpoint {base_url!r} withheld the reply. "
+        "Put the question differently, or use another model."
+    )
+    return Fault(ModelError(text, kind="refused", status=200))
+
+
+def told_more(error: ModelError, more: str) -> ModelError:
+    """The same error with a further sentence."""
+    return ModelError(f"{error} {more}", kind=error.kind, status=error.status)
+
+
+def serves(names: Sequence[str], wanted: str) -> str:
+    """Which models an endpoint has, the one that was probably meant first."""
+    if not names:
+        return "It serves no model at all: load one first."
+    if wanted in names:
+        return f"It does list {wanted!r}: check that the base URL is the right one."
+    lower = {name.lower(): name for name in reversed(names)}
+    near = [lower[each] for each in difflib.get_close_matches(wanted.lower(), lower, n=1, cutoff=0.5)]
+    near = near or [name for name in names if wanted.lower() in name.lower()][:1]
+    shown = [*near, *(name for name in names if name not in near)][:12]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    meant = f" Did you mean {near[0]!r}?" if near else ""
+    return f"It serves {', '.join(map(repr, shown))}{more}.{meant}"
+
+
+def retry_after(headers: Mapping[str, str], now: dt.datetime) -> float | None:
+    """Seconds that a server asks to wait, from its headers.
+
+    Args:
+        headers: The response's headers, found without regard to case.
+        now: The present time, with a time zone.
 
     Returns:
-        The error to raise.
+        Seconds, at least 0; None where the server does not say or makes no sense.
     """
-    said = shortened(said)
-    at = f"the endpoint {base_url!r}"
-    if _OVERFLOW.search(said):
-        return ModelError(
-            f"the conversation is too long for model {model!r} at {at}: {said}", kind="overflow", status=status
-        )
-    if status in (401, 403):
-        text = (
-            f"{at} rejected the API key (HTTP {status}): {said}. Set OPENAI_API_KEY to a key for this endpoint."
-        )
-        return ModelError(text, kind="auth", status=status)
-    if status == 404:
-        text = (
-            f"{at} does not know the path or the model {model!r} (HTTP 404): {said}. "
-            f"Check the model's name, and that the base URL ends where the API begins (mostly with '/v1')."
-        )
-        return ModelError(text, kind="not_found", status=status)
-    if status == 429:
-        text = (
-            f"{at} refuses further requests for now (HTTP 429): {said}. Wait, or use another model or endpoint."
-        )
-        return ModelError(text, kind="rate_limit", status=status)
-    if status >= 500:
-        text = f"{at} failed (HTTP {status}): {said}. Ask again in a while, or look at the server's log."
-        return ModelError(text, kind="server", status=status)
-    text = f"{at} refused the request for model {model!r} (HTTP {status}): {said}."
-    if asked_with_tools and _TOOLS.search(said):
-        return ModelError(text, kind="no_tools", status=status)
-    return ModelError(text, kind="refused", status=status)
-
-
-def unreachable(base_url: str, why: str) -> ModelError:
-    """No connection came about."""
-    return ModelError(
-        f"no server answers at {base_url!r} ({shortened(why)}). Start it, or set OPENAI_BASE_URL "
-        "(or %config ArchytasNB.base_url) to where your model is served.",
-        kind="unreachable",
-    )
-
-
-def timed_out(base_url: str, seconds: float) -> ModelError:
-    """The server accepted the request and said nothing for too long."""
-    return ModelError(
-        f"the endpoint {base_url!r} sent nothing for {seconds:g} s. "
-        "It may be busy or too slow: ask again, or raise %config ArchytasNB.timeout.",
-        kind="timeout",
-    )
-
-
-def dropped(base_url: str, why: str) -> ModelError:
-    """The connection broke in the middle of a reply."""
-    text = f"the endpoint {base_url!r} broke off in the middle of its reply ({shortened(why)}). Ask again."
-    return ModelError(text, kind="unreachable")
-
-
-def not_an_api(base_url: str, said: str) -> ModelError:
-    """Something answered with status 200, but not a chat completion."""
-    hint = "" if base_url.rstrip("/").endswith("/v1") else f" Is it {base_url.rstrip('/') + '/v1'!r}?"
-    what = "a web page" if said.lstrip()[:1] == "<" else "something that is not a chat completion"
-    text = f"the endpoint {base_url!r} answered with {what}: {shortened(said, 120)!r}. Check the base URL.{hint}"
-    return ModelError(text, kind="bad_reply", status=200)
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        if re.fullmatch(r"\d+(\.\d+)?", value):
+            return float(value) * unit
+    try:
+        at = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=dt.UTC)
+    return max(0.0, (at - now).total_seconds())
 
 
 def shortened(text: str, most: int = 300) -> str:
     """One line of at most that many characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _asked(wait: float | None) -> str:
+    if wait is None or wait <= LONGEST_WAIT:
+        return ""
+    return f" It asks to wait {wait:.0f} s, which is longer than the {LONGEST_WAIT:.0f} s that are waited for."
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _without_page(text: str) -> str:
+    """The title of a web page, where the text is one."""
+    if text.lstrip()[:1] != "<":
+        return text
+    title = _TITLE.search(text)
+    return title.group(1) if title else re.sub(r"<[^>]*>", " ", text)

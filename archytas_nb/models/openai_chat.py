@@ -1,62 +1,44 @@
 """OpenAI-compatible endpoints. The only file that imports openai, and only when the first request is made.
 
-History and tools travel in ``extra_body`` and streams are read line by line: the client would otherwise walk
-every message on every request and build an object for every token. Retries are ours, so that a person sees them.
+History and tools travel in ``extra_body`` and streams are read as bytes: the client would otherwise walk every
+message on every request and build an object for every token. Retries are ours, so that a person sees them.
 """
 
 from __future__ import annotations
 
-import functools
+import datetime as dt
 import os
 import time
-import urllib.parse
-from collections.abc import Generator
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from archytas_nb.errors import ModelError
+from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.models import faults
-from archytas_nb.models.completion import ErrorInReply, NotACompletion, from_body, from_lines
-from archytas_nb.react.events import AskModel, Delta, Json, ModelReply, Notice
+from archytas_nb.models.address import OPENAI_URL, is_local, shown_url, usable_key, usable_url
+from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of, lowered, shorter
+from archytas_nb.models.completion import ErrorInReply, NotACompletion, from_body, from_stream
+from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice
 
 if TYPE_CHECKING:
     import openai
 
-OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_OPENAI_MODEL = "gpt-4.1-mini"
-LONGEST_WAIT = 60.0
-"""Seconds; a server may ask for more with Retry-After, and is then not waited for."""
+FIRST_WAIT = 0.5
+"""Seconds before the first retry, where the server does not say; each further wait is twice as long."""
+_LISTING_SECONDS = 10.0
+_CONNECT_SECONDS = 10.0
 
 Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
 """Yields the pieces of a reply and the retries, returns the reply."""
 
-SchemaDialect = Literal["json_schema", "json_object", "none"]
-_DIALECTS: tuple[SchemaDialect, ...] = ("json_schema", "json_object", "none")
 
+class _Faulted(Exception):
+    """Carries a fault from where it shows to where it is decided what follows."""
 
-@dataclass(slots=True)
-class Capabilities:
-    """What an endpoint has shown that it can do; remembered for the life of the process.
-
-    Attributes:
-        schema: How it takes a JSON schema for its reply: as ``json_schema`` (OpenAI, vLLM, Ollama, llama.cpp's
-            own server), as ``json_object`` with a schema (llama-cpp-python's server), or not at all.
-        tools: Whether it takes function-calling tools.
-        stream_options: Whether it reports usage in a stream.
-        length_field: The name of its bound on a reply's length.
-    """
-
-    schema: SchemaDialect = "json_schema"
-    tools: bool = True
-    stream_options: bool = True
-    length_field: str = "max_tokens"
-
-
-@functools.cache
-def capabilities_of(base_url: str, model: str) -> Capabilities:  # noqa: ARG001 - the cache's key
-    """The one record of what this model at this endpoint can do."""
-    official = base_url.startswith(OPENAI_URL)
-    return Capabilities(length_field="max_completion_tokens" if official else "max_tokens")
+    def __init__(self, fault: faults.Fault) -> None:
+        super().__init__()
+        self.fault = fault
 
 
 class OpenAIModel:
@@ -66,10 +48,13 @@ class OpenAIModel:
         model: The model's name; None takes the endpoint's default (for a server of one model, that one).
         base_url: Where the API begins; None takes OPENAI_BASE_URL, else OpenAI.
         api_key: None takes OPENAI_API_KEY; local servers mostly need none.
-        timeout: Seconds without a byte before the request is given up.
-        max_retries: How often a passing failure (429, 5xx, no connection) is tried again.
+        timeout: Seconds without a byte before a request is given up; None for 300.
+        max_retries: How often a passing failure (429, 5xx, no connection) is tried again; None for 3.
         stream: Whether replies are streamed. A streamed request ends at the server when it is interrupted.
         request: Further fields of every request, as the endpoint takes them (``temperature=0`` …).
+
+    Raises:
+        ConfigurationError: The URL, the key, the timeout or the number of retries cannot be used.
     """
 
     def __init__(
@@ -83,21 +68,20 @@ class OpenAIModel:
         stream: bool = True,
         **request: Any,
     ) -> None:
-        self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
-        self._key = api_key or os.environ.get("OPENAI_API_KEY") or ""
-        if not self._key and self.base_url.startswith(OPENAI_URL):
-            raise ModelError(
-                f"no API key for {self.base_url!r}. Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint.",
-                kind="auth",
-            )
+        self.base_url = usable_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+        self._key = usable_key(api_key or os.environ.get("OPENAI_API_KEY") or "", self.base_url)
+        self._at = shown_url(self.base_url)
         self._model = model
         self.timeout = 300.0 if timeout is None else timeout
         self.max_retries = 3 if max_retries is None else max_retries
+        if self.timeout <= 0 or self.max_retries < 0:
+            given = f"timeout is {timeout!r} and max_retries is {max_retries!r}"
+            raise ConfigurationError(f"{given}; expected seconds above 0, and 0 or more retries")
         self.stream = stream
         self.request = request
 
     def __repr__(self) -> str:
-        return f"OpenAIModel({self._model!r}, base_url={self.base_url!r})"
+        return f"OpenAIModel({self._model!r}, base_url={self._at!r})"
 
     @property
     def name(self) -> str:
@@ -119,7 +103,7 @@ class OpenAIModel:
             ask: The request.
 
         Yields:
-            Pieces of text as they come, and retries with their wait.
+            Pieces of text as they come, and retries with their wait. After a retry the reply begins anew.
 
         Returns:
             The reply.
@@ -133,14 +117,15 @@ class OpenAIModel:
             try:
                 reply = yield from self._adapting(ask)
                 return replace(reply, seconds=time.perf_counter() - started)
-            except _Passing as failure:
-                if tried >= self.max_retries or failure.wait > LONGEST_WAIT:
-                    raise failure.error from None
-                tried += 1
-                wait = failure.wait or min(0.5 * 2 ** (tried - 1), 8.0)
-                what = faults.shortened(str(failure.error), 160)
-                yield Notice("retry", f"{what} Trying again in {wait:g} s ({tried} of {self.max_retries}).")
-                time.sleep(wait)
+            except _Faulted as faulted:
+                fault = faulted.fault
+            wait = FIRST_WAIT * 2**tried if fault.wait is None else fault.wait
+            if not fault.passing or tried >= self.max_retries or wait > faults.LONGEST_WAIT:
+                raise self._explained(fault.error, tried) from None
+            tried += 1
+            what = faults.shortened(str(fault.error).partition(". ")[0], 160)
+            yield Notice("retry", f"{what}. Trying again in {wait:g} s ({tried} of {self.max_retries}).")
+            time.sleep(wait)
 
     def served(self) -> list[str]:
         """The names of the models that the endpoint serves.
@@ -148,141 +133,199 @@ class OpenAIModel:
         Raises:
             ModelError: The endpoint does not say.
         """
-        import openai
-
         try:
-            return [model.id for model in self._client().models.list()]
-        except openai.OpenAIError as error:
-            raise self._translated(error, asked_with_tools=False) from error
+            return self._listed(self.base_url)
+        except _Faulted as faulted:
+            raise self._explained(faulted.fault.error) from None
 
     def _first_served(self) -> str:
         names = self.served()
         if not names:
-            raise ModelError(f"the endpoint {self.base_url!r} serves no model.", kind="not_found")
+            text = f"the endpoint {self._at!r} serves no model. Load one, or name the model that is meant."
+            raise ModelError(text, kind="not_found")
         return names[0]
 
-    def _client(self) -> openai.OpenAI:
-        return _client(self.base_url, self._key or "none", self.timeout)
+    def _listed(self, base_url: str) -> list[str]:
+        """Ask what is served at a URL; this must not hold anyone up, so its time is short."""
+        import openai
+
+        seconds = min(self.timeout, _LISTING_SECONDS)
+        try:
+            client = _client(base_url, self._key or "none", self.timeout)
+            with client.models.with_streaming_response.list(timeout=seconds) as response:
+                data = response.json() if isinstance(response.read(), bytes) else None
+        except openai.OpenAIError as error:
+            raise self._faulted(error, asked_with_tools=False) from None
+        except ValueError:
+            data = None
+        items = data.get("data") if isinstance(data, dict) else None
+        if not isinstance(items, list):
+            raise _Faulted(faults.not_an_api(self._at, "no list of models"))
+        return [str(item["id"]) for item in items if isinstance(item, dict) and "id" in item]
+
+    def _explained(self, error: ModelError, tried: int = 0) -> ModelError:
+        """Add to an error what can be found out: the models that there are, the path that is meant."""
+        if tried:
+            error = faults.told_more(error, f"(Tried {tried + 1} times.)")
+        if error.kind not in ("not_found", "bad_reply"):
+            return error
+        names = self._looked_up(self.base_url)
+        if names is not None and error.kind == "not_found":
+            return faults.told_more(error, faults.serves(names, self._model or ""))
+        if names is None and not self.base_url.rstrip("/").endswith("/v1"):
+            longer = self.base_url.rstrip("/") + "/v1"
+            if self._looked_up(longer) is not None:
+                more = f"The API is at {shown_url(longer)!r}: set OPENAI_BASE_URL (or base_url) to it."
+                return faults.told_more(error, more)
+            return faults.told_more(error, f"Is it {shown_url(longer)!r}?")
+        return faults.told_more(error, "Set OPENAI_BASE_URL (or base_url) to where the API begins.")
+
+    def _looked_up(self, base_url: str) -> list[str] | None:
+        try:
+            return self._listed(base_url)
+        except _Faulted:
+            return None
 
     def _adapting(self, ask: AskModel) -> Asking:
-        """Ask, and where the endpoint rejects the form of the request, ask in the next form that it may take."""
+        """Ask, and where the endpoint rejects the form of the request, ask in the next form that it may take.
+
+        What it takes is remembered only once it has given a reply: a refusal may have had another reason.
+        """
         can = capabilities_of(self.base_url, self.name)
+        form, forms, first = can, [can], None
         while True:
             try:
-                return (yield from self._once(ask, can))
-            except ModelError as error:
+                reply = yield from self._once(ask, form)
+            except _Faulted as faulted:
+                error = faulted.fault.error
                 if error.kind == "no_tools":
                     can.tools = False
-                if error.kind != "refused" or error.status not in (400, 415, 422, 501):
-                    raise
-                if not _lower(can, ask, str(error), streaming=self.stream):
-                    raise
+                first = first or faulted
+                said, streamed = str(error), self.stream and form.stream
+                following = None
+                if error.kind == "refused" and error.status in (400, 404, 415, 422, 500, 501):
+                    following = lowered(form, ask, said, stream=streamed)
+                elif error.kind == "overflow":
+                    following = shorter(form, ask, said)
+                if following is None or following in forms:
+                    raise faulted if error.kind not in ("refused", "overflow") else first from None
+                form = following
+                forms.append(form)
+            else:
+                if form is not can:
+                    can.learn(form)
+                return reply
 
     def _once(self, ask: AskModel, can: Capabilities) -> Asking:
         import openai
 
-        completions = self._client().chat.completions
+        stream = self.stream and can.stream
+        completions = _client(self.base_url, self._key or "none", self.timeout).chat.completions
         try:
             with completions.with_streaming_response.create(
-                model=self.name, messages=[], stream=self.stream, extra_body=self._body(ask, can)
+                model=self.name,
+                messages=[],
+                stream=stream,
+                extra_body=body_of(ask, can, self.request, stream=stream),
             ) as response:
-                if self.stream:
-                    return (yield from from_lines(response.iter_lines()))
-                return from_body(response.read().decode("utf-8", "replace"))
+                chunks = self._chunks(response.iter_bytes())
+                if stream:
+                    reply = yield from from_stream(chunks)
+                else:
+                    reply = from_body(b"".join(chunks).decode("utf-8", "replace"))
         except NotACompletion as error:
-            raise faults.not_an_api(self.base_url, str(error)) from None
+            raise _Faulted(faults.not_an_api(self._at, self._clean(str(error)))) from None
         except ErrorInReply as error:
-            raise self._for_status(500, str(error), asked_with_tools=bool(ask.tools)) from None
+            raise self._for_status(error.status, str(error), asked_with_tools=bool(ask.tools)) from None
         except EOFError as error:
-            raise _Passing(faults.dropped(self.base_url, str(error))) from None
+            raise _Faulted(faults.dropped(self._at, str(error))) from None
         except openai.OpenAIError as error:
-            raise self._translated(error, asked_with_tools=bool(ask.tools)) from error
-        except Exception as error:
-            # The client translates transport errors before the body only; in it they come as they are.
-            if type(error).__module__.split(".")[0] not in ("httpx", "httpx2", "httpcore", "httpcore2"):
-                raise
-            raise _Passing(faults.dropped(self.base_url, f"{type(error).__name__}: {error}")) from None
+            raise self._faulted(error, asked_with_tools=bool(ask.tools)) from None
+        if reply.finish == "content_filter" and not (reply.text or reply.calls):
+            raise _Faulted(faults.withheld(self._at))
+        return reply
 
-    def _body(self, ask: AskModel, can: Capabilities) -> dict[str, Json]:
-        body: dict[str, Json] = {"messages": ask.messages, **self.request}
-        if ask.tools:
-            body["tools"] = ask.tools
-        if ask.max_tokens is not None:
-            body.setdefault(can.length_field, ask.max_tokens)
-        if self.stream and can.stream_options:
-            body["stream_options"] = {"include_usage": True}
-        if ask.schema is not None and can.schema == "json_schema":
-            body["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": "action", "schema": ask.schema},
-            }
-        elif ask.schema is not None and can.schema == "json_object":
-            body["response_format"] = {"type": "json_object", "schema": ask.schema}
-        return body
+    def _chunks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """The bytes of a body. A broken connection becomes EOFError, silence a fault.
 
-    def _translated(self, error: openai.OpenAIError, *, asked_with_tools: bool) -> ModelError:
+        Servers that keep a connection alive with comments may do so for ever: only data counts as a sign of life.
+        """
+        heard = time.monotonic()
+        while True:
+            try:
+                chunk = next(chunks, None)
+            except Exception as error:
+                # The client translates transport errors before the body only; in it they come as they are.
+                if type(error).__module__.split(".")[0] not in ("httpx", "httpx2", "httpcore", "httpcore2"):
+                    raise
+                if "Timeout" in type(error).__name__:
+                    raise _Faulted(faults.timed_out(self._at, self.timeout, during="reply")) from None
+                raise EOFError(f"{type(error).__name__}: {error}") from None
+            if chunk is None:
+                return
+            now = time.monotonic()
+            if not chunk.startswith((b":", b"\r", b"\n")):
+                heard = now
+            elif now - heard > self.timeout:
+                raise _Faulted(faults.timed_out(self._at, self.timeout, during="reply"))
+            yield chunk
+
+    def _faulted(self, error: openai.OpenAIError, *, asked_with_tools: bool) -> _Faulted:
         import openai
 
         if isinstance(error, openai.APIStatusError):
-            wait = _retry_after(error.response.headers.get("retry-after", ""))
             said = error.body.get("message") if isinstance(error.body, dict) else None
-            said = str(said or error.response.text or error.message)
-            return self._for_status(error.status_code, said, asked_with_tools=asked_with_tools, wait=wait)
+            try:
+                said = said or error.response.text
+            except Exception:  # noqa: BLE001 - a body that cannot be read must not hide the status
+                said = ""
+            wait = faults.retry_after(error.response.headers, dt.datetime.now(dt.UTC))
+            return self._for_status(error.status_code, str(said), asked_with_tools=asked_with_tools, wait=wait)
+        cause = error.__cause__ or error
         if isinstance(error, openai.APITimeoutError):
-            return _Passing(faults.timed_out(self.base_url, self.timeout))
+            connecting = "Connect" in type(cause).__name__
+            seconds = min(_CONNECT_SECONDS, self.timeout) if connecting else self.timeout
+            during = "connect" if connecting else "first byte"
+            return _Faulted(faults.timed_out(self._at, seconds, during=during))
+        why = self._clean(f"{type(cause).__name__}: {cause}")
         if isinstance(error, openai.APIConnectionError):
-            return _Passing(faults.unreachable(self.base_url, str(error.__cause__ or error)))
-        return ModelError(
-            f"the request to {self.base_url!r} failed: {faults.shortened(str(error))}", kind="server"
-        )
+            refused = "Connect" in type(cause).__name__
+            return _Faulted((faults.unreachable if refused else faults.dropped)(self._at, why))
+        text = f"the request to {self._at!r} failed: {faults.shortened(why)}. Look at the server's log."
+        return _Faulted(faults.Fault(ModelError(text, kind="server")))
 
-    def _for_status(self, status: int, said: str, *, asked_with_tools: bool, wait: float = 0.0) -> ModelError:
-        said = said.replace(self._key, "…") if self._key else said
-        error = faults.for_status(
-            status, said, self.base_url, self._model or "", asked_with_tools=asked_with_tools
-        )
-        passing = status in faults.RETRIED_STATUSES and error.kind != "overflow"
-        return _Passing(error, wait) if passing else error
+    def _for_status(
+        self, status: int, said: str, *, asked_with_tools: bool, wait: float | None = None
+    ) -> _Faulted:
+        said, model = self._clean(said), self._model or ""
+        fault = faults.for_status(status, said, self._at, model, asked_with_tools=asked_with_tools, wait=wait)
+        return _Faulted(fault)
 
-
-class _Passing(ModelError):
-    """A failure that may pass: `error` is what is raised when it does not."""
-
-    def __init__(self, error: ModelError, wait: float = 0.0) -> None:
-        super().__init__(str(error), kind=error.kind, status=error.status)
-        self.error = error
-        self.wait = wait
+    def _clean(self, text: str) -> str:
+        """Text of a server without our key, which some of them say back."""
+        return text.replace(self._key, "…") if self._key else text
 
 
-def _lower(can: Capabilities, ask: AskModel, said: str, *, streaming: bool) -> bool:
-    """Give up one thing that the endpoint may have refused; False where there is nothing left to give up."""
-    if "max_completion_tokens" in said and can.length_field == "max_tokens":
-        can.length_field = "max_completion_tokens"
-    elif "max_tokens" in said and can.length_field == "max_completion_tokens":
-        can.length_field = "max_tokens"
-    elif streaming and can.stream_options and "stream_options" in said:
-        can.stream_options = False
-    elif ask.schema is not None and can.schema != "none":
-        can.schema = _DIALECTS[_DIALECTS.index(can.schema) + 1]
-    else:
-        return False
-    return True
+_CLIENTS: dict[tuple[str, str, float], openai.OpenAI] = {}
 
 
-def _retry_after(value: str) -> float:
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        return 0.0
-
-
-@functools.lru_cache(maxsize=8)
 def _client(base_url: str, api_key: str, timeout: float) -> openai.OpenAI:
-    """One client for all who ask the same endpoint: the first one costs 30 ms."""
-    import openai
+    """One client for all who ask the same endpoint: the first one costs 30 ms, and connections are kept open."""
+    client = _CLIENTS.get((base_url, api_key, timeout))
+    if client is None:
+        import openai
 
-    limits = openai.Timeout(timeout, connect=min(10.0, timeout))
-    # A proxy of the environment cannot reach this machine's own servers.
-    local = urllib.parse.urlsplit(base_url).hostname in ("127.0.0.1", "localhost", "::1")
-    http = openai.DefaultHttpxClient(trust_env=not local, timeout=limits)
-    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, timeout=limits, http_client=http)
+        limits = openai.Timeout(timeout, connect=min(_CONNECT_SECONDS, timeout))
+        # A proxy of the environment cannot reach this machine's own servers.
+        http = openai.DefaultHttpxClient(trust_env=not is_local(base_url), timeout=limits)
+        client = openai.OpenAI(
+            base_url=base_url, api_key=api_key, max_retries=0, timeout=limits, http_client=http
+        )
+        _CLIENTS[base_url, api_key, timeout] = client
+    return client
+
+
+def close_clients(base_url: str) -> None:
+    """Close the connections to an endpoint that will not be asked again."""
+    for key in [key for key in _CLIENTS if key[0] == base_url]:
+        _CLIENTS.pop(key).close()

@@ -1,0 +1,55 @@
+"""Where an endpoint is and how one is let in: a base URL and a key, checked before anything is sent.
+
+Pure. A key is never shown, not even in part; a URL is shown without the secrets that it may hold.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+
+from archytas_nb.errors import ConfigurationError
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+
+def usable_url(url: str) -> str:
+    """A base URL as it is sent to; a path copied down to ``/chat/completions`` is cut where the API begins.
+
+    Raises:
+        ConfigurationError: It has no scheme or no host.
+    """
+    url = url.strip().removesuffix("/").removesuffix("/chat/completions")
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        expected = "http:// or https://, a host, and mostly '/v1' at the end"
+        raise ConfigurationError(f"base_url is {shown_url(url)!r}; expected {expected}")
+    return url
+
+
+def usable_key(key: str, base_url: str) -> str:
+    """A key that fits into a header; may be empty for an endpoint that needs none.
+
+    Raises:
+        ConfigurationError: The key cannot be one, or the endpoint needs one and there is none.
+    """
+    key = key.strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        text = "the API key holds characters that no key has. Copy it anew into OPENAI_API_KEY."
+        raise ConfigurationError(text)
+    if not key and base_url.startswith(OPENAI_URL):
+        raise ConfigurationError(
+            f"no API key for {base_url!r}. Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint."
+        )
+    return key
+
+
+def shown_url(url: str) -> str:
+    """A URL without user, password and query."""
+    parts = urllib.parse.urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urllib.parse.urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def is_local(url: str) -> bool:
+    """Whether a URL names this machine."""
+    return urllib.parse.urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")

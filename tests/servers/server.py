@@ -1,0 +1,231 @@
+"""An OpenAI-compatible server on 127.0.0.1 that goes wrong on demand, over real HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+import struct
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+from tests.servers.plays import Play, Raw, Say, Status
+from tests.servers.strict import complaint
+
+REFUSALS = {
+    "tools": (400, "tiny-1 does not support tools"),
+    "json_schema": (422, "Input should be 'text' or 'json_object' at response_format.type"),
+    "json_object": (400, "response_format is not supported"),
+    "stream_options": (400, "Unknown parameter: 'stream_options'."),
+    "stream": (400, "Your organization must be verified to stream this model."),
+    "max_tokens": (
+        400,
+        "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead.",
+    ),
+}
+"""What a server may not be able to do, and in which words it says so."""
+
+
+@dataclass
+class Asked:
+    """One request as it came."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any = None
+    left: threading.Event = field(default_factory=threading.Event)
+    """Set where the client closed the connection before it was answered."""
+
+
+class Exchange:
+    """One chat request and the connection that it came on."""
+
+    def __init__(self, handler: BaseHTTPRequestHandler, asked: Asked) -> None:
+        self._handler = handler
+        self.asked = asked
+        self.body = asked.body
+
+    @property
+    def native(self) -> bool:
+        """Whether the conversation is held in function calling."""
+        return "tools" in self.body or "tool_input" not in str(self.body["messages"][0]["content"])
+
+    def head(self, status: int, headers: dict[str, str]) -> None:
+        self._handler.send_response(status)
+        for name, value in headers.items():
+            self._handler.send_header(name, value)
+        self._handler.end_headers()
+
+    def write(self, data: bytes) -> None:
+        self._handler.wfile.write(data)
+        self._handler.wfile.flush()
+
+    def send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.head(
+            status, {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
+        )
+        self.write(body)
+
+    def chunk(self, data: bytes) -> None:
+        self.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    def event(self, data: Any) -> None:
+        self.chunk(f"data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode())
+
+    def break_off(self) -> None:
+        """Close the connection with a reset."""
+        self._handler.close_connection = True
+        connection = self._handler.connection
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.shutdown(socket.SHUT_RDWR)
+
+    def client_left(self, within: float) -> bool:
+        """Wait so many seconds for the client to close the connection."""
+        connection = self._handler.connection
+        readable, _, _ = select.select([connection], [], [], within)
+        if readable:
+            try:
+                gone = connection.recv(1, socket.MSG_PEEK) == b""
+            except OSError:
+                gone = True
+            if gone:
+                self.asked.left.set()
+                self._handler.close_connection = True
+        return self.asked.left.is_set()
+
+    def wait_for_the_client_to_leave(self, most: float = 20.0) -> None:
+        self.client_left(most)
+
+
+class Server:
+    """Plays its plays in order, one for each chat request, and then gives the same good answer for ever.
+
+    Args:
+        plays: What is done with the first requests.
+        then: What is done with every further request.
+        strict: Whether requests that OpenAI would refuse are refused; each refusal is kept in `complaints`.
+        cannot: What it refuses, of the keys of `REFUSALS`.
+        models: What ``GET /models`` lists; None answers that path with 404.
+        path: Where the API begins.
+        elsewhere: What any other path is answered with.
+    """
+
+    def __init__(
+        self,
+        *plays: Play,
+        then: Play | None = None,
+        strict: bool = True,
+        cannot: Collection[str] = (),
+        models: Collection[str] | None = ("tiny-1",),
+        path: str = "/v1",
+        elsewhere: Play | None = None,
+    ) -> None:
+        self.plays = list(plays)
+        self.then = then or Say("All is well.")
+        self.strict = strict
+        self.cannot = cannot
+        self.models = models
+        self.path = path
+        self.elsewhere = elsewhere or Raw('{"detail": "Not Found"}', 404, "application/json")
+        self.asked: list[Asked] = []
+        self.complaints: list[str] = []
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http.daemon_threads = True
+        self._http.block_on_close = False
+        self.root = f"http://127.0.0.1:{self._http.server_address[1]}"
+        self.url = self.root + path
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def chats(self) -> list[Asked]:
+        """The chat requests so far."""
+        return [asked for asked in self.asked if asked.method == "POST"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Go down: nothing is listened to any more, and open connections end."""
+        self._http.shutdown()
+        self._http.server_close()
+        with self._lock:
+            for connection in list(self._connections):
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def answer(self, exchange: Exchange) -> None:
+        body = exchange.body
+        if not exchange.asked.path.startswith(f"{self.path}/chat/completions"):
+            self.elsewhere.play(exchange)
+            return
+        format_ = body.get("response_format", {}).get("type", "")
+        for feature in self.cannot:
+            if feature == format_ or (feature in body and body[feature]):
+                Status(*REFUSALS[feature]).play(exchange)
+                return
+        said = complaint(body) if self.strict else ""
+        if said:
+            self.complaints.append(said)
+            Status(400, said).play(exchange)
+            return
+        if self.models is not None and body["model"] not in self.models:
+            said = f"The model {body['model']!r} does not exist."
+            Status(404, said, code="model_not_found").play(exchange)
+            return
+        with self._lock:
+            play = self.plays.pop(0) if self.plays else self.then
+        play.play(exchange)
+
+    def list_models(self, exchange: Exchange) -> None:
+        if self.models is None or not exchange.asked.path.startswith(f"{self.path}/models"):
+            self.elsewhere.play(exchange)
+            return
+        data = [{"id": name, "object": "model"} for name in self.models]
+        exchange.send(200, json.dumps({"object": "list", "data": data}).encode())
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def setup(self) -> None:
+                super().setup()
+                server._connections.add(self.connection)
+
+            def finish(self) -> None:
+                server._connections.discard(self.connection)
+                with contextlib.suppress(OSError):
+                    super().finish()
+
+            def handle(self) -> None:
+                with contextlib.suppress(ConnectionError):
+                    super().handle()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                asked = Asked("GET", self.path, dict(self.headers))
+                server.asked.append(asked)
+                server.list_models(Exchange(self, asked))
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                asked = Asked("POST", self.path, dict(self.headers), body)
+                server.asked.append(asked)
+                server.answer(Exchange(self, asked))
+
+        return Handler
