@@ -56,12 +56,27 @@ def seed_text(name: str, short: str, long: str, inputs: Sequence[Line], output: 
     return "\n".join(lines)
 
 
-def structures(schema: Mapping[str, Any], defs: Mapping[str, Any], name: str) -> list[str]:
+def by_name(what: str, *, whole: bool, explicit: bool) -> str:
+    """Say how a value that JSON cannot carry is sent.
+
+    Args:
+        what: The type with its article, ``"a DataFrame"``.
+        whole: Whether the argument is that and nothing else.
+        explicit: Whether a bare name would be taken for text.
+    """
+    if explicit:
+        return f'For {what} send {{"$var": "the name of a variable that holds it"}}.'
+    if whole:
+        return f"Send the name of a variable that holds {what}."
+    return f"In place of {what} send the name of a variable that holds it."
+
+
+def structures(schema: Mapping[str, Any], defs: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Describe the objects inside an argument, one line each, as JSON with types in place of values.
 
     The type's name alone tells a model nothing. Function calling has the schema, the text has these lines.
     """
-    lines = []
+    lines: list[str] = []
     whole = {**({name: schema} if "properties" in schema and "$var" not in schema["properties"] else {}), **defs}
     for title, each in whole.items():
         if "properties" in each:
@@ -73,7 +88,7 @@ def structures(schema: Mapping[str, Any], defs: Mapping[str, Any], name: str) ->
             lines.append(f"{title} is {{{', '.join(fields)}}}")
         elif "enum" in each:
             lines.append(f"{title} is one of {', '.join(repr(value) for value in each['enum'])}")
-    return lines
+    return tuple(lines)
 
 
 _WORDS = {

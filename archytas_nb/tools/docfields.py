@@ -25,6 +25,12 @@ _FIELD = re.compile(
 _ITEM = re.compile(
     r"(?:[-*•]\s+)?`{0,2}\*{0,2}[^\W\d]\w*`{0,2}(?:\s*,\s*\*{0,2}[^\W\d]\w*)*\s*(?=[(:\[]|$|\s[-–—]\s)"
 )
+_FIELDS = re.compile(
+    r"^[:@](?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises?)\b[^\n]*:", re.MULTILINE
+)
+_NUMPY = re.compile(rf"^(?:{_ARGS}|{_RETURNS}|{_NOTES})[ ]*\n[-=]{{3,}}$", re.IGNORECASE | re.MULTILINE)
+_TITLES = re.compile(rf"^(?:{_ARGS}|{_RETURNS})[ ]*:$", re.IGNORECASE | re.MULTILINE)
+_PLAIN_ITEM = re.compile(r"(\w+)(?: \(([^():]*)\))?: (?!\s)")
 _ARG_KEYS = {"param", "parameter", "arg", "argument", "key", "keyword", "kwarg", "kwparam"}
 _RETURN_KEYS = {"return", "returns", "yield", "yields", "rtype", "returntype"}
 _NOTE_KEYS = {"raise", "raises", "except", "exception", "throws"}
@@ -43,7 +49,7 @@ class Cut:
 
 def unmask(text: str) -> str:
     """Put back the colons that were hidden from the parser."""
-    return text.replace(_MASKED, ":")
+    return text.replace(_MASKED, ":") if _MASKED in text else text
 
 
 def split_names(name: str) -> list[str]:
@@ -54,15 +60,11 @@ def split_names(name: str) -> list[str]:
 def styles(text: str) -> list[str]:
     """Name the styles that the docstring may be written in, the most telling first."""
     found = []
-    if re.search(
-        r"^[:@](?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises?)\b[^\n]*:",
-        text,
-        re.MULTILINE,
-    ):
+    if _FIELDS.search(text):
         found.append("fields")
-    if re.search(rf"^(?:{_ARGS}|{_RETURNS}|{_NOTES})[ ]*\n[-=]{{3,}}$", text, re.IGNORECASE | re.MULTILINE):
-        found.append("numpy")
-    if not found or re.search(rf"^[ ]*(?:{_ARGS}|{_RETURNS})[ ]*:$", text, re.IGNORECASE | re.MULTILINE):
+    if "---" in text or "===" in text:
+        found += ["numpy"] if _NUMPY.search(text) else []
+    if not found or _TITLES.search(text):
         found.append("google")
     return found
 
@@ -113,9 +115,9 @@ def _google(text: str) -> Cut:
             body.append(line)
     result.prose = re.sub(r"\n{3,}", "\n\n", "\n".join(prose)).strip("\n")
     args, returns = _sections(result, found)
-    if args:
-        result.fields += "Args:\n" + "\n".join(_items(args)) + "\n"
-    if returns:
+    if items := _items(args) if any(args) else []:
+        result.fields += "Args:\n" + "\n".join(items) + "\n"
+    if any(returns):
         result.fields += "Returns:\n" + "\n".join(_result(returns)) + "\n"
     return result
 
@@ -129,10 +131,12 @@ def _continues(section: tuple[re.Match[str], str, list[str]], line: str) -> bool
 
 def _items(lines: list[str]) -> list[str]:
     """Rewrite argument entries as ``    name (type): text``, continuation lines two levels deep."""
-    base = min(_indent(line) for line in lines if line) if any(lines) else 0
+    base = min(_indent(line) for line in lines if line)
     items: list[str] = []
     for line in lines:
         bare = line.strip()
+        if bare.lower().strip(".") in {"none", "n/a"} and not items:
+            continue  # "Args: None" says that there are none
         if line and _indent(line) == base and _ITEM.match(bare):
             items.append("    " + _item(bare))
         elif items:
@@ -143,6 +147,8 @@ def _items(lines: list[str]) -> list[str]:
 
 
 def _item(bare: str) -> str:
+    if _PLAIN_ITEM.match(bare):  # the usual spelling is docstring_parser's own
+        return bare
     bare = re.sub(r"^[-*•]\s+", "", bare)
     match = re.match(r"(`{0,2}\*{0,2}\w+`{0,2}(?:\s*,\s*\*{0,2}\w+)*)\s*", bare)
     assert match is not None  # noqa: S101  (_ITEM has matched already)
@@ -166,21 +172,18 @@ def _closing(text: str) -> int:
     return len(text)
 
 
+_TYPED = re.compile(r"([\w.]+(?:\[.*?\])?(?:\s*\|\s*[\w.]+(?:\[.*?\])?)*)\s*:(?:\s|$)")
+
+
 def _result(lines: list[str]) -> list[str]:
-    base = min(_indent(line) for line in lines if line) if any(lines) else 0
-    rows = [line[base:] for line in lines]
-    named = re.match(
-        r"(\w+\s*\([^()]*(?:\([^()]*\))?[^()]*\)|[\w.]+(?:\[.*\])?(?:\s*\|\s*[\w.]+(?:\[.*\])?)*)\s*:\s",
-        rows[0] + " ",
-    )
-    if named and len([row for row in rows if re.match(r"\w+\s*\(.*\)\s*:", row)]) < 2:
-        kind = re.sub(r"\w+\s*\((.*)\)", r"\1", named.group(1)) if "(" in named.group(1) else named.group(1)
-        # A type in brackets makes docstring_parser see a typed entry even where the type has spaces.
-        return [
-            f"    {kind.replace(' ', '').replace(':', _MASKED)}: {rows[0][named.end() :].strip()}",
-            *("    " + r for r in rows[1:]),
-        ]
-    return ["    " + row.replace(":", _MASKED) for row in rows]
+    """Rewrite the result as ``    type: text``; named entries (``total (int): text``) are words, not a type."""
+    base = min(_indent(line) for line in lines if line)
+    first, *rest = [line[base:] for line in lines]
+    typed = _TYPED.match(first)
+    if typed and not any(line and not line.startswith(" ") and _TYPED.match(line) for line in rest):
+        kind = typed.group(1).replace(" ", "").replace(":", _MASKED)
+        return [f"    {kind}: {first[typed.end() :].strip()}", *("    " + line for line in rest)]
+    return ["    " + line.replace(":", _MASKED) for line in (first, *rest)]
 
 
 def _numpy(text: str) -> Cut:
@@ -213,7 +216,7 @@ def _numpy(text: str) -> Cut:
 
 def _spaced(lines: list[str]) -> list[str]:
     """Spell ``name: type`` as ``name : type``, and drop the markup around names."""
-    return [re.sub(r"^`{0,2}([\w*\\, ]+?)`{0,2}\s*:\s*", r"\1 : ", line) for line in lines]
+    return [re.sub(r"^`{0,2}(?=\S)([\w*\\, ]+?)`{0,2}\s*:\s*", r"\1 : ", line) for line in lines]
 
 
 def _fields(text: str) -> Cut:

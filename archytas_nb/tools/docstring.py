@@ -51,6 +51,8 @@ class Docstring:
     examples: str = ""
 
 
+_OPTIONAL = re.compile(r"\s*,?\s*\(?\boptional\b\)?(?!\[)", re.IGNORECASE)
+_TYPE_DEFAULT = re.compile(r"\s*,\s*defaults?\b.*$", re.IGNORECASE | re.DOTALL)
 _DEFAULT = re.compile(r"\bdefaults?\b(?!\s*dict)", re.IGNORECASE)
 _PARSERS: dict[str, Callable[[str], common.Docstring]] = {
     "google": google.GoogleParser().parse,
@@ -71,10 +73,15 @@ def parse(text: str | None, names: Collection[str] = ()) -> Docstring:
     """
     if not text or not text.strip():
         return Docstring()
-    clean = inspect.cleandoc(text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(4))
-    clean = "\n".join(line.rstrip() for line in clean.split("\n"))
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    clean = "\n".join([line.rstrip() for line in inspect.cleandoc(text.expandtabs(4)).split("\n")])
     readings = [_read(style, clean) for style in docfields.styles(clean)]
-    return max(readings, key=lambda reading: sum(name in reading.params for name in names))
+    return (
+        readings[0]
+        if len(readings) == 1
+        else max(readings, key=lambda reading: sum(name in reading.params for name in names))
+    )
 
 
 def _read(style: str, clean: str) -> Docstring:
@@ -98,18 +105,18 @@ def _read(style: str, clean: str) -> Docstring:
 
 def _described(meta: common.DocstringParam) -> Described:
     kind = docfields.unmask(meta.type_name or "").strip()
-    optional = bool(meta.is_optional) or "optional" in kind.lower().split("[")[0]
-    kind = re.sub(r"\s*,?\s*\(?\boptional\b\)?(?!\[)", "", kind, flags=re.IGNORECASE).strip(" ,")
-    kind = re.sub(r"\s*,\s*defaults?\b.*$", "", kind, flags=re.IGNORECASE | re.DOTALL)
+    optional = bool(meta.is_optional) or meta.default is not None
+    lower = kind.lower()
+    if "optional" in lower:
+        optional = optional or "optional" in lower.split("[")[0]
+        kind = _OPTIONAL.sub("", kind).strip(" ,")
+    if "default" in lower:
+        optional, kind = True, _TYPE_DEFAULT.sub("", kind)
     text = docfields.unmask(meta.description or "").strip()
-    optional = optional or bool(_DEFAULT.search(text)) or meta.default is not None
-    return Described(text, kind, optional)
+    return Described(text, kind, optional or bool(_DEFAULT.search(text)))
 
 
 def _returned(meta: common.DocstringReturns) -> Described:
     kind = docfields.unmask(meta.type_name or "").strip()
     text = docfields.unmask(meta.description or "").strip()
-    named = re.fullmatch(r"(\w+)\s*\((.+)\)", kind)
-    if named:
-        kind = named.group(2)
     return Described(text, kind)

@@ -10,10 +10,11 @@ import inspect
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, get_args, get_origin
 
 from archytas_nb.tools import docstring, portable, schema, signature
-from archytas_nb.tools.describe import Line, structures
+from archytas_nb.tools.describe import Line
 from archytas_nb.tools.names import nearest
 from archytas_nb.tools.signature import MISSING, Namespace
 from archytas_nb.tools.typetext import is_simple
@@ -61,20 +62,9 @@ class Parameter:
 
     def line(self) -> Line:
         """Return its line in the text protocol."""
-        extra = [] if self.simple else structures(self.carrier.schema, self.carrier.defs, self.carrier.text)
-        if self.carrier.by_reference:
-            extra.insert(0, _by_name(self.carrier.schema))
+        extra = self.carrier.details
         text = "\n".join([self.text, *extra] if self.text else extra)
         return Line(self.name, self.carrier.text, text, self.optional, self.simple)
-
-
-def _by_name(json_schema: dict[str, Any]) -> str:
-    words = json_schema.get("description") if "properties" not in json_schema else None
-    return (
-        f"Send {words}."
-        if words
-        else 'Send names of variables for what JSON cannot carry: "name" or {"$var": "name"}.'
-    )
 
 
 def combine(sig: signature.Signature, doc: docstring.Docstring) -> tuple[list[Parameter], list[str], list[str]]:
@@ -182,6 +172,7 @@ def _differences(name: str, words: docstring.Described, text: str, *, optional: 
     return issues
 
 
+@lru_cache(maxsize=4096)
 def agree(claimed: str, text: str) -> bool:
     """Say whether two spellings of a type may mean the same; only the outermost names are compared."""
     a, b = _outer(claimed), _outer(text)

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 from pydantic_core import core_schema
 
-from archytas_nb.tools.reference import resolve
+from archytas_nb.tools.reference import a, resolve
 from archytas_nb.tools.typetext import is_union, type_text
 
 _PLAIN = {str, int, float, bool, list, dict, tuple, set, frozenset, bytes, type(None), None, Any, object}
@@ -37,7 +37,7 @@ class Reference:
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
         """Say in words what to send."""
-        words = f"the name of a variable that holds a {self.label}"
+        words = f"the name of a variable that holds {a(self.label)}"
         if not self.explicit:
             return {"type": "string", "description": words}
         return {
@@ -50,26 +50,26 @@ class Reference:
 
     def _validate(self, value: Any, info: Any) -> Any:
         if self.explicit and isinstance(value, str):
-            raise ValueError(f'expected {{"$var": "the name of a variable that holds a {self.label}"}}')
+            raise ValueError(f'expected {{"$var": "the name of a variable that holds {a(self.label)}"}}')
         return resolve(value, self.cls, info.context, label=self.label)
 
 
-def portable(annotation: Any) -> tuple[Any, bool]:
+def portable(annotation: Any) -> tuple[Any, tuple[Reference, ...]]:
     """Rewrite an annotation.
 
     Returns:
-        The annotation to validate with, and whether some part of it is passed by reference.
+        The annotation to validate with, and the parts of it that are passed by reference.
 
     Raises:
         Unusable: The annotation is no type.
     """
     rewriter = _Rewriter()
-    return rewriter.rewrite(annotation), rewriter.by_reference
+    return rewriter.rewrite(annotation), tuple(rewriter.references)
 
 
 class _Rewriter:
     def __init__(self) -> None:
-        self.by_reference = False
+        self.references: list[Reference] = []
         self._typed_dicts: dict[Any, Any] = {}
 
     def rewrite(self, annotation: Any, *, beside_text: bool = False) -> Any:
@@ -112,8 +112,8 @@ class _Rewriter:
             return None
 
     def _reference(self, cls: Any, label: str, beside_text: bool) -> Any:  # noqa: FBT001
-        self.by_reference = True
-        return Annotated[Any, Reference(cls, label, explicit=beside_text)]
+        self.references.append(Reference(cls, label, explicit=beside_text))
+        return Annotated[Any, self.references[-1]]
 
     def _typed_dict(self, source: Any) -> Any:
         """Rebuild a ``typing.TypedDict``: before Python 3.12 it forgets what pydantic must know."""

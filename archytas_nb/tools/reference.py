@@ -48,7 +48,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, *, lab
         return value
     name = explicit if explicit is not None else value
     if not isinstance(name, str):
-        raise ReferenceFault(f"expected the name of a variable that holds a {label}")
+        raise ReferenceFault(f"expected the name of a variable that holds {a(label)}")
     if namespace is None:
         raise ReferenceFault(f"there is no namespace to look {name!r} up in: call the tool with namespace=…")
     name = name.strip()
@@ -59,7 +59,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, *, lab
     if not is_instance(found, cls):
         kind = type(found).__name__
         raise ReferenceFault(
-            f"the variable {name!r} is a {kind}, expected a {label}{_hint(name, cls, namespace, label)}"
+            f"the variable {name!r} is a {kind}, expected {a(label)}{_hint(name, cls, namespace, label)}"
         )
     return found
 
@@ -79,6 +79,11 @@ def is_instance(value: object, cls: Any) -> bool:
         return bool(getattr(cls, "_is_protocol", False))
 
 
+def a(label: str) -> str:
+    """Put the article before the name of a type."""
+    return f"{'an' if label[:1].lower() in 'aeiou' or label.startswith('nd') else 'a'} {label}"
+
+
 def candidates(cls: Any, namespace: Mapping[str, Any]) -> list[str]:
     """Name the variables that hold an instance of the class, in the order of their creation."""
     return [
@@ -91,11 +96,12 @@ def candidates(cls: Any, namespace: Mapping[str, Any]) -> list[str]:
 def _hint(name: str, cls: Any, namespace: Mapping[str, Any], label: str) -> str:
     names = candidates(cls, namespace)
     if not names:
-        return f"; no variable holds a {label}"
+        return f"; no variable holds {a(label)}"
     near = nearest(name, names)
     shown = ", ".join(repr(each) for each in names[:8]) + (", …" if len(names) > 8 else "")
+    near = near or (names[0] if len(names) == 1 else None)
     guess = f", did you mean {near!r}?" if near else "."
-    return f"{guess} Variables that hold a {label}: {shown}"
+    return f"{guess} Variables that hold {a(label)}: {shown}"
 
 
 def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:

@@ -1,4 +1,4 @@
-"""Read what a model most likely meant, where that is certain: JSON inside a string, the name of an enum's member.
+"""Read what a model certainly meant: JSON inside a string, the name of an enum's member, null for "left out".
 
 Works on decoded JSON and on pydantic's error list, by place; a value that is fine where it is, is never touched.
 """
@@ -37,6 +37,10 @@ def repair(value: Any, errors: Sequence[Any], core_schema: Any) -> Any:
         wrong = value
         for step in path:
             wrong = wrong[step]
+        if wrong is None and path and isinstance(path[-1], str):
+            # Where every field is required, null stands for "left out"; a required one is then missed again.
+            changed = _without(value if changed is NOTHING else changed, path)
+            continue
         if not isinstance(wrong, str):
             continue
         better = _member(wrong, core_schema) if error["type"] == "enum" else NOTHING
@@ -84,4 +88,13 @@ def _put(value: Any, path: Path, better: Any) -> Any:
         return better
     copy = value.copy()
     copy[path[0]] = _put(copy[path[0]], path[1:], better)
+    return copy
+
+
+def _without(value: Any, path: Path) -> Any:
+    copy = value.copy()
+    if len(path) > 1:
+        copy[path[0]] = _without(copy[path[0]], path[1:])
+    else:
+        copy.pop(path[0], None)
     return copy

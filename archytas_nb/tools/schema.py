@@ -18,8 +18,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from archytas_nb.tools import portable, repairs
+from archytas_nb.tools.describe import by_name, structures
 from archytas_nb.tools.faults import Fault, Path, received
-from archytas_nb.tools.reference import ReferenceFault, referred, resolve
+from archytas_nb.tools.reference import ReferenceFault, a, referred, resolve
 from archytas_nb.tools.typetext import admits_none, type_text
 
 
@@ -33,17 +34,25 @@ class Carrier:
         defs: The definitions that the schema refers to, by name.
         admits_none: Whether null is a value of the type.
         by_reference: Whether some part of it is passed as the name of a variable.
+        details: Lines for the text protocol: what the type's name leaves unsaid.
     """
 
-    __slots__ = ("_adapter", "admits_none", "annotation", "by_reference", "defs", "schema", "text")
+    __slots__ = ("_adapter", "admits_none", "annotation", "by_reference", "defs", "details", "schema", "text")
 
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
         self.text = type_text(annotation)
         self.admits_none = admits_none(annotation)
-        self._adapter, whole, self.by_reference = _adapter(annotation)
+        self._adapter, whole, references = _adapter(annotation)
+        self.by_reference = bool(references)
         self.defs: dict[str, Any] = whole.pop("$defs", {})
         self.schema: dict[str, Any] = whole
+        self.details: tuple[str, ...] = structures(self.schema, self.defs, self.text)
+        for each in references:
+            self.details = (
+                by_name(a(each.label), whole=self.text == each.label, explicit=each.explicit),
+                *self.details,
+            )
 
     def read(self, value: Any, namespace: Mapping[str, Any] | None = None) -> tuple[Any, tuple[Fault, ...]]:
         """Turn what the model sent into a typed value.
@@ -103,11 +112,11 @@ class Carrier:
             return None
 
 
-def _adapter(annotation: Any) -> tuple[TypeAdapter[Any], dict[str, Any], bool]:
-    rewritten, by_reference = portable.portable(annotation)
+def _adapter(annotation: Any) -> tuple[TypeAdapter[Any], dict[str, Any], tuple[portable.Reference, ...]]:
+    rewritten, references = portable.portable(annotation)
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(rewritten)
-        return adapter, without_titles(adapter.json_schema()), by_reference
+        return adapter, without_titles(adapter.json_schema()), references
     except (PydanticUserError, TypeError, NameError) as error:
         raise portable.Unusable(str(error).split("\n", 1)[0]) from error
 
@@ -142,6 +151,8 @@ def field_default(info: FieldInfo, missing: Any) -> Any:
 
 def wire_default(value: Any) -> tuple[Any, ...]:
     """Return the default as JSON in a tuple, or an empty tuple where JSON cannot say it exactly."""
+    if value is None or type(value) in (str, bool, int):
+        return (value,)
     try:
         plain = to_jsonable_python(value)
         if type(value) in {bool, int, float, str, type(None), list, dict} and plain != value:

@@ -6,7 +6,7 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-_DEPTH = 4
+_DEPTH = 2
 """How often a type may occur inside itself before it is left open; a grammar must be finite."""
 
 _FORMATS = {"date", "time", "date-time", "uuid"}

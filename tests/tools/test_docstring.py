@@ -1,0 +1,94 @@
+"""A docstring's words survive, whatever the style and the spelling."""
+
+from __future__ import annotations
+
+import pytest
+from docstyles import DOCS, NOTED, documented
+
+from archytas_nb.tools import docstring
+from archytas_nb.tools.tool import Tool
+
+
+@pytest.mark.parametrize("spelling", DOCS)
+def test_every_spelling_gives_the_same_text(spelling):
+    assert (
+        Tool.from_function(documented(DOCS[spelling])).text == Tool.from_function(documented(DOCS["google"])).text
+    )
+
+
+@pytest.mark.parametrize("spelling", DOCS)
+def test_no_spelling_of_the_truth_is_reported(spelling):
+    assert Tool.from_function(documented(DOCS[spelling])).issues == ()
+
+
+def test_notes_raises_and_examples_are_shown_after_the_long_description():
+    doc = docstring.parse(NOTED, ["a", "b"])
+    assert doc.long == (
+        'Raises:\n    KeyError: Nothing is there.\n\nNote:\n    Slow.\n\nExamples:\n    >>> f({"x": 1})\n    1'
+    )
+    assert doc.examples == '    >>> f({"x": 1})\n    1\n'
+
+
+def test_a_description_keeps_its_list_and_blank_lines():
+    assert docstring.parse(NOTED, ["a", "b"]).params["b"].text == "One of\ntwo:\n\n- x:y\n- z"
+
+
+def test_a_type_with_a_colon_is_read_whole():
+    assert docstring.parse(NOTED, ["a", "b"]).params["b"].type == "Literal['x:y', 'z']"
+
+
+def test_args_right_under_the_summary_are_no_part_of_it():
+    doc = docstring.parse("Sum.\nArgs:\n    a: one\n", ["a"])
+    assert (doc.short, doc.long, doc.params["a"].text) == ("Sum.", "", "one")
+
+
+def test_args_first_leave_no_summary():
+    doc = docstring.parse("Args:\n    a: one\n", ["a"])
+    assert (doc.short, doc.params["a"].text) == ("", "one")
+
+
+def test_numpy_names_may_share_a_line():
+    doc = docstring.parse("S.\n\nParameters\n----------\na, b : int\n    Both.\n", ["a", "b"])
+    assert {name: (each.text, each.type) for name, each in doc.params.items()} == {
+        "a": ("Both.", "int"),
+        "b": ("Both.", "int"),
+    }
+
+
+def test_starred_names_lose_their_stars():
+    assert list(docstring.parse("S.\n\nArgs:\n    *a: x\n    **b: y\n", ["a", "b"]).params) == ["a", "b"]
+
+
+def test_where_the_style_is_unclear_the_one_that_names_more_arguments_counts():
+    text = "S.\n\n:param z: not this\n\nArgs:\n    a: one\n    b: two\n"
+    assert list(docstring.parse(text, ["a", "b"]).params) == ["a", "b"]
+
+
+def test_prose_after_the_fields_is_kept():
+    doc = docstring.parse("S.\n\nArgs:\n    a: one\n\nMore to say.\n", ["a"])
+    assert (doc.long, doc.params["a"].text) == ("More to say.", "one")
+
+
+def test_prose_after_sphinx_fields_is_kept():
+    doc = docstring.parse("S.\n\n:param a: one\n\nMore to say.\n", ["a"])
+    assert (doc.long, doc.params["a"].text) == ("More to say.", "one")
+
+
+def test_args_none_says_that_there_are_none():
+    assert docstring.parse("S.\n\nArgs:\n    None\n").params == {}
+
+
+def test_an_empty_docstring_has_no_words():
+    assert docstring.parse("  \n ") == docstring.parse(None) == docstring.Docstring()
+
+
+@pytest.mark.parametrize(
+    "text", ["Defaults to 3.", "default 3", "By default, 3.", "(default: 3)", "Default is 3", "default=3"]
+)
+def test_every_wording_of_a_default_is_seen(text):
+    assert docstring.parse(f"S.\n\nArgs:\n    a: Number. {text}\n", ["a"]).params["a"].optional
+
+
+@pytest.mark.parametrize("kind", ["int, optional", "Optional[int]", "optional int"])
+def test_every_wording_of_optional_is_seen(kind):
+    assert docstring.parse(f"S.\n\nArgs:\n    a ({kind}): Number.\n", ["a"]).params["a"].optional

@@ -1,0 +1,39 @@
+"""What a model reads of each shape of function: the text and the three levels of the schema.
+
+``ARCHYTAS_GOLDEN=write pytest tests/tools/test_golden.py`` writes the files anew; read the difference before
+it is committed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from docstyles import STYLES
+from shapes import SHAPES
+
+from archytas_nb.tools.tool import Tool
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pages(functions) -> str:
+    parts = []
+    for f in functions:
+        tool = Tool.from_function(f)
+        parts.append(tool.text)
+        parts += [f"issue: {issue}" for issue in tool.issues]
+        parts += [f"{level}: {json.dumps(tool.schema(level))}" for level in ("full", "simple", "strict")]
+        parts += [f"tool_input: {json.dumps(tool.input_schema(max_length=200))}", ""]
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("group", [*SHAPES, "20_docstrings"])
+def test_the_model_reads_what_the_golden_file_shows(group):
+    text = pages(SHAPES.get(group, STYLES))
+    path = GOLDEN / f"{group}.txt"
+    if os.environ.get("ARCHYTAS_GOLDEN") == "write":
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
