@@ -62,7 +62,8 @@ class Engine:
 
     def server_settings(self) -> dict[str, Any]:
         """Settings of the engine's HTTP server, without address and key: the child chooses those."""
-        # interrupt_requests (on by default) would cut one notebook's reply when another one asks.
+        # interrupt_requests (on by default) would cut one notebook's reply when another one asks. Without it they
+        # take turns: one reply at a time, the next request waits.
         return {"interrupt_requests": False}
 
     def model_settings(self, weights: Path) -> dict[str, Any]:
