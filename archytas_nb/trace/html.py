@@ -52,6 +52,14 @@ _PRE = (
     "color:inherit;white-space:pre-wrap;overflow-wrap:anywhere;max-height:24em;overflow:auto;line-height:1.45"
 )
 _CODE = f"{_MONO};background:none;color:inherit;padding:0;border:0"
+STEPS_LAYOUT = {
+    "border_top": _LINE,
+    "border_bottom": _LINE,
+    "padding": ".25em 0",
+    "margin": ".3em 0",
+    "max_width": "56rem",
+}
+"""The frame around the steps, for a front end that is given it apart from them."""
 _SUMMARY = "cursor:pointer;padding:.22em 0;white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
 _MARK = "display:inline-block;min-width:1.05em;font-weight:600;color:"
 _MARK_COLOURS = {"✓": _GOOD, "✗": _BAD, "⊘": _WARN, "■": _WARN, "!": _WARN}
@@ -86,9 +94,26 @@ def html(view: RunView) -> Html:
     )
 
 
-def step_body(step: StepView) -> Html:
-    """What is inside one step when it is unfolded, for a front end that folds by its own means."""
-    return element("div", _body(step, _room([step])), style=_ROOT)
+def live_step(step: StepView, *, newest: bool, reasoning: str = "", tool: str = "", said: str = "") -> Html:
+    """One step by itself, while the run goes on.
+
+    Args:
+        step: The step so far.
+        newest: Whether it is the one that goes on, which is unfolded.
+        reasoning: What the model has thought so far of a reply that is still being written.
+        tool: The tool that it is about to call.
+        said: The text of the reply so far, not yet read as Markdown.
+    """
+    room = _room([step])
+    streamed = []
+    if reasoning:
+        thought = element("em", text(reasoning))
+        streamed.append(element("p", thought, style=f"{_DIM};white-space:pre-wrap;margin:.3em 0"))
+    if tool:
+        streamed.append(element("div", element("code", text(f"{tool} …"), style=_CODE), style="margin:.35em 0"))
+    if said:
+        streamed.append(element("pre", text(said + "▍"), style=_PRE))
+    return element("div", _step(step, room, newest=newest, streamed=join(streamed)), style=_ROOT)
 
 
 def question_line(view: RunView) -> Html:
@@ -99,17 +124,6 @@ def question_line(view: RunView) -> Html:
 def status_line(words: str) -> Html:
     """One line that says what goes on, by itself."""
     return element("div", text(words), style=f"{_ROOT};{_DIM};font-size:.9em;font-variant-numeric:tabular-nums")
-
-
-def stream_body(step: StepView, reasoning: str, said: str) -> Html:
-    """A step whose reply is still being written: its text so far, not yet read as Markdown."""
-    parts = (
-        [element("p", element("em", text(reasoning)), style=f"{_DIM};white-space:pre-wrap")] if reasoning else []
-    )
-    parts.append(_body(step, _room([step])))
-    if said:
-        parts.append(element("pre", text(said + "▍"), style=_PRE))
-    return element("div", *parts, style=_ROOT)
 
 
 def _room(steps: list[StepView]) -> _Room:
@@ -156,8 +170,8 @@ def _details(summary: Html, body: Html, *, unfolded: bool = False) -> Html:
     return element("details", element("summary", summary, style=_SUMMARY), inside, open=unfolded)
 
 
-def _step(step: StepView, room: _Room) -> Html:
-    mark = step_mark(step)
+def _step(step: StepView, room: _Room, *, newest: bool = False, streamed: Html | None = None) -> Html:
+    mark = "…" if newest and not step.calls else step_mark(step)
     head = [
         element("span", text(mark), style=f"{_MARK}{_MARK_COLOURS.get(mark, 'inherit')}"),
         element("span", text(f" {step.number} " if step.number else " "), style=_DIM),
@@ -170,7 +184,8 @@ def _step(step: StepView, room: _Room) -> Html:
                 head.append(element("span", text(f" → {summary(call, 90)}"), style=_DIM))
     else:
         head.append(element("span", text(one_line(_topic(step), 120)), style=_DIM))
-    return _details(join(head), _body(step, room), unfolded=step.failed)
+    body = join([_body(step, room), *([streamed] if streamed else [])])
+    return _details(join(head), body, unfolded=newest or step.failed)
 
 
 def _topic(step: StepView) -> str:

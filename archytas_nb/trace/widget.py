@@ -1,7 +1,8 @@
 """The live layer: widgets that show a run while it goes on, and make room for a static output at its end.
 
-The only file that opens a widget. It uses two kinds that show what they are given, HTML (fed by `safe` alone)
-and Accordion (whose titles are plain text); never an Output, which grows with every word.
+The only file that opens a widget: HTML, fed by `safe` alone, one for each step; never an Output, which grows
+with every word. The steps look as they will in the static output. A step that is over is not drawn again, so
+it stays folded or unfolded as a person left it.
 
 A widget's state is gone with its kernel. So the display also carries text that says that the run did not
 finish, which is what a reader finds where a kernel died; and at the end the same display is replaced by the
@@ -23,10 +24,10 @@ from typing import Any
 from archytas_nb.react.events import AskModel, CallOutcomes, Delta, Event, ModelReply, Notice, RunCalls
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.clean import one_line, tidy
-from archytas_nb.trace.html import question_line, status_line, step_body, stream_body
+from archytas_nb.trace.html import STEPS_LAYOUT, live_step, question_line, status_line
 from archytas_nb.trace.partial import read_partial
 from archytas_nb.trace.steps import RunView, StepView
-from archytas_nb.trace.words import MARKS, model_name, note_text, signature, step_mark, summary
+from archytas_nb.trace.words import model_name
 
 INTERVAL = 0.05
 """Seconds between two drawings."""
@@ -68,7 +69,7 @@ class LiveLayer:
         head = self._made(ipywidgets.HTML(question_line(view), layout=self._layout))
         self._style = self._made(head.style)
         self._status = self._html(status_line(self._words()))
-        self._steps = self._made(ipywidgets.VBox(layout=self._layout))
+        self._steps = self._made(ipywidgets.VBox(layout=self._made(ipywidgets.Layout(**STEPS_LAYOUT))))
         top = self._made(ipywidgets.VBox([head, self._steps, self._status], layout=self._layout))
         fallback, _ = bundle(view)
         data = {_VIEW_MIME: {"version_major": 2, "version_minor": 0, "model_id": top.model_id}, **fallback}
@@ -139,29 +140,24 @@ class LiveLayer:
             if step is box.step and newest == box.newest and not streamed:
                 continue
             box.step, box.newest = step, newest
-            _set(box.fold, "titles", (_title(step, newest=newest),))
-            _set(box.body, "value", self._streamed(step) if streamed else step_body(step))
-            _set(box.fold, "selected_index", 0 if newest or step.failed else None)
+            _set(box.widget, "value", self._streamed(step) if streamed else live_step(step, newest=newest))
         _set(self._status, "value", status_line(self._words()))
 
     def _make_room(self, shown: set[int], new: list[int]) -> None:
         for number in new:
-            body = self._html("")
-            fold = self._made(
-                self._kit.Accordion([body], titles=(f"{number}",), selected_index=0, layout=self._layout)
-            )
-            self._boxes[number] = _Box(fold, body)
+            self._boxes[number] = _Box(self._html(""))
         gone = [self._boxes.pop(number) for number in list(self._boxes) if number not in shown]
-        self._steps.children = tuple(box.fold for box in self._boxes.values())
-        for widget in (each for box in gone for each in (box.fold, box.body)):
-            self._all.remove(widget)
-            widget.close()
+        self._steps.children = tuple(box.widget for box in self._boxes.values())
+        for box in gone:
+            self._all.remove(box.widget)
+            box.widget.close()
 
     def _streamed(self, step: StepView) -> str:
         reasoning = tidy("".join(self._pieces["reasoning"]))
         partial = read_partial("".join(self._pieces["text"]))
         step = replace(step, thought=tidy(partial.thought))
-        return stream_body(step, reasoning[-_STREAMED:], tidy(partial.text)[-_STREAMED:])
+        words = tidy(partial.text)[-_STREAMED:]
+        return live_step(step, newest=True, reasoning=reasoning[-_STREAMED:], tool=partial.tool, said=words)
 
     def _words(self) -> str:
         seconds = int(time.monotonic() - self._started)
@@ -181,25 +177,11 @@ class LiveLayer:
 
 @dataclass(slots=True)
 class _Box:
-    """The widgets of one step, and what they show."""
+    """The widget of one step, and what it shows."""
 
-    fold: Any
-    body: Any
+    widget: Any
     step: StepView | None = None
     newest: bool = True
-
-
-def _title(step: StepView, *, newest: bool) -> str:
-    """One line of plain text for a folded step."""
-    number = f"{step.number} · " if step.number else ""
-    if step.calls:
-        calls = ", ".join(signature(call, 40) for call in step.calls)
-        done = summary(step.calls[0], 60) if len(step.calls) == 1 and step.calls[0].status else ""
-        return f"{step_mark(step)} {number}{one_line(calls, 80)}" + (f" → {done}" if done else "")
-    if step.failed:
-        return f"{step_mark(step)} {number}no usable reply"
-    words = one_line(step.thought, 80) or (note_text(step.notes[0]) if step.notes else "thinking")
-    return f"{MARKS[None] if newest else MARKS['done']} {number}{words}"
 
 
 def _set(widget: Any, name: str, value: Any) -> None:

@@ -11,7 +11,7 @@ from samples import answer, call, png
 
 from archytas_nb.react.events import Failed, NoReply, Notice, Output
 from archytas_nb.trace import safe
-from archytas_nb.trace.html import html, question_line, status_line, step_body, stream_body
+from archytas_nb.trace.html import html, live_step, question_line, status_line
 from archytas_nb.trace.steps import fold
 from archytas_nb.trace.table import read_table
 
@@ -168,8 +168,9 @@ def places(payload: str) -> list[str]:
     ]
     view = fold(payload, events, model=payload, protocol=payload)
     pages: list[str] = [html(view), html(fold(payload, [*events[:-1], Failed(payload)])), question_line(view)]
-    pages += [step_body(step) for step in view.steps]
-    pages += [stream_body(view.steps[0], payload, payload), status_line(payload)]
+    pages += [live_step(step, newest=False) for step in view.steps]
+    pages.append(live_step(view.steps[0], newest=True, reasoning=payload, tool=payload, said=payload))
+    pages.append(status_line(payload))
     return pages
 
 
