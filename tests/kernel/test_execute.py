@@ -1,0 +1,158 @@
+"""One call comes to one outcome, whatever the tool does."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.react.events import CallOutcome, ToolCall
+from archytas_nb.tools.toolbox import Toolbox
+
+
+def say(text: str) -> None:
+    """Print a text.
+
+    Args:
+        text: The text
+    """
+    print(text)
+    print("careful", file=sys.stderr)
+
+
+def fail(why: str) -> str:
+    """Fail.
+
+    Args:
+        why: The reason
+    """
+    raise RuntimeError(why)
+
+
+def leave() -> None:
+    """Exit."""
+    raise SystemExit(3)
+
+
+async def later(n: int) -> int:
+    """Answer later.
+
+    Args:
+        n: A number
+    """
+    await asyncio.sleep(0)
+    return n + 1
+
+
+def run(*calls: tuple[str, object], approve: object = None) -> tuple[CallOutcome, ...]:
+    made = [ToolCall(f"q01s01c{n:02}", name, given) for n, (name, given) in enumerate(calls, 1)]
+    executor = KernelExecutor(Toolbox(say, fail, leave, later, *SLOW), {}, approve)
+    outcomes = executor.run(made)
+    assert [call.id for call in made] == [outcome.call_id for outcome in outcomes]
+    return outcomes
+
+
+def sleep() -> str:
+    """Sleep."""
+    time.sleep(30)
+    return "slept"
+
+
+cancelled = threading.Event()
+
+
+async def sleep_async() -> str:
+    """Sleep on the loop."""
+    try:
+        await asyncio.sleep(30)
+    except asyncio.CancelledError:
+        cancelled.set()
+        raise
+    return "slept"
+
+
+def swallow() -> str:
+    """Sleep, and swallow an interrupt as a subprocess does."""
+    try:
+        time.sleep(30)
+    except KeyboardInterrupt:
+        return "went on"
+    return "slept"
+
+
+SLOW = (sleep, sleep_async, swallow)
+
+
+@pytest.fixture
+def interrupt_soon() -> Iterator[None]:
+    """An interrupt of this process, as Ctrl-C sends it, after 0.3 s."""
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    # raise_signal on another thread is still handled by Python on the main thread.
+    timer.start()
+    yield
+    timer.join()
+
+
+def test_what_a_tool_prints_is_kept_in_order_and_reaches_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    [outcome] = run(("say", "hello"))
+    assert [(output.kind, output.data["text/plain"]) for output in outcome.outputs] == [
+        ("stdout", "hello\n"),
+        ("stderr", "careful\n"),
+    ]
+    assert "hello" in outcome.text
+    assert capsys.readouterr().out == ""
+
+
+def test_a_tool_that_raises_is_an_error_and_its_siblings_still_run() -> None:
+    bad, good = run(("fail", "because"), ("later", 1))
+    assert (bad.status, good.status, good.value) == ("error", "done", 2)
+    assert "RuntimeError" in bad.text
+    assert "because" in bad.text
+    assert isinstance(bad.error, RuntimeError)
+
+
+def test_a_tool_that_exits_does_not_end_the_kernel() -> None:
+    assert run(("leave", None))[0].status == "error"
+
+
+def test_an_unknown_tool_and_bad_input_are_errors_that_name_what_is_there() -> None:
+    unknown, bad = run(("sya", "x"), ("later", "many"))
+    assert (unknown.status, bad.status) == ("error", "error")
+    assert "'say'" in unknown.text
+    assert "integer" in bad.text
+
+
+def test_a_refused_call_is_not_run_and_the_model_reads_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    [outcome] = run(("say", "x"), approve=lambda tool, call: f"{tool.name} is not allowed")
+    assert (outcome.status, outcome.text, outcome.outputs) == ("refused", "say is not allowed", ())
+
+
+@pytest.mark.usefixtures("interrupt_soon")
+@pytest.mark.parametrize("name", ["sleep", "sleep_async", "swallow"])
+def test_an_interrupt_stops_a_tool_and_the_calls_behind_it_are_not_run(name: str) -> None:
+    first, second = run((name, None), ("say", "x"))
+    assert (first.status, second.status) == ("interrupted", "not_run")
+    assert name != "sleep_async" or cancelled.is_set()
+
+
+@pytest.mark.usefixtures("interrupt_soon")
+def test_the_handler_of_interrupts_is_put_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    run(("sleep", None))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_last_traceback_is_the_tools_so_that_debug_stops_in_it() -> None:
+    script = (
+        "import sys; from tests.kernel.test_execute import run; run(('fail', 'x'));"
+        "tb = sys.last_traceback\n"
+        "while tb.tb_next: tb = tb.tb_next\n"
+        "print(tb.tb_frame.f_code.co_name)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "fail"

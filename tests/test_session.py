@@ -1,0 +1,116 @@
+"""One conversation: the driver carries out what the loop asks, and the record survives what happens."""
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.errors import ModelError, TaskFailed
+from archytas_nb.react.events import Answered, AskModel, Delta, Notice
+from archytas_nb.testing import ScriptedModel
+
+stock = {"apples": 3}
+
+
+def count(fruit: str) -> int:
+    """Count the fruit in stock.
+
+    Args:
+        fruit: Which one
+    """
+    return stock[fruit]
+
+
+def agent(*script: object, protocol: str = "react", **options: object) -> nb.Agent:
+    return nb.Agent([count], model=ScriptedModel(*script, protocol=protocol), namespace={}, **options)
+
+
+@pytest.mark.parametrize("protocol", ["react", "native"])
+def test_an_answer_comes_through_a_call_on_live_objects(protocol: str) -> None:
+    run = agent(("count", {"fruit": "apples"}), ("final_answer", "Three."), protocol=protocol).run(
+        "How many apples?"
+    )
+    assert (str(run), run.status, run.incomplete) == ("Three.", "answered", False)
+    [(call, outcome)] = run.calls
+    assert (call.name, outcome.value) == ("count", 3)
+    assert run.usage.requests == 2
+
+
+def test_a_stream_yields_the_same_events_and_returns_the_run() -> None:
+    events = []
+    stream = agent('{"tool": "final_answer", "tool_input": "Yes."}').stream("Well?")
+    while True:
+        try:
+            events.append(next(stream))
+        except StopIteration as stop:
+            run = stop.value
+            break
+    assert run.answer == "Yes."
+    assert [event for event in events if not isinstance(event, Delta)] == run.events
+    assert any(isinstance(event, Delta) for event in events)
+    assert run.events[-1] == Answered("Yes.")
+
+
+def test_a_failed_endpoint_raises_with_the_run_and_leaves_no_trace_in_the_conversation() -> None:
+    it = agent(ModelError("the server is gone"), ("final_answer", "Hello."))
+    with pytest.raises(ModelError, match="gone") as caught:
+        it.run("Hello?")
+    assert caught.value.run is not None
+    assert caught.value.run.status == "failed"
+    assert len(it.messages) == 1
+    assert it.run("Hello again?").answer == "Hello."
+
+
+def test_a_model_that_gives_up_raises_its_reason_and_the_conversation_goes_on() -> None:
+    it = agent(("fail_task", "no such fruit"), ("final_answer", "Sorry."))
+    with pytest.raises(TaskFailed, match="no such fruit"):
+        it.run("How many pears?")
+    assert it.run("Why?").answer == "Sorry."
+
+
+def test_a_limit_gives_the_model_a_last_turn_without_tools_and_marks_the_run_incomplete() -> None:
+    it = agent(("count", {"fruit": "apples"}), ("final_answer", "At least three."), max_steps=1)
+    run = it.run("How many?")
+    assert (run.status, run.incomplete, run.answer, run.reason) == (
+        "stopped",
+        True,
+        "At least three.",
+        "max_steps=1",
+    )
+
+
+def test_a_question_that_is_empty_is_refused_before_anything_is_asked() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        agent().run("  ")
+
+
+def test_tools_refused_by_the_endpoint_are_offered_in_the_text_protocol_instead() -> None:
+    class Refusing(ScriptedModel):
+        def complete(self, ask: AskModel):
+            if ask.tools:
+                raise ModelError("no tools here", kind="no_tools")
+            return (yield from super().complete(ask))
+
+    model = Refusing('{"tool": "count", "tool_input": "apples"}', '{"tool": "final_answer", "tool_input": "3"}')
+    model.protocol = "native"
+    run = nb.Agent([count], model=model, namespace={}).run("How many?")
+    assert (run.answer, run.protocol) == ("3", "react")
+    assert any(isinstance(event, Notice) and event.kind == "protocol" for event in run.events)
+
+
+def test_a_tool_defined_anew_during_a_run_does_not_change_the_run() -> None:
+    def grow() -> str:
+        """Add a tool."""
+        box.add(count)
+        return "grown"
+
+    box = nb.Toolbox(grow)
+    model = ScriptedModel(("grow", None), ("count", "apples"), ("final_answer", "Done."))
+    run = nb.Agent(box, model=model, namespace={}).run("Grow!")
+    assert [outcome.status for _, outcome in run.calls] == ["done", "error"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_steps": 0}, {"max_errors": -1}, {"max_seconds": 0}, {"max_tokens": True}, {"protocol": "x"}]
+)
+def test_a_setting_that_makes_no_sense_is_refused_by_name(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        agent(**options)
