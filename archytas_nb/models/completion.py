@@ -196,7 +196,7 @@ class _Stream:
         """Called where an event ends: what is no JSON by then never will be."""
         if self._pending:
             data, self._pending = self._pending, ""
-            if self.chunks:
+            if self.chunks or data.startswith("{"):
                 raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
             raise NotACompletion(data)
 

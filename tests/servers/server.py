@@ -171,7 +171,7 @@ class Server:
             return
         format_ = body.get("response_format", {}).get("type", "")
         for feature in self.cannot:
-            if feature == format_ or (feature in body and body[feature]):
+            if feature == format_ or body.get(feature):
                 Status(*REFUSALS[feature]).play(exchange)
                 return
         said = complaint(body) if self.strict else ""

@@ -38,11 +38,11 @@ def _messages(messages: list[Any]) -> str:
             return f"Unknown parameter: '{where}.{min(extra)}'."
         if role == "tool":
             if message.get("tool_call_id") not in waiting:
-                return f"{where}: messages with role 'tool' must be a response to a preceding message with 'tool_calls'"
+                return f"{where}: messages with role 'tool' must be a response to a message with 'tool_calls'"
             waiting.remove(message["tool_call_id"])
         elif waiting:
             return (
-                f"{where}: an assistant message with 'tool_calls' must be followed by tool messages responding to "
+                f"{where}: an assistant message with 'tool_calls' must be followed by messages responding to "
                 f"each 'tool_call_id'. These did not have response messages: {', '.join(waiting)}"
             )
         said = _content(message, where)

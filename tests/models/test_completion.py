@@ -1,0 +1,225 @@
+"""Chat completions in the dialects of the servers that there are, cut at every byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb.models.completion import ErrorInReply, NotACompletion, from_body, from_stream
+from archytas_nb.react.events import Delta, ModelReply, Usage, WireCall
+
+
+def read(chunks: Iterable[bytes]) -> tuple[list[Delta], ModelReply]:
+    flow, seen = from_stream(chunks), []
+    while True:
+        try:
+            seen.append(next(flow))
+        except StopIteration as ended:
+            return seen, ended.value
+
+
+def stream(*events: Any, end: str = "\n\n", done: bool = True) -> bytes:
+    lines = [e if isinstance(e, str) else f"data: {json.dumps(e, ensure_ascii=False)}" for e in events]
+    return (end.join([*lines, *(["data: [DONE]"] if done else [])]) + end).encode()
+
+
+def delta(finish: str | None = None, **fields: Any) -> dict[str, Any]:
+    return {"model": "m", "choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+def call(name: str | None = None, arguments: Any = None, **fields: Any) -> dict[str, Any]:
+    function = {k: v for k, v in (("name", name), ("arguments", arguments)) if v is not None}
+    return delta(tool_calls=[{**fields, "function": function}])
+
+
+def cut(data: bytes, at: Iterable[int]) -> Iterator[bytes]:
+    before = 0
+    for end in [*sorted({n % (len(data) + 1) for n in at}), len(data)]:
+        yield data[before:end]
+        before = end
+
+
+PIECES = [*"añ∀\u2028\x85", "😀", "two\nlines", '"quoted"', "data: [DONE]", "}"]
+
+
+@given(st.lists(st.sampled_from(PIECES)), st.lists(st.integers(0, 5000)), st.sampled_from(["\n\n", "\r\n\r\n"]))
+def test_a_stream_reads_the_same_however_its_bytes_are_cut(pieces: list[str], at: list[int], end: str) -> None:
+    data = stream(*[delta(content=p) for p in pieces], delta("stop"), end=end)
+    seen, reply = read(cut(data, at))
+    assert reply.text == "".join(pieces) == "".join(each.text for each in seen)
+    assert reply.finish == "stop"
+
+
+INPUTS = st.dictionaries(st.sampled_from("abc"), st.text(max_size=5), max_size=2)
+CALLS = st.lists(st.tuples(st.sampled_from(["f", "g"]), INPUTS), min_size=1, max_size=4)
+DIALECTS = {
+    "as documented": lambda n, first: {"index": n, **({"id": f"call_{n}"} if first else {})},
+    "no ids": lambda n, first: {"index": n},
+    "empty ids": lambda n, first: {"index": n, "id": ""},
+    "one id for all": lambda n, first: {"index": n, "id": "call_x"},
+    "index always 0": lambda n, first: {"index": 0, **({"id": f"call_{n}"} if first else {})},
+    "index always 0, one id": lambda n, first: {"index": 0, "id": "call_x"},
+    "no index": lambda n, first: {"id": f"call_{n}"},
+    "no index, no id": lambda n, first: {},
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("repeats_name", [False, True])
+@given(calls=CALLS, size=st.integers(1, 9))
+def test_calls_are_told_apart_whatever_the_servers_ids_and_indices(
+    dialect: str, repeats_name: bool, calls: list[tuple[str, dict[str, str]]], size: int
+) -> None:
+    if repeats_name and dialect == "no index, no id":
+        return  # nothing at all would tell a piece from a new call
+    fields, events = DIALECTS[dialect], []
+    for n, (name, given_) in enumerate(calls):
+        text = json.dumps(given_)
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        events += [
+            call(name if k == 0 or repeats_name else None, piece, **fields(n, k == 0))
+            for k, piece in enumerate(pieces)
+        ]
+    if repeats_name and dialect == "no index":
+        events = [call(name, json.dumps(g), **fields(n, True)) for n, (name, g) in enumerate(calls)]
+    _, reply = read([stream(*events, delta("tool_calls"))])
+    assert reply.calls == tuple(WireCall(name, json.dumps(g)) for name, g in calls)
+
+
+@given(st.integers(0, 300))
+def test_a_stream_that_breaks_off_is_never_taken_for_whole(at: int) -> None:
+    data = stream(delta(content="one "), delta(content="two"), delta("stop"))
+    whole = data.index(b'"stop"') + len(b'"stop"}]}')
+    at = max(at % (whole - 1), len(b"data:"))
+    with pytest.raises(EOFError):
+        read([data[:at]])
+
+
+def test_a_connection_that_breaks_after_the_end_does_no_harm() -> None:
+    def chunks() -> Iterator[bytes]:
+        yield stream(delta(content="all"), delta("stop"), done=False)
+        raise EOFError
+
+    assert read(chunks())[1].text == "all"
+
+
+def test_a_connection_that_breaks_before_the_end_is_said() -> None:
+    def chunks() -> Iterator[bytes]:
+        yield stream(delta(content="all"), done=False)
+        raise EOFError("reset by peer")
+
+    with pytest.raises(EOFError, match="reset by peer"):
+        read(chunks())
+
+
+def test_comments_and_other_fields_of_events_are_passed_over() -> None:
+    data = stream(": ping", "event: message", "id: 7", "retry: 10", delta(content="a"), ": ping", delta("stop"))
+    assert read([data])[1].text == "a"
+
+
+def test_an_event_over_several_lines_is_one_event() -> None:
+    lines = json.dumps(delta(content="a"), indent=1).split("\n")
+    data = "\n".join(f"data: {line}" for line in lines).encode() + b"\n\n" + stream(delta("stop"))
+    assert read([data])[1].text == "a"
+
+
+def test_an_event_that_is_no_json_breaks_a_stream_off() -> None:
+    with pytest.raises(EOFError, match="was not JSON"):
+        read([stream(delta(content="a"), 'data: {"choices": [', delta("stop"))])
+
+
+def test_a_server_that_does_not_stream_is_understood() -> None:
+    body = {"choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}]}
+    assert read([json.dumps(body, indent=1).encode()])[1].text == "whole"
+
+
+def test_a_stream_of_whole_messages_is_understood() -> None:
+    event = {"choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}]}
+    assert read([stream(event)])[1].text == "whole"
+
+
+@pytest.mark.parametrize("data", [b"<html>hello</html>", b"hello", b"data: hello\n\n", b"[]", b'"x"', b"{}"])
+def test_what_is_no_completion_is_refused(data: bytes) -> None:
+    with pytest.raises(NotACompletion):
+        read([data])
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b": ping\n\n", b'{"choices": [{"message'])
+def test_nothing_or_a_beginning_is_a_broken_connection(data: bytes) -> None:
+    with pytest.raises(EOFError):
+        read([data])
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ({"error": {"message": "no memory", "code": 503}}, 503),
+        ({"error": {"message": "no memory", "code": "oom"}}, 500),
+        ({"error": "no memory"}, 500),
+        ({"object": "error", "message": "no memory", "code": 400}, 400),
+    ],
+)
+def test_an_error_object_is_an_error_in_a_stream_and_in_a_body(error: Any, status: int) -> None:
+    for attempt in (lambda: read([stream(error)]), lambda: from_body(json.dumps(error))):
+        with pytest.raises(ErrorInReply, match="no memory") as caught:
+            attempt()
+        assert caught.value.status == status
+
+
+def body(usage: Any = None, finish: str | None = "stop", **message: Any) -> str:
+    return json.dumps({"model": "m", "choices": [{"message": message, "finish_reason": finish}], "usage": usage})
+
+
+def test_a_body_and_a_stream_of_the_same_reply_read_the_same() -> None:
+    calls = [{"id": "c", "index": 0, "function": {"name": "f", "arguments": '{"a": 1}'}}]
+    usage = {"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 5}}
+    whole = from_body(body(usage, "tool_calls", content="hm", reasoning_content="so", tool_calls=calls))
+    events = [delta(content="hm"), delta(reasoning_content="so"), delta(tool_calls=calls), delta("tool_calls")]
+    _, streamed = read([stream(*events, {"choices": [], "usage": usage})])
+    assert whole == streamed
+    assert whole.usage == streamed.usage == Usage(1, 9, 5, 4)
+    assert whole.calls == (WireCall("f", '{"a": 1}'),)
+    assert whole.reasoning == "so"
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "reasoning", "calls"),
+    [
+        ({"content": None}, "", "", ()),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab", "", ()),
+        ({"content": [{"type": "thinking", "thinking": [{"text": "so"}]}, {"text": "b"}]}, "b", "so", ()),
+        ({"content": None, "refusal": "I will not."}, "I will not.", "", ()),
+        ({"content": "a", "reasoning": "so"}, "a", "so", ()),
+        ({"content": "", "function_call": {"name": "f", "arguments": "{}"}}, "", "", (WireCall("f", "{}"),)),
+        (
+            {"tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]},
+            "",
+            "",
+            (WireCall("f", '{"a": 1}'),),
+        ),
+        ({"tool_calls": [{"function": {"name": "f"}}]}, "", "", (WireCall("f", ""),)),
+    ],
+)
+def test_the_dialects_of_messages_are_understood(
+    message: Any, text: str, reasoning: str, calls: tuple[WireCall, ...]
+) -> None:
+    reply = from_body(body(**message))
+    assert (reply.text, reply.reasoning, reply.calls) == (text, reasoning, calls)
+
+
+@pytest.mark.parametrize(
+    ("usage", "read_as"),
+    [
+        (None, Usage(1)),
+        ({"prompt_tokens": 9, "completion_tokens": None}, Usage(1, 9)),
+        ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 8}, Usage(1, 9, 8, 2)),
+        ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": None}, Usage(1, 9, 0, 2)),
+    ],
+)
+def test_what_a_reply_cost_is_read_where_it_is_said(usage: Any, read_as: Usage) -> None:
+    assert from_body(body(usage, content="a")).usage == read_as
