@@ -113,4 +113,4 @@ def test_a_tool_defined_anew_during_a_run_does_not_change_the_run() -> None:
 )
 def test_a_setting_that_makes_no_sense_is_refused_by_name(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
-        agent(**options)
+        nb.Agent([count], model=ScriptedModel(), **options)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from archytas_nb.errors import ModelError
 from archytas_nb.models import local, weights
 from archytas_nb.models.capabilities import capabilities_of
+from archytas_nb.models.local_schema import for_engine
 from archytas_nb.models.openai_chat import Asking, OpenAIModel
 from archytas_nb.react.events import AskModel, Notice
 
@@ -59,6 +61,7 @@ class EmbeddedModel:
             ConfigurationError: There are no weights, or no engine to run them.
             ModelError: The server did not start, or died twice.
         """
+        ask = replace(ask, schema=None if ask.schema is None else for_engine(ask.schema))
         endpoint = yield from self._ready()
         try:
             return (yield from self._client(endpoint).complete(ask))
