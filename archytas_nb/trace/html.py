@@ -45,13 +45,14 @@ _BAD = "var(--jp-error-color1,#d64545)"
 _WARN = "var(--jp-warn-color1,#c9851b)"
 _ROOT = (
     "max-width:56rem;margin:.2em 0;line-height:1.55;overflow-wrap:anywhere;"
+    "font-size:var(--jp-content-font-size1,14px);"
     "font-family:var(--jp-content-font-family,system-ui,-apple-system,'Segoe UI',sans-serif)"
 )
 _PRE = (
     f"{_MONO};margin:.35em 0;padding:.55em .8em;border:0;border-radius:6px;background:rgba(128,128,128,.1);"
     "color:inherit;white-space:pre-wrap;overflow-wrap:anywhere;max-height:24em;overflow:auto;line-height:1.45"
 )
-_CODE = f"{_MONO};background:none;color:inherit;padding:0;border:0"
+_CODE = f"{_MONO};background:none;color:inherit;padding:0;border:0;white-space:inherit"
 STEPS_LAYOUT = {
     "border_top": _LINE,
     "border_bottom": _LINE,
@@ -102,13 +103,16 @@ def live_step(step: StepView, *, newest: bool, reasoning: str = "", tool: str = 
         newest: Whether it is the one that goes on, which is unfolded.
         reasoning: What the model has thought so far of a reply that is still being written.
         tool: The tool that it is about to call.
-        said: The text of the reply so far, not yet read as Markdown.
+        said: The text of the reply so far; an answer is Markdown already.
     """
     room = _room([step])
     streamed = []
     if reasoning:
         thought = element("em", text(reasoning))
         streamed.append(element("p", thought, style=f"{_DIM};white-space:pre-wrap;margin:.3em 0"))
+    if tool == "final_answer":
+        streamed.append(element("div", markdown(said + "▍"), style="margin:.5em 0 .2em;font-size:1.03em"))
+        tool = said = ""
     if tool:
         streamed.append(element("div", element("code", text(f"{tool} …"), style=_CODE), style="margin:.35em 0"))
     if said:
@@ -183,7 +187,8 @@ def _step(step: StepView, room: _Room, *, newest: bool = False, streamed: Html |
             if call.status is not None:
                 head.append(element("span", text(f" → {summary(call, 90)}"), style=_DIM))
     else:
-        head.append(element("span", text(one_line(_topic(step), 120)), style=_DIM))
+        topic = "thinking" if newest and not step.failed else one_line(_topic(step), 120)
+        head.append(element("span", text(topic), style=_DIM))
     body = join([_body(step, room), *([streamed] if streamed else [])])
     return _details(join(head), body, unfolded=newest or step.failed)
 

@@ -85,11 +85,12 @@ class LiveLayer:
                 case Delta():
                     self._pieces[event.kind].append(event.text)
                 case AskModel():
+                    self._pieces = {"text": [], "reasoning": []}
                     self._doing = "asking the model"
                 case ModelReply():
-                    self._pieces = {"text": [], "reasoning": []}
                     self._doing = "reading the reply"
                 case RunCalls():
+                    self._pieces = {"text": [], "reasoning": []}
                     self._doing = "running " + one_line(", ".join(call.name for call in event.calls), 80)
                 case CallOutcomes():
                     self._doing = "asking the model"

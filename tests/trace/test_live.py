@@ -100,16 +100,18 @@ view = TraceView("long", mode="live")
 for event in long_run(100, 200):
     view.on_event(event)
     time.sleep({pause}) if {pause} else None
-seconds = time.monotonic() - started
+print(time.monotonic() - started)
 """
     messages = run(kernel, code)
     size = sum(
         len(json.dumps(each["content"])) + len(json.dumps(each["header"], default=str)) for each in messages
     )
     assert size < 8_000_000
-    kinds = of_type(messages, "comm_msg")
-    # Steps and phases cost a fixed number of messages each; pieces are only sent when time has passed.
-    assert len(kinds) < 100 * 14 + 20 * 200
+    (stream,) = of_type(messages, "stream")
+    seconds = float(stream["content"]["text"])
+    # At most twenty drawings a second; each sends the status and the steps that changed, or were added.
+    assert len(of_type(messages, "comm_msg")) < 20 * 4 * seconds + 200
+    assert len(of_type(messages, "comm_open")) < 100 + 20
     assert open_comms(kernel) == {}
 
 
