@@ -285,13 +285,16 @@ def _outcome(call: CallView, outcome: CallOutcome) -> CallView:
     seen = {item.picture.data for item in shown if item.picture}
     pictures = [Picture("image/png", data) for data in outcome.images if data not in seen]
     text = tidy(outcome.text)
-    fresh = [item for item in shown if item.table or item.picture or (item.text and item.text not in text)]
+    table = table_of(outcome.value)
+    # Where a table stands for the text, the text is folded away, and what was printed would be with it.
+    said = "" if table else text
+    fresh = [item for item in shown if item.table or item.picture or (item.text and item.text not in said)]
     return replace(
         call,
         status=outcome.status,
         text=text,
         shown=(*fresh, *(Shown("display", picture=picture) for picture in pictures)),
-        table=table_of(outcome.value),
+        table=table,
     )
 
 

@@ -48,8 +48,6 @@ def outcome_word(call: CallView) -> str:
 
 def summary(call: CallView, limit: int) -> str:
     """An outcome in one line: all that fits of an error, otherwise the first line."""
-    if call.table:
-        return "table"
     text = call.text if call.status == "error" else call.text.strip("\n").partition("\n")[0]
     line = one_line(outcome_word(call) + text, limit)
     return line if line.endswith("…") or len(text) >= len(call.text.strip("\n")) else f"{line} …"

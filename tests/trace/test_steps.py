@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import SAMPLES, ask, call, long_run, png
+from samples import SAMPLES, DataFrame, ask, call, long_run, png
 
 from archytas_nb.react.events import (
     Answered,
@@ -173,6 +173,15 @@ def test_what_the_model_read_is_not_shown_twice() -> None:
         ("stderr", "careful", False),
         ("display", "", True),
     ]
+
+
+def test_what_was_printed_is_shown_beside_a_table() -> None:
+    """A table stands for the text that the model read, not for what the tool printed."""
+    outputs = (Output("stdout", {"text/plain": "hello\n"}),)
+    events = call(1, "f", {}, "3 rows\n\nIt printed:\nhello", outputs=outputs, value=DataFrame())
+    (view,) = fold("q", events).steps[0].calls
+    assert view.table is not None
+    assert [each.text for each in view.shown] == ["hello"]
 
 
 def test_a_view_is_small_whatever_was_printed() -> None:
