@@ -241,6 +241,11 @@ class OpenAIModel:
             raise _Faulted(faults.dropped(self._at, str(error))) from None
         except openai.OpenAIError as error:
             raise self._faulted(error, asked_with_tools=bool(ask.tools)) from None
+        except KeyboardInterrupt:
+            # It may have hit the client at a point where it knows of no connection to close: close them all, or
+            # the server would go on writing a reply that nobody reads.
+            close_clients(self.base_url)
+            raise
         if reply.finish == "content_filter" and not (reply.text or reply.calls):
             raise _Faulted(faults.withheld(self._at))
         return reply

@@ -226,6 +226,10 @@ class Server:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 asked = Asked("POST", self.path, dict(self.headers), body)
                 server.asked.append(asked)
-                server.answer(Exchange(self, asked))
+                try:
+                    server.answer(Exchange(self, asked))
+                except ConnectionError:
+                    asked.left.set()
+                    raise
 
         return Handler
