@@ -6,7 +6,9 @@ and `Observer` are what it needs of a model and of those who watch.
 
 from __future__ import annotations
 
+import inspect
 import time
+import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Literal, Protocol
 
@@ -18,6 +20,7 @@ from archytas_nb.react.events import (
     CallOutcome,
     CallOutcomes,
     Delta,
+    Ending,
     Event,
     Failed,
     Interrupted,
@@ -27,11 +30,12 @@ from archytas_nb.react.events import (
     NoReplyKind,
     Notice,
     Reply,
+    Request,
     RunCalls,
 )
 from archytas_nb.react.guards import Guards, Limits
 from archytas_nb.react.history import Exchange
-from archytas_nb.react.loop import react_loop
+from archytas_nb.react.loop import Flow, react_loop
 from archytas_nb.react.wire import Wire, messages_of
 from archytas_nb.react.wire_native import NativeWire
 from archytas_nb.react.wire_react import ReactWire
@@ -97,13 +101,14 @@ class Agent:
         if protocol not in ("auto", "react", "native"):
             raise ValueError(f"protocol is {protocol!r}; expected 'auto', 'react' or 'native'")
         self._tools = tools if tools is None or isinstance(tools, Toolbox) else Toolbox(*tools)
-        self._model = model
+        self._model: str | Model | None = model
         self.protocol: ProtocolName = protocol
         self.instructions = instructions or ""
         self.limits = Limits(max_steps, max_errors, max_seconds, max_tokens)
         self._namespace = namespace
         self._approve = approve
         self.exchanges: list[Exchange] = []
+        self._running: Callable[[], Generator[Event, None, None] | None] = lambda: None
 
     @property
     def tools(self) -> Toolbox:
@@ -113,11 +118,11 @@ class Agent:
     @property
     def model(self) -> Model:
         """The model; chosen at first use, so that an agent costs nothing until it is asked."""
-        if self._model is None or isinstance(self._model, str):
+        model = self._model
+        if model is None or isinstance(model, str):
             from archytas_nb.models.discover import choose_model
 
-            self._model = choose_model(self._model)
-        model: Model = self._model
+            model = self._model = choose_model(model)
         return model
 
     @model.setter
@@ -149,18 +154,28 @@ class Agent:
             RunInterrupted: A person interrupted.
         """
         run = Run(question)
-        events = self._events(run)
-        event = next(events, None)
-        while event is not None:
-            try:
-                for observer in observers:
-                    observer(event)
-            except KeyboardInterrupt as interrupt:
-                # It hit a watcher, not the run: the run must hear of it to come to a proper end.
-                event = events.throw(interrupt)
-            else:
-                event = next(events, None)
-        return run.checked()
+        events = self._begin(run)
+        interrupt: KeyboardInterrupt | None = None
+        try:
+            event = next(events, None)
+            while event is not None:
+                try:
+                    for observer in observers:
+                        observer(event)
+                except KeyboardInterrupt as stop:
+                    # It hit a watcher, not the run: the run must hear of it to come to a proper end.
+                    interrupt = stop
+                    event = events.throw(stop)
+                else:
+                    event = next(events, None)
+        except StopIteration:  # it was over already
+            pass
+        finally:
+            events.close()
+        run.checked()
+        if interrupt is not None:  # too late to stop the run, but not to stop what comes after it
+            raise interrupt
+        return run
 
     def stream(self, question: str) -> Generator[Event, None, Run]:
         """Ask a question and see every event as it happens.
@@ -172,8 +187,21 @@ class Agent:
             The run, as `run` does; raises what `run` raises, after the ending.
         """
         run = Run(question)
-        yield from self._events(run)
+        yield from self._begin(run)
         return run.checked()
+
+    def _begin(self, run: Run) -> Generator[Event, None, None]:
+        """The events of a run, to be iterated; a run that was left unfinished is ended first."""
+        if not run.question.strip():
+            raise ValueError("the question is empty; expected text to ask the model")
+        earlier = self._running()
+        if earlier is not None:
+            if inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING:
+                raise RuntimeError("this agent is answering a question already; ask another agent, or wait")
+            earlier.close()
+        events = self._events(run)
+        self._running = weakref.ref(events)
+        return events
 
     def _spoken(self) -> Literal["react", "native"]:
         return self.model.protocol if self.protocol == "auto" else self.protocol
@@ -185,19 +213,28 @@ class Agent:
 
     def _events(self, run: Run) -> Generator[Event, None, None]:
         """Everything that happens in a run; the record is complete however it ends."""
-        if not run.question.strip():
-            raise ValueError("the question is empty; expected text to ask the model")
         started = time.perf_counter()
         exchange = Exchange(run.question)
+        driven = self._drive(run, exchange)
         try:
-            for event in self._drive(run, exchange):
+            event = next(driven, None)
+            while event is not None:
                 if not isinstance(event, Delta):
                     run.events.append(event)
                 run.seconds = time.perf_counter() - started
-                yield event
+                try:
+                    yield event
+                except KeyboardInterrupt as interrupt:
+                    event = driven.throw(interrupt)
+                else:
+                    event = next(driven, None)
+        except StopIteration:  # an interrupt after the ending
+            pass
         finally:
-            if exchange.ending is None:  # the one who iterates went away
-                exchange.ending = run.ending = Interrupted("the run")
+            driven.close()  # where the one who iterates went away
+            if exchange.ending is None:
+                exchange.ending = Interrupted("the run")
+            run.ending = exchange.ending
             if exchange.is_worth_keeping:
                 self.exchanges.append(exchange)
 
@@ -214,34 +251,40 @@ class Agent:
         namespace = live_namespace() if self._namespace is None else self._namespace
         executor = KernelExecutor(tools, namespace, self._approve)
         guards = Guards(self.limits, time.monotonic, {name for name, tool in tools.items() if tool.repeat})
-        flow = react_loop(self._wire(self._spoken(), tools), guards, self.exchanges, exchange)
+        past = tuple(self.exchanges)
+        flow = react_loop(self._wire(self._spoken(), tools), guards, past, exchange)
+        request: Request = next(flow)
         reply: Reply = None
         stopped = False
-        while True:
-            try:
+        try:
+            while True:
+                reply = None
+                stopped |= yield from _shown(request)
+                if stopped:
+                    reply = _not_done(request)
+                elif isinstance(request, RunCalls):
+                    reply = CallOutcomes(executor.run(request.calls))
+                elif isinstance(request, AskModel):
+                    reply = yield from self._ask(request, run)
+                if isinstance(reply, NoReply) and reply.kind == "no_tools" and self._may_fall_back(run):
+                    # Nothing was done yet in this step, so the loop can begin again from the same record.
+                    run.protocol, run.error = "react", None
+                    yield Notice("protocol", "the endpoint takes no tools: going on with the text protocol")
+                    flow = react_loop(self._wire("react", tools), guards, past, exchange)
+                    request = next(flow)
+                    continue
+                if reply is not None:
+                    stopped |= yield from _shown(reply)
                 request = flow.send(reply)
-            except StopIteration as ended:
-                run.ending = ended.value
-                yield ended.value
-                return
-            stopped |= yield from _shown(request)
-            if isinstance(request, Notice):
-                reply = None
-                continue
-            if stopped:
-                reply = _not_done(request)
-            elif isinstance(request, RunCalls):
-                reply = CallOutcomes(executor.run(request.calls))
-            else:
-                reply = yield from self._ask(request, run)
-            if isinstance(reply, NoReply) and reply.kind == "no_tools" and self.protocol == "auto":
-                # Nothing was done yet in this step, so the loop can begin again from the same record.
-                run.protocol = "react"
-                yield Notice("protocol", "the endpoint takes no tools: going on with the text protocol")
-                flow = react_loop(self._wire("react", tools), guards, self.exchanges, exchange)
-                reply = None
-                continue
-            stopped |= yield from _shown(reply)
+        except StopIteration as ended:
+            ending: Ending = ended.value
+        except BaseException:  # the one who iterates went away, or something broke
+            _wind_up(flow, request, reply)
+            raise
+        yield ending
+
+    def _may_fall_back(self, run: Run) -> bool:
+        return self.protocol == "auto" and run.protocol == "native"
 
     def _ask(self, request: AskModel, run: Run) -> Generator[Event, None, ModelReply | NoReply]:
         try:
@@ -263,10 +306,22 @@ def _shown(event: Event) -> Generator[Event, None, bool]:
     return False
 
 
-def _not_done(request: AskModel | RunCalls) -> NoReply | CallOutcomes:
+def _wind_up(flow: Flow, request: Request, reply: Reply) -> None:
+    """Bring the loop to its ending without doing anything more; it is still owed the reply to a request."""
+    try:
+        while True:
+            request = flow.send(_not_done(request) if reply is None else reply)
+            reply = None
+    except StopIteration:
+        pass
+
+
+def _not_done(request: Request) -> Reply:
+    if isinstance(request, Notice):
+        return None
     if isinstance(request, AskModel):
         return NoReply("interrupted")
-    text = "Not run: the user interrupted before."
+    text = "Not run: the run was interrupted before."
     first, *rest = request.calls
     outcomes = [CallOutcome("not_run", text, call_id=call.id) for call in rest]
     return CallOutcomes((CallOutcome("interrupted", text, call_id=first.id), *outcomes))

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from archytas_nb.kernel.background import run_coroutine
@@ -50,20 +50,28 @@ class KernelExecutor:
             One outcome for each; after an interrupt the rest are ``not_run``.
         """
         outcomes: list[CallOutcome] = []
-        with _interrupts_seen() as interrupts:
+        with _interrupts_seen() as watch:
             for call in calls:
-                try:
-                    outcome = self._run_one(call)
-                    if interrupts:  # a subprocess or a bare `except:` in the tool swallowed it
-                        outcome = replace(_interrupted(call), outputs=outcome.outputs, seconds=outcome.seconds)
-                except KeyboardInterrupt:
-                    outcome = _interrupted(call)
+                outcome = self._watched(call, watch)
+                if watch.seen and outcome.status != "interrupted":
+                    # A subprocess or a bare `except:` in the tool swallowed it.
+                    outcome = replace(_interrupted(call), outputs=outcome.outputs, seconds=outcome.seconds)
                 outcomes.append(outcome)
                 if outcome.status == "interrupted":
                     break
         rest = calls[len(outcomes) :]
         not_run = (CallOutcome("not_run", "Not run: the user interrupted before.", call_id=c.id) for c in rest)
         return (*outcomes, *not_run)
+
+    def _watched(self, call: ToolCall, watch: _Watch) -> CallOutcome:
+        """Run one call; an interrupt is raised inside it only, so that no outcome of another call is lost."""
+        try:
+            watch.raises = True
+            return self._run_one(call)
+        except KeyboardInterrupt:
+            return _interrupted(call)
+        finally:
+            watch.raises = False
 
     def _run_one(self, call: ToolCall) -> CallOutcome:
         try:
@@ -73,7 +81,7 @@ class KernelExecutor:
         bound = tool.bind(call.input, self._namespace)
         if isinstance(bound, CallOutcome):
             return replace(bound, call_id=call.id)
-        refusal = self._approve(tool, call) if self._approve else ""
+        refusal = self._refusal(tool, call)
         if refusal:
             return CallOutcome("refused", refusal, call_id=call.id)
         started = time.perf_counter()
@@ -85,10 +93,18 @@ class KernelExecutor:
                 outcome = tool.outcome(value, self._namespace)
             except KeyboardInterrupt:
                 outcome = _interrupted(call)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything; the model is told
+            except BaseException as error:  # noqa: BLE001 - a tool may raise anything; the model is told
                 _remember(error)
                 outcome = tool.failure(error)
         return _with_output(outcome, call, capture, time.perf_counter() - started)
+
+    def _refusal(self, tool: Tool, call: ToolCall) -> str:
+        if self._approve is None:
+            return ""
+        try:
+            return self._approve(tool, call)
+        except Exception as error:  # noqa: BLE001 - who cannot be asked has not agreed
+            return f"{call.name} was not run: asking for approval failed with {error!r}"
 
 
 def _with_output(outcome: CallOutcome, call: ToolCall, capture: Capture, seconds: float) -> CallOutcome:
@@ -107,21 +123,34 @@ def _remember(error: BaseException) -> None:
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
 
 
+@dataclass(slots=True)
+class _Watch:
+    """Interrupts while calls are run.
+
+    Attributes:
+        seen: How many there were, those that a tool swallowed included.
+        raises: Whether one is raised now, or only noted.
+    """
+
+    seen: int = 0
+    raises: bool = False
+
+
 @contextmanager
-def _interrupts_seen() -> Iterator[list[int]]:
-    """Collect the interrupts of a block, also those that the code in it swallows."""
-    seen: list[int] = []
+def _interrupts_seen() -> Iterator[_Watch]:
+    """Watch for interrupts in a block."""
+    watch = _Watch()
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield seen
+        yield watch
         return
 
     def note(number: int, frame: Any) -> Any:
-        seen.append(number)
-        return before(number, frame)
+        watch.seen += 1
+        return before(number, frame) if watch.raises else None
 
     signal.signal(signal.SIGINT, note)
     try:
-        yield seen
+        yield watch
     finally:
         signal.signal(signal.SIGINT, before)

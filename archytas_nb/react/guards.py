@@ -6,10 +6,10 @@ It counts and compares; it never looks at a clock of its own and knows no wire f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 
-from archytas_nb.react.events import CallOutcome, ToolCall, Usage
+from archytas_nb.react.events import AskModel, CallOutcome, ModelReply, ToolCall, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Limits:
 
     Attributes:
         max_steps: Replies of the model.
-        max_errors: Unusable replies and failing calls in a row.
+        max_errors: Replies in a row that could not be used or whose calls all failed.
         max_seconds: Wall time; None for no bound.
         max_tokens: Input and output tokens in all; None for no bound.
         reply_tokens: The most that a single reply may have.
@@ -55,7 +55,8 @@ class Guards:
     usage: Usage = field(default_factory=Usage)
     taken_away: set[str] = field(default_factory=set)
     _started: float | None = None
-    _seen: dict[str, tuple[CallOutcome, int]] = field(default_factory=dict)
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _news: int = 0
 
     def limit_reached(self) -> str:
         """The limit that forbids another step, for a person to read; empty where there is none."""
@@ -73,34 +74,73 @@ class Guards:
             return f"max_tokens={limits.max_tokens}"
         return ""
 
-    def earlier(self, call: ToolCall) -> CallOutcome | None:
-        """The outcome that the same call already had in this run, where it need not be run again.
+    def spend(self, reply: ModelReply, asked: AskModel) -> None:
+        """Count what a reply cost; where the server does not say, four characters are taken for a token."""
+        self.usage += reply.usage
+        if self.limits.max_tokens is None or reply.usage.input_tokens or reply.usage.output_tokens:
+            return
+        sent = sum(len(json.dumps(message, default=str)) for message in asked.messages)
+        said = len(reply.text) + len(reply.reasoning) + sum(len(call.arguments) for call in reply.calls)
+        self.usage += Usage(input_tokens=-(-sent // 4), output_tokens=-(-said // 4))
 
-        A call that failed may be tried again: what failed may have passed. The third time the tool is taken
-        away until another call has succeeded, because a model that repeats itself twice repeats itself for ever.
+    def earlier(self, call: ToolCall) -> CallOutcome | None:
+        """What a call comes to without being run, or None where it must be run.
+
+        A call that was made before is run again only where something new has happened since: then its outcome
+        may be another. Else the earlier outcome is repeated; the third time the tool is taken away until
+        something new happens, because a model that repeats itself twice repeats itself for ever. A call that
+        failed may be tried again: what failed may have passed.
         """
+        if call.name in self.taken_away:
+            text = (
+                f"{call.name} was not run and cannot be used now: you made the same call again and again. "
+                "Use what you were told: answer, or use another tool."
+            )
+            return CallOutcome("refused", text, call_id=call.id)
         seen = self._seen.get(_key(call))
         if seen is None or call.name in self.may_repeat:
             return None
-        outcome, times = seen
-        self._seen[_key(call)] = (outcome, times + 1)
-        if times >= 2:
+        if seen.outcome.status == "error" or seen.news != self._news:
+            return None
+        seen.times += 1
+        if seen.times > 2:
             self.taken_away.add(call.name)
         text = (
-            f"You already made this very call; it was not run again. Its outcome was:\n{outcome.text}\n"
+            f"You already made this very call; it was not run again. Its outcome was:\n{seen.outcome.text}\n"
             "Use this outcome: answer, or make a different call."
         )
-        return CallOutcome("done", text, value=outcome.value, call_id=call.id, images=outcome.images)
+        return replace(seen.outcome, text=text, call_id=call.id, outputs=(), seconds=0.0)
 
     def note(self, call: ToolCall, outcome: CallOutcome) -> None:
         """Remember what a call that was run came to."""
+        key = _key(call)
+        seen = self._seen.get(key)
+        if seen is not None and (seen.outcome.status, seen.outcome.text) == (outcome.status, outcome.text):
+            seen.outcome, seen.times, seen.news = outcome, seen.times + 1, self._news
+            return
+        self._news += 1
+        self._seen[key] = _Seen(outcome, self._news)
         if outcome.status == "done":
-            self.errors = 0
             self.taken_away.clear()
-            self._seen[_key(call)] = (outcome, 1)
-        elif outcome.status == "error":
+
+    def note_step(self, outcomes: Sequence[CallOutcome]) -> None:
+        """Count a reply whose calls all came to nothing; one that was of use ends the row of errors."""
+        if any(outcome.status == "done" for outcome in outcomes):
+            self.errors = 0
+        elif any(outcome.status in ("error", "refused") for outcome in outcomes):
             self.errors += 1
+
+    def note_fault(self) -> None:
+        """Count a reply that could not be used."""
+        self.errors += 1
+
+
+@dataclass(slots=True)
+class _Seen:
+    outcome: CallOutcome
+    news: int
+    times: int = 1
 
 
 def _key(call: ToolCall) -> str:
-    return f"{call.name}:{json.dumps(call.input, sort_keys=True, ensure_ascii=False)}"
+    return f"{call.name}:{json.dumps(call.input, sort_keys=True, ensure_ascii=False, default=repr)}"

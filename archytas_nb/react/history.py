@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from archytas_nb.react.events import CallOutcome, Ending, Interrupted, Stopped, ToolCall
+from archytas_nb.react.events import CallOutcome, Ending, Failed, Interrupted, Stopped, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,10 @@ class Exchange:
         """The assistant's last words in the conversation, never empty, so that roles always alternate."""
         ending = self.ending
         if isinstance(ending, Interrupted):
-            return "(The user interrupted me here.)"
+            return "(I was interrupted here.)"
         if isinstance(ending, Stopped):
             return ending.text or f"(I was stopped here by the limit {ending.limit}.)"
-        return getattr(ending, "text", "") or getattr(ending, "reason", "") or "(The run ended here.)"
+        if isinstance(ending, Failed):
+            # An endpoint's error is no word of the model's; it may name an address that is nobody's business.
+            return ending.reason if ending.by == "model" and ending.reason else "(I could not go on here.)"
+        return getattr(ending, "text", "") or "(The run ended here.)"

@@ -10,18 +10,17 @@ So it can be driven by hand with ``.send``, and recorded replies reproduce an eq
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Sequence
 from typing import TypeAlias
 
 from archytas_nb.react.events import (
     Answered,
+    AskModel,
     CallOutcome,
     CallOutcomes,
     Ending,
     Failed,
     Interrupted,
-    Json,
     Message,
     ModelReply,
     NoReply,
@@ -34,7 +33,7 @@ from archytas_nb.react.events import (
 )
 from archytas_nb.react.guards import Guards
 from archytas_nb.react.history import Exchange, Step
-from archytas_nb.react.wire import Action, Wire, messages_of
+from archytas_nb.react.wire import Action, Wire, as_text, messages_of
 
 Flow: TypeAlias = Generator[Request, Reply, Ending]
 
@@ -64,22 +63,18 @@ def _steps(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Excha
     messages = messages_of(wire, [*past, exchange])
     in_prose = False  # whether the last reply was plain text where an action was expected
     while not (limit := guards.limit_reached()):
-        reply = yield wire.ask(
-            guards.steps + 1,
-            messages,
-            taken_away=guards.taken_away,
-            last="",
-            max_tokens=guards.limits.reply_tokens,
-        )
-        guards.steps += 1
+        bound = guards.limits.reply_tokens
+        ask = wire.ask(guards.steps + 1, messages, taken_away=guards.taken_away, last="", max_tokens=bound)
+        reply = yield ask
         if isinstance(reply, NoReply):
             return _no_reply(reply)
-        action = _read(wire, guards, reply, prose_is_answer=in_prose)
+        guards.steps += 1
+        action = _read(wire, guards, reply, ask, prose_is_answer=in_prose)
         if action.repaired:
             yield Notice("repair", action.repaired)
-        in_prose = bool(action.fault and action.thought) and "{" not in action.thought
+        in_prose = action.prose
         if action.fault:
-            guards.errors += 1
+            guards.note_fault()
             step = Step(thought=action.thought, correction=action.fault)
         else:
             step = yield from _run(guards, action, (len(past) + 1, guards.steps))
@@ -95,21 +90,21 @@ def _steps(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Excha
 def _last_turn(wire: Wire, guards: Guards, messages: Sequence[Message], limit: str) -> Flow:
     """Let the model say, without tools, what it has: a limit must not throw away what was found."""
     yield Notice("limit", f"the limit {limit} is reached: the model is asked to say what it has")
-    reply = yield wire.ask(
-        guards.steps + 1, messages, taken_away=(), last=limit, max_tokens=guards.limits.reply_tokens
-    )
+    bound = guards.limits.reply_tokens
+    ask = wire.ask(guards.steps + 1, messages, taken_away=(), last=limit, max_tokens=bound)
+    reply = yield ask
     if isinstance(reply, NoReply):
         return _no_reply(reply) if reply.kind == "interrupted" else Stopped(limit)
-    action = _read(wire, guards, reply, prose_is_answer=True)
-    return Stopped(limit, "" if action.answer is None else as_text(action.answer))
+    action = _read(wire, guards, reply, ask, prose_is_answer=True)
+    said = action.answer if action.answer is not None else action.failure or action.thought
+    return Stopped(limit, as_text(said))
 
 
-def _read(wire: Wire, guards: Guards, reply: Reply, *, prose_is_answer: bool) -> Action:
+def _read(wire: Wire, guards: Guards, reply: Reply, asked: AskModel, *, prose_is_answer: bool) -> Action:
     if not isinstance(reply, ModelReply):
         raise TypeError(f"the loop asked the model and was sent {reply!r}; expected ModelReply or NoReply")
-    guards.usage += reply.usage
-    offered = tuple(name for name in wire.tools if name not in guards.taken_away)
-    return wire.read(reply, offered=offered, prose_is_answer=prose_is_answer)
+    guards.spend(reply, asked)
+    return wire.read(reply, prose_is_answer=prose_is_answer)
 
 
 def _ending(action: Action, step: Step) -> Ending | None:
@@ -127,11 +122,16 @@ def _run(guards: Guards, action: Action, at: tuple[int, int]) -> Generator[Reque
         ToolCall(f"q{question:02}s{step:02}c{n:02}", name, given)
         for n, (name, given) in enumerate(action.calls, start=1)
     )
-    known = {call.id: outcome for call in calls if (outcome := guards.earlier(call)) is not None}
+    known: dict[str, CallOutcome] = {}
+    for place, why in action.unread:
+        known[calls[place].id] = CallOutcome("error", why, call_id=calls[place].id)
+        yield Notice("repair", why)
+    for call in calls:
+        if call.id not in known and (outcome := guards.earlier(call)) is not None:
+            known[call.id] = outcome
+            again = "it was taken away" if call.name in guards.taken_away else "it is the same call again"
+            yield Notice("repeat", f"{call.name} was not run: {again}")
     to_run = tuple(call for call in calls if call.id not in known)
-    if known:
-        names = ", ".join(sorted({call.name for call in calls if call.id in known}))
-        yield Notice("repeat", f"{names}: the same call again; the earlier outcome is repeated instead")
     if to_run:
         reply = yield RunCalls(step, to_run, action.thought)
         if not isinstance(reply, CallOutcomes):
@@ -139,9 +139,10 @@ def _run(guards: Guards, action: Action, at: tuple[int, int]) -> Generator[Reque
         for call, outcome in zip(to_run, reply.outcomes, strict=True):
             if outcome.call_id != call.id:
                 raise ValueError(f"the outcome of {call.id!r} was sent with call_id={outcome.call_id!r}")
-            guards.note(call, outcome)
             known[call.id] = outcome
-    outcomes: tuple[CallOutcome, ...] = tuple(known[call.id] for call in calls)
+            guards.note(call, outcome)
+    outcomes = tuple(known[call.id] for call in calls)
+    guards.note_step(outcomes)
     return Step(thought=action.thought, calls=calls, outcomes=outcomes)
 
 
@@ -149,8 +150,3 @@ def _no_reply(reply: NoReply) -> Ending:
     if reply.kind == "interrupted":
         return Interrupted("a request to the model")
     return Failed(reply.text, by="endpoint")
-
-
-def as_text(answer: Json) -> str:
-    """An answer as text: text as it is, anything else as JSON."""
-    return answer.strip() if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)

@@ -1,141 +1,192 @@
 """The text of a reply → the action that it means.
 
-What is exact is taken as it is. What is broken is repaired once and must then name a known tool; where nothing
-does, nothing is run and the model is told what was wrong. Nothing here guesses a tool or an argument.
+What is exact is taken as it is. What is broken is mended only where that has one meaning, and must then name a
+known tool and fit its schema. Where two readings remain nothing is run, and the model is told which words were
+wrong: running another call than the one that was meant is worse than asking again.
 """
 
 from __future__ import annotations
 
-import json
+import itertools
 import re
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Sequence
 
+from archytas_nb.react.calls import Meant, Schemas, opened
 from archytas_nb.react.events import Json
-from archytas_nb.react.wire import ANSWER, FAIL, Action
+from archytas_nb.react.exact import UnreadableError
+from archytas_nb.react.lenient import read_value
+from archytas_nb.react.scan import Found, Scan, scan
+from archytas_nb.react.wire import ANSWER, FAIL, Action, is_blank
 
-_THINK = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
-_OBSERVATION = re.compile(r"^\s*(?:Observation|Outcome)\b.*", re.DOTALL | re.MULTILINE)
-_NAME_KEYS = ("tool", "name", "function", "action")
-_INPUT_KEYS = ("tool_input", "arguments", "parameters", "args", "input", "action_input")
+_ADJACENT = re.compile(r"[\s,;`\]\[\"']*(?:(?:```\w*|<[^<>]*>|\b(?:and|then)\b|\b(?:Action|Call)\s*:)[\s,;`]*)*")
+_SEVERAL = re.compile(r"<[^<>]*(?:tool_call|function)[^<>]*>|\[TOOL_CALLS\]")
+_UNREAD_TAG = re.compile(r"<tool_call>|<function=|<\|python_tag\|>")
 _FORM = '{"thought": "…", "tool": "…", "tool_input": …}'
+_REACT_FORM = f"Reply with one JSON object, and nothing else: {_FORM}"
+_NATIVE_FORM = "Make it a function call, or reply with the answer in plain text."
+_TEXT = {"type": "string"}
 
 
 def without_think(text: str) -> str:
     """The text outside ``<think>`` blocks; an unclosed block reaches to the end."""
-    return _THINK.sub("", text)
+    return scan(text, {}).prose
 
 
-def read_action(text: str, tools: Collection[str], *, prose_is_answer: bool, strict: bool = False) -> Action:
+def read_action(text: str, tools: Schemas, *, prose_is_answer: bool, strict: bool = False) -> Action:
     """Read the action that a text means.
 
     Args:
         text: The reply's text.
-        tools: Names of the known tools.
-        prose_is_answer: Whether text without any object is the answer.
-        strict: Only an object that names a known tool counts; any other text is prose. (In a reply of
-            function calling JSON may well be the answer itself.)
+        tools: The known tools: name → JSON schema of the input, or None where that is not known.
+        prose_is_answer: Whether text without any call is the answer.
+        strict: Only a call of a known tool that stands by itself counts; any other text is prose. (In a
+            reply of function calling JSON may well be the answer itself.)
 
     Returns:
         The action; with `fault` set where the text means none.
     """
-    said = without_think(text)
-    known = {*tools, ANSWER, FAIL}
-    cut = _OBSERVATION.split(said, maxsplit=1)[0] if _OBSERVATION.search(said) and "{" in said else said
-    unknown: Action | None = None
-    for data, how in _objects(cut):
-        name = _name(data)
-        if name is None:
-            continue
-        action = _action(data, name, how)
-        if name in known:
-            return action
-        unknown = unknown or action
-    if unknown is not None and not strict:
-        return unknown  # the executor says that there is no such tool, and which there are
-    prose = cut.strip()
-    if prose and prose_is_answer:
-        return Action(answer=prose)
-    if not prose:
-        return Action(fault=f"Your reply was empty. Reply with one JSON object: {_FORM}")
-    if "{" in prose:
-        fault = (
-            f"Your reply could not be read as an action. Reply with one JSON object, and nothing else: {_FORM}"
-        )
-    else:
-        fault = (
-            f"Your reply was plain text. Reply with one JSON object: {_FORM} Use {ANSWER} to give your answer."
-        )
-    return Action(thought=prose[:500], fault=fault)
+    said = scan(text, {**tools, ANSWER: _TEXT, FAIL: _TEXT})
+    ask = _NATIVE_FORM if strict else _REACT_FORM
+    found = [each for each in said.found if _counts(each, strict=strict)]
+    calls = [each for each in found if each.calls and any(call.known for call in each.calls)] or [
+        each for each in found if each.calls
+    ]
+    if not calls:
+        broken = next((each for each in found if each.why), None)
+        if broken is not None:
+            return _fault(ask, f"{_quoted(said, broken)} could not be read: {broken.why}.")
+        return _prose(said, ask, prose_is_answer=prose_is_answer, strict=strict)
+    first = found[0]
+    if first.why:
+        return _fault(ask, f"{_quoted(said, first)} could not be read: {first.why}.")
+    if first is not calls[0]:
+        named = first.calls[0].name
+        return _fault(ask, f"{_quoted(said, first)} names {named!r}, and there is no such tool.")
+    taken, notes, fault = _taken(said, found)
+    if fault:
+        return _fault(ask, fault)
+    broken_call = next((call for call in taken if call.fault), None)
+    if broken_call is not None:
+        return _fault(ask, f"{_quoted(said, first)} was not run: {broken_call.fault}.")
+    return _action(
+        taken, [*notes, *(["an invented outcome was cut off"] if said.cut else [])], said.text[: first.start]
+    )
 
 
-def loads_repaired(text: str) -> tuple[Json, str]:
-    """Decode JSON, mending it where that is needed.
+def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
+    """Read the arguments of a function call, as a server sent them.
+
+    Args:
+        text: The arguments: JSON text, or nothing.
+        schema: JSON schema of the tool's input, where it is known.
 
     Returns:
-        The value, and what had to be mended in words (empty for exact JSON). Text that holds no JSON at all
-        comes back as the text itself.
+        The input; what had to be mended, in words; and why it cannot be read. The last two are mostly empty.
     """
-    if not text.strip():
-        return None, ""
+    bare = text.strip()
+    if not bare:
+        return None, "", ""
+    if bare[0] not in "{[\"'“‘" and not re.match(r"[-\d]|(?:true|false|null)\b", bare):
+        return bare, "text in place of JSON", ""
     try:
-        return json.loads(text), ""
-    except json.JSONDecodeError as error:
-        from json_repair import repair_json
-
-        value: Any = repair_json(text, return_objects=True)
-        if value in ("", [], {}) and text.strip() not in ("{}", "[]", '""'):
-            return text, f"not JSON ({error.msg})"
-        return value, f"JSON was mended ({error.msg} at character {error.pos})"
-
-
-def _objects(text: str) -> Iterator[tuple[dict[str, Json], str]]:
-    """Each outermost object of the text, with what had to be mended in it."""
-    decoder = json.JSONDecoder()
-    at = text.find("{")
-    while at != -1:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except json.JSONDecodeError:
-            value, how = loads_repaired(text[at:])
-            items = value if isinstance(value, list) else [value]
-            yield from ((item, how or "JSON was mended") for item in items if isinstance(item, dict))
-            return
-        if isinstance(value, dict):
-            yield value, ""
-        at = text.find("{", end)
+        reading = read_value(bare)
+        rest = bare[reading.end :].strip()
+        again = read_value(rest) if rest.startswith("{") else None
+    except UnreadableError as error:
+        return None, "", f"the arguments are no JSON that can be read: {error.why}"
+    twice = again is not None and (again.value, again.end) == (reading.value, len(rest))
+    if rest and not twice and rest.strip("}` \n"):
+        return None, "", f"the arguments are followed by {rest[:40]!r}"
+    mended = [*reading.mended, *(["something after the arguments was left out"] if rest else [])]
+    given, more, fault = opened(reading.value, schema)
+    return given, ", ".join(dict.fromkeys([*mended, *more])), fault
 
 
-def _name(data: dict[str, Json]) -> str | None:
-    for key in _NAME_KEYS:
-        value = data.get(key)
-        if isinstance(value, str) and value.strip():
-            return value.strip()
-        if isinstance(value, dict):  # {"function": {"name": …, "arguments": …}}
-            return _name(value)
-    return None
+def _counts(found: Found, *, strict: bool) -> bool:
+    if not strict:
+        return True
+    return found.alone and (bool(found.why) or any(call.known for call in found.calls))
 
 
-def _input(data: dict[str, Json]) -> Json:
-    for key in _INPUT_KEYS:
-        if key in data:
-            return data[key]
-    inner = data.get("function")
-    return _input(inner) if isinstance(inner, dict) else None
+def _taken(said: Scan, found: Sequence[Found]) -> tuple[list[Meant], list[str], str]:
+    """Which of the calls are run; or why none is.
+
+    Several calls are run where the form says that several are meant. Of loose objects in a row the first is
+    run, as one reply is one step; an answer after it counts. Words between two different calls may take the
+    first one back, so nothing is run.
+    """
+    taken = list(_distinct(found[0].calls))
+    notes: list[str] = []
+    several = len(taken) > 1
+    for earlier, later in itertools.pairwise(found):
+        gap = said.text[earlier.end : later.start]
+        same = bool(later.calls) and {call.key for call in later.calls} <= {call.key for call in taken}
+        if same:
+            notes.append("a call that was written twice")
+            continue
+        if not _ADJACENT.fullmatch(gap):
+            return [], [], f"it holds two different calls, {_quoted(said, found[0])} and {_quoted(said, later)}."
+        tags = _SEVERAL.search(gap) is not None
+        if later.why and (several or tags):
+            return [], [], f"{_quoted(said, later)} could not be read: {later.why}."
+        several = several or tags
+        if several or (later.calls and all(call.name in (ANSWER, FAIL) for call in later.calls)):
+            taken += later.calls
+        else:
+            notes.append("more than one call: only the first was taken")
+            break
+    return taken, notes, ""
 
 
-def _action(data: dict[str, Json], name: str, how: str) -> Action:
-    thought, given = str(data.get("thought") or ""), _input(data)
-    if name == ANSWER:
-        answer = _only_text(given)
-        if answer in (None, "", {}):
+def _distinct(calls: Sequence[Meant]) -> list[Meant]:
+    return list(calls) if len({call.key for call in calls}) != 1 else list(calls[:1])
+
+
+def _action(taken: Sequence[Meant], notes: Sequence[str], before: str) -> Action:
+    thought = next((call.thought for call in taken if call.thought), "") or _spoken(before)
+    repaired = ", ".join(dict.fromkeys([*(each for call in taken for each in call.mended), *notes]))
+    calls = tuple((call.name, call.input) for call in taken if call.name not in (ANSWER, FAIL))
+    answer = next((_only_value(call.input) for call in taken if call.name == ANSWER), None)
+    failed = [call for call in taken if call.name == FAIL]
+    if is_blank(answer):
+        if not calls and not failed:
             return Action(thought=thought, fault=f"{ANSWER} needs the answer as its tool_input.")
-        return Action(thought, answer=answer, repaired=how)
-    if name == FAIL:
-        return Action(thought, failure=str(_only_text(given) or "no reason given"), repaired=how)
-    return Action(thought, calls=((name, given),), repaired=how)
+        answer = None
+    if failed and not calls and answer is None:  # what the calls come to may change its mind
+        reason = str(_only_value(failed[0].input) or "").strip()
+        return Action(thought, failure=reason or "no reason given", repaired=repaired)
+    return Action(thought, calls, answer, repaired=repaired)
 
 
-def _only_text(given: Json) -> Json:
+def _spoken(before: str) -> str:
+    """What the model said before its call, without the marks that introduce one."""
+    said = re.sub(r"```\w*|<[^<>]*>|\[TOOL_CALLS\]|^\s*Thought:|\bAction:\s*$", "", before).strip(" \n\t\"'`[")
+    return said[:500]
+
+
+def _prose(said: Scan, ask: str, *, prose_is_answer: bool, strict: bool) -> Action:
+    prose = said.prose
+    if strict and (tag := _UNREAD_TAG.search(prose)):
+        return _fault(ask, f"the call after {tag[0]!r} could not be read.")
+    if not prose:
+        return Action(fault=f"Your reply was empty. {ask}")
+    if prose_is_answer:
+        return Action(answer=prose)
+    if "{" in prose:
+        return _fault(ask, "no tool is named in it.")
+    fault = f"Your reply was plain text. {ask} Use {ANSWER} to give your answer."
+    return Action(thought=prose[:500], fault=fault, prose=True)
+
+
+def _fault(ask: str, what: str) -> Action:
+    return Action(fault=f"Your reply was not used, and nothing was run: {what} {ask}")
+
+
+def _quoted(said: Scan, found: Found) -> str:
+    words = " ".join(said.text[found.start : found.end].split())
+    return f"«{words if len(words) <= 120 else f'{words[:80]} … {words[-30:]}'}»"
+
+
+def _only_value(given: Json) -> Json:
     """The value of an object with one field: models wrap a bare answer as ``{"answer": …}``."""
     return next(iter(given.values())) if isinstance(given, dict) and len(given) == 1 else given

@@ -6,6 +6,7 @@ and the messages of a step never depend on what comes after it, so that a server
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -50,6 +51,9 @@ class Action:
         failure: The reason for giving up, or None.
         fault: Why the reply cannot be used, said to the model; empty where it can.
         repaired: What had to be mended to read it, said to the person; empty where nothing had to.
+        unread: Calls that are not run because their input could not be read: the place of each in `calls`, and
+            what the model is told.
+        prose: Whether a fault is that the reply is plain text, which the next time is taken for the answer.
     """
 
     thought: str = ""
@@ -58,13 +62,18 @@ class Action:
     failure: str | None = None
     fault: str = ""
     repaired: str = ""
+    unread: tuple[tuple[int, str], ...] = ()
+    prose: bool = False
 
 
 class Wire(Protocol):
     """One wire form of the conversation."""
 
-    name: Literal["react", "native"]
     tools: Mapping[str, ToolCard]
+
+    @property
+    def name(self) -> Literal["react", "native"]:
+        """Which of the two it is."""
 
     def system(self) -> Message:
         """The first message."""
@@ -83,7 +92,7 @@ class Wire(Protocol):
     ) -> AskModel:
         """The request for the next reply; `last` is the limit that makes it the last one, or empty."""
 
-    def read(self, reply: ModelReply, *, offered: Collection[str], prose_is_answer: bool) -> Action:
+    def read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
         """What a reply means; `prose_is_answer` where plain text is to be taken for the answer."""
 
 
@@ -105,3 +114,13 @@ def last_words(limit: str) -> str:
         f"The run must end now: its limit {limit} is reached and no tool can be used any more. "
         "Say in your final answer what you found out so far, and what is missing."
     )
+
+
+def is_blank(answer: Json) -> bool:
+    """Whether an answer says nothing."""
+    return answer in (None, {}, []) or (isinstance(answer, str) and not answer.strip())
+
+
+def as_text(answer: Json) -> str:
+    """An answer as text: text as it is, anything else as JSON."""
+    return answer.strip() if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)

@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
-from archytas_nb.react.events import AskModel, Json, Message, ModelReply, WireCall
+from archytas_nb.react.calls import resolved
+from archytas_nb.react.events import AskModel, Json, Message, ModelReply
 from archytas_nb.react.history import Step
-from archytas_nb.react.parse import loads_repaired, read_action, without_think
+from archytas_nb.react.parse import read_action, read_arguments, without_think
 from archytas_nb.react.prompt import FAIL_SPEC, native_system
-from archytas_nb.react.wire import ANSWER, FAIL, Action, ToolCard, last_words
+from archytas_nb.react.wire import ANSWER, FAIL, Action, ToolCard, as_text, is_blank, last_words
 
 
 class NativeWire:
@@ -26,6 +28,9 @@ class NativeWire:
         self.tools = tools
         self._system: Message = {"role": "system", "content": native_system(instructions)}
         self._specs = {name: tool.spec() for name, tool in tools.items()}
+        self._inputs: dict[str, Json] = {
+            name: spec["function"]["parameters"] for name, spec in self._specs.items()
+        }
 
     def system(self) -> Message:
         """The rules."""
@@ -64,52 +69,59 @@ class NativeWire:
     ) -> AskModel:
         """The messages and the tools that are offered now; the last turn has none."""
         if last:
-            sent = (*messages, {"role": "user", "content": last_words(last)})
-            return AskModel(step, sent, max_tokens=max_tokens)
+            return AskModel(step, _with_user(messages, last_words(last)), max_tokens=max_tokens)
         offered = tuple(spec for name, spec in self._specs.items() if name not in taken_away)
         return AskModel(step, tuple(messages), tools=(*offered, FAIL_SPEC), max_tokens=max_tokens)
 
-    def read(self, reply: ModelReply, *, offered: Collection[str], prose_is_answer: bool) -> Action:
+    def read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
         """Read calls, an answer or a fault out of the reply."""
-        del offered  # a server may let a model call what it was not offered; the executor answers that
         if reply.calls:
-            return _from_calls(reply.calls, thought=_thought(reply))
-        text = without_think(reply.text).strip()
-        written = read_action(text, self.tools, prose_is_answer=True, strict=True)
-        if written.calls or written.failure is not None:
-            return written
-        if text:
-            answer = written.answer if written.answer is not None and written.repaired else text
-            if reply.finish == "length" and not prose_is_answer:
-                return Action(
-                    thought=text[:500], fault="Your reply was cut off for its length. Say it in fewer words."
-                )
-            return Action(thought=reply.reasoning, answer=answer)
-        return Action(fault="Your reply was empty. Call a tool, or reply with the answer in plain text.")
+            return self._from_calls(reply)
+        written = read_action(reply.text, self._inputs, prose_is_answer=True, strict=True)
+        cut = reply.finish == "length"
+        if written.fault and cut:
+            return replace(written, fault=f"Your reply was cut off for its length. {written.fault}")
+        if cut and written.answer is not None and not prose_is_answer:
+            fault = "Your reply was cut off for its length. Say it in fewer words."
+            return Action(thought=as_text(written.answer)[:500], fault=fault, prose=True)
+        return replace(written, thought=written.thought or reply.reasoning)
+
+    def _from_calls(self, reply: ModelReply) -> Action:
+        thought = (without_think(reply.text) or reply.reasoning).strip()
+        calls: list[tuple[str, Json]] = []
+        unread: list[tuple[int, str]] = []
+        answer: Json = None
+        failure: str | None = None
+        repaired: list[str] = []
+        for call in reply.calls:
+            name = resolved(call.name, self._inputs)
+            given, how, fault = read_arguments(call.arguments, self._inputs.get(name))
+            if how:
+                repaired.append(f"{name}: {how}")
+            if name == ANSWER and not fault:
+                answer = _only_value(given)
+            elif name == FAIL and not fault:
+                failure = str(_only_value(given) or "no reason given")
+            else:
+                if fault:
+                    cut = "Your reply was cut off for its length. " if reply.finish == "length" else ""
+                    unread.append((len(calls), f"{cut}{name} was not run: {fault}. Send the call again."))
+                calls.append((name, given))
+        if is_blank(answer):
+            answer = None
+            if not calls and failure is None:
+                return Action(thought, fault=f"{ANSWER} needs the answer.")
+        if calls or answer is not None:
+            failure = None  # what the calls come to may change its mind
+        return Action(thought, tuple(calls), answer, failure, repaired="; ".join(repaired), unread=tuple(unread))
 
 
-def _thought(reply: ModelReply) -> str:
-    return (without_think(reply.text).strip() or reply.reasoning).strip()
-
-
-def _from_calls(sent: Sequence[WireCall], thought: str) -> Action:
-    calls: list[tuple[str, Json]] = []
-    answer: Json = None
-    failure: str | None = None
-    repaired: list[str] = []
-    for call in sent:
-        given, how = loads_repaired(call.arguments)
-        if how:
-            repaired.append(f"{call.name}: {how}")
-        if call.name == ANSWER:
-            answer = _only_value(given)
-        elif call.name == FAIL:
-            failure = str(_only_value(given))
-        else:
-            calls.append((call.name, given))
-    if calls:
-        failure = None  # what the calls come to may change its mind
-    return Action(thought, tuple(calls), answer, failure, repaired="; ".join(repaired))
+def _with_user(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
+    """The messages and a last word of the user; two user messages in a row are refused by some servers."""
+    last = messages[-1]
+    if last["role"] == "user":
+        return (*messages[:-1], {**last, "content": f"{last['content']}\n\n{text}"})
+    return (*messages, {"role": "user", "content": text})
 
 
 def _only_value(given: Json) -> Json:

@@ -27,7 +27,8 @@ class ReactWire:
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         self.tools = tools
         self._system: Message = {"role": "system", "content": react_system(tools.values(), instructions)}
-        self._branches = {name: _branch(name, tool.input_schema()) for name, tool in tools.items()}
+        self._inputs: dict[str, Json] = {name: tool.input_schema() for name, tool in tools.items()}
+        self._branches = {name: _branch(name, given) for name, given in self._inputs.items()}
         text = {"type": "string"}
         self._ends = [_branch(ANSWER, text), _branch(FAIL, text)]
 
@@ -69,18 +70,11 @@ class ReactWire:
         offered = [branch for name, branch in self._branches.items() if name not in taken_away]
         return AskModel(step, sent, schema={"oneOf": [*offered, *self._ends]}, max_tokens=max_tokens)
 
-    def read(self, reply: ModelReply, *, offered: Collection[str], prose_is_answer: bool) -> Action:
+    def read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
         """Read the action out of the reply's text."""
-        action = read_action(reply.text, self.tools, prose_is_answer=prose_is_answer)
+        action = read_action(reply.text, self._inputs, prose_is_answer=prose_is_answer)
         if action.fault and reply.finish == "length":
             return Action(thought=action.thought, fault=f"Your reply was cut off for its length. {action.fault}")
-        gone = [name for name, _ in action.calls if name in self.tools and name not in offered]
-        if gone and not prose_is_answer:
-            return Action(
-                thought=action.thought,
-                fault=f"{gone[0]} cannot be used now: you made the same call again and again. Use what you "
-                f"were told, with another tool or {ANSWER}.",
-            )
         return action
 
 

@@ -1,0 +1,104 @@
+"""JSON as models write it → a value, or the reason why it cannot be read for certain.
+
+Exact JSON is read by `json`. Anything else is read by a grammar that forgives what has one meaning only: trailing
+commas, comments, single, smart and triple quotes, Python's literals, bare keys, raw line breaks and unescaped
+quotes in strings, a missing last brace. Where a text can be cut into strings in more than one way, every way is
+tried, and two ways that both make sense are a fault: a guess would run a call that nobody asked for.
+
+It knows no tools and no protocol. Nothing here completes a string, a number or a list that was cut off.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from archytas_nb.react.events import Json
+from archytas_nb.react.exact import EXACT, UnreadableError, same, whole
+from archytas_nb.react.grammar import Attempt
+
+MAX_TRIES = 400
+"""How many ways to cut a text into strings are tried before it counts as unreadable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a text was read as.
+
+    Attributes:
+        value: Decoded JSON.
+        end: Where it ends in the text.
+        mended: What had to be mended, in words; empty for exact JSON.
+        open: Whether the last closing brace was missing.
+    """
+
+    value: Json
+    end: int
+    mended: tuple[str, ...] = ()
+    open: bool = False
+
+
+def read_value(text: str, at: int = 0, *, may_be_open: bool = False) -> Reading:
+    """Read the JSON value that begins at a place in a text.
+
+    Args:
+        text: Any text.
+        at: Where the value begins.
+        may_be_open: Whether the last closing brace may be missing.
+
+    Returns:
+        The reading; whatever follows it in the text is left alone.
+
+    Raises:
+        UnreadableError: There is no value here, it is cut off, or it has more than one meaning.
+    """
+    try:
+        value, end = EXACT.raw_decode(text, at)
+    except RecursionError:
+        raise UnreadableError(at, "it is nested too deeply") from None
+    except json.JSONDecodeError:
+        return _search(text, at, may_be_open=may_be_open)
+    except UnreadableError as error:
+        raise UnreadableError(at, error.why) from None
+    except ValueError:  # thousands of digits
+        raise UnreadableError(at, "it holds a number that is too long") from None
+    return Reading(whole(value), end)
+
+
+def _search(text: str, at: int, *, may_be_open: bool) -> Reading:
+    """Try the ways to cut the text into strings, the earliest closing quotes first.
+
+    A way that leaves quotes in pairs wins at once. One that does not is taken only where it is the only one.
+    """
+    choices: list[int] = []
+    uneven: list[Reading] = []
+    deepest = UnreadableError(at, "it is no JSON")
+    for _ in range(MAX_TRIES):
+        attempt = Attempt(text, choices, may_be_open=may_be_open)
+        read = _attempted(attempt, at)
+        if isinstance(read, UnreadableError):
+            deepest = max(deepest, read, key=lambda error: error.at)
+        elif not attempt.uneven:
+            return read
+        elif not any(same(read.value, other.value) for other in uneven):
+            uneven.append(read)
+        choices = attempt.next_choices()
+        if not choices:
+            break
+    else:
+        raise UnreadableError(deepest.at, "its quotes can be read in too many ways")
+    if len(uneven) == 1:
+        return uneven[0]
+    if uneven:
+        raise UnreadableError(at, "the quotes in its strings are not escaped, and it can be read in two ways")
+    raise deepest
+
+
+def _attempted(attempt: Attempt, at: int) -> Reading | UnreadableError:
+    try:
+        value, end = attempt.value(at)
+    except UnreadableError as error:
+        return error
+    except RecursionError:
+        return UnreadableError(at, "it is nested too deeply")
+    return Reading(whole(value), end, tuple(dict.fromkeys(attempt.mended)), attempt.open)
