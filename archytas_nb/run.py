@@ -119,7 +119,7 @@ class Run:
                 error.run = self
                 raise error from None
             case Interrupted(during=during):
-                interrupt = RunInterrupted(f"the run was interrupted during {during}")
+                interrupt = RunInterrupted(f"stopped during {during}. The conversation is intact: ask again.")
                 interrupt.run = self
                 raise interrupt
         return self

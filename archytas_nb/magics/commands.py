@@ -18,6 +18,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from traitlets import Enum, Float, Int, Unicode
 
 from archytas_nb.errors import ArchytasError, RunInterrupted
+from archytas_nb.magics.brief import brief
 from archytas_nb.magics.cell import public_functions, run_cell
 from archytas_nb.magics.line import split_options
 
@@ -82,7 +83,7 @@ class ArchytasNB(Magics):
                 raise UsageError("the cell defines no function that could be a tool; begin one with 'def'")
         except ArchytasError as error:
             toolbox.restore(before)
-            raise UsageError(str(error)) from None
+            raise brief(error) from None
         except BaseException:
             toolbox.restore(before)
             raise
@@ -133,10 +134,8 @@ class ArchytasNB(Magics):
             raise UsageError("ask something: %agent QUESTION, or %%agent with the question below it")
         try:
             return self._ask(question, args)
-        except RunInterrupted as interrupt:
-            raise UsageError(f"{interrupt}. The conversation is intact; ask again.") from None
-        except (ArchytasError, ValueError) as error:
-            raise UsageError(str(error)) from None
+        except (ArchytasError, RunInterrupted) as error:
+            raise brief(error) from None
 
     def _ask(self, question: str, args: Any) -> Run:
         from archytas_nb.react.guards import Limits
@@ -149,7 +148,11 @@ class ArchytasNB(Magics):
         agent.model = self._chosen_model(args.model)
         agent.protocol = args.protocol or self.protocol
         agent.instructions = self.instructions
-        agent.limits = Limits(args.max_steps or self.max_steps, self.max_errors)
+        try:
+            steps = self.max_steps if args.max_steps is None else args.max_steps
+            agent.limits = Limits(steps, self.max_errors)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
         mode = "quiet" if args.quiet else display_mode(self.shell)
         with TraceView(question, mode=mode) as view:
             run = agent.run(question, observers=[view.on_event])

