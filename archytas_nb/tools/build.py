@@ -39,9 +39,11 @@ def build(f: Callable[..., Any], name: str | None) -> Built:
         ToolError: With every fault that the function has.
     """
     if isinstance(f, type):
-        raise ToolError(f"{f.__name__!r} is a class: add it to a Toolbox, and each of its methods becomes a tool")
+        raise ToolError(f"{f.__name__!r} is a class: Toolbox({f.__name__}) makes tools of its methods")
     if not callable(f):
-        raise ToolError(f"{f!r} cannot be called; expected a function with annotations and a docstring")
+        raise ToolError(
+            f"{f!r} cannot be called; expected a function (Toolbox(obj) makes tools of an object's methods)"
+        )
     sig = signature.read(f)
     source_name = sig.name if name is None else name
     faults: list[str] = []

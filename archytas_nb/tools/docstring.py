@@ -107,8 +107,8 @@ def _described(meta: common.DocstringParam) -> Described:
     kind = docfields.unmask(meta.type_name or "").strip()
     optional = bool(meta.is_optional) or meta.default is not None
     lower = kind.lower()
-    if "optional" in lower:
-        optional = optional or "optional" in lower.split("[")[0]
+    if "optional" in lower:  # "int, optional" speaks of the argument, Optional[int] of the type
+        optional = optional or bool(_OPTIONAL.search(kind))
         kind = _OPTIONAL.sub("", kind).strip(" ,")
     if "default" in lower:
         optional, kind = True, _TYPE_DEFAULT.sub("", kind)

@@ -176,7 +176,8 @@ def _differences(name: str, words: docstring.Described, text: str, *, optional: 
 def agree(claimed: str, text: str) -> bool:
     """Say whether two spellings of a type may mean the same; only the outermost names are compared."""
     a, b = _outer(claimed), _outer(text)
-    return bool(a & b) or not a or "any" in a or "any" in b or "literal" in b
+    loose = "any" in a | b or "literal" in b or ("number" in a and bool(b & {"int", "float", "decimal"}))
+    return bool(a & b) or not a or loose
 
 
 def _outer(text: str) -> set[str]:

@@ -7,19 +7,19 @@ The function itself is left as it was. Nothing reaches it unvalidated, and whate
 from __future__ import annotations
 
 import inspect
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from archytas_nb.errors import ToolError
 from archytas_nb.react.events import CallOutcome, Json
-from archytas_nb.tools.names import legal_name
+from archytas_nb.tools.bound import BoundCall, awaited
 
 if TYPE_CHECKING:
     from archytas_nb.tools.parameters import Parameter
-    from archytas_nb.tools.result import Drained
+
+__all__ = ["MAX_CHARS", "BoundCall", "Level", "Tool"]
 
 Level = Literal["full", "simple", "strict"]
 
@@ -27,7 +27,7 @@ MAX_CHARS = 8000
 """How much of a result the model reads, where the tool does not say otherwise."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tool:
     """A function as a model sees and calls it. Made by `Tool.from_function`; compares by identity.
 
@@ -57,7 +57,7 @@ class Tool:
     repeat: bool
     is_async: bool
     parameters: tuple[Parameter, ...]
-    _schemas: dict[Any, Json] = field(default_factory=dict, repr=False)
+    _schemas: dict[Any, Json] = field(default_factory=dict)
 
     @classmethod
     def from_function(
@@ -100,7 +100,15 @@ class Tool:
             is_async=built.is_async, parameters=built.parameters,
         )  # fmt: skip
 
+    def __repr__(self) -> str:
+        return f"Tool({self.name}: {', '.join(each.name for each in self._sent) or 'no arguments'})"
+
     # ── what the model reads ──────────────────────────────────────────────────────────────────────
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the text costs in each request; four characters are counted as one."""
+        return -(-len(self.text) // 4)
 
     def schema(self, level: Level = "full") -> dict[str, Json]:
         """Return the JSON schema of the arguments, always an object.
@@ -223,7 +231,7 @@ class Tool:
         try:
             value = bound.run()
             if inspect.isawaitable(value):
-                value = _awaited(value)
+                value = awaited(value)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  (SystemExit too: a tool must not end the kernel)
@@ -235,6 +243,7 @@ class Tool:
     ) -> CallOutcome:
         """Render what a call returned; what is not small is kept in the namespace, under a name for the model."""
         from archytas_nb.tools import result
+        from archytas_nb.tools.clip import clip
         from archytas_nb.tools.reference import keep
 
         limit = self.max_chars or MAX_CHARS
@@ -248,7 +257,8 @@ class Tool:
             except Exception:  # noqa: BLE001  (a namespace that refuses to store costs the handle, not the result)
                 handle = ""
             if handle:
-                text = f'{text}\n(kept as the variable {handle}; pass it on as {{"$var": "{handle}"}})'
+                note = f'\n(kept as the variable {handle}; pass it on as {{"$var": "{handle}"}})'
+                text = (clip(text, limit - len(note)) if limit > 2 * len(note) else text) + note
         return CallOutcome("done", text, value=value, images=shown.images, seconds=seconds)
 
     def failure(self, error: BaseException, *, seconds: float = 0.0) -> CallOutcome:
@@ -266,73 +276,3 @@ class Tool:
         if len(sent) == 1 and sent[0].simple:
             return f"{sent[0].line().worded('')}"
         return "{" + ", ".join(f'"{p.name}": ({p.carrier.text}{", optional" * p.optional})' for p in sent) + "}"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BoundCall:
-    """A call whose arguments are validated.
-
-    Attributes:
-        function: The function.
-        args: Values by position.
-        kwargs: Values by name.
-    """
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-    def run(self) -> Any:
-        """Call the function.
-
-        Returns:
-            What it returned, or an awaitable of it. A generator is read to its end, up to a limit, because its
-            body is the tool's body: what it raises and prints belongs to the call.
-        """
-        from archytas_nb.tools import result
-
-        value = self.function(*self.args, **self.kwargs)
-        if inspect.isasyncgen(value):
-            return _drain(value)
-        return result.drain(value) if result.is_lazy(value) else value
-
-
-async def _drain(items: AsyncIterator[Any]) -> Drained:
-    from archytas_nb.tools.plain import MAX_ITEMS
-    from archytas_nb.tools.result import Drained
-
-    read: list[Any] = []
-    async for each in items:
-        if len(read) == MAX_ITEMS:
-            close = getattr(items, "aclose", None)
-            if close is not None:
-                await close()
-            return Drained(read, complete=False)
-        read.append(each)
-    return Drained(read, complete=True)
-
-
-def _awaited(awaitable: Any) -> Any:
-    """Await on a thread of our own: the caller may be inside a running event loop, as every cell is."""
-    import asyncio  # slow to load, and few tools are async
-
-    box: dict[str, Any] = {}
-
-    async def main() -> Any:
-        return await awaitable
-
-    def work() -> None:
-        try:
-            box["value"] = asyncio.run(main())
-        except BaseException as error:  # noqa: BLE001  (carried over to the caller's thread)
-            box["error"] = error
-
-    thread = threading.Thread(target=work, name="archytas-await", daemon=True)
-    thread.start()
-    thread.join()
-    if "error" in box:
-        raise box["error"]
-    return box.get("value")
-
-
-__all__ = ["MAX_CHARS", "BoundCall", "Level", "Tool", "legal_name"]

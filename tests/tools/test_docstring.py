@@ -89,6 +89,6 @@ def test_every_wording_of_a_default_is_seen(text):
     assert docstring.parse(f"S.\n\nArgs:\n    a: Number. {text}\n", ["a"]).params["a"].optional
 
 
-@pytest.mark.parametrize("kind", ["int, optional", "Optional[int]", "optional int"])
+@pytest.mark.parametrize("kind", ["int, optional", "int (optional)", "optional int"])
 def test_every_wording_of_optional_is_seen(kind):
     assert docstring.parse(f"S.\n\nArgs:\n    a ({kind}): Number.\n", ["a"]).params["a"].optional

@@ -1,0 +1,120 @@
+"""The examples of a docstring, run as a model would run them: as JSON, through validation. No token is spent.
+
+A model sees the examples and copies them; here one learns what it would trip over. Only calls of the tool itself
+with literal arguments, or with names of variables, are run; nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import json
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from archytas_nb.react.events import CallOutcome
+from archytas_nb.tools import docstring, signature
+from archytas_nb.tools.plain import safe_repr
+from archytas_nb.tools.reference import VAR
+from archytas_nb.tools.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What became of one example.
+
+    Attributes:
+        source: The call as the docstring shows it.
+        tool_input: What a model would send for it, or None where that cannot be said.
+        outcome: What became of the call; None where it was not run.
+        problem: What a model would trip over, in one sentence; empty where nothing.
+    """
+
+    source: str
+    tool_input: Any = None
+    outcome: CallOutcome | None = None
+    problem: str = ""
+
+
+def check_examples(tool: Tool, namespace: MutableMapping[str, Any] | None = None) -> tuple[Example, ...]:
+    """Run the examples of a tool's docstring.
+
+    Args:
+        tool: The tool.
+        namespace: The live variables that examples may name.
+
+    Returns:
+        One entry for each example that calls the tool, in order; empty where the docstring has none.
+    """
+    sig = signature.read(tool.function)
+    text = docstring.parse(sig.doc, [each.name for each in sig.parameters]).examples
+    try:
+        found = doctest.DocTestParser().get_examples(inspect.cleandoc("\n" + text))
+    except ValueError as error:  # the prompt is malformed; the parser says where
+        return (Example(text.strip(), problem=f"the examples cannot be read: {error}"),)
+    names = {sig.name, tool.name, tool.source_name.rpartition(".")[2]}
+    checked = []
+    for each in found:
+        call = _call(each.source, names)
+        if call is not None:
+            checked.append(_check(tool, each, call, namespace))
+    return tuple(checked)
+
+
+def _call(source: str, names: set[str]) -> ast.Call | None:
+    """Return the call of the tool in a line such as ``f(1)`` or ``x = obj.f(1)``."""
+    try:
+        statement = ast.parse(source).body[0]
+    except (SyntaxError, IndexError):
+        return None
+    value = getattr(statement, "value", None)
+    if not isinstance(value, ast.Call):
+        return None
+    called = value.func.attr if isinstance(value.func, ast.Attribute) else getattr(value.func, "id", None)
+    return value if called in names else None
+
+
+def _check(
+    tool: Tool, example: doctest.Example, call: ast.Call, namespace: MutableMapping[str, Any] | None
+) -> Example:
+    source = example.source.strip()
+    names = [each.name for each in tool.parameters if not each.injected]
+    if any(isinstance(each, ast.Starred) for each in call.args) or any(
+        word.arg is None for word in call.keywords
+    ):
+        return Example(source, problem="the example unpacks its arguments; a model names each of them")
+    if len(call.args) > len(names):
+        return Example(source, problem=f"the example gives {len(call.args)} arguments, the tool has {len(names)}")
+    given = dict(zip(names, call.args, strict=False)) | {str(word.arg): word.value for word in call.keywords}
+    try:
+        tool_input = {name: _json(node) for name, node in given.items()}
+        tool_input = json.loads(json.dumps(tool_input, allow_nan=False))
+    except (ValueError, TypeError) as error:
+        return Example(source, problem=f"a model cannot send these arguments as JSON: {error}")
+    outcome = tool.call(tool_input, namespace)
+    return Example(source, tool_input, outcome, _problem(example, outcome))
+
+
+def _json(node: ast.expr) -> Any:
+    """Read a literal; the name of a variable becomes a reference to it."""
+    if isinstance(node, ast.Name):
+        return {VAR: node.id}
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise ValueError(f"{ast.unparse(node)!r} is neither a literal nor the name of a variable") from None
+
+
+def _problem(example: doctest.Example, outcome: CallOutcome) -> str:
+    if outcome.status != "done":
+        expected = example.exc_msg and type(outcome.error).__name__ in example.exc_msg
+        return "" if expected else outcome.text
+    if example.exc_msg:
+        return f"the example expects an exception, {example.exc_msg.strip()!r}, and none came"
+    got = "" if outcome.value is None else safe_repr(outcome.value) + "\n"
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    if not example.want or doctest.OutputChecker().check_output(example.want, got, flags):
+        return ""
+    return f"the example shows {example.want.strip()!r}, the call gave {got.strip()!r}"

@@ -1,0 +1,255 @@
+"""What a model may reasonably send is taken, the rest is refused with every fault at once."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from pydantic import Field
+from shapes import (
+    add_one,
+    ask,
+    choose,
+    defaults,
+    double,
+    flip,
+    greet,
+    keys,
+    names,
+    order,
+    ping,
+    positional,
+    total,
+    travel,
+    unions,
+    when,
+)  # fmt: skip
+
+from archytas_nb.tools.tool import Tool
+
+
+def call(f, sent=None, namespace=None):
+    outcome = Tool.from_function(f).call(sent, namespace)
+    assert outcome.status == "done", outcome.text
+    return outcome.value
+
+
+def faults(f, sent, namespace=None):
+    return Tool.from_function(f).check(sent, namespace)
+
+
+# ── no argument, one argument ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("sent", [None, {}, "", "{}", "null", []])
+def test_a_tool_without_arguments_takes_every_way_to_say_nothing(sent):
+    assert call(ping, sent) == "here"
+
+
+@pytest.mark.parametrize("sent", [{"a": 1}, "hello", 3, [1], True])
+def test_a_tool_without_arguments_refuses_any(sent):
+    assert len(faults(ping, sent)) == 1
+
+
+@pytest.mark.parametrize("text", ["hello", "", '{"q": "x"}', "[1, 2]", "null", "5"])
+def test_one_string_stays_the_string_it_is_bare_and_wrapped(text):
+    assert call(ask, text) == text
+    assert call(ask, {"q": text}) == text
+
+
+def test_one_number_takes_an_integer_a_text_and_the_object():
+    assert [call(double, sent) for sent in (3, 2.5, "5", {"x": 3})] == [6.0, 5.0, 10.0, 6.0]
+
+
+def test_true_is_no_number():
+    assert faults(double, True) == ("expected a number; received true (a boolean) @ $",)
+    assert faults(add_one, True) == ("expected a number; received true (a boolean) @ $",)
+
+
+def test_an_integer_takes_text_and_whole_floats_and_never_arrives_raw():
+    assert [call(add_one, sent) for sent in (5, "5", 5.0, 10**30)] == [6, 6, 6, 10**30 + 1]
+    assert [type(call(add_one, sent)) for sent in ("5", 5.0)] == [int, int]
+    assert faults(add_one, 5.5) == ("expected an integer; received 5.5 (a number) @ $",)
+    assert faults(add_one, "five") == ('expected an integer; received "five" (a string) @ $',)
+
+
+def test_a_boolean_takes_true_and_false():
+    assert [call(flip, sent) for sent in (True, False, {"on": True}, "true")] == [False, True, False, False]
+
+
+def test_one_optional_argument_may_be_left_out_in_every_way():
+    assert [call(greet, sent) for sent in (None, {}, {"name": None})] == ["hello world"] * 3
+    assert [call(greet, sent) for sent in ("you", {"name": "you"})] == ["hello you"] * 2
+
+
+def test_one_list_is_taken_wrapped_bare_and_as_json_text():
+    for sent in ([1, 2], {"numbers": [1, 2]}, "[1, 2]", {"numbers": "[1, 2]"}, '{"numbers": [1, 2]}'):
+        assert call(total, sent) == 3
+
+
+def test_one_dict_is_taken_wrapped_first_and_bare():
+    assert call(keys, {"table": {"a": 1}}) == ["a"]
+    assert call(keys, {"a": 1, "b": 2}) == ["a", "b"]
+    assert call(keys, {"table": 1}) == ["table"]
+    assert call(keys, {"table": {"table": {}}}) == ["table"]
+    assert call(keys, {}) == []
+    assert call(keys, '{"a": 1}') == ["a"]
+
+
+def test_a_required_list_that_is_missing_is_named():
+    assert faults(total, None) == ("missing, expected list[float] @ $.numbers",)
+    assert faults(total, {}) == ("missing, expected list[float] @ $.numbers",)
+
+
+# ── defaults ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_falsy_defaults_arrive_as_they_are():
+    a, b, c, d, e, f, g = call(defaults, {})
+    assert (a, b, c, d, e) == (0, False, "", [], None)
+    assert math.isnan(f)
+    assert type(g) is object
+
+
+def test_a_default_that_json_cannot_say_never_reaches_the_wire():
+    for level in ("full", "simple", "strict"):
+        text = json.dumps(Tool.from_function(defaults).spec(level), allow_nan=False)
+        assert "object at" not in text
+
+
+def test_mutable_defaults_are_not_shared_between_calls():
+    def grow(items: list[int] = []) -> list[int]:  # noqa: B006
+        """Grow.
+
+        Args:
+            items: Where to add.
+        """
+        items.append(1)
+        return items
+
+    tool = Tool.from_function(grow)
+    assert [tool.call(None).value, tool.call(None).value] == [[1], [1]]
+    assert grow.__defaults__ == ([],)
+
+
+def test_a_pydantic_field_as_default_gives_its_value_its_words_and_its_bounds():
+    def f(a: int = Field(3, description="A number."), b: str = Field(description="Needed.")) -> list:
+        """Return what came."""
+        return [a, b]
+
+    tool = Tool.from_function(f)
+    assert tool.call({"b": "x"}).value == [3, "x"]
+    assert tool.schema()["required"] == ["b"]
+    assert tool.schema()["properties"]["a"] == {"type": "integer", "description": "A number.", "default": 3}
+
+
+def test_null_is_a_value_only_where_the_type_says_so():
+    assert call(unions, {"a": "5", "b": None}) == ["5", None, None, 1]
+    assert faults(unions, {"a": None, "b": 1}) == ("null is no value here, expected int | str @ $.a",)
+
+
+def test_a_union_takes_the_exact_type_that_came():
+    assert call(unions, {"a": 5, "b": 1, "c": ["x"], "d": 2.5}) == [5, 1, ["x"], 2.5]
+    assert call(unions, {"a": "[1]", "b": 1, "c": "[1]"}) == ["[1]", 1, "[1]", 1]
+
+
+# ── types ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_enum_is_taken_by_value_and_by_name():
+    assert [each[1].name for each in (call(choose, {"level": "low", "color": c}) for c in ("r", "RED"))] == [
+        "RED",
+        "RED",
+    ]
+    assert faults(choose, {"level": "mid", "color": "green"}) == (
+        "expected 'low' or 'high'; received \"mid\" (a string) @ $.level",
+        "expected 'r' or 'b'; received \"green\" (a string) @ $.color",
+    )
+
+
+def test_nested_objects_are_taken_as_objects_and_as_json_text():
+    sent = {
+        "start": '{"x": 1, "y": 2}',
+        "legs": [{"start": {"x": 0, "y": 0}, "km": "3"}],
+        "tree": {"name": "a", "color": "BLUE", "children": ['{"name": "b"}']},
+    }
+    text = call(travel, sent)
+    assert "Point(x=1.0, y=2.0, label='')" in text
+    assert "children=[Node(name='b'" in text
+
+
+def test_faults_inside_nested_objects_have_their_path():
+    sent = {"start": {"x": "left"}, "legs": [{"km": 1}, 5], "tree": {"name": "a", "children": [{"name": 3}]}}
+    assert faults(travel, sent) == (
+        'expected a number; received "left" (a string) @ $.start.x',
+        "missing, a value is required here @ $.start.y",
+        "missing, a value is required here @ $.legs[0].start",
+        "expected an object; received 5 (a number) @ $.legs[1]",
+        "expected a valid string; received 3 (a number) @ $.tree.children[0].name",
+    )
+
+
+def test_dates_paths_decimals_tuples_and_sets_arrive_typed():
+    sent = {
+        "day": "2024-02-01", "at": "2024-02-01T10:00:00", "file": "a/b", "price": "1.10", "pair": [1, "x"],
+        "tags": ["a", "a"], "size": 3,
+    }  # fmt: skip
+    assert call(when, sent) == "2024-02-01 2024-02-01 10:00:00 a/b 1.10 (1, 'x') {'a'} 3 "
+    assert faults(when, {**sent, "size": 0}) == ("expected greater than 0; received 0 (a number) @ $.size",)
+
+
+# ── what a model gets wrong ───────────────────────────────────────────────────────────────────────
+
+
+def test_every_fault_of_an_input_is_reported_at_once_and_the_body_does_not_run():
+    seen = []
+
+    def f(count: int, colour: str, rows: list[int]) -> None:
+        """Do it.
+
+        Args:
+            count: One.
+            colour: Two.
+            rows: Three.
+        """
+        seen.append(1)
+
+    outcome = Tool.from_function(f).call({"count": "many", "color": "red", "rows": {"a": 1}})
+    assert outcome.status == "error"
+    assert outcome.text == (
+        "f was not called: its tool_input is wrong.\n"
+        '  - expected an integer; received "many" (a string) @ $.count\n'
+        "  - missing, expected str @ $.colour\n"
+        '  - expected a valid array; received {"a": 1} (an object) @ $.rows\n'
+        '  - unknown argument \'color\', did you mean \'colour\'? expected "count", "colour", "rows" @ $.color\n'
+        'Expected tool_input: {"count": (int), "colour": (str), "rows": (list[int])}'
+    )
+    assert seen == []
+
+
+def test_an_object_sent_as_text_is_opened():
+    assert call(order, '{"first": 5, "second": "3"}') == 2
+
+
+@pytest.mark.parametrize("sent", ["hello", 3, [1, 2], True])
+def test_a_wrong_container_is_named_with_the_fields_that_are_expected(sent):
+    (fault,) = faults(order, sent)
+    assert fault.startswith('expected an object with the fields "first", "second"; received ')
+
+
+def test_arguments_may_have_any_name():
+    sent = {name: name for name in ("thought", "tool", "self", "schema", "copy", "json", "model_config", "from_")}
+    assert call(names, sent) == list(sent)
+
+
+def test_positional_only_and_keyword_only_arguments_reach_their_places():
+    assert call(positional, {"a": 1, "d": 4}) == [1, 2, 3, 4]
+    assert call(positional, {"d": 4, "c": 9, "b": 8, "a": 7}) == [7, 8, 9, 4]
+
+
+def test_a_value_nested_beyond_all_measure_is_refused():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert "nested too deeply" in Tool.from_function(total).call({"numbers": deep}).text

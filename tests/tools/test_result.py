@@ -1,0 +1,251 @@
+"""Each kind of value has one bounded, deterministic rendering."""
+
+from __future__ import annotations
+
+import base64
+import collections
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import math
+import os
+import pathlib
+import subprocess
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from pydantic import BaseModel
+
+from archytas_nb.tools.result import Drained, render
+
+
+class Color(enum.Enum):
+    RED = "r"
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    when: dt.date
+
+
+class Model(BaseModel):
+    name: str
+    tags: list[str] = []
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "(no output)"),
+        ("", "(empty text)"),
+        (" \n", "(only white space)"),
+        ("hello", "hello"),
+        (True, "true"),
+        (3, "3"),
+        (2.5, "2.5"),
+        (math.nan, "nan"),
+        (-math.inf, "-inf"),
+        (10**5000, "an integer of 16610 bits"),
+        ([], "[]"),
+        ([1, "a", None], '[1, "a", null]'),
+        ((1, 2), "[1, 2]"),
+        ({3, 1, 2}, "[1, 2, 3]"),
+        ({"b", "a"}, '["a", "b"]'),
+        ({1, "a", None}, '[null, 1, "a"]'),
+        ({"a": {1: 2}, (1, 2): None}, '{"a": {"1": 2}, "[1, 2]": null}'),
+        ([{"a": 1}, {"a": 2}], '[\n{"a": 1},\n{"a": 2}\n]'),
+        ({"größe": 1}, '{"größe": 1}'),
+        (b"abc", "3 bytes: b'abc'"),
+        (dt.date(2024, 1, 2), "2024-01-02"),
+        (dt.datetime(2024, 1, 2, 3, tzinfo=dt.UTC), "2024-01-02T03:00:00+00:00"),
+        (dt.timedelta(hours=2), "2:00:00"),
+        (decimal.Decimal("1.10"), "1.10"),
+        (Color.RED, "r"),
+        (Point(1, dt.date(2024, 1, 2)), '{"x": 1, "when": "2024-01-02"}'),
+        (Model(name="a"), '{"name": "a", "tags": []}'),
+        (Pair(1, 2), '{"a": 1, "b": 2}'),
+        (pathlib.PurePosixPath("a/b"), "a/b"),
+        (np.float64(2.5), "2.5"),
+        (np.int32(3), "3"),
+        (np.bool_(True), "true"),
+        (np.array(4), "4"),
+        ([np.int64(1), np.nan], '[1, "nan"]'),
+        (range(3), "range(0, 3)"),
+        (1 + 2j, "(1+2j)"),
+        (ValueError("no"), "ValueError: no"),
+        (collections.deque([1, 2]), "[1, 2]"),
+        (collections.OrderedDict(b=1, a=2), '{"b": 1, "a": 2}'),
+        ({"a": 1}.keys(), '["a"]'),
+        ((n for n in range(3)), "[0, 1, 2]"),
+        (map(str, [1, 2]), '["1", "2"]'),
+        (Drained([1], complete=False), "[1]\n… the first 1 items; the rest was not read"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_the_rendering_of(value, text):
+    assert render(value).text == text
+
+
+def test_memory_addresses_are_left_out():
+    assert render(Plain()).text == "<test_result.Plain object>"
+    assert render([Plain()]).text == '["<test_result.Plain object>"]'
+
+
+def test_an_object_may_speak_for_itself():
+    class Ours:
+        def _ai_repr_(self):
+            return "for the model"
+
+        def _repr_llm_(self):
+            return "second"
+
+    class Theirs:
+        def _repr_llm_(self):
+            return "for the model too"
+
+    assert (render(Ours()).text, render(Theirs()).text) == ("for the model", "for the model too")
+
+
+def test_a_value_that_contains_itself_ends():
+    loop: list = [1]
+    loop.append(loop)
+    assert render(loop).text == '[1, "… (contains itself)"]'
+    assert not render(loop).complete
+
+
+def test_long_text_keeps_head_and_tail_and_says_how_much_is_left_out():
+    shown = render("a" * 6000 + "b" * 6000)
+    assert len(shown.text) <= 8000
+    assert shown.text.startswith("aaa")
+    assert shown.text.endswith("bbb")
+    head, _, rest = shown.text.partition("\n… ")
+    count, _, tail = rest.partition(" characters left out …\n")
+    assert int(count.replace(",", "")) == 12_000 - len(head) - len(tail)
+    assert not shown.complete
+
+
+def test_long_containers_keep_first_and_last_items():
+    shown = render(list(range(100_000)), 100_000)
+    assert shown.text.startswith("[0, 1, 2")
+    assert shown.text.endswith("99998, 99999]")
+    assert '"… 99,000 items left out …"' in shown.text
+    assert not shown.complete
+
+
+def test_pandas_frames_show_shape_types_nulls_and_first_rows():
+    frame = pd.DataFrame({"n": [1.5, None, 3.0] * 20, "s": ["a", "b", None] * 20})
+    lines = render(frame).text.split("\n")
+    assert lines[:3] == ["DataFrame of 60 rows × 2 columns", "columns:", "  n (float64, 20 null)"]
+    assert lines[3].endswith(", 20 null)")  # the name of the text type differs between versions of pandas
+    assert lines[4] == "first 10 rows:"
+    assert len(lines) == 16
+    assert not render(frame).complete
+    assert not render(frame).plain
+
+
+def test_a_small_frame_is_shown_whole():
+    shown = render(pd.DataFrame({"n": [1, 2]}))
+    assert shown.text == "DataFrame of 2 rows × 1 columns\ncolumns:\n  n (int64)\nrows:\n   n\n0  1\n1  2"
+    assert shown.complete
+
+
+def test_frames_without_rows_with_many_columns_and_with_equal_names_are_shown():
+    assert render(pd.DataFrame({"a": []})).text.startswith("DataFrame of 0 rows × 1 columns")
+    wide = render(pd.DataFrame([range(100)])).text
+    assert "… 60 more columns" in wide
+    assert "DataFrame of 1 rows × 2 columns" in render(pd.DataFrame([[1, 2]], columns=["a", "a"])).text
+
+
+def test_polars_frames_and_series_are_shown_too():
+    frame = pl.DataFrame({"n": [1, None], "s": ["a", "b"]})
+    assert render(frame).text == (
+        "DataFrame of 2 rows × 2 columns\ncolumns:\n  n (Int64, 1 null)\n  s (String)\n"
+        "rows:\nn | s\n1 | a\nNone | b"
+    )
+    assert render(frame["n"]).text == "Series 'n' of 2 values, dtype Int64, 1 null\n[1, None]"
+
+
+def test_series_indexes_and_arrays_show_size_type_and_values():
+    assert (
+        render(pd.Series([1, 2], name="n")).text == "Series 'n' of 2 values, dtype int64, 0 null\n0    1\n1    2"
+    )
+    assert render(pd.Index([1, 2])).text == "Index of 2 values, dtype int64\n[1, 2]"
+    assert render(np.arange(3)).text == "ndarray of shape 3, dtype int64\n[0, 1, 2]"
+    long = render(np.zeros((1000, 1000)))
+    assert long.text == f"ndarray of shape 1000 × 1000, dtype float64\nfirst values: {[0.0] * 10}"
+    assert not long.complete
+
+
+def test_data_inside_a_container_is_named_with_its_shape():
+    assert render({"a": pd.DataFrame({"x": [1]}), "b": np.zeros((2, 3))}).text == (
+        '{"a": "DataFrame of shape 1 × 1", "b": "ndarray of shape 2 × 3 and dtype float64"}'
+    )
+
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.mark.parametrize("data", [PNG, (PNG, {}), base64.b64encode(PNG).decode()])
+def test_whatever_draws_itself_is_an_image(data):
+    class Picture:
+        def _repr_png_(self):
+            return data
+
+    shown = render(Picture())
+    assert shown.text == "[image: Picture]"
+    assert [base64.b64decode(image) for image in shown.images] == [PNG]
+
+
+def test_a_bundle_with_a_png_is_an_image():
+    class Picture:
+        def _repr_mimebundle_(self, include=None, exclude=None):
+            return {"image/png": base64.b64encode(PNG).decode(), "text/plain": "x"}
+
+    assert render(Picture()).images
+
+
+@pytest.mark.parametrize("data", [None, b"no png", "text", PNG + b"x" * 6_000_000])
+def test_a_picture_that_is_none_is_shown_as_text(data):
+    class Picture:
+        def _repr_png_(self):
+            return data
+
+        def __repr__(self):
+            return "Picture!"
+
+    assert (render(Picture()).text, render(Picture()).images) == ("Picture!", ())
+
+
+def test_a_matplotlib_figure_is_an_image():
+    figure_module = pytest.importorskip("matplotlib.figure")
+    figure = figure_module.Figure(figsize=(1, 1))
+    axes = figure.subplots()
+    assert base64.b64decode(render(figure).images[0])[:4] == b"\x89PNG"
+    assert render(axes).images
+
+
+def test_none_of_the_data_libraries_is_imported():
+    code = (
+        "import sys; from archytas_nb.tools.result import render; render({'a': [1]}); render(object());"
+        "print({'numpy', 'pandas', 'polars', 'matplotlib'} & set(sys.modules))"
+    )
+    env = {**os.environ, "PYTHONWARNINGS": ""}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.strip() == "set()"

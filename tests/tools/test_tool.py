@@ -1,0 +1,183 @@
+"""A tool calls functions of every kind, shows what came of it, and never fails itself."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+
+import pytest
+from shapes import Counter, ask, count_to, later, order, ping
+
+from archytas_nb.errors import ToolError
+from archytas_nb.tools.signature import Namespace
+from archytas_nb.tools.tool import Tool
+
+
+def call(f, sent=None, namespace=None):
+    outcome = Tool.from_function(f).call(sent, namespace)
+    assert outcome.status == "done", outcome.text
+    return outcome.value
+
+
+# ── kinds of callables ────────────────────────────────────────────────────────────────────────────
+
+
+def test_async_tools_are_awaited_outside_and_inside_a_running_loop():
+    assert call(later, 3) == 3
+
+    async def main():
+        return call(later, 4)
+
+    assert asyncio.run(main()) == 4
+
+
+def test_a_generator_is_read_to_its_end_up_to_a_limit():
+    assert call(count_to, 3) == [0, 1, 2]
+    outcome = Tool.from_function(count_to).call(10**9)
+    assert len(outcome.value) == 1000
+    assert "the rest was not read" in outcome.text
+
+
+def test_an_async_generator_is_read_too():
+    async def steps(n: int):
+        """Count.
+
+        Args:
+            n: Up to where.
+        """
+        for each in range(n):
+            yield each
+
+    assert call(steps, 3) == [0, 1, 2]
+    assert len(call(steps, 10**9)) == 1000
+
+
+def test_a_generator_that_raises_is_a_tool_that_raises():
+    def broken() -> list[int]:
+        """Break."""
+        yield 1
+        raise ValueError("half way")
+
+    assert Tool.from_function(broken).call(None).text.startswith("ValueError: half way")
+
+
+def test_bound_methods_work_also_of_falsy_objects():
+    counter = Counter(5)
+    assert not counter
+    assert call(counter.step, {"by": 2}) == 7
+    assert counter.value == 7
+
+
+def test_class_methods_static_methods_partials_and_callable_objects_work():
+    assert call(Counter.make, 3) == 3
+    assert call(Counter.add, {"a": 1, "b": 2}) == 3
+    assert call(functools.partial(Counter.add, 40), 2) == 42
+    assert call(functools.partial(Counter.add, b=40), {"a": 2}) == 42
+    assert call(Counter(), 7) == 7
+    assert call(functools.lru_cache(Counter.add), {"a": 1, "b": 2}) == 3
+
+
+def test_a_wrapper_is_described_by_what_it_wraps():
+    @functools.wraps(order)
+    def wrapper(*args, **kwargs):
+        return -order(*args, **kwargs)
+
+    assert Tool.from_function(wrapper).text == Tool.from_function(order).text
+    assert call(wrapper, {"first": 5, "second": 3}) == -2
+
+
+def test_a_function_made_by_exec_works():
+    scope: dict = {}
+    exec('def f(a: "int") -> int:\n    """Do.\n\n    Args:\n        a: One.\n    """\n    return a', scope)
+    assert call(scope["f"], "4") == 4
+
+
+def test_the_namespace_is_given_to_who_asks_for_it_and_hidden_from_the_model():
+    def peek(name: str, ns: Namespace) -> int:
+        """Read a variable.
+
+        Args:
+            name: Which.
+        """
+        return ns[name]
+
+    tool = Tool.from_function(peek)
+    assert "_input_: (str) Which." in tool.text
+    assert list(tool.schema()["properties"]) == ["name"]
+    assert tool.call("x", {"x": 5}).value == 5
+
+
+# ── outcomes ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_no_result_is_said_in_words():
+    def f() -> None:
+        """Do."""
+
+    assert Tool.from_function(f).call(None).text == "(no output)"
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), SystemExit(2), GeneratorExit(), asyncio.CancelledError()])
+def test_whatever_a_tool_raises_becomes_an_outcome(error):
+    def f() -> None:
+        """Do."""
+        raise error
+
+    outcome = Tool.from_function(f).call(None)
+    assert (outcome.status, outcome.error) == ("error", error)
+
+
+def test_an_interrupt_is_the_one_thing_that_passes():
+    def f() -> None:
+        """Do."""
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Tool.from_function(f).call(None)
+
+
+def test_a_tool_may_have_its_own_bound_on_what_the_model_reads():
+    def f() -> str:
+        """Do."""
+        return "x" * 100_000
+
+    assert 7900 < len(Tool.from_function(f).call(None).text) <= 8000
+    assert 400 < len(Tool.from_function(f, max_chars=500).call(None, {}).text) <= 500
+
+
+@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": -1}, {"max_chars": 0}, {"max_chars": True}])
+def test_an_option_that_makes_no_sense_is_refused(options):
+    with pytest.raises(ToolError, match="expected a positive number"):
+        Tool.from_function(ping, **options)
+
+
+def test_schemas_are_copies_that_may_be_changed():
+    tool = Tool.from_function(order)
+    tool.schema()["properties"].clear()
+    tool.spec()["function"]["parameters"].clear()
+    tool.input_schema()["properties"].clear()
+    assert set(tool.schema()["properties"]) == set(tool.input_schema()["properties"]) == {"first", "second"}
+
+
+def test_an_unknown_schema_level_is_refused():
+    with pytest.raises(ValueError, match="expected 'full', 'simple' or 'strict'"):
+        Tool.from_function(ping).schema("loose")
+
+
+def test_strings_of_the_input_schema_are_bounded_where_asked():
+    assert Tool.from_function(ask).input_schema(max_length=50)["maxLength"] == 50
+    assert "maxLength" not in Tool.from_function(ask).input_schema()
+
+
+def test_the_function_is_left_as_it_was():
+    def f(a: int) -> int:
+        """Do.
+
+        Args:
+            a: One.
+        """
+        return a
+
+    before = (dict(vars(f)), dict(f.__annotations__), f.__doc__)
+    assert Tool.from_function(f).function is f
+    assert (dict(vars(f)), dict(f.__annotations__), f.__doc__) == before

@@ -1,0 +1,242 @@
+"""Tools by name, in order; and the decorator that leaves the function as it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from archytas_nb.errors import ToolError
+from archytas_nb.tools import toolbox as module
+from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.toolbox import Toolbox, tool
+
+
+@pytest.fixture(autouse=True)
+def box(monkeypatch):
+    fresh = Toolbox()
+    monkeypatch.setattr(module, "toolbox", fresh)
+    return fresh
+
+
+def make(name, text="Do it."):
+    def f() -> str:
+        return text
+
+    f.__name__, f.__doc__ = name, text
+    return f
+
+
+def test_the_four_spellings_register_and_return_the_function_itself(box):
+    one, two, three, four = (make(name) for name in ("one", "two", "three", "four"))
+    assert tool(one) is one
+    assert tool()(two) is two
+    assert tool(name="drei")(three) is three
+
+    @tool
+    def five() -> None:
+        """Do."""
+
+    assert tool(four) is four
+    assert list(box) == ["one", "two", "drei", "five", "four"]
+    assert five() is None
+    assert one() == "Do it."
+
+
+def test_options_of_the_decorator_reach_the_tool(box):
+    tool(approve=True, timeout=2.5, max_chars=100, repeat=True)(make("f"))
+    made = box["f"]
+    assert (made.approve, made.timeout, made.max_chars, made.repeat) == (True, 2.5, 100, True)
+
+
+def test_an_unknown_option_is_refused():
+    with pytest.raises(TypeError, match="no option 'timeot'"):
+        tool(timeot=3)(make("f"))
+
+
+@pytest.mark.parametrize("name", ["", "final_answer", "fail_task", "final.answer", "a b", "größe", "x" * 65])
+def test_names_that_no_endpoint_takes_are_refused(name, box):
+    with pytest.raises(ToolError):
+        tool(name=name)(make("f"))
+    assert not box
+
+
+def test_a_dotted_name_is_made_legal_and_found_by_both_names():
+    box = Toolbox()
+    added = box.add(make("f"), name="math.factorial")
+    assert (added.name, added.source_name) == ("math_factorial", "math.factorial")
+    assert box["math.factorial"] is box["math_factorial"] is added
+    assert "math.factorial" in box
+    assert "math-factorial" not in box
+
+
+def test_two_names_that_become_one_are_refused():
+    box = Toolbox()
+    box.add(make("f"), name="a.b")
+    with pytest.raises(ToolError, match=r"'a\.b' and 'a_b' are both 'a_b' on the wire"):
+        box.add(make("f"), name="a_b")
+
+
+def test_a_new_definition_replaces_the_old_one_in_its_place_and_says_so_once():
+    box = Toolbox(make("a"), make("b"))
+    said = []
+    box.notify = said.append
+    for _ in range(3):
+        box.add(make("a", "New."))
+    assert list(box) == ["a", "b"]
+    assert "New." in box["a"].text
+    assert said == ["The tool 'a' is replaced by its new definition."]
+
+
+def test_a_run_in_progress_keeps_the_tool_it_started_with():
+    box = Toolbox(make("a", "Old."))
+    started = box.active()
+    box.add(make("a", "New."))
+    box.remove("a")
+    assert "Old." in started["a"].text
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_and_all():
+    with pytest.raises(KeyError) as caught:
+        Toolbox(make("count_rows"), make("other"))["count_row"]
+    assert str(caught.value) == (
+        "no tool is named 'count_row', did you mean 'count_rows'? registered: count_rows, other"
+    )
+    with pytest.raises(KeyError, match="registered: none"):
+        Toolbox().remove("x")
+
+
+def test_disabled_tools_are_listed_but_not_offered():
+    box = Toolbox(make("a"), make("b"))
+    box.disable("a")
+    assert list(box) == ["a", "b"]
+    assert list(box.active()) == ["b"]
+    assert not box.is_enabled("a")
+    box.enable("a")
+    assert list(box.active()) == ["a", "b"]
+
+
+def test_a_tool_that_is_removed_and_added_again_is_offered():
+    box = Toolbox(make("a"))
+    box.disable("a")
+    box.remove("a")
+    box.add(make("a"))
+    assert box.is_enabled("a")
+
+
+def test_only_gives_a_new_toolbox_in_the_order_asked_for():
+    box = Toolbox(make("a"), make("b"), make("c"))
+    assert list(box.only("c", "a")) == ["c", "a"]
+    assert len(box) == 3
+
+
+def test_a_snapshot_brings_back_tools_order_and_what_was_disabled():
+    box = Toolbox(make("a"), make("b"))
+    box.disable("b")
+    before = box.snapshot()
+    box.add(make("c"))
+    box.remove("a")
+    box.enable("b")
+    box.restore(before)
+    assert (list(box), list(box.active())) == (["a", "b"], ["a"])
+
+
+def test_a_class_gives_its_decorated_methods():
+    class Desk:
+        """A desk."""
+
+        @tool(name="look")
+        def see(self) -> str:
+            """Look."""
+            return "seen"
+
+        @tool
+        @staticmethod
+        def ring() -> str:
+            """Ring."""
+            return "rung"
+
+        def public(self) -> str:
+            return "no docstring, and no tool"
+
+    box = Toolbox(Desk)
+    assert list(box) == ["look", "ring"]
+    assert [box["look"].call(None).value, box["ring"].call(None).value] == ["seen", "rung"]
+
+
+def test_a_decorated_class_registers_its_methods_and_stays_a_class(box):
+    @tool
+    class Desk:
+        """A desk."""
+
+        @tool
+        def see(self) -> str:
+            """Look."""
+            return "seen"
+
+    assert isinstance(Desk, type)
+    assert list(box) == ["see"]
+
+
+def test_a_class_or_object_without_decorated_methods_gives_the_public_ones():
+    class Desk:
+        def __init__(self, colour: str):
+            self.colour = colour
+
+        def see(self) -> str:
+            """Look."""
+            return self.colour
+
+        def _hidden(self) -> None:
+            pass
+
+    assert Toolbox(Desk("red"))["see"].call(None).value == "red"
+    with pytest.raises(ToolError, match=r"cannot be made without arguments.*Toolbox\(Desk\(…\)\)"):
+        Toolbox(Desk)
+
+
+def test_a_method_without_its_object_is_refused_in_one_sentence():
+    class Desk:
+        def see(self) -> str:
+            """Look."""
+            return "seen"
+
+    with pytest.raises(ToolError, match="a method without its object"):
+        Toolbox().add(Desk.see)
+
+
+def test_a_class_of_which_one_method_is_faulty_adds_none():
+    class Desk:
+        def a(self) -> str:
+            """Fine."""
+            return ""
+
+        def b(self) -> str:
+            return "no docstring"
+
+    box = Toolbox()
+    with pytest.raises(ToolError, match="no docstring"):
+        box.extend(Desk)
+    assert not box
+
+
+def test_a_toolbox_in_a_toolbox_gives_what_it_offers():
+    inner = Toolbox(make("a"), make("b"))
+    inner.disable("a")
+    assert list(Toolbox(inner, make("c"))) == ["b", "c"]
+
+
+def test_a_tool_is_added_as_it_is_and_made_anew_where_options_are_given():
+    box = Toolbox()
+    made = Tool.from_function(make("a"))
+    assert box.add(made) is made
+    again = box.add(made, name="b", repeat=True)
+    assert (again.name, again.repeat, again.function) == ("b", True, made.function)
+
+
+def test_importing_the_toolbox_loads_neither_pydantic_nor_the_docstring_parser():
+    heavy = {"pydantic", "docstring_parser", "openai"}
+    code = f"import sys, archytas_nb.tools.toolbox; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
