@@ -35,11 +35,8 @@ def test_arguments_that_validation_refuses_are_reported():
 
 
 def test_an_expected_exception_is_no_problem():
-    shown = "    Traceback (most recent call last):
-    ZeroDivisionError: division by zero
-"
-    assert only(f"    >>> divide(1, 0)
-{shown}").problem == ""
+    shown = "    Traceback (most recent call last):\n    ZeroDivisionError: division by zero\n"
+    assert only(f"    >>> divide(1, 0)\n{shown}").problem == ""
 
 
 def test_an_expected_exception_that_does_not_come_is_reported():
