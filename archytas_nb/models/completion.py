@@ -7,7 +7,7 @@ was cut off is never taken for a whole one.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -161,36 +161,48 @@ class _Stream:
     def whole(self) -> bool:
         return self._ended or bool(self._finish)
 
-    def take(self, data: str) -> Iterator[Delta]:
+    def take(self, data: str) -> Sequence[Delta]:
+        """Add an event; return the pieces of text that it brings: this runs for every token."""
         if data == "[DONE]":
             self._ended = True
-            return
+            return ()
         if self._pending:  # an event over several lines
             data = f"{self._pending}\n{data}"
         try:
             chunk = json.loads(data)
         except json.JSONDecodeError:
             self._pending = data
-            return
+            return ()
         self._pending = ""
         _raise_error(chunk, data)
         self.chunks += 1
         self._model = chunk.get("model") or self._model
         if usage := chunk.get("usage"):
             self._usage = _usage(usage)
+        pieces: list[Delta] = []
         for choice in chunk.get("choices") or ():
             delta = choice.get("delta") or choice.get("message") or {}
-            if text := _text(delta.get("content")) or _text(delta.get("refusal")):
-                self._text.append(text)
-                yield Delta("text", text)
-            if text := _reasoning(delta):
-                self._reasoning.append(text)
-                yield Delta("reasoning", text)
-            for call in delta.get("tool_calls") or ():
-                self._take_call(call.get("index"), call.get("id"), call.get("function") or {})
-            for function in _legacy(delta):
-                self._take_call(0, None, function)
+            text = delta.get("content")
+            if text.__class__ is str and len(delta) == 1 + ("role" in delta):  # most tokens say nothing else
+                if text:
+                    self._text.append(text)
+                    pieces.append(Delta("text", text))
+            else:
+                self._take_delta(delta, pieces)
             self._finish = choice.get("finish_reason") or self._finish
+        return pieces
+
+    def _take_delta(self, delta: dict[str, Any], pieces: list[Delta]) -> None:
+        if text := _text(delta.get("content")) or _text(delta.get("refusal")):
+            self._text.append(text)
+            pieces.append(Delta("text", text))
+        if text := _reasoning(delta):
+            self._reasoning.append(text)
+            pieces.append(Delta("reasoning", text))
+        for call in delta.get("tool_calls") or ():
+            self._take_call(call.get("index"), call.get("id"), call.get("function") or {})
+        for function in _legacy(delta):
+            self._take_call(0, None, function)
 
     def flush(self) -> None:
         """Called where an event ends: what is no JSON by then never will be."""

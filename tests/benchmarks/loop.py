@@ -1,0 +1,188 @@
+"""What a run costs beside the floors, all in one process and against one server of no latency.
+
+``python -m tests.benchmarks.loop`` prints the table and whether the wanted ratios hold; ``--check`` makes a ratio
+that does not hold an error. Medians of interleaved rounds, so that a busy moment hits all alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import json
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from tests.benchmarks.contenders import FLOOR, IMPORTS, OURS, STEPS, STREAMS
+
+K = TypeVar("K")
+Table = dict[str, dict[str, float]]
+
+_LOAD_EXT = """
+import json, sys, time
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+before = set(sys.modules)
+started = time.perf_counter()
+shell.run_line_magic("load_ext", "archytas_nb")
+ms = (time.perf_counter() - started) * 1000
+heavy = [name for name in ("openai", "ipywidgets", "pydantic") if name in sys.modules and name not in before]
+print(json.dumps({"ms": ms, "heavy": heavy}))
+"""
+
+_DEFINE = '''
+def t{n}(path: str, rows: list[int] | None = None, mode: str = "mean") -> float:
+    """Summarise rows of a file.
+
+    Args:
+        path: Where the file is.
+        rows: Which rows; all by default.
+        mode: How.
+
+    Returns:
+        The summary.
+    """
+    return 0.0
+'''
+
+
+@contextlib.contextmanager
+def served() -> Iterator[str]:
+    """The server, and where its plays begin."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.benchmarks.server"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def medians(work: Mapping[K, Callable[[], Any]], rounds: int) -> dict[K, float]:
+    """The median time of each in milliseconds, after one round that warms up."""
+    times: dict[K, list[float]] = {name: [] for name in work}
+    for turn in range(rounds + 1):
+        for name, run in work.items():
+            started = time.perf_counter()
+            run()
+            if turn:
+                times[name].append((time.perf_counter() - started) * 1000)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def measured(rounds: int, steps: tuple[int, int], tokens: int) -> Table:
+    """Milliseconds for both numbers of steps, microseconds per streamed token, by contender."""
+    table: Table = {name: {} for name in STEPS}
+    with served() as root:
+        work = {
+            (name, f"{count} steps, ms"): functools.partial(
+                _exactly, count, run, f"{root}/steps-{count}-{form}/v1"
+            )
+            for count in steps
+            for name, (run, form) in STEPS.items()
+        }
+        for (name, column), ms in medians(work, rounds).items():
+            table[name][column] = ms
+        url = f"{root}/tokens-{tokens}/v1"
+        streams = {name: functools.partial(_exactly, tokens, run, url) for name, run in STREAMS.items()}
+        for name, ms in medians(streams, rounds).items():
+            table[name]["stream, µs/token"] = ms * 1000 / tokens
+    return table
+
+
+def _exactly(wanted: int, run: Callable[[str], int], url: str) -> None:
+    done = run(url)
+    if done != wanted:
+        raise AssertionError(f"{done} were done instead of {wanted}: the times would compare unlike things")
+
+
+def imports(rounds: int) -> dict[str, float]:
+    """Milliseconds that each adds to the start of Python."""
+    commands = {"": "pass", **IMPORTS}
+    work = {
+        name: functools.partial(subprocess.run, [sys.executable, "-c", code], check=True)
+        for name, code in commands.items()
+    }
+    times = medians(work, rounds)
+    return {name: ms - times[""] for name, ms in times.items() if name}
+
+
+def load_ext() -> dict[str, Any]:
+    """What ``%load_ext`` costs in a fresh shell, in milliseconds, and which heavy packages it imports."""
+    done = subprocess.run([sys.executable, "-c", _LOAD_EXT], check=True, capture_output=True, text=True)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def define(count: int = 100) -> float:
+    """Microseconds to define a tool and to make its schema, warm."""
+    from archytas_nb.tools.tool import Tool
+
+    namespace: dict[str, Any] = {}
+    for n in range(count + 1):
+        exec(_DEFINE.format(n=n), namespace)
+    Tool.from_function(namespace.pop(f"t{count}")).spec()
+    functions = [namespace[f"t{n}"] for n in range(count)]
+    started = time.perf_counter()
+    for function in functions:
+        Tool.from_function(function).spec()
+    return (time.perf_counter() - started) * 1e6 / count
+
+
+def wanted(table: Table, steps: tuple[int, int], extension: dict[str, Any]) -> list[tuple[str, float, float]]:
+    """Each wanted bound: its name, what was measured, the most that it may be."""
+    few, many = (f"{count} steps, ms" for count in steps)
+    rows = []
+    for name in (name for name in STEPS if name.startswith(OURS)):
+        mine, floor = table[name], table[FLOOR]
+        exponent = math.log(mine[many] / mine[few]) / math.log(steps[1] / steps[0])
+        rows += [(f"{name}: {many[:-4]} ÷ floor", mine[many] / floor[many], 1.6)]
+        rows += [(f"{name}: exponent", exponent, 1.25)]
+    stream = "stream, µs/token"
+    rows.append(("stream ÷ floor", table[OURS][stream] / table[FLOOR][stream], 2.0))
+    if "define + schema, µs" in table[OURS]:
+        rows.append(("define + schema, µs/tool", table[OURS]["define + schema, µs"], 250.0))
+    rows.append(("%load_ext, ms", extension["ms"], 60.0))
+    rows.append(("%load_ext imports openai, ipywidgets or pydantic", float(len(extension["heavy"])), 0.0))
+    return rows
+
+
+def printed(table: Table) -> str:
+    """The table in Markdown."""
+    columns = list(dict.fromkeys(column for row in table.values() for column in row))
+    lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for name, row in table.items():
+        cells = (f"{row[column]:,.1f}" if column in row else "–" for column in columns)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print, and judge where that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--check", action="store_true", help="fail where a wanted ratio does not hold")
+    options = parser.parse_args(arguments)
+    steps = (50, 200)
+    table = measured(options.rounds, steps, 2000)
+    for name, ms in imports(options.rounds).items():
+        table[name]["import, ms"] = ms
+    table[OURS]["define + schema, µs"] = statistics.median(define() for _ in range(options.rounds))
+    extensions = [load_ext() for _ in range(options.rounds)]
+    extension = {**extensions[0], "ms": statistics.median(each["ms"] for each in extensions)}
+    print(printed(table), "\n")
+    rows = wanted(table, steps, extension)
+    for what, value, most in rows:
+        print(f"{'ok ' if value <= most else 'NOT'}  {what}: {value:.2f} (at most {most:g})")
+    return int(options.check and any(value > most for _, value, most in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
