@@ -59,7 +59,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, *, lab
     if not is_instance(found, cls):
         kind = type(found).__name__
         raise ReferenceFault(
-            f"the variable {name!r} is a {kind}, expected {a(label)}{_hint(name, cls, namespace, label)}"
+            f"the variable {name!r} is {a(kind)}, expected {a(label)}{_hint(name, cls, namespace, label)}"
         )
     return found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -19,7 +19,8 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from archytas_nb.tools import portable, repairs
 from archytas_nb.tools.describe import by_name, structures
-from archytas_nb.tools.faults import Fault, Path, received
+from archytas_nb.tools.explain import explained
+from archytas_nb.tools.faults import Fault, Path
 from archytas_nb.tools.reference import ReferenceFault, a, referred, resolve
 from archytas_nb.tools.typetext import admits_none, type_text
 
@@ -79,7 +80,7 @@ class Carrier:
             except RecursionError:
                 return None, (Fault("the value is nested too deeply"),)
             if attempt == 0:
-                faults = _faults(errors, value)
+                faults = explained(errors, value)
             repaired = repairs.repair(value, errors, self._adapter.core_schema)
             if repaired is repairs.NOTHING:
                 break
@@ -98,10 +99,11 @@ class Carrier:
                 # A lone surrogate is legal in Python's JSON and not in pydantic's.
                 return self._adapter.validate_python(value, context=namespace)
         result = self._adapter.validate_json(text, context=namespace)
-        path = _boolean_as_number(value, self._dumped(result))
-        if path is not None:
+        found = _boolean_as_number(value, self._dumped(result))
+        if found is not None:
+            path, kind = found
             raise ValidationError.from_exception_data(
-                "bool", [{"type": "float_type", "loc": path, "input": _at(value, path)}]
+                "bool", [{"type": kind, "loc": path, "input": _at(value, path)}]
             )
         return result
 
@@ -145,7 +147,8 @@ def field_of(default: Any) -> FieldInfo | None:
 
 def field_default(info: FieldInfo, missing: Any) -> Any:
     """Return the value that a ``Field`` gives an argument that is left out, or ``missing`` for a required one."""
-    value = info.get_default(call_default_factory=True, validated_data={})
+    factory: Any = info.default_factory
+    value = factory() if factory is not None else info.default
     return missing if value is PydanticUndefined or value is ... else value
 
 
@@ -180,10 +183,14 @@ def without_titles(schema: Any) -> Any:
     return result
 
 
-def _boolean_as_number(sent: Any, got: Any, path: Path = ()) -> Path | None:
+def _boolean_as_number(
+    sent: Any, got: Any, path: Path = ()
+) -> tuple[Path, Literal["int_type", "float_type"]] | None:
     """Find where a boolean was taken for a number; pydantic's lax mode does that."""
     if isinstance(sent, bool):
-        return path if isinstance(got, (int, float)) and not isinstance(got, bool) else None
+        if isinstance(got, bool) or not isinstance(got, (int, float)):
+            return None
+        return path, "int_type" if isinstance(got, int) else "float_type"
     pairs: list[tuple[str | int, Any, Any]] = []
     if isinstance(sent, list) and isinstance(got, list) and len(sent) == len(got):
         pairs = [(at, a, b) for at, (a, b) in enumerate(zip(sent, got, strict=True))]
@@ -196,34 +203,3 @@ def _at(value: Any, path: Path) -> Any:
     for step in path:
         value = value[step]
     return value
-
-
-def _faults(errors: list[Any], value: Any) -> list[Fault]:
-    """Turn pydantic's errors into ours: one for each place, the branches of a union in one sentence."""
-    grouped: dict[Path, list[str]] = {}
-    inputs: dict[Path, Any] = {}
-    for error in errors:
-        path = repairs.locate(error["loc"], value)
-        if error["type"] == "missing" and error["loc"]:
-            path = (*path, error["loc"][-1])
-        reason = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-        reason = reason[:1].lower() + reason[1:] if error["type"] != "value_error" else reason
-        if error["type"] in {"int_type", "int_parsing", "int_from_float"}:
-            reason = "expected an integer"
-        elif error["type"] in {"float_type", "float_parsing"}:
-            reason = "expected a number"
-        elif error["type"] == "none_required":
-            reason = "expected null"
-        reasons = grouped.setdefault(path, [])
-        if reason not in reasons:
-            reasons.append(reason)
-        inputs[path] = None if error["type"] == "missing" else error["input"]
-        if error["type"] == "missing":
-            reasons[:] = ["missing, a value is required here"]
-    faults = []
-    for path, reasons in grouped.items():
-        text = ", or ".join(reasons)
-        if not reasons[0].startswith("missing"):
-            text += f"; received {received(inputs[path])}"
-        faults.append(Fault(text, path))
-    return faults

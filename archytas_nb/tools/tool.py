@@ -275,4 +275,6 @@ class Tool:
             return "null"
         if len(sent) == 1 and sent[0].simple:
             return f"{sent[0].line().worded('')}"
-        return "{" + ", ".join(f'"{p.name}": ({p.carrier.text}{", optional" * p.optional})' for p in sent) + "}"
+        fields = ", ".join(f'"{p.name}": ({p.carrier.text}{", optional" * p.optional})' for p in sent)
+        details = dict.fromkeys(line for p in sent for line in p.carrier.details)
+        return "\n".join([f"{{{fields}}}", *details])

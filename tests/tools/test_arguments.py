@@ -64,7 +64,7 @@ def test_one_number_takes_an_integer_a_text_and_the_object():
 
 def test_true_is_no_number():
     assert faults(double, True) == ("expected a number; received true (a boolean) @ $",)
-    assert faults(add_one, True) == ("expected a number; received true (a boolean) @ $",)
+    assert faults(add_one, True) == ("expected an integer; received true (a boolean) @ $",)
 
 
 def test_an_integer_takes_text_and_whole_floats_and_never_arrives_raw():

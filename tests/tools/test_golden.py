@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from docstyles import STYLES
+from goldens import PAGES
 from shapes import SHAPES
 
 from archytas_nb.tools.tool import Tool
@@ -30,9 +31,9 @@ def pages(functions) -> str:
     return "\n".join(parts)
 
 
-@pytest.mark.parametrize("group", [*SHAPES, "20_docstrings"])
+@pytest.mark.parametrize("group", sorted([*SHAPES, *PAGES, "20_docstrings"]))
 def test_the_model_reads_what_the_golden_file_shows(group):
-    text = pages(SHAPES.get(group, STYLES))
+    text = PAGES[group]() if group in PAGES else pages(SHAPES.get(group, STYLES))
     path = GOLDEN / f"{group}.txt"
     if os.environ.get("ARCHYTAS_GOLDEN") == "write":
         path.write_text(text, encoding="utf-8")

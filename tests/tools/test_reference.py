@@ -42,7 +42,7 @@ def test_an_unknown_name_is_answered_with_the_variables_of_the_type(ns):
 
 
 def test_a_variable_of_another_type_is_refused(ns):
-    with pytest.raises(ReferenceFault, match="the variable 'n' is a int, expected a DataFrame"):
+    with pytest.raises(ReferenceFault, match="the variable 'n' is an int, expected a DataFrame"):
         resolve("n", pd.DataFrame, ns)
 
 
@@ -73,7 +73,7 @@ def test_references_inside_lists_and_functions_by_name(ns):
     )
     assert tool.check({"frames": ["df", "n"], "where": "x"}, ns)[0].endswith("@ $.frames[1]")
     assert tool.check({"frames": [], "where": "x", "key": "n"}, ns)[0].startswith(
-        "the variable 'n' is a int, expected a function"
+        "the variable 'n' is an int, expected a function"
     )
 
 
