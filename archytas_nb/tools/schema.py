@@ -65,12 +65,11 @@ class Carrier:
         Returns:
             The value and no faults, or None and at least one fault, with paths relative to the value.
         """
-        name = referred(value)
-        if name is not None and not self.by_reference and namespace is not None and name in namespace:
-            try:
-                return self._adapter.validate_python(resolve(value, object, namespace), context=namespace), ()
-            except (ValidationError, ReferenceFault):
-                pass  # then it is an ordinary object that happens to have this key
+        if referred(value) is not None and not self.by_reference:
+            found = self._variable(value, namespace)  # where there is none, an ordinary object has this key
+            if found:
+                return found[0], ()
+        sent = value
         faults: list[Fault] = []
         for attempt in range(6):  # each round may open one more level of strings inside strings
             try:
@@ -85,7 +84,17 @@ class Carrier:
             if repaired is repairs.NOTHING:
                 break
             value = repaired
-        return None, tuple(faults)
+        found = self._variable(sent, namespace) if isinstance(sent, str) else ()
+        return (found[0], ()) if found else (None, tuple(faults))
+
+    def _variable(self, value: Any, namespace: Mapping[str, Any] | None) -> tuple[Any, ...]:
+        """Return the variable that a value names in a tuple, where it fits the type; a handle is passed on so."""
+        if namespace is None:
+            return ()
+        try:
+            return (self._adapter.validate_python(resolve(value, object, namespace), context=namespace),)
+        except (ValidationError, ReferenceFault):
+            return ()
 
     def _validate(self, value: Any, namespace: Mapping[str, Any] | None) -> Any:
         try:

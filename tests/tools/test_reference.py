@@ -109,6 +109,13 @@ def test_any_argument_takes_a_variable_by_explicit_reference(ns):
     assert tool.call({"numbers": {"$var": "df"}}, ns).status == "error"
 
 
+def test_a_name_that_fits_no_value_is_taken_for_the_variable_that_does(ns):
+    tool = Tool.from_function(total)
+    assert tool.call({"numbers": "rows"}, ns).value == tool.call("rows", ns).value == 3.0
+    assert tool.check({"numbers": "n"}, ns) != ()
+    assert tool.check("nowhere", ns) == ('expected a valid array; received "nowhere" (a string) @ $.numbers',)
+
+
 def returning(value, name="make"):
     def f() -> object:
         """Make."""
