@@ -218,13 +218,15 @@ class Server:
                 pass
 
             def do_GET(self) -> None:
-                asked = Asked("GET", self.path, dict(self.headers))
+                asked = Asked("GET", self.path, {name.lower(): value for name, value in self.headers.items()})
                 server.asked.append(asked)
                 server.list_models(Exchange(self, asked))
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                asked = Asked("POST", self.path, dict(self.headers), body)
+                asked = Asked(
+                    "POST", self.path, {name.lower(): value for name, value in self.headers.items()}, body
+                )
                 server.asked.append(asked)
                 try:
                     server.answer(Exchange(self, asked))

@@ -1,0 +1,276 @@
+"""The door to OpenAI-compatible endpoints, asked by hand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.models import openai_chat
+from archytas_nb.models.capabilities import capabilities_of
+from archytas_nb.models.openai_chat import OpenAIModel
+from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice, Usage
+from tests.servers.plays import Drop, Raw, Say, Status
+from tests.servers.server import Server
+
+HELLO = ({"role": "user", "content": "hello"},)
+TOOLS = ({"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},)
+SCHEMA = {"type": "object"}
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(openai_chat, "FIRST_WAIT", 0.01)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    capabilities_of.cache_clear()
+    yield
+    for base_url, _, _ in list(openai_chat._CLIENTS):
+        openai_chat.close_clients(base_url)
+
+
+def told(server: Server, **settings: Any) -> OpenAIModel:
+    return OpenAIModel(settings.pop("model", "tiny-1"), server.url, **settings)
+
+
+def complete(model: OpenAIModel, **ask: Any) -> tuple[list[Delta | Notice], ModelReply]:
+    flow, seen = model.complete(AskModel(1, HELLO, **ask)), []
+    while True:
+        try:
+            seen.append(next(flow))
+        except StopIteration as ended:
+            return seen, ended.value
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_reply_comes_with_its_text_its_cost_and_its_time(stream: bool) -> None:
+    with Server(Say("hello there")) as server:
+        seen, reply = complete(told(server, stream=stream))
+    assert reply.text == "hello there"
+    assert reply.usage == Usage(1, 100, 60, 10)
+    assert reply.model == "tiny-1"
+    assert reply.seconds > 0
+    assert "".join(each.text for each in seen) == ("hello there" if stream else "")
+
+
+def test_what_is_sent_is_the_request_and_nothing_else() -> None:
+    with Server() as server:
+        complete(told(server, temperature=0), tools=TOOLS, max_tokens=50)
+    body = server.chats[0].body
+    assert body == {
+        "model": "tiny-1",
+        "messages": list(HELLO),
+        "tools": list(TOOLS),
+        "max_tokens": 50,
+        "temperature": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+@pytest.mark.parametrize(
+    ("cannot", "wanted"),
+    [
+        ((), {"type": "json_schema", "json_schema": {"name": "action", "schema": SCHEMA}}),
+        (("json_schema",), {"type": "json_object", "schema": SCHEMA}),
+        (("json_schema", "json_object"), None),
+    ],
+)
+def test_the_dialect_of_schemas_is_found_out_once(cannot: Any, wanted: Any) -> None:
+    with Server(cannot=cannot) as server:
+        model = told(server)
+        complete(model, schema=SCHEMA)
+        complete(told(server), schema=SCHEMA)
+    assert len(server.chats) == len(cannot) + 2
+    assert server.chats[-1].body.get("response_format") == wanted
+
+
+@pytest.mark.parametrize(
+    ("feature", "gone"),
+    [("stream_options", "stream_options"), ("stream", "stream_options"), ("max_tokens", "max_tokens")],
+)
+def test_what_an_endpoint_does_not_take_is_left_out_from_then_on(feature: str, gone: str) -> None:
+    with Server(cannot=[feature], then=Say("fine")) as server:
+        for _ in range(2):
+            assert complete(told(server), max_tokens=50)[1].text == "fine"
+    assert len(server.chats) == 3
+    body = server.chats[-1].body
+    assert gone not in body
+    assert (body.get("max_completion_tokens") or body.get("max_tokens")) == 50
+    assert body.get("stream", False) is (feature != "stream")
+
+
+def test_several_things_that_an_endpoint_does_not_take_are_found_out_together() -> None:
+    everything = ["json_schema", "json_object", "stream", "max_tokens"]
+    with Server(cannot=everything, then=Say("fine")) as server:
+        assert complete(told(server), schema=SCHEMA, max_tokens=9)[1].text == "fine"
+        before = len(server.chats)
+        complete(told(server), schema=SCHEMA, max_tokens=9)
+    assert before <= len(everything) + 1
+    assert len(server.chats) == before + 1
+
+
+def test_a_refusal_for_another_reason_teaches_nothing_and_says_the_first_reason() -> None:
+    refuses = Status(400, "temperature must be below 2")
+    with Server(then=refuses) as server:
+        with pytest.raises(ModelError, match="temperature must be below 2") as caught:
+            complete(told(server, temperature=3), schema=SCHEMA)
+        assert caught.value.kind == "refused"
+        server.then = Say("fine")
+        complete(told(server), schema=SCHEMA)
+    assert server.chats[-1].body["response_format"]["type"] == "json_schema"
+
+
+def test_an_endpoint_that_refuses_tools_is_remembered_as_one_for_text() -> None:
+    with Server(cannot=["tools"]) as server:
+        model = told(server)
+        assert model.protocol == "native"
+        with pytest.raises(ModelError) as caught:
+            complete(model, tools=TOOLS)
+        assert caught.value.kind == "no_tools"
+        assert model.protocol == told(server).protocol == "react"
+        assert told(server, model="tiny-2").protocol == "native"
+
+
+def test_a_bound_above_the_models_room_is_lowered_and_the_prompt_is_kept() -> None:
+    said = (
+        "'max_tokens' is too large: 4096. This model's maximum context length is 4096 tokens and your request "
+        "has 120 input tokens (4096 > 4096 - 120)."
+    )
+    with Server(Status(400, said)) as server:
+        complete(told(server), max_tokens=4096)
+        complete(told(server), max_tokens=4096)
+    assert [asked.body["max_tokens"] for asked in server.chats] == [4096, 1024, 1024]
+
+
+def test_a_prompt_that_leaves_no_room_is_an_overflow() -> None:
+    said = "This model's maximum context length is 4096 tokens and your request has 4000 input tokens."
+    with Server(then=Status(400, said)) as server, pytest.raises(ModelError) as caught:
+        complete(told(server), max_tokens=4096)
+    assert caught.value.kind == "overflow"
+    assert len(server.chats) == 1
+
+
+def test_retries_are_seen_before_they_are_waited_for() -> None:
+    with Server(Status(503), Drop(), then=Say("fine")) as server:
+        seen, reply = complete(told(server))
+    notices = [each.text for each in seen if isinstance(each, Notice)]
+    assert reply.text == "fine"
+    assert notices[0].endswith("Trying again in 0.01 s (1 of 3).")
+    assert notices[1].endswith("Trying again in 0.02 s (2 of 3).")
+    assert len(notices) == 2
+
+
+def test_without_retries_a_failure_is_final() -> None:
+    with Server(then=Status(503)) as server, pytest.raises(ModelError):
+        complete(told(server, max_retries=0))
+    assert len(server.chats) == 1
+
+
+def test_a_reply_that_a_filter_withheld_is_no_empty_answer() -> None:
+    play = Say("", raw=True, finish="content_filter")
+    with Server(then=play) as server, pytest.raises(ModelError, match="content filter"):
+        complete(told(server))
+
+
+def test_a_stream_that_is_left_closes_the_connection() -> None:
+    class Slow:
+        def play(self, exchange: Any) -> None:
+            exchange.head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
+            exchange.event({"choices": [{"delta": {"content": "first"}}]})
+            exchange.wait_for_the_client_to_leave()
+
+    with Server(Slow()) as server:
+        flow = told(server).complete(AskModel(1, HELLO))
+        assert next(flow) == Delta("text", "first")
+        flow.close()
+        assert server.chats[0].left.wait(5)
+
+
+def test_a_server_of_one_model_need_not_be_told_its_name() -> None:
+    with Server(models=["only-one"], then=Say("fine")) as server:
+        model = OpenAIModel(base_url=server.url)
+        assert model.name == "only-one"
+        assert complete(model)[1].model == "only-one"
+    assert [asked.method for asked in server.asked] == ["GET", "POST"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"models": []}, "serves no model"),
+        ({"models": None}, "Not Found"),
+        ({"models": None, "elsewhere": Raw("<p>")}, "no list"),
+    ],
+)
+def test_a_server_that_names_no_model_is_told_so_with_its_url(settings: Any, said: str) -> None:
+    with Server(**settings) as server:
+        with pytest.raises(ModelError, match=said) as caught:
+            _ = OpenAIModel(base_url=server.url).name
+        assert server.url in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", "/v1"])
+def test_a_url_that_is_none_is_refused_before_anything_is_sent(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="expected http://"):
+        OpenAIModel("m", url)
+
+
+@pytest.mark.parametrize("key", ["sk-secret…", "sk secret", "sk-sec\nret", "sk-sécret"])
+def test_a_key_that_fits_into_no_header_is_refused_without_being_shown(key: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        OpenAIModel("m", "http://127.0.0.1:1/v1", key)
+    assert "cret" not in str(caught.value)
+
+
+def test_secrets_in_a_url_are_not_shown() -> None:
+    model = OpenAIModel("m", "http://me:hidden@127.0.0.1:9/v1?key=hidden", max_retries=0)
+    with pytest.raises(ModelError) as caught:
+        complete(model)
+    assert "hidden" not in f"{model!r} {caught.value} {caught.value!r}"
+    assert "http://127.0.0.1:9/v1" in str(caught.value)
+
+
+def test_openai_itself_is_not_asked_without_a_key() -> None:
+    with pytest.raises(ConfigurationError, match="Set OPENAI_API_KEY, or OPENAI_BASE_URL"):
+        OpenAIModel("gpt-x")
+
+
+@pytest.mark.parametrize("settings", [{"timeout": 0}, {"timeout": -1}, {"max_retries": -1}])
+def test_bounds_that_are_none_are_refused(settings: Any) -> None:
+    with pytest.raises(ConfigurationError, match="expected"):
+        OpenAIModel("m", "http://127.0.0.1:9/v1", **settings)
+
+
+def test_a_url_that_was_copied_whole_is_cut_where_the_api_begins() -> None:
+    with Server(then=Say("fine")) as server:
+        model = OpenAIModel("tiny-1", f"{server.url}/chat/completions")
+        assert complete(model)[1].text == "fine"
+    assert server.chats[0].path == "/v1/chat/completions"
+
+
+def test_all_who_ask_one_endpoint_share_its_connection() -> None:
+    with Server() as server:
+        for _ in range(3):
+            complete(told(server))
+        assert len(openai_chat._CLIENTS) == 1
+
+
+def test_the_key_travels_in_the_header_alone() -> None:
+    with Server() as server:
+        complete(told(server, api_key=" sk-secret\n"))
+    assert server.chats[0].headers["authorization"] == "Bearer sk-secret"
+    assert "sk-secret" not in json.dumps(server.chats[0].body)
+
+
+def test_openai_is_imported_with_the_first_request_only() -> None:
+    code = (
+        "import sys; from archytas_nb.models.openai_chat import OpenAIModel;"
+        "m = OpenAIModel('m', 'http://127.0.0.1:9/v1'); repr(m), m.protocol; sys.exit('openai' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
