@@ -248,6 +248,10 @@ class Agent:
             run.ending = exchange.ending = Failed(str(error), by="endpoint")
             yield run.ending
             return
+        except KeyboardInterrupt:  # the model's name may have to be asked for
+            run.ending = exchange.ending = Interrupted("a request to the model")
+            yield run.ending
+            return
         namespace = live_namespace() if self._namespace is None else self._namespace
         executor = KernelExecutor(tools, namespace, self._approve)
         guards = Guards(self.limits, time.monotonic, {name for name, tool in tools.items() if tool.repeat})

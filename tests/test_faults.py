@@ -447,6 +447,18 @@ def test_an_interrupt_during_a_request_closes_the_connection(talk: Talk, play: A
     talk.goes_on()
 
 
+def test_an_interrupt_while_the_models_name_is_asked_for_ends_the_run(talk: Talk) -> None:
+    talk.with_(models=None, elsewhere=Hang())
+    model = OpenAIModel(None, talk.server.url, KEY, stream=talk.stream)
+    talk.agent = Agent([add], model, protocol=talk.protocol, namespace={})  # type: ignore[arg-type]
+    interrupt_when(lambda: len(talk.server.asked) == 1)
+    assert talk.ask().status == "interrupted"
+    assert isinstance(talk.errors[0], RunInterrupted)
+    assert talk.server.asked[0].left.wait(5)
+    talk.server.models = ["tiny-1"]
+    talk.goes_on()
+
+
 def test_an_interrupt_while_a_retry_is_waited_for_ends_the_run(talk: Talk) -> None:
     talk.with_(Status(429, headers={"Retry-After": "50"}))
     interrupt_when(lambda: len(talk.retries) == 1)

@@ -158,6 +158,9 @@ class OpenAIModel:
             raise self._faulted(error, asked_with_tools=False) from None
         except ValueError:
             data = None
+        except KeyboardInterrupt:
+            close_clients(base_url)
+            raise
         items = data.get("data") if isinstance(data, dict) else None
         if not isinstance(items, list):
             raise _Faulted(faults.not_an_api(self._at, "no list of models"))

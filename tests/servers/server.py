@@ -220,7 +220,11 @@ class Server:
             def do_GET(self) -> None:
                 asked = Asked("GET", self.path, {name.lower(): value for name, value in self.headers.items()})
                 server.asked.append(asked)
-                server.list_models(Exchange(self, asked))
+                try:
+                    server.list_models(Exchange(self, asked))
+                except ConnectionError:
+                    asked.left.set()
+                    raise
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
