@@ -161,6 +161,8 @@ def _checked(meant: Meant, reading: Reading, tools: Schemas) -> Meant:
     meant = replace(meant, input=given, mended=(*meant.mended, *mended), fault=meant.fault or fault)
     if meant.fault or not (reading.mended or meant.mended):
         return meant
+    if not meant.known:
+        return replace(meant, fault=f"there is no tool named {meant.name!r}")
     fields = _fields(schema)
     if reading.open and (given is None or "arguments beside the tool's name" in meant.mended):
         return replace(meant, fault="it is cut off")

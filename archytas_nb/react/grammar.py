@@ -11,10 +11,12 @@ import re
 
 from archytas_nb.react.events import Json
 from archytas_nb.react.exact import EXACT, UnreadableError, unique
-from archytas_nb.react.strings import CLOSERS, NEXT_KEY, closings, decoded, quotes, skip
+from archytas_nb.react.strings import CLOSERS, NEXT_KEY, Closings, decoded, quotes, skip
 
 MAX_DEPTH = 80
 
+_AFTERWARDS = re.compile(r"""\s*(?:</|<\|)|\s*\n\s*[^"'“”‘’{}\[\]:,]|\s*```""")
+_STRING_ENDS = re.compile(r"""["'“”‘’]\s*\}""")
 _BARE_KEY = re.compile(r"([A-Za-z_][\w-]*)\s*:")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_]+(?![\w(.])")
@@ -26,6 +28,7 @@ class Attempt:
 
     Args:
         text: Any text.
+        closings: The quotes that may close its strings.
         choices: Which of its possible closing quotes each string takes, in order; the first where it is not said.
         may_be_open: Whether the last closing brace may be missing.
 
@@ -35,22 +38,23 @@ class Attempt:
         open: Whether the last closing brace was missing.
     """
 
-    def __init__(self, text: str, choices: list[int], *, may_be_open: bool) -> None:
+    def __init__(self, text: str, closings: Closings, choices: list[int], *, may_be_open: bool) -> None:
         self.text = text
         self.may_be_open = may_be_open
-        self.choices = choices
-        self.taken: list[tuple[int, int]] = []  # per string: the choice, and how many there were
         self.mended: list[str] = []
         self.uneven = False
         self.open = False
+        self._closings = closings
+        self._choices = choices
+        self._taken: list[tuple[int, int]] = []  # per string: where it opens, and which closing quote was taken
 
     def next_choices(self) -> list[int]:
         """The choices of the next attempt, as in counting; empty where all are tried."""
-        taken = list(self.taken)
+        taken = list(self._taken)
         while taken:
-            choice, number = taken.pop()
-            if choice + 1 < number:
-                return [*(each for each, _ in taken), choice + 1]
+            at, choice = taken.pop()
+            if self._closings.get(at, choice + 1) is not None:
+                return [*(each for _, each in taken), choice + 1]
         return []
 
     def value(self, at: int, depth: int = 0) -> tuple[Json, int]:
@@ -92,7 +96,7 @@ class Attempt:
             elif mark != "}":
                 if NEXT_KEY.match(self.text, end):
                     self.mended.append("a missing comma")
-                elif depth == 0 and self.may_be_open and self._is_over(end, at, value):
+                elif depth == 0 and self.may_be_open and self._is_over(end, value):
                     self.mended.append("a missing brace at the end")
                     self.open = True
                     return self._unique(pairs, start), end
@@ -105,11 +109,13 @@ class Attempt:
         except UnreadableError as error:
             raise UnreadableError(start, error.why) from None
 
-    def _is_over(self, end: int, at: int, value: Json) -> bool:
+    def _is_over(self, end: int, value: Json) -> bool:
         """Whether only the outermost brace is missing: all inside is closed, and no more of it follows."""
-        if at >= len(self.text):  # a number at the very end may have lost digits
+        if not self.text[end:].strip():  # a number at the very end may have lost digits
             return isinstance(value, (str, dict, list)) or value in (True, False, None)
-        return self.text[at] in "`<" or ("\n" in self.text[end:at] and self.text[at] not in "\"'“”‘’{}[]:,")
+        if _STRING_ENDS.search(self.text, end):  # what follows may still be a string of this object
+            return False
+        return bool(_AFTERWARDS.match(self.text, end))
 
     def _array(self, start: int, depth: int) -> tuple[Json, int]:
         items: list[Json] = []
@@ -163,15 +169,15 @@ class Attempt:
 
     def _string(self, at: int) -> tuple[str, int]:
         quote = self.text[at]
-        if self.text.startswith(quote * 3, at):
+        if self.text.find(quote * 3, at + 3) != -1 and self.text.startswith(quote * 3, at):
             return self._triple(at, quote * 3)
-        options = closings(self.text, at)
-        if not options:
+        number = len(self._taken)
+        choice = self._choices[number] if number < len(self._choices) else 0
+        closing = self._closings.get(at, choice)
+        if closing is None:
             raise UnreadableError(at, "a string has no closing quote")
-        number = len(self.taken)
-        choice = self.choices[number] if number < len(self.choices) else 0
-        self.taken.append((choice, len(options)))
-        close, inside = options[choice]
+        self._taken.append((at, choice))
+        close, inside = closing
         if inside:
             self.mended.append("quotes in a string that were not escaped")
             self.uneven |= inside % 2 == 1

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from archytas_nb.react.events import Json
 from archytas_nb.react.exact import EXACT, UnreadableError, same, whole
 from archytas_nb.react.grammar import Attempt
+from archytas_nb.react.strings import Closings
 
-MAX_TRIES = 400
+MAX_TRIES = 200
 """How many ways to cut a text into strings are tried before it counts as unreadable."""
 
 
@@ -71,10 +72,11 @@ def _search(text: str, at: int, *, may_be_open: bool) -> Reading:
     A way that leaves quotes in pairs wins at once. One that does not is taken only where it is the only one.
     """
     choices: list[int] = []
+    closings = Closings(text)
     uneven: list[Reading] = []
     deepest = UnreadableError(at, "it is no JSON")
     for _ in range(MAX_TRIES):
-        attempt = Attempt(text, choices, may_be_open=may_be_open)
+        attempt = Attempt(text, closings, choices, may_be_open=may_be_open)
         read = _attempted(attempt, at)
         if isinstance(read, UnreadableError):
             deepest = max(deepest, read, key=lambda error: error.at)

@@ -18,11 +18,12 @@ from archytas_nb.react.exact import UnreadableError, whole
 from archytas_nb.react.lenient import Reading, read_value
 
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
-_CONTINUES = re.compile(r"""\s*,\s*["'][^"'\n]*["']\s*:""")
-_OBJECT = re.compile(r"""\{\s*(?:["'“‘}]|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
+_DEBRIS = re.compile(r"""["'“”‘’]\s*\}|,\s*["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""")
+_OBJECT = re.compile(r"""\{\s*(?:["'“”‘’}]|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
 _SPACE = re.compile(r"\s*")
 _CLOSING = re.compile(r"\s*\)")
 _ARRAY = re.compile(r"\[\s*\{")
+_IS_MEMBER = re.compile(r"""["'“”‘’]\s*:\s*\Z""")
 _ESCAPED = re.compile(r"\{\s*(?:\\n)*\s*\\\"")
 _SEGMENT = re.compile(r"(?:[^\"\\]|\\.)*", re.DOTALL)
 _LOOKS_LIKE_CALL = re.compile(
@@ -116,7 +117,7 @@ def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
     head = r"^[ \t`>*]*(?:(?:Action|Call|Tool|Tool call|Function call)\s*:\s*)?"
     return re.compile(
         r"(?P<think><think(?:ing)?>)|(?P<unthink></think(?:ing)?>)"
-        r"|(?P<over>^\s*(?:Observation\b|Outcome of \w+|<\|im_start\|>|<\|eot_id\|>|(?:User|Human)\s*:))"
+        r"|(?P<over>^[ \t]*(?:Observation\b|Outcome of \w+|<\|im_start\|>|<\|eot_id\|>|(?:User|Human)\s*:))"
         rf"|(?:{head}|(?<=<tool_call>))\[?(?P<call>(?:functions\.|tools\.)?(?:{known}))\s*\("
         rf"|^[ \t]*(?:Action|Tool)\s*:\s*`?(?P<headed>{known})`?[ \t]*\n\s*(?:Action|Tool)[ _]Input\s*:[ \t]*"
         rf"|<function=(?P<tagged>{known})>\s*(?=\{{)"
@@ -148,9 +149,12 @@ def _value(text: str, start: int, tools: Schemas) -> Found | None:
         return _escaped(text, start, tools)
     if text[start] == "{" and not _OBJECT.match(text, start):
         return None
+    if _IS_MEMBER.search(text, max(0, start - 80), start):
+        return Found(start, _extent(text, start), why="a brace is missing before it")
     try:
         reading = read_value(text, start, may_be_open=True)
-        if _CONTINUES.match(text, reading.end):
+        next_object = text.find("{", reading.end)
+        if _DEBRIS.search(text, reading.end, len(text) if next_object == -1 else next_object):
             raise UnreadableError(reading.end, "a brace closes it before its end")
     except UnreadableError as error:
         end = _extent(text, start)

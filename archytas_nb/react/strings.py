@@ -5,22 +5,27 @@ It knows text only. A place where two readings are possible is handed on, or ref
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from archytas_nb.react.exact import UnreadableError
 
 CLOSERS = {'"': '"', "'": "'", "“": '“”"', "”": '“”"', "‘": "‘’'", "’": "‘’'"}
 """The quotes that open a string, and those that may close it."""
 
-NEXT_KEY = re.compile(r"""\s*\n\s*["'“”‘’]?\w[\w -]*["'“”‘’]?\s*:""")
+NEXT_KEY = re.compile(r"""\s*\n\s*["'“”‘’]\w[^"'“”‘’\n]*["'“”‘’]\s*:""")
 """The next member of an object on a line of its own."""
 
 _SPACE = re.compile(r"\s*")
-_COMMENT = re.compile(r"//[^\n]*|#[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT_TEXT = r"""(?:[^\n"'“”‘’]|(?<=\w)['’](?=\w))*"""  # with quotes in it, it may be part of a string
+_COMMENT = re.compile(rf"(?://|\#){_COMMENT_TEXT}(?=\n|\Z)|/\*.*?\*/", re.DOTALL)
 _SWALLOWED = re.compile(r"""["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_BEFORE_QUOTATION = " \t\n([{=<>:,/+-\"'“”‘’"
+_AFTER_QUOTATION = " \t\n)]}=<>:;,.!?/+-\"'“”‘’"
 _MAX_CLOSINGS = 20
 
 
@@ -53,20 +58,65 @@ def _is_apostrophe(text: str, n: int) -> bool:
     return text[n] != '"' and text[n - 1].isalnum() and text[n + 1 : n + 2].isalnum()
 
 
-def closings(text: str, at: int) -> list[tuple[int, int]]:
-    """The quotes that may close a string, each with the number of unescaped quotes before it."""
-    found: list[tuple[int, int]] = []
-    for inside, close in enumerate(quotes(text, at)):
+Closing: TypeAlias = tuple[int, int]
+"""A quote that may close a string, and the number of unescaped quotes before it."""
+
+
+class Closings:
+    """The quotes that may close each string of a text; found once, and no further than they are asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._found: dict[int, tuple[list[Closing], Iterator[Closing]]] = {}
+
+    def get(self, at: int, number: int) -> Closing | None:
+        """The quote of that number for the string that opens at a place; None where there are not so many."""
+        if at not in self._found:
+            self._found[at] = ([], itertools.islice(_closings(self._text, at), _MAX_CLOSINGS))
+        found, more = self._found[at]
+        while len(found) <= number:
+            closing = next(more, None)
+            if closing is None:
+                return None
+            found.append(closing)
+        return found[number]
+
+
+def _closings(text: str, at: int) -> Iterator[Closing]:
+    inside: list[int] = []
+    for close in quotes(text, at):
         after, _ = skip(text, close + 1)
         ends = after == len(text) or text[after] in ",}])`<" or "\n" in text[close:after]
-        if not ends:
-            continue
-        if inside and _swallows(text[at + 1 : close], uneven=inside % 2 == 1):
-            break  # so does every later one
-        found.append((close, inside))
-        if len(found) == _MAX_CLOSINGS:
-            break
-    return found
+        if ends and not (inside and _swallows(text, at, inside, close)):
+            yield close, len(inside)
+        inside.append(close)
+
+
+def _swallows(text: str, at: int, inside: list[int], close: int) -> bool:
+    """Whether a string with these quotes inside would hold what looks like a part of the object that it is in."""
+    if len(inside) % 2:
+        # One stray mark within a line of text, as in 5" pipe, may pass; else a quote is missing somewhere.
+        n = inside[0]
+        if len(inside) > 1:
+            return True
+        before, after = text[at + 1 : n].rstrip(), text[n + 1 : close].lstrip()
+        stray = before[-1:] not in ("", ",") and after[:1] not in ("", ",")
+        return not stray or _SWALLOWED.search(text, at + 1, close) is not None
+    raw = text[at + 1 : close]
+    for member in _SWALLOWED.finditer(raw):
+        before = raw[: member.start()]
+        if before.rstrip().endswith(",") and before.count("{") <= before.count("}"):
+            return True
+    return not all(_may_close(text, n) if place % 2 else _may_open(text, n) for place, n in enumerate(inside))
+
+
+def _may_open(text: str, n: int) -> bool:
+    """Whether a quote may open a quotation: nothing ends before it, or a word begins after it."""
+    return text[n - 1] in _BEFORE_QUOTATION or not (text[n + 1].isspace() or text[n + 1] in ",:;.!?)]}")
+
+
+def _may_close(text: str, n: int) -> bool:
+    return text[n + 1] in _AFTER_QUOTATION or text[n - 1] not in _BEFORE_QUOTATION
 
 
 def decoded(text: str, start: int, end: int) -> tuple[str, tuple[str, ...]]:
@@ -105,12 +155,3 @@ def _escaped(name: str) -> str:
     if name in "'“”‘’":
         return name
     return f"\\{name}" if name[0] in '"\\/bfnrtu' else f"\\\\{_quoted(name)}"
-
-
-def _swallows(raw: str, *, uneven: bool) -> bool:
-    """Whether a string would hold what looks like the next member of the object that it is in."""
-    for member in _SWALLOWED.finditer(raw):
-        before = raw[: member.start()]
-        if uneven or (before.rstrip().endswith(",") and before.count("{") <= before.count("}")):
-            return True
-    return False
