@@ -1,7 +1,8 @@
 """What a run costs beside the floors, all in one process and against one server of no latency.
 
 ``python -m tests.benchmarks.loop`` prints the table and whether the wanted ratios hold; ``--check`` makes a ratio
-that does not hold an error. Medians of interleaved rounds, so that a busy moment hits all alike.
+that does not hold an error. Medians of interleaved rounds, so that a busy moment hits all alike. Peers
+are added with ``--peer NAME=PYTHON``, each in the environment of that interpreter, see `peer`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.benchmarks.contenders import FLOOR, IMPORTS, OURS, STEPS, STREAMS
@@ -103,6 +105,16 @@ def _exactly(wanted: int, run: Callable[[str], int], url: str) -> None:
         raise AssertionError(f"{done} were done instead of {wanted}: the times would compare unlike things")
 
 
+def measured_peer(name: str, python: str, steps: tuple[int, int], rounds: int) -> dict[str, float]:
+    """One row of the table, measured by another interpreter."""
+    with served() as root:
+        arguments = [name, root, *map(str, steps), str(rounds)]
+        command = [python, str(Path(__file__).with_name("peer.py")), *arguments]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    row: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return row
+
+
 def imports(rounds: int) -> dict[str, float]:
     """Milliseconds that each adds to the start of Python."""
     commands = {"": "pass", **IMPORTS}
@@ -169,12 +181,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--check", action="store_true", help="fail where a wanted ratio does not hold")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON", help="measure a peer too")
     options = parser.parse_args(arguments)
     steps = (50, 200)
     table = measured(options.rounds, steps, 2000)
     for name, ms in imports(options.rounds).items():
         table[name]["import, ms"] = ms
     table[OURS]["define + schema, µs"] = statistics.median(define() for _ in range(options.rounds))
+    for name, _, python in (peer.partition("=") for peer in options.peer):
+        table[name] = measured_peer(name, python, steps, options.rounds)
     extensions = [load_ext() for _ in range(options.rounds)]
     extension = {**extensions[0], "ms": statistics.median(each["ms"] for each in extensions)}
     print(printed(table), "\n")

@@ -2,8 +2,9 @@
 
 Run as ``python -m tests.benchmarks.server``; it prints its port. The path says what it plays, so that no body
 need be read: below ``/steps-50-native-whole/`` it calls a tool 50 times and then answers (``react`` for the text
-protocol, ``streamed`` for a stream), below ``/tokens-2000/`` it streams so many tokens. It is a process of its
-own: to share an interpreter lock with the client would be to measure the lock.
+protocol, ``calling`` for agents whose answer is a call, ``streamed`` for a stream), below ``/tokens-2000/`` it
+streams so many tokens. It is a process of its own: to share an interpreter lock with the client would be to
+measure the lock.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import socket
 import threading
 from typing import Any
 
-_PLAY = re.compile(rb"POST /(steps|tokens)-(\d+)(-react|-native)?(-streamed|-whole)?/")
+_PLAY = re.compile(rb"POST /(steps|tokens)-(\d+)(-react|-native|-calling)?(-streamed|-whole)?/")
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
@@ -51,18 +52,19 @@ def _serve(connection: socket.socket) -> None:
             connection.sendall(_tokens(int(played[2])))
         else:
             done = done + 1 if done < int(played[2]) else 0
-            text, streamed = played[3] == b"-react", played[4] == b"-streamed"
-            connection.sendall(_step(done, text=text, streamed=streamed))
+            form, streamed = (played[3] or b"-native")[1:].decode(), played[4] == b"-streamed"
+            connection.sendall(_step(done, form, streamed=streamed))
 
 
-def _step(number: int, *, text: bool, streamed: bool) -> bytes:
-    """One call of the tool ``add``, or the answer where the number is 0."""
-    given = {"a": number, "b": 1}
-    if text:
+def _step(number: int, form: str, *, streamed: bool) -> bytes:
+    """One call of the tool ``add``, or the answer where the number is 0; ``calling`` answers by a call too."""
+    given: dict[str, Any] = {"a": number, "b": 1}
+    if form == "react":
         tool, tool_input = ("add", given) if number else ("final_answer", "done")
         message: dict[str, Any] = {"content": json.dumps({"thought": "", "tool": tool, "tool_input": tool_input})}
-    elif number:
-        function = {"name": "add", "arguments": json.dumps(given)}
+    elif number or form == "calling":
+        name, given = ("add", given) if number else ("final_answer", {"answer": "done"})
+        function = {"name": name, "arguments": json.dumps(given)}
         call = {"id": f"c{number}", "type": "function", "index": 0, "function": function}
         message = {"content": None, "tool_calls": [call]}
     else:
@@ -70,7 +72,9 @@ def _step(number: int, *, text: bool, streamed: bool) -> bytes:
     finish = "tool_calls" if message.get("tool_calls") else "stop"
     key = "delta" if streamed else "message"
     choice = {"index": 0, key: {"role": "assistant", **message}, "finish_reason": finish}
-    data = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+    usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
+    head = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
+    data = {**head, "choices": [choice], "usage": usage}
     return _events([json.dumps(data)]) if streamed else _whole(data)
 
 

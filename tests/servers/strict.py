@@ -122,7 +122,7 @@ def _settings(body: dict[str, Any]) -> str:
     kind = body.get("response_format", {}).get("type", "text")
     if kind not in ("text", "json_object", "json_schema"):
         return f"Invalid value for 'response_format.type': {kind!r}"
-    schema = body.get("response_format", {}).get("json_schema", {"name": "x", "schema": {}})
+    schema = body.get("response_format", {}).get("json_schema", {})
     if kind == "json_schema" and not (_NAME.fullmatch(schema.get("name", "")) and "schema" in schema):
         return "Missing required parameter: 'response_format.json_schema'"
     return ""
