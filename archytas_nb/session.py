@@ -254,7 +254,7 @@ class Agent:
             return
         namespace = live_namespace() if self._namespace is None else self._namespace
         executor = KernelExecutor(tools, namespace, self._approve)
-        guards = Guards(self.limits, time.monotonic, {name for name, tool in tools.items() if tool.repeat})
+        guards = self._guards(tools)
         past = tuple(self.exchanges)
         flow = react_loop(self._wire(self._spoken(), tools), guards, past, exchange)
         request: Request = next(flow)
@@ -289,6 +289,10 @@ class Agent:
 
     def _may_fall_back(self, run: Run) -> bool:
         return self.protocol == "auto" and run.protocol == "native"
+
+    def _guards(self, tools: Toolbox) -> Guards:
+        may_repeat = {name for name, tool in tools.items() if tool.repeat}
+        return Guards(self.limits, time.monotonic, may_repeat, getattr(self.model, "is_small", False))
 
     def _ask(self, request: AskModel, run: Run) -> Generator[Event, None, ModelReply | NoReply]:
         try:

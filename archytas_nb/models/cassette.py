@@ -1,8 +1,8 @@
 """Model replies as they were given, kept beside a notebook: recorded once, replayed without a model.
 
 A cassette is JSON Lines: a header, then one exchange a line. An exchange is found by the fingerprint of its
-request (protocol form, messages, tools, schema) and given out once, in order. A request that was not
-recorded is an error, never a guess. Keys, headers and base URLs are not part of a request, so they are never kept.
+request (messages, tools, schema, length) and given out once, in order. A request that was not recorded is an
+error, never a guess. Keys, headers and base URLs are not part of a request, so they are never kept.
 """
 
 from __future__ import annotations
@@ -130,6 +130,13 @@ class CassetteModel:
         protocol: Literal["react", "native"] = self._real().protocol
         return protocol
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the recorded, or the live, model's answers are held against the outcomes."""
+        if self._replays:
+            return bool(self._cassette.header.get("is_small"))
+        return getattr(self._real(), "is_small", False)
+
     def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
         """The recorded reply, or the live model's where recording is allowed.
 
@@ -156,6 +163,8 @@ class CassetteModel:
             self._live = self._make_live()
             if not self._replays:
                 self._cassette.header |= {"model": self._live.name, "protocol": self._live.protocol}
+                if getattr(self._live, "is_small", False):
+                    self._cassette.header["is_small"] = True
                 self._cassette._write([self._cassette.header], "w")  # noqa: SLF001 - one file, two halves
         return self._live
 

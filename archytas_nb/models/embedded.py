@@ -33,6 +33,9 @@ class EmbeddedModel:
     # The engine does not fill in tool calls for most models, but it can bind a reply to a schema.
     protocol: Literal["react", "native"] = "react"
 
+    is_small = True
+    """Its answers are held against the outcomes, because it invents numbers."""
+
     def __init__(self, setting: str | None = None) -> None:
         self._setting = setting
         self._endpoint: local.Endpoint | None = None

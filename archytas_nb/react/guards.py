@@ -6,10 +6,11 @@ It counts and compares; it never looks at a clock of its own and knows no wire f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from archytas_nb.react.events import AskModel, CallOutcome, ModelReply, ToolCall, Usage
+from archytas_nb.react.events import AskModel, CallOutcome, Message, ModelReply, ToolCall, Usage
+from archytas_nb.react.numbers import unfounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,13 @@ class Guards:
         limits: The bounds.
         clock: Seconds from any fixed point.
         may_repeat: Names of the tools whose outcome may differ from call to call.
+        doubts_numbers: Whether the model is asked once about a number in its answer that no outcome has.
     """
 
     limits: Limits
     clock: Callable[[], float]
     may_repeat: Collection[str] = ()
+    doubts_numbers: bool = False
     steps: int = 0
     errors: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -57,6 +60,20 @@ class Guards:
     _started: float | None = None
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _news: int = 0
+
+    def doubt(self, answer: str, messages: Iterable[Message]) -> str:
+        """What the model is asked about its answer before it counts; empty where nothing is to be asked."""
+        if not self.doubts_numbers:
+            return ""
+        told = (str(message["content"]) for message in messages if message["role"] in ("user", "tool"))
+        numbers = unfounded(answer, told)
+        if not numbers:
+            return ""
+        self.doubts_numbers = False  # it may have computed them: a second time it is believed
+        return (
+            f"You were told nothing that contains {', '.join(numbers)}. If a tool can find it out, call the "
+            "tool; otherwise give your answer again."
+        )
 
     def limit_reached(self) -> str:
         """The limit that forbids another step, for a person to read; empty where there is none."""

@@ -73,7 +73,14 @@ def _steps(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Excha
         if action.repaired:
             yield Notice("repair", action.repaired)
         in_prose = action.prose
-        if action.fault:
+        doubt = guards.doubt(as_text(action.answer), messages) if action.answer is not None else ""
+        if doubt:
+            yield Notice(
+                "repair", "the answer has a number that no outcome has: the model is asked about it once"
+            )
+            action = Action(thought=action.thought)
+            step = Step(thought=action.thought, correction=doubt)
+        elif action.fault:
             guards.note_fault()
             step = Step(thought=action.thought, correction=action.fault)
         else:

@@ -14,20 +14,27 @@ ROLE = "You answer a data scientist who works in a live Jupyter notebook."
 _REACT = """
 You work in steps. In each step you reply with ONE JSON object and nothing else:
 
-{{"thought": "why this step", "tool": "the tool's name", "tool_input": the tool's input}}
+{{"thought": "…", "tool": "the tool's name", "tool_input": the tool's input}}
 
-Then you are told the outcome, and you take the next step. Never guess what a tool can find out, and never \
-make the same call twice. When you know the answer, use {answer}. If the task cannot be done with these tools, \
-use {fail}.
+Then you are told the outcome, and you take the next step. Never guess what a tool can find out, and never make \
+the same call twice. When you know all that was asked for, use {answer}. If it cannot be done, use {fail}.
 
-These are the tools:
+For example, asked "How long are the Rhine and the Elbe?", with a tool that knows rivers:
+
+{{"thought": "I need both. First the Rhine.", "tool": "length_of", "tool_input": {{"river": "Rhine"}}}}
+Outcome of length_of (done): 1233
+{{"thought": "The Rhine is 1233. I still need the Elbe.", "tool": "length_of", "tool_input": {{"river": "Elbe"}}}}
+Outcome of length_of (done): 1094
+{{"thought": "I have both.", "tool": "{answer}", "tool_input": "The Rhine is 1233 km long, the Elbe 1094 km."}}
+
+These are your tools:
 
 {tools}"""
 
 _NATIVE = """
 Use the tools to find out what you do not know: never guess what a tool can find out, and never make the same
-call twice. When you know the answer, reply with it in plain text. If the task cannot be done, call {fail} with the
-reason."""
+call twice. When you know the answer, reply with it in plain text. If the task cannot be done, call {fail}
+with the reason."""
 
 _ANSWER_TEXT = f"""{ANSWER}:
     Give the user the final answer. Say it in full sentences, with the numbers that the tools found.

@@ -1,0 +1,42 @@
+"""Numbers of an answer that come from nowhere: what a small model invents most often.
+
+Pure text: it knows neither models nor tools.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?")
+SMALL = 10
+"""Whole numbers up to this one are mostly counts of what was just listed, and are let pass."""
+
+
+def unfounded(answer: str, sources: Iterable[str]) -> list[str]:
+    """Find the numbers of an answer that no source holds.
+
+    A number is founded where a source has it, or one that rounds to it.
+
+    Args:
+        answer: The answer.
+        sources: The texts that the answer may rest on: questions and outcomes.
+
+    Returns:
+        The numbers as the answer writes them, in order, each once.
+    """
+    asked = {text: _value(text) for text in _NUMBER.findall(answer)}
+    doubtful = {text: value for text, value in asked.items() if not (value.is_integer() and abs(value) <= SMALL)}
+    if not doubtful:
+        return []
+    held = {_value(text) for source in sources for text in _NUMBER.findall(source)}
+    return [text for text, value in doubtful.items() if not _is_held(text, value, held)]
+
+
+def _is_held(text: str, value: float, held: set[float]) -> bool:
+    digits = len(text.partition(".")[2])
+    return any(value in (each, -each) or round(abs(each), digits) == abs(value) for each in held)
+
+
+def _value(text: str) -> float:
+    return float(text.replace(",", "").replace("−", "-"))

@@ -1,0 +1,65 @@
+"""A number that comes from nowhere is noticed; one that was told, or rounds to what was told, is not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import archytas_nb as nb
+from archytas_nb.react.numbers import unfounded
+from archytas_nb.testing import ScriptedModel
+
+
+@pytest.mark.parametrize(
+    ("answer", "sources", "found"),
+    [
+        ("It is 124.", ["124"], []),
+        ("It is 125.", ["124"], ["125"]),
+        ("It is 1,234.5 mm.", ["1234.5"], []),
+        ("About 217.2.", ["217.18699"], []),
+        ("About 217.3.", ["217.18699"], ["217.3"]),
+        ("There are 3 of them.", ["a, b, c"], []),
+        ("Minus −4.5 or -4.5.", ["-4.5"], []),
+        ("217.2 and 208.5, again 208.5.", ["217.2"], ["208.5"]),
+        ("Table t1234 has none.", [], []),
+        ("", [], []),
+    ],
+)
+def test_numbers_without_a_source_are_found(answer: str, sources: list[str], found: list[str]) -> None:
+    assert unfounded(answer, sources) == found
+
+
+@given(st.lists(st.floats(-1e6, 1e6).map(lambda x: f"{x:.3f}")))
+def test_what_a_source_says_is_always_founded(numbers: list[str]) -> None:
+    assert unfounded(" and ".join(numbers), ["; ".join(numbers)]) == []
+
+
+def length_of(river: str) -> int:
+    """Look up the length of a river.
+
+    Args:
+        river: Its name
+    """
+    return {"Rhine": 1233, "Elbe": 1094}[river]
+
+
+class Small(ScriptedModel):
+    is_small = True
+
+
+def test_a_small_model_is_asked_once_about_a_number_and_may_call_the_tool_after_all() -> None:
+    model = Small(
+        ("length_of", "Rhine"),
+        ("final_answer", "1233 and 999 km."),
+        ("length_of", "Elbe"),
+        ("final_answer", "1233 and 1094 km, 2327 together."),
+    )
+    with model:
+        run = nb.Agent([length_of], model=model, namespace={}).run("How long are the Rhine and the Elbe?")
+    assert run.answer == "1233 and 1094 km, 2327 together."
+    assert "999" in model.asked[2].messages[-1]["content"]
+    assert "1233" not in model.asked[2].messages[-1]["content"]
+
+
+def test_a_larger_model_is_believed_at_once() -> None:
+    with ScriptedModel(("final_answer", "It is 4711.")) as model:
+        assert nb.Agent([length_of], model=model, namespace={}).run("Well?").answer == "It is 4711."
