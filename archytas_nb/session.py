@@ -241,16 +241,10 @@ class Agent:
     def _drive(self, run: Run, exchange: Exchange) -> Generator[Event, None, None]:
         """Carry out what the loop asks, and send it the reply."""
         tools = self.tools
-        try:
-            run.model, run.protocol = self.model.name, self._spoken()
-        except (ModelError, ConfigurationError) as error:
-            run.error = error
-            run.ending = exchange.ending = Failed(str(error), by="endpoint")
-            yield run.ending
-            return
-        except KeyboardInterrupt:  # the model's name may have to be asked for
-            run.ending = exchange.ending = Interrupted("a request to the model")
-            yield run.ending
+        early = self._named(run)
+        if early is not None:
+            run.ending = exchange.ending = early
+            yield early
             return
         namespace = live_namespace() if self._namespace is None else self._namespace
         executor = KernelExecutor(tools, namespace, self._approve)
@@ -286,6 +280,17 @@ class Agent:
             _wind_up(flow, request, reply)
             raise
         yield ending
+
+    def _named(self, run: Run) -> Ending | None:
+        """Note who is asked, and how; the model's name may have to be asked for, which may be the end."""
+        try:
+            run.model, run.protocol = self.model.name, self._spoken()
+        except (ModelError, ConfigurationError) as error:
+            run.error = error
+            return Failed(str(error), by="endpoint")
+        except KeyboardInterrupt:
+            return Interrupted("a request to the model")
+        return None
 
     def _may_fall_back(self, run: Run) -> bool:
         return self.protocol == "auto" and run.protocol == "native"

@@ -30,9 +30,9 @@ def run_cell(shell: Any, source: str) -> ast.Module:
     # The first line stands for that of the magic, so that line numbers are those of the cell.
     code = "\n" + shell.transform_cell(source)
     name = shell.compile.cache(code, shell.execution_count, raw_code=code)
-    tree = ast.parse(code, name, "exec")
+    tree: ast.Module = ast.parse(code, name, "exec")
     try:
-        flags = shell.compile.flags
+        flags: int = shell.compile.flags
         *head, last = tree.body or [ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)]
         shows = isinstance(last, ast.Expr) and not source.rstrip().endswith(";")
         body = ast.Module(head if shows else [*head, last], type_ignores=[])

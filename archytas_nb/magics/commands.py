@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 class ArchytasNB(Magics):
     """Tools and the agent of this notebook."""
 
+    shell: Any
     model = Unicode(help="The model's name at its endpoint, or 'local' for the embedded model.").tag(config=True)
     base_url = Unicode(help="Where the API begins; empty takes OPENAI_BASE_URL.").tag(config=True)
     api_key = Unicode(help="The endpoint's key; empty takes OPENAI_API_KEY.").tag(config=True)
@@ -146,7 +147,8 @@ class ArchytasNB(Magics):
         if agent is None:
             agent = self._conversation = Agent(namespace=self.shell.user_ns)
         agent.model = self._chosen_model(args.model)
-        agent.protocol = args.protocol or self.protocol
+        protocol: Any = args.protocol or self.protocol
+        agent.protocol = protocol
         agent.instructions = self.instructions
         try:
             steps = self.max_steps if args.max_steps is None else args.max_steps
