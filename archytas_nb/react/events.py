@@ -12,6 +12,7 @@ A run is an alternation of requests and replies, with notices in between, and on
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
@@ -250,6 +251,7 @@ _CLASSES: dict[str, type[Any]] = {
     for cls in (ToolCall, Output, CallOutcome, WireCall, Usage, *get_args(Event)[:7], *get_args(Ending))
 }
 _NOT_JSON = ("value", "error")
+_EVENT_NAMES = re.compile(rf"\b(?:{'|'.join(_CLASSES)})\b")
 
 
 def to_json(value: Any) -> Json:
@@ -294,10 +296,12 @@ def from_json(data: Json) -> Any:
 
 
 def _field(item: Json, hint: str) -> Any:
+    """Only a field that is typed so holds events: a tool's input may look like one and must stay data."""
+    read = from_json if _EVENT_NAMES.search(hint) else _same
     if isinstance(item, list) and hint.startswith("tuple["):
-        return tuple(_event_or_same(each) for each in item)
-    return _event_or_same(item)
+        return tuple(read(each) for each in item)
+    return read(item)
 
 
-def _event_or_same(item: Json) -> Any:
-    return from_json(item) if isinstance(item, dict) and item.get("event") in _CLASSES else item
+def _same(item: Json) -> Json:
+    return item

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from archytas_nb.react.calls import Meant, Schemas, opened
 from archytas_nb.react.events import Json
-from archytas_nb.react.exact import UnreadableError
+from archytas_nb.react.exact import UnreadableError, whole
 from archytas_nb.react.lenient import read_value
 from archytas_nb.react.scan import Found, Scan, scan
 from archytas_nb.react.wire import ANSWER, FAIL, Action, is_blank
@@ -83,7 +83,7 @@ def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
     Returns:
         The input; what had to be mended, in words; and why it cannot be read. The last two are mostly empty.
     """
-    bare = text.strip()
+    bare = str(whole(text)).strip()
     if not bare:
         return None, "", ""
     if bare[0] not in "{[\"'“‘" and not re.match(r"[-\d]|(?:true|false|null)\b", bare):
@@ -99,7 +99,7 @@ def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
         return None, "", f"the arguments are followed by {rest[:40]!r}"
     mended = [*reading.mended, *(["something after the arguments was left out"] if rest else [])]
     given, more, fault = opened(reading.value, schema)
-    return given, ", ".join(dict.fromkeys([*mended, *more])), fault
+    return None if fault else given, ", ".join(dict.fromkeys([*mended, *more])), fault
 
 
 def _counts(found: Found, *, strict: bool) -> bool:
