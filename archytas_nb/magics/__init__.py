@@ -10,14 +10,17 @@ from typing import Any
 
 
 def register(shell: Any) -> None:
-    """Add our magics and our input transformer to a shell; a second time changes nothing."""
-    from archytas_nb.magics.commands import ArchytasNB
+    """Add our magics, completion and input transformer to a shell; a second time changes nothing."""
+    from archytas_nb.magics.agent_magic import ArchytasNB
     from archytas_nb.magics.line import keep_question_marks
+    from archytas_nb.magics.tool_magic import ToolMagics, complete_tools
 
-    if _ours(shell) is not None:
+    if _ours(shell):
         return
-    shell.register_magics(ArchytasNB(shell=shell, parent=shell))
+    for magics in (ToolMagics, ArchytasNB):
+        shell.register_magics(magics(shell=shell, parent=shell))
     shell.input_transformers_cleanup.append(keep_question_marks)
+    shell.set_hook("complete_command", complete_tools, str_key="%tools")
 
 
 def unregister(shell: Any) -> None:
@@ -25,17 +28,18 @@ def unregister(shell: Any) -> None:
     from archytas_nb.magics.line import keep_question_marks
 
     ours = _ours(shell)
-    if ours is None:
-        return
-    for kind, names in ours.magics.items():
-        for name in names:
-            shell.magics_manager.magics[kind].pop(name, None)
-    shell.magics_manager.registry.pop(type(ours).__name__, None)
+    for each in ours:
+        for kind, names in each.magics.items():
+            for name in names:
+                shell.magics_manager.magics[kind].pop(name, None)
+        shell.magics_manager.registry.pop(type(each).__name__, None)
     # IPython adds a Magics object once when it is made and once when it is registered.
-    shell.configurables[:] = [each for each in shell.configurables if each is not ours]
+    shell.configurables[:] = [each for each in shell.configurables if each not in ours]
     if keep_question_marks in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(keep_question_marks)
+    if "complete_command" in shell.strdispatchers:
+        shell.strdispatchers["complete_command"].strs.pop("%tools", None)
 
 
-def _ours(shell: Any) -> Any:
-    return next((each for each in shell.configurables if type(each).__name__ == "ArchytasNB"), None)
+def _ours(shell: Any) -> list[Any]:
+    return [each for each in shell.configurables if type(each).__module__.startswith(f"{__name__}.")]

@@ -48,7 +48,7 @@ def run_cell(shell: Any, source: str) -> ast.Module:
     return tree
 
 
-def public_functions(tree: ast.Module) -> list[str]:
-    """Names of the public functions that a cell defines at its top level, in order, each once."""
-    found = [node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+def public_names(tree: ast.Module, *kinds: type[ast.stmt]) -> list[str]:
+    """Names of the public definitions of these kinds at a cell's top level, in order, each once."""
+    found = [str(getattr(node, "name", "_")) for node in tree.body if isinstance(node, kinds)]
     return list(dict.fromkeys(name for name in found if not name.startswith("_")))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archytas_nb.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from archytas_nb.tools.examples import Example
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -16,6 +20,7 @@ class Registered:
 
     tools: tuple[Tool, ...]
     replaced: tuple[str, ...]
+    checked: Mapping[str, Sequence[Example]]
 
     def __repr__(self) -> str:
         lines = []
@@ -23,6 +28,8 @@ class Registered:
             note = " (replaces the earlier one)" if tool.name in self.replaced else ""
             lines.append(f"tool {tool.name}{note}")
             lines += [f"  ! {issue}" for issue in tool.issues]
+            if tool.name in self.checked:
+                lines += [_checked(each) for each in self.checked[tool.name]] or ["  ! no examples to check"]
         return "\n".join(lines)
 
 
@@ -31,19 +38,23 @@ class ToolTable:
     """Every tool on a line of its own."""
 
     tools: tuple[Tool, ...]
+    disabled: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         if not self.tools:
             return "no tools yet: write a function in a cell that begins with %%tool"
         width = max(len(tool.name) for tool in self.tools)
-        return "\n".join(f"{tool.name:<{width}}  {_summary(tool)}".rstrip() for tool in self.tools)
+        return "\n".join(f"{tool.name:<{width}}  {self._what(tool)}".rstrip() for tool in self.tools)
+
+    def _what(self, tool: Tool) -> str:
+        return f"(disabled) {_summary(tool)}" if tool.name in self.disabled else _summary(tool)
 
     def _repr_html_(self) -> str:
         if not self.tools:
             return f"<p>{html.escape(repr(self))}</p>"
         cells = "".join(
             f'<tr><td style="text-align:left"><code>{html.escape(tool.name)}</code></td>'
-            f'<td style="text-align:left">{html.escape(_summary(tool))}</td></tr>'
+            f'<td style="text-align:left">{html.escape(self._what(tool))}</td></tr>'
             for tool in self.tools
         )
         return f"<table><thead><tr><th>tool</th><th>what it does</th></tr></thead><tbody>{cells}</tbody></table>"
@@ -57,7 +68,8 @@ class ToolPage:
 
     def __repr__(self) -> str:
         schema: Any = self.tool.schema()
-        return f"{self.tool.text}\n\n{json.dumps(schema, indent=2, ensure_ascii=False)}"
+        text = f"{self.tool.text}\n\n{json.dumps(schema, indent=2, ensure_ascii=False)}"
+        return f"{text}\n\nabout {self.tool.tokens} tokens in each request"
 
 
 def _summary(tool: Tool) -> str:
@@ -65,3 +77,10 @@ def _summary(tool: Tool) -> str:
     lines = tool.text.split("\n")
     first = lines[1].strip() if len(lines) > 1 else ""
     return "" if first.startswith("_input_") else first
+
+
+def _checked(example: Example) -> str:
+    if example.problem:
+        return f"  ✗ {example.source.strip()}: {example.problem}"
+    text = example.outcome.text if example.outcome else ""
+    return f"  ✓ {example.source.strip()} → {text.splitlines()[0] if text else ''}"

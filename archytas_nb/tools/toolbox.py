@@ -212,6 +212,16 @@ def methods(source: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
     return chosen
 
 
+def has_decorated_methods(cls: type) -> bool:
+    """Whether a method in the body of this class was decorated, and so waits for the class to be added."""
+    raw = (inspect.getattr_static(cls, name) for name in vars(cls))
+    return any(getattr(each, "__func__", each) in _METHODS for each in raw if _is_function(each))
+
+
+def _is_function(raw: Any) -> bool:
+    return inspect.isfunction(getattr(raw, "__func__", raw))
+
+
 toolbox = Toolbox()
 """The default toolbox: ``@tool`` and ``%%tool`` fill it, ``%agent`` uses it."""
 

@@ -93,3 +93,60 @@ def test_a_future_import_in_one_cell_does_not_hide_the_types_of_a_tool(kernel: K
     )
     assert cell.status == "ok", cell.error
     assert "_input_: (int) It" in kernel.run("%tools plus").result
+
+
+def test_flags_reach_the_tool_and_are_refused_where_the_cell_decorates(kernel: Kernel) -> None:
+    cell = kernel.run(
+        COUNT.replace("%%tool", "%%tool --name how_many --timeout 2.5 --max-chars 90 --repeat --approve")
+    )
+    assert cell.status == "ok", cell.error
+    made = "t = archytas_nb.toolbox['how_many']; (t.timeout, t.max_chars, t.repeat, t.approve)"
+    assert kernel.run(f"import archytas_nb; {made}").result == "(2.5, 90, True, True)"
+    cell = kernel.run(
+        '%%tool --repeat\nfrom archytas_nb import tool\n@tool\ndef g() -> int:\n    """One."""\n    return 1'
+    )
+    assert cell.status == "error"
+    assert "@tool(" in cell.printed
+    assert "g" not in kernel.run("list(archytas_nb.toolbox)").result.split("'")
+
+
+def test_a_tool_can_be_disabled_enabled_and_removed(kernel: Kernel) -> None:
+    kernel.run(COUNT)
+    assert "(disabled) Count" in kernel.run("%tools --disable count").result
+    assert "(disabled)" not in kernel.run("%tools --enable count").result
+    assert "count " not in kernel.run("%tools --remove count").result
+    assert "no tool is named 'count'" in kernel.run("%tools --remove count").printed
+
+
+def test_a_page_shows_text_schema_and_cost(kernel: Kernel) -> None:
+    kernel.run(COUNT)
+    page = kernel.run("%tools count").result
+    assert page.startswith("count:\n    Count the penguins of one species.")
+    assert '"type": "object"' in page
+    assert "tokens in each request" in page
+
+
+def test_check_runs_the_examples_as_a_model_would(kernel: Kernel) -> None:
+    cell = kernel.run(
+        '%%tool --check\ndef half(n: int) -> float:\n    """Halve a number.\n\n    Args:\n        n: It\n\n'
+        "    Examples:\n        >>> half(3)\n        1.5\n        >>> half('many')\n"
+        '    """\n    return n / 2\n'
+    )
+    assert cell.status == "ok", cell.error + cell.printed
+    assert "✓ half(3) → 1.5" in cell.result
+    assert "✗ half('many')" in cell.result
+
+
+def test_a_class_with_decorated_methods_gives_its_methods(kernel: Kernel) -> None:
+    cell = kernel.run(
+        "%%tool\nfrom archytas_nb import tool\nclass Counter:\n    n = 0\n    @tool\n"
+        '    def step(self) -> int:\n        """Count on."""\n        self.n += 1\n        return self.n\n'
+    )
+    assert cell.status == "ok", cell.error + cell.printed
+    assert "tool step" in cell.result
+
+
+def test_names_are_completed(kernel: Kernel) -> None:
+    kernel.run(COUNT)
+    code = "get_ipython().complete('co', '%tools co', 9)[1]"
+    assert "'count'" in kernel.run(code).result

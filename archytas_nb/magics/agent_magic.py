@@ -1,4 +1,4 @@
-"""``%%tool``, ``%tools``, ``%agent`` and ``%%agent``, with their configuration."""
+"""``%agent`` and ``%%agent``, with their configuration."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 from IPython.core.magic import (
     Magics,
-    cell_magic,
     line_cell_magic,
-    line_magic,
     magics_class,
     no_var_expand,
     output_can_be_silenced,
@@ -19,18 +17,16 @@ from traitlets import Enum, Float, Int, Unicode
 
 from archytas_nb.errors import ArchytasError, RunInterrupted
 from archytas_nb.magics.brief import brief
-from archytas_nb.magics.cell import public_functions, run_cell
 from archytas_nb.magics.line import split_options
 
 if TYPE_CHECKING:
-    from archytas_nb.magics.tables import ToolTable
     from archytas_nb.run import Run
     from archytas_nb.session import Agent, Model
 
 
 @magics_class
 class ArchytasNB(Magics):
-    """Tools and the agent of this notebook."""
+    """The agent of this notebook."""
 
     shell: Any
     model = Unicode(help="The model's name at its endpoint, or 'local' for the embedded model.").tag(config=True)
@@ -54,56 +50,6 @@ class ArchytasNB(Magics):
         super().__init__(**kwargs)
         self._conversation: Agent | None = None
         self._models: dict[Any, Model] = {}
-
-    @no_var_expand
-    @magic_arguments()
-    @argument("--name", help="The tool's name, where the cell defines one function.")
-    @cell_magic
-    def tool(self, line: str, cell: str) -> Any:
-        """Run the cell and make its functions tools.
-
-        The functions decorated with ``@tool``, or where there are none each public function of the cell;
-        names that begin with ``_`` are helpers. A cell that fails registers nothing.
-        """
-        __tracebackhide__ = True
-        from archytas_nb.magics.tables import Registered
-        from archytas_nb.tools.toolbox import toolbox
-
-        args = parse_argstring(self.tool, line)
-        before = toolbox.snapshot()
-        known = dict(toolbox)
-        try:
-            tree = run_cell(self.shell, cell)
-            new = [name for name, each in toolbox.items() if known.get(name) is not each]
-            if not new:
-                names = public_functions(tree)
-                if args.name and len(names) != 1:
-                    raise UsageError(f"--name names one function; the cell defines {len(names)}: {names}")
-                new = [toolbox.add(self.shell.user_ns[name], name=args.name).name for name in names]
-            if not new:
-                raise UsageError("the cell defines no function that could be a tool; begin one with 'def'")
-        except ArchytasError as error:
-            toolbox.restore(before)
-            raise brief(error) from None
-        except BaseException:
-            toolbox.restore(before)
-            raise
-        return Registered(tuple(toolbox[name] for name in new), tuple(name for name in new if name in known))
-
-    @no_var_expand
-    @magic_arguments()
-    @argument("name", nargs="?", help="Show what the model reads of this tool.")
-    @line_magic
-    def tools(self, line: str) -> ToolTable | Any:
-        """List the tools of this notebook, or show one as the model reads it."""
-        from archytas_nb.magics.tables import ToolPage, ToolTable
-        from archytas_nb.tools.toolbox import toolbox
-
-        args = parse_argstring(self.tools, line)
-        try:
-            return ToolPage(toolbox[args.name]) if args.name else ToolTable(tuple(toolbox.values()))
-        except KeyError as error:
-            raise UsageError(str(error.args[0])) from None
 
     @no_var_expand
     @output_can_be_silenced

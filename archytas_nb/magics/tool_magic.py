@@ -1,0 +1,130 @@
+"""``%%tool`` and ``%tools``: functions of a cell become tools; tools are listed, shown, removed, switched off."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+
+from archytas_nb.errors import ArchytasError
+from archytas_nb.magics.brief import brief
+from archytas_nb.magics.cell import public_names, run_cell
+
+if TYPE_CHECKING:
+    from archytas_nb.tools.toolbox import Toolbox
+
+
+@magics_class
+class ToolMagics(Magics):
+    """The tools of this notebook."""
+
+    shell: Any
+
+    @no_var_expand
+    @magic_arguments()
+    @argument("--name", help="The tool's name, where the cell defines one function.")
+    @argument("--approve", action="store_true", default=None, help="Ask a person before each call.")
+    @argument("--timeout", type=float, help="Seconds that a call may take.")
+    @argument("--max-chars", type=int, help="Most characters of a result that the model reads.")
+    @argument("--repeat", action="store_true", help="The same call may come to something else the next time.")
+    @argument(
+        "--check", action="store_true", help="Run the docstrings' examples as a model would; costs no token."
+    )
+    @cell_magic
+    def tool(self, line: str, cell: str) -> Any:
+        """Run the cell and make its functions tools.
+
+        The functions decorated with ``@tool``, or where there are none each public function of the cell;
+        names that begin with ``_`` are helpers. A cell that fails registers nothing.
+        """
+        __tracebackhide__ = True
+        from archytas_nb.magics.tables import Registered
+        from archytas_nb.tools.examples import check_examples
+        from archytas_nb.tools.toolbox import toolbox
+
+        args = vars(parse_argstring(self.tool, line))
+        check = args.pop("check")
+        options = {key: value for key, value in args.items() if value not in (None, False)}
+        before, known = toolbox.snapshot(), dict(toolbox)
+        try:
+            tree = run_cell(self.shell, cell)
+            names = self._register(toolbox, known, tree, options)
+        except ArchytasError as error:
+            toolbox.restore(before)
+            raise brief(error) from None
+        except BaseException:
+            toolbox.restore(before)
+            raise
+        tools = tuple(toolbox[name] for name in names)
+        checked = {tool.name: check_examples(tool, self.shell.user_ns) for tool in tools} if check else {}
+        return Registered(tools, tuple(name for name in names if name in known), checked)
+
+    def _register(
+        self, toolbox: Toolbox, known: dict[str, Any], tree: ast.Module, options: dict[str, Any]
+    ) -> list[str]:
+        """Add what the cell defines, unless it has decorated its tools; return the names of its tools."""
+        from archytas_nb.tools.toolbox import has_decorated_methods
+
+        namespace = self.shell.user_ns
+        for name in public_names(tree, ast.ClassDef):
+            if isinstance(namespace[name], type) and has_decorated_methods(namespace[name]):
+                toolbox.extend(namespace[name])
+        new = [name for name, each in toolbox.items() if known.get(name) is not each]
+        if new and options:
+            flags = ", ".join(f"--{key.replace('_', '-')}" for key in options)
+            raise UsageError(
+                f"{flags}: this cell decorates its tools; give the options to the decorator, @tool(…)"
+            )
+        if not new:
+            names = public_names(tree, ast.FunctionDef, ast.AsyncFunctionDef)
+            if "name" in options and len(names) != 1:
+                raise UsageError(f"--name names one function; the cell defines {len(names)}: {', '.join(names)}")
+            new = [toolbox.add(namespace[name], **options).name for name in names]
+        if not new:
+            raise UsageError("the cell defines no function that could be a tool; begin one with 'def'")
+        return new
+
+    @no_var_expand
+    @magic_arguments()
+    @argument("name", nargs="?", help="Show what the model reads of this tool.")
+    @argument("--remove", metavar="NAME", help="Forget a tool.")
+    @argument("--disable", metavar="NAME", help="Keep a tool in the list, but offer it to no model.")
+    @argument("--enable", metavar="NAME", help="Offer a tool again.")
+    @line_magic
+    def tools(self, line: str) -> Any:
+        """List the tools of this notebook, or show one as the model reads it."""
+        from archytas_nb.magics.tables import ToolPage, ToolTable
+        from archytas_nb.tools.toolbox import toolbox
+
+        args = parse_argstring(self.tools, line)
+        try:
+            if args.remove:
+                toolbox.remove(args.remove)
+            if args.disable:
+                toolbox.disable(args.disable)
+            if args.enable:
+                toolbox.enable(args.enable)
+            if args.name:
+                return ToolPage(toolbox[args.name])
+        except KeyError as error:
+            raise UsageError(str(error)) from None
+        return ToolTable(tuple(toolbox.values()), tuple(name for name in toolbox if not toolbox.is_enabled(name)))
+
+
+def complete_tools(_shell: Any, event: Any) -> list[str]:
+    """Complete ``%tools`` with its options and the names of the tools.
+
+    Args:
+        event: IPython's completion event; its ``symbol`` is the word at the cursor.
+
+    Returns:
+        The words that may stand there.
+    """
+    module = sys.modules.get("archytas_nb.tools.toolbox")
+    names = list(module.toolbox) if module is not None else []
+    words = ["--disable", "--enable", "--remove", *names]
+    return [word for word in words if word.startswith(event.symbol)]
