@@ -16,7 +16,7 @@ from archytas_nb.react.prompt import react_system
 from archytas_nb.react.wire import ANSWER, FAIL, Action, ToolCard, last_words
 
 THOUGHT_LENGTH = 200
-"""Characters. llama.cpp's grammars grow with it, and fail to parse in the thousands: answers are bounded by tokens."""
+"""Characters. Grammars of llama.cpp grow with it, and fail in the thousands: answers are bounded by tokens."""
 
 
 class ReactWire:

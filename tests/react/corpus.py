@@ -16,7 +16,8 @@ from tests.react.truths import Call, Truth
 class Case:
     """A reply, and what running it rightly means.
 
-    `meant` are the calls; empty where nothing can be run for certain. `or_told`: nothing may be run, and that said,
+    `meant` are the calls; empty where nothing can be run for certain. `or_told`: nothing may be run, and that
+    said,
     which is never wrong but counts as right only where the reply leaves two readings.
     """
 
