@@ -267,7 +267,8 @@ class Agent:
                 if isinstance(reply, NoReply) and reply.kind == "no_tools" and self._may_fall_back(run):
                     # Nothing was done yet in this step, so the loop can begin again from the same record.
                     run.protocol, run.error = "react", None
-                    yield Notice("protocol", "the endpoint takes no tools: going on with the text protocol")
+                    said = "the endpoint takes no tools: going on with the text protocol"
+                    stopped |= yield from _shown(Notice("protocol", said))
                     flow = react_loop(self._wire("react", tools), guards, past, exchange)
                     request = next(flow)
                     continue

@@ -73,7 +73,10 @@ def _steps(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Excha
         if action.repaired:
             yield Notice("repair", action.repaired)
         in_prose = action.prose
-        doubt = guards.doubt(as_text(action.answer), messages) if action.answer is not None else ""
+        in_doubt = (
+            action.answer is not None and not action.calls
+        )  # a reply's calls are run, whatever else it says
+        doubt = guards.doubt(as_text(action.answer), messages) if in_doubt else ""
         if doubt:
             yield Notice(
                 "repair", "the answer has a number that no outcome has: the model is asked about it once"

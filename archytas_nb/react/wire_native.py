@@ -69,7 +69,7 @@ class NativeWire:
     ) -> AskModel:
         """The messages and the tools that are offered now; the last turn has none."""
         if last:
-            return AskModel(step, _with_user(messages, last_words(last)), max_tokens=max_tokens)
+            return AskModel(step, _with_words(messages, last_words(last)), max_tokens=max_tokens)
         offered = tuple(spec for name, spec in self._specs.items() if name not in taken_away)
         return AskModel(step, tuple(messages), tools=(*offered, FAIL_SPEC), max_tokens=max_tokens)
 
@@ -116,12 +116,13 @@ class NativeWire:
         return Action(thought, tuple(calls), answer, failure, repaired="; ".join(repaired), unread=tuple(unread))
 
 
-def _with_user(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
-    """The messages and a last word of the user; two user messages in a row are refused by some servers."""
+def _with_words(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
+    """The messages with a last word of the user, said in the last of them.
+
+    A message of its own would follow the user's or a tool's, and many chat templates refuse both.
+    """
     last = messages[-1]
-    if last["role"] == "user":
-        return (*messages[:-1], {**last, "content": f"{last['content']}\n\n{text}"})
-    return (*messages, {"role": "user", "content": text})
+    return (*messages[:-1], {**last, "content": f"{last['content']}\n\n{text}"})
 
 
 def _only_value(given: Json) -> Json:

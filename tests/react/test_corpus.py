@@ -162,7 +162,8 @@ def test_exact_arguments_are_taken_as_they_are(value: Any) -> None:
 pieces = st.sampled_from(
     ["{", "}", "[", "]", '"', "'", ":", ",", "\\", "\n", "```json\n", "<think>", "</think>", '"tool"', '"add"',
      '"tool_input"',
-     "add(", ")", "Action: add\n", "Action Input:", "Observation:", "<tool_call>", "<function=add>", "true", "None",
+     "add(", ")", "Action: add\n", "Action Input:", "Observation:", "<tool_call>", "<function=add>", "true",
+     "None",
      "1",
      "//",
      "/*", "“", "”", '"""', "\ud800", "NaN", "1e999", "{\\\"", "text "]
