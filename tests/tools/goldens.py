@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from shapes import add_one, ask, choose, count_rows, order, ping, total, travel
-from shapes_typed import Color, Point
 
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.names import legal_name
 from archytas_nb.tools.result import render
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
+from tests.tools.shapes import add_one, ask, choose, count_rows, order, ping, total, travel
+from tests.tools.shapes_typed import Color, Point
 
 
 def names() -> str:

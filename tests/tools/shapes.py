@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import pandas as pd
-from shapebook import SHAPES, shape
-from shapes_typed import (
+
+from tests.tools.shapebook import SHAPES, shape
+from tests.tools.shapes_typed import (
     Counter,
     choose,
     count_rows,

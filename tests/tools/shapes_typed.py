@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, Optional, TypedDict, Union
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel, Field
-from shapebook import SHAPES, shape
+
+from tests.tools.shapebook import SHAPES, shape
 
 
 class Color(enum.Enum):

@@ -7,7 +7,9 @@ import math
 
 import pytest
 from pydantic import Field
-from shapes import (
+
+from archytas_nb.tools.tool import Tool
+from tests.tools.shapes import (
     add_one,
     ask,
     choose,
@@ -25,8 +27,6 @@ from shapes import (
     unions,
     when,
 )  # fmt: skip
-
-from archytas_nb.tools.tool import Tool
 
 
 def call(f, sent=None, namespace=None):

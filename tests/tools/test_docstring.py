@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from docstyles import DOCS, NOTED, documented
 
 from archytas_nb.tools import docstring
 from archytas_nb.tools.tool import Tool
+from tests.tools.docstyles import DOCS, NOTED, documented
 
 
 @pytest.mark.parametrize("spelling", DOCS)

@@ -11,11 +11,11 @@ import os
 from pathlib import Path
 
 import pytest
-from docstyles import STYLES
-from goldens import PAGES
-from shapes import SHAPES
 
 from archytas_nb.tools.tool import Tool
+from tests.tools.docstyles import STYLES
+from tests.tools.goldens import PAGES
+from tests.tools.shapes import SHAPES
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from shapes import count_rows, mix, source, total
 
 from archytas_nb.tools.reference import ReferenceFault, keep, resolve
 from archytas_nb.tools.tool import Tool
+from tests.tools.shapes import count_rows, mix, source, total
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import asyncio
 import functools
 
 import pytest
-from shapes import Counter, ask, count_to, later, order, ping
 
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.signature import Namespace
 from archytas_nb.tools.tool import Tool
+from tests.tools.shapes import Counter, ask, count_to, later, order, ping
 
 
 def call(f, sent=None, namespace=None):

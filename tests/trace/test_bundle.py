@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from samples import SAMPLES
-
 from archytas_nb import __version__
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.steps import fold
+from tests.trace.samples import SAMPLES
 
 
 def test_three_forms_and_the_facts() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from samples import SAMPLES, answer, call, long_run, png
-from test_safe import faults_of
 
 from archytas_nb.react.events import Output
 from archytas_nb.trace.html import html
 from archytas_nb.trace.steps import fold
+from tests.trace.samples import SAMPLES, answer, call, long_run, png
+from tests.trace.test_safe import faults_of
 
 
 def visible(page: str) -> str:

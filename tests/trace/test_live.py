@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 PREPARE = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
-from samples import SAMPLES, long_run
+from tests.trace.samples import SAMPLES, long_run
 from archytas_nb.trace.view import TraceView, display_mode
 
 def show(question, events, mode=None):

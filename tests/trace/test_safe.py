@@ -7,13 +7,13 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import answer, call, png
 
 from archytas_nb.react.events import Failed, NoReply, Notice, Output
 from archytas_nb.trace import safe
 from archytas_nb.trace.html import html, live_step, question_line, status_line
 from archytas_nb.trace.steps import fold
 from archytas_nb.trace.table import read_table
+from tests.trace.samples import answer, call, png
 
 PAYLOADS = [
     "<script>window.pwned=1</script>",

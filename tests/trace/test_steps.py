@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import SAMPLES, DataFrame, ask, call, long_run, png
 
 from archytas_nb.react.events import (
     Answered,
@@ -30,6 +29,7 @@ from archytas_nb.react.events import (
 )
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.steps import RunView, advance, fold, literal
+from tests.trace.samples import SAMPLES, DataFrame, ask, call, long_run, png
 
 TEXT = st.text(max_size=40)
 JSON = st.recursive(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from samples import SAMPLES, long_run
 
 from archytas_nb.trace.steps import fold
 from archytas_nb.trace.text import plain
+from tests.trace.samples import SAMPLES, long_run
 
 GOLDEN = {
     "answered": """\

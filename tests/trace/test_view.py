@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from samples import SAMPLES
 
 from archytas_nb.react.events import Answered, Interrupted, Notice
 from archytas_nb.trace import view as view_module
 from archytas_nb.trace.steps import fold
 from archytas_nb.trace.text import plain
 from archytas_nb.trace.view import TraceView, display_mode
+from tests.trace.samples import SAMPLES
 
 
 @pytest.fixture

@@ -1,0 +1,159 @@
+"""The two wire forms: the record as messages that a strict server takes, replies as actions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb.react.events import (
+    Answered,
+    CallOutcome,
+    Failed,
+    Interrupted,
+    ModelReply,
+    Stopped,
+    ToolCall,
+    WireCall,
+)
+from archytas_nb.react.history import Exchange, Step
+from archytas_nb.react.wire import messages_of
+from archytas_nb.react.wire_native import NativeWire
+from tests.react.cards import PROTOCOLS, TOOLS, Protocol, wire
+from tests.strict import fault_of, is_prefix
+
+inputs = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=5,
+).filter(lambda value: "\\ud" not in json.dumps(value))
+plain = st.text(max_size=6).filter(lambda text: "\\ud" not in json.dumps(text))
+statuses = st.sampled_from(["done", "error", "refused", "interrupted", "not_run"])
+
+
+@st.composite
+def exchanges(draw: Any) -> list[Exchange]:
+    made = []
+    for question in range(draw(st.integers(1, 3))):
+        steps = []
+        for n in range(draw(st.integers(0, 3))):
+            if draw(st.booleans()):
+                steps.append(Step(thought=draw(plain).strip(), correction="That was wrong."))
+                continue
+            calls = tuple(
+                ToolCall(f"q{question}s{n}c{c}", draw(plain), draw(inputs))
+                for c in range(draw(st.integers(1, 3)))
+            )
+            outcomes = tuple(CallOutcome(draw(statuses), "said", call_id=call.id) for call in calls)
+            steps.append(Step(draw(plain).strip(), calls, outcomes))
+        ending = draw(
+            st.sampled_from(
+                [Answered("x"), Failed("no"), Failed("", "endpoint"), Stopped("max_steps=1"), Interrupted("x")]
+            )
+        )
+        made.append(Exchange("Well?", steps, ending))
+    return made
+
+
+@given(exchanges(), st.sampled_from(PROTOCOLS), st.booleans())
+def test_any_record_becomes_messages_that_a_strict_server_takes(
+    past: list[Exchange], protocol: Protocol, running: bool
+) -> None:
+    if running:
+        past[-1].ending = None
+    assert fault_of(messages_of(wire(protocol), past)) == ""
+
+
+@given(exchanges(), st.sampled_from(PROTOCOLS))
+def test_the_messages_of_a_record_only_grow_with_it(past: list[Exchange], protocol: Protocol) -> None:
+    form = wire(protocol)
+    shorter: list[Any] = []
+    for n in range(len(past) + 1):
+        longer = messages_of(form, past[:n])
+        assert is_prefix(shorter, longer)
+        shorter = longer
+
+
+@given(exchanges(), st.sampled_from(PROTOCOLS))
+def test_the_last_turn_is_one_that_a_strict_server_takes(past: list[Exchange], protocol: Protocol) -> None:
+    past[-1].ending = None
+    messages = messages_of(wire(protocol), past)
+    before = json.dumps(messages)
+    ask = wire(protocol).ask(9, messages, taken_away=(), last="max_steps=9", max_tokens=10)
+    assert fault_of(ask.messages) == ""
+    assert ask.tools == ()
+    assert json.dumps(messages) == before, "the history itself is not changed"
+
+
+def test_a_name_that_no_server_takes_is_made_legal_in_the_history() -> None:
+    step = Step("", (ToolCall("1", "übel! " * 30, None),), (CallOutcome("error", "x", call_id="1"),))
+    assert fault_of(messages_of(wire("native"), [Exchange("q", [step])])) == ""
+
+
+@pytest.mark.parametrize(
+    ("given_", "sent"), [(None, {}), (5, {"input": 5}), ({"a": 1}, {"a": 1}), ("{", {"input": "{"})]
+)
+def test_arguments_are_sent_back_as_an_object_whatever_the_model_gave(given_: Any, sent: Any) -> None:
+    step = Step("", (ToolCall("1", "look", given_),), (CallOutcome("done", "x", call_id="1"),))
+    [_, _, said, _] = messages_of(wire("native"), [Exchange("q", [step])])
+    assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == sent
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_tool_that_was_taken_away_is_not_offered(protocol: Protocol) -> None:
+    messages = messages_of(wire(protocol), [Exchange("q")])
+    ask = wire(protocol).ask(1, messages, taken_away={"look"}, last="", max_tokens=10)
+    shown = json.dumps([ask.tools, ask.schema])
+    assert '"look"' not in shown
+    assert '"put"' in shown
+    assert '"fail_task"' in shown
+
+
+# ── replies of function calling ───────────────────────────────────────────────────────────────────
+
+
+def read(reply: ModelReply, *, prose_is_answer: bool = False) -> Any:
+    return NativeWire(TOOLS).read(reply, prose_is_answer=prose_is_answer)
+
+
+@pytest.mark.parametrize("text", ["42", "true", '{"mean": 3}', '["a"]', "Outcome: {ok}"])
+def test_plain_json_is_an_answer_in_function_calling(text: str) -> None:
+    assert read(ModelReply(text)).answer == text
+
+
+@pytest.mark.parametrize("text", ["", "   ", "<think>hm</think>", "<think>hm"])
+def test_an_empty_reply_is_a_fault_and_no_answer(text: str) -> None:
+    action = read(ModelReply(text))
+    assert action.answer is None
+    assert "empty" in action.fault
+
+
+def test_a_written_final_answer_is_unwrapped() -> None:
+    assert read(ModelReply('{"tool": "final_answer", "tool_input": "three"}')).answer == "three"
+
+
+def test_reasoning_is_the_thought_where_nothing_else_was_said() -> None:
+    action = read(ModelReply("", (WireCall("look", "{}"),), reasoning="I must look."))
+    assert (action.thought, action.calls) == ("I must look.", (("look", {}),))
+
+
+def test_an_answer_that_was_cut_off_is_asked_for_again_once() -> None:
+    reply = ModelReply("A long story that", finish="length")
+    action = read(reply)
+    assert "cut off for its length" in action.fault
+    assert action.prose
+    assert read(reply, prose_is_answer=True).answer == "A long story that"
+
+
+def test_a_server_prefix_of_a_name_is_read_over() -> None:
+    assert read(ModelReply("", (WireCall("functions.look", '{"a": 1}'),))).calls == (("look", {"a": 1}),)
+
+
+@pytest.mark.parametrize("arguments", ["", "{}", '""', "null", '{"answer": " "}'])
+def test_an_empty_final_answer_is_a_fault(arguments: str) -> None:
+    action = read(ModelReply("", (WireCall("final_answer", arguments),)))
+    assert action.fault
+    assert action.answer is None
