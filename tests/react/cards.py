@@ -83,7 +83,7 @@ class Drive:
     protocol: Protocol
     replies: list[ModelReply | NoReply]
     outcome: Callable[[ToolCall], str] = lambda call: "3"
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     may_repeat: tuple[str, ...] = ()
     clock: Callable[[], float] = lambda: 0.0
     asked: list[AskModel] = field(default_factory=list)

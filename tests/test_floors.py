@@ -1,0 +1,227 @@
+"""The order of the rooms: a file imports from lower floors only, and each outside thing has one door."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "archytas_nb"
+NAME = "archytas_nb"
+MAX_LINES = 350
+
+FLOORS = {
+    "_version": 0, "errors": 0, "react.events": 0,
+    "tools": 1, "react": 1,
+    "models": 2, "kernel": 2, "trace": 2,
+    "session": 3, "run": 3,
+    "magics": 4, "": 4, "pytest_plugin": 4,
+}  # fmt: skip
+ALONE = {"testing": {"react.events"}, "_version": set(), "errors": set(), "react.events": set()}
+"""Files that may import nothing of ours but this."""
+
+DOORS = {
+    "openai": {"models.openai_chat"},
+    "ipywidgets": {"trace.widget"},
+    "docstring_parser": {"tools.docstring"},
+    "pydantic": {"tools"},
+    "pydantic_core": {"tools"},
+    "IPython": {"magics"},
+    "traitlets": {"magics"},
+    "ipykernel": {"magics"},
+    "markdown_it": {"trace"},
+    "llama_cpp": {"models"},
+    "huggingface_hub": {"models"},
+    "httpx": {"models"},
+    "filelock": {"models"},
+    "platformdirs": {"models"},
+    "psutil": {"models.local_engine"},
+    "pytest": {"pytest_plugin"},
+}
+"""Who may import what is not ours and not Python's: a file, or a room. Anything else has no door."""
+
+LATE = {"IPython": {"kernel", "trace"}}
+"""Who may look something up while it runs, so that it works without it."""
+
+NEVER = {"numpy", "pandas", "polars", "matplotlib"}
+
+
+class Import(ast.NodeVisitor):
+    """The modules that a file imports, also those that it imports late; not those for type checkers only."""
+
+    def __init__(self, module: str, is_room: bool) -> None:
+        self.module, self.is_room = module, is_room
+        self.found: list[tuple[int, str]] = []
+        self.late: set[int] = set()
+        self._functions = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._functions += 1
+        self.generic_visit(node)
+        self._functions -= 1
+
+    def _add(self, line: int, *names: str) -> None:
+        self.found += [(line, name) for name in names]
+        if self._functions:
+            self.late.add(line)
+
+    def visit_If(self, node: ast.If) -> None:
+        test = node.test.attr if isinstance(node.test, ast.Attribute) else getattr(node.test, "id", "")
+        for each in node.orelse if test == "TYPE_CHECKING" else [*node.body, *node.orelse]:
+            self.visit(each)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self._add(node.lineno, *(alias.name for alias in node.names))
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        base = node.module or ""
+        if node.level:
+            parts = [NAME, *[part for part in self.module.split(".") if part]]
+            up = node.level - (1 if self.is_room else 0)
+            base = ".".join([*parts[: len(parts) - up], *([node.module] if node.module else [])])
+        if base == NAME or (PACKAGE / Path(*base.split(".")[1:])).is_dir():
+            self._add(node.lineno, *(f"{base}.{alias.name}" for alias in node.names))
+        else:
+            self._add(node.lineno, base)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if called in ("import_module", "__import__") and node.args and isinstance(node.args[0], ast.Constant):
+            self._add(node.lineno, str(node.args[0].value))
+        self.generic_visit(node)
+
+
+def modules(package: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def room(module: str) -> str:
+    return module.split(".", maxsplit=1)[0] if "." in module or (PACKAGE / module).is_dir() else module
+
+
+def floor(module: str) -> int | None:
+    return FLOORS.get(module, FLOORS.get(room(module)))
+
+
+def faults(package: Path) -> list[str]:
+    """Every rule that a file of the package breaks."""
+    said = []
+    for module, path in modules(package):
+        text = path.read_text(encoding="utf-8")
+        lines = len(text.splitlines())
+        if lines > MAX_LINES:
+            said.append(f"{module or NAME} has {lines} lines; at most {MAX_LINES} are allowed")
+        if floor(module) is None and module not in ALONE:
+            said.append(f"{module} stands on no floor; say on which in FLOORS")
+            continue
+        visitor = Import(module, path.name == "__init__.py")
+        visitor.visit(ast.parse(text))
+        for line, imported in visitor.found:
+            if line in visitor.late and room(module) in LATE.get(imported.split(".")[0], ()):
+                continue
+            wrong = fault(module, imported)
+            if wrong:
+                said.append(f"{module or NAME}:{line} imports {imported}: {wrong}")
+    return said
+
+
+def fault(module: str, imported: str) -> str:
+    """Which rule an import breaks; empty where it breaks none."""
+    top, _, inner = imported.partition(".")
+    if top == NAME:
+        return inner_fault(module, inner)
+    if top in NEVER:
+        return "the package never imports it"
+    if top in sys.stdlib_module_names:
+        return ""
+    doors = DOORS.get(top)
+    if doors is None:
+        return "it has no door"
+    return "" if module in doors or room(module) in doors else f"its door is {', '.join(sorted(doors))}"
+
+
+def inner_fault(module: str, inner: str) -> str:
+    if module in ALONE:
+        allowed = ALONE[module]
+        return (
+            "" if any(inner == each or inner.startswith(f"{each}.") for each in allowed) else "it may import less"
+        )
+    target = next((each for each in (inner, inner.rpartition(".")[0]) if floor(each) is not None), "")
+    mine, theirs = floor(module), floor(target)
+    assert mine is not None
+    assert theirs is not None
+    if theirs < mine:
+        return ""
+    if theirs > mine:
+        return f"floor {theirs} is above floor {mine}"
+    same = room(module) == room(target) or mine > 2  # session and run, magics and the doors of the package
+    return "" if same else "another room on the same floor"
+
+
+def test_every_file_imports_from_lower_floors_through_the_doors_and_is_short() -> None:
+    assert faults(PACKAGE) == []
+
+
+def test_the_files_are_there_and_were_read() -> None:
+    assert len(list(modules(PACKAGE))) > 30
+    visitor = Import("session", is_room=False)
+    visitor.visit(ast.parse((PACKAGE / "session.py").read_text(encoding="utf-8")))
+    assert "archytas_nb.react.loop" in [name for _, name in visitor.found]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("react/x.py", "from archytas_nb.kernel import execute", "floor 2 is above floor 1"),
+        ("react/x.py", "from archytas_nb.tools.tool import Tool", "another room on the same floor"),
+        ("tools/x.py", "from archytas_nb.react.loop import react_loop", "another room on the same floor"),
+        ("models/x.py", "import archytas_nb.kernel.execute", "another room on the same floor"),
+        ("trace/x.py", "def f():\n    from archytas_nb.models.discover import choose_model", "another room"),
+        ("kernel/x.py", "from ..session import Agent", "floor 3 is above floor 2"),
+        ("session.py", "from . import magics", "floor 4 is above floor 3"),
+        ("errors.py", "from archytas_nb.react.events import ToolCall", "it may import less"),
+        ("react/events.py", "from archytas_nb.errors import ToolError", "it may import less"),
+        ("testing.py", "from archytas_nb.session import Agent", "it may import less"),
+        ("models/x.py", "import openai", "its door is models.openai_chat"),
+        ("trace/text.py", "import ipywidgets", "its door is trace.widget"),
+        ("tools/tool.py", "import docstring_parser", "its door is tools.docstring"),
+        ("kernel/x.py", "from IPython.display import display", "its door is magics"),
+        ("models/x.py", "def f():\n    import IPython", "its door is magics"),
+        ("react/x.py", "import pydantic", "its door is tools"),
+        ("tools/x.py", "import numpy as np", "never imports it"),
+        ("trace/x.py", "import importlib\nimportlib.import_module('pandas')", "never imports it"),
+        ("tools/x.py", "import requests", "it has no door"),
+        ("attic/x.py", "", "stands on no floor"),
+        ("tools/x.py", "\n" * 351, "has 351 lines"),
+    ],
+)
+def test_a_file_that_breaks_a_rule_is_named(tmp_path: Path, file: str, text: str, said: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    [found] = faults(tmp_path)
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("react/x.py", "from archytas_nb.react.events import ToolCall\nfrom archytas_nb.errors import ToolError"),
+        ("kernel/x.py", "from archytas_nb.tools.tool import Tool\nfrom archytas_nb.react import events"),
+        ("errors.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from archytas_nb.run import Run"),
+        ("session.py", "from archytas_nb.run import Run"),
+        ("testing.py", "from archytas_nb.react.events import AskModel"),
+        ("models/openai_chat.py", "import json\nimport openai"),
+        ("trace/x.py", "def f():\n    from IPython.display import display"),
+    ],
+)
+def test_a_file_that_keeps_the_rules_is_not(tmp_path: Path, file: str, text: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    assert faults(tmp_path) == []
