@@ -29,6 +29,7 @@ DOORS = {
     "docstring_parser": {"tools.docstring"},
     "pydantic": {"tools"},
     "pydantic_core": {"tools"},
+    "typing_extensions": {"tools"},
     "IPython": {"magics"},
     "traitlets": {"magics"},
     "ipykernel": {"magics"},
