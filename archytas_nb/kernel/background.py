@@ -29,6 +29,7 @@ def run_coroutine(coroutine: Awaitable[Any]) -> Any:
 
     Raises:
         KeyboardInterrupt: The user interrupted; the coroutine has been cancelled and has ended.
+        Exception: Whatever the coroutine raises.
     """
     ended = threading.Event()
 
@@ -43,7 +44,7 @@ def run_coroutine(coroutine: Awaitable[Any]) -> Any:
         while not ended.wait(timeout=0.2):  # a wait without a bound cannot be interrupted on Windows
             pass
         return future.result()
-    except KeyboardInterrupt:
+    except BaseException:  # an interrupt or the tool's deadline, which hit this thread and not the loop's
         future.cancel()
         ended.wait(timeout=_CANCEL_SECONDS)
         raise

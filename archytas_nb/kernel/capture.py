@@ -7,6 +7,7 @@ Patches hold for one call and are undone whatever happens. Only what this thread
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,9 +15,13 @@ from typing import Any
 
 from archytas_nb.kernel.namespace import current_shell
 from archytas_nb.react.events import Json, Output
+from archytas_nb.tools.clip import clip
 
 MAX_CHARS = 4000
 """What the model reads of the output of one call."""
+
+
+_CELL_FILE = re.compile(r"\S*ipykernel_\d+[/\\]\d+\.py")
 
 
 class Capture:
@@ -50,11 +55,7 @@ class Capture:
     def text(self) -> str:
         """What the model reads: all text in order, the middle left out where it is long."""
         parts = [str(output.data.get("text/plain", "")) for output in self.outputs()]
-        text = "\n".join(part.rstrip("\n") for part in parts if part.strip())
-        if len(text) <= MAX_CHARS:
-            return text
-        half = MAX_CHARS // 2
-        return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
+        return clip("\n".join(part.rstrip("\n") for part in parts if part.strip()), MAX_CHARS)
 
 
 class _Stream(io.TextIOBase):
@@ -62,7 +63,8 @@ class _Stream(io.TextIOBase):
         self._capture, self._kind = capture, kind
 
     def write(self, text: str) -> int:
-        self._capture.write(self._kind, text)
+        # A warning names the file of its cell, which has another name in every kernel: no recording would fit.
+        self._capture.write(self._kind, _CELL_FILE.sub("<cell>", text))
         return len(text)
 
     def writable(self) -> bool:

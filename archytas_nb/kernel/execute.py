@@ -6,6 +6,7 @@ display or be interrupted; this file never lets any of it escape but as an outco
 
 from __future__ import annotations
 
+import inspect
 import signal
 import sys
 import threading
@@ -15,11 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from archytas_nb.kernel.approve import ask_person
 from archytas_nb.kernel.background import run_coroutine
 from archytas_nb.kernel.capture import Capture, captured
+from archytas_nb.kernel.deadline import deadline
 from archytas_nb.kernel.namespace import Namespace
 from archytas_nb.react.events import CallOutcome, ToolCall
-from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.clip import clip
+from archytas_nb.tools.tool import MAX_CHARS, Tool
 from archytas_nb.tools.toolbox import Toolbox
 
 Approve = Callable[[Tool, ToolCall], str]
@@ -32,13 +36,13 @@ class KernelExecutor:
     Args:
         tools: The tools of the run; a tool that is defined anew meanwhile does not change them.
         namespace: Where names are looked up and large results are kept.
-        approve: Decides on each call; None allows all.
+        approve: Decides on each call; None asks a person where the tool wants that.
     """
 
     def __init__(self, tools: Toolbox, namespace: Namespace, approve: Approve | None = None) -> None:
         self._tools = tools
         self._namespace = namespace
-        self._approve = approve
+        self._approve = approve or ask_person
 
     def run(self, calls: Sequence[ToolCall]) -> tuple[CallOutcome, ...]:
         """Run calls in their order.
@@ -87,29 +91,31 @@ class KernelExecutor:
         started = time.perf_counter()
         with captured() as capture:
             try:
-                value = bound.run()
-                if tool.is_async:
-                    value = run_coroutine(value)
+                with deadline(tool.timeout):
+                    value = bound.run()
+                    if inspect.isawaitable(value):
+                        value = run_coroutine(value)
                 outcome = tool.outcome(value, self._namespace)
             except KeyboardInterrupt:
                 outcome = _interrupted(call)
             except BaseException as error:  # noqa: BLE001 - a tool may raise anything; the model is told
                 _remember(error)
                 outcome = tool.failure(error)
-        return _with_output(outcome, call, capture, time.perf_counter() - started)
+        room = (tool.max_chars or MAX_CHARS) - len(outcome.text)
+        return _with_output(outcome, call, capture, room, time.perf_counter() - started)
 
     def _refusal(self, tool: Tool, call: ToolCall) -> str:
-        if self._approve is None:
-            return ""
         try:
             return self._approve(tool, call)
         except Exception as error:  # noqa: BLE001 - who cannot be asked has not agreed
             return f"{call.name} was not run: asking for approval failed with {error!r}"
 
 
-def _with_output(outcome: CallOutcome, call: ToolCall, capture: Capture, seconds: float) -> CallOutcome:
-    """Add what the tool showed: the person sees all of it, the model a bounded text."""
-    shown = capture.text()
+def _with_output(
+    outcome: CallOutcome, call: ToolCall, capture: Capture, room: int, seconds: float
+) -> CallOutcome:
+    """Add what the tool showed: the person sees all of it, the model what fits beside the result."""
+    shown = clip(capture.text(), max(room - len("\n\nIt printed:\n"), 0))
     text = f"{outcome.text}\n\nIt printed:\n{shown}" if shown else outcome.text
     return replace(outcome, text=text, call_id=call.id, outputs=capture.outputs(), seconds=seconds)
 

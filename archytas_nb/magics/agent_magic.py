@@ -10,7 +10,6 @@ from IPython.core.magic import (
     line_cell_magic,
     magics_class,
     no_var_expand,
-    output_can_be_silenced,
 )
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from traitlets import Enum, Float, Int, Unicode
@@ -24,6 +23,23 @@ if TYPE_CHECKING:
     from archytas_nb.session import Agent, Model
 
 
+class _Hidden(str):
+    """A key that does not show itself."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'…'" if self else "''"
+
+
+class Secret(Unicode):  # type: ignore[type-arg]
+    """A text whose value ``%config`` does not print into the notebook."""
+
+    def validate(self, obj: Any, value: Any) -> str:
+        """Accept a text, and hide it."""
+        return _Hidden(super().validate(obj, value))
+
+
 @magics_class
 class ArchytasNB(Magics):
     """The agent of this notebook."""
@@ -31,7 +47,7 @@ class ArchytasNB(Magics):
     shell: Any
     model = Unicode(help="The model's name at its endpoint, or 'local' for the embedded model.").tag(config=True)
     base_url = Unicode(help="Where the API begins; empty takes OPENAI_BASE_URL.").tag(config=True)
-    api_key = Unicode(help="The endpoint's key; empty takes OPENAI_API_KEY.").tag(config=True)
+    api_key = Secret(help="The endpoint's key; empty takes OPENAI_API_KEY.").tag(config=True)
     local_model = Unicode(help="A GGUF path or hf:REPO/FILE for the embedded model.").tag(config=True)
     protocol = Enum(["auto", "react", "native"], "auto", help="How tools are spoken of to the model.").tag(
         config=True
@@ -52,7 +68,6 @@ class ArchytasNB(Magics):
         self._models: dict[Any, Model] = {}
 
     @no_var_expand
-    @output_can_be_silenced
     @magic_arguments()
     @argument("--model", help="Ask this model; 'local' is the embedded one.")
     @argument("--protocol", choices=["auto", "react", "native"], help="How tools are spoken of to the model.")
@@ -66,12 +81,16 @@ class ArchytasNB(Magics):
         The next question goes on in the same conversation.
         """
         __tracebackhide__ = True
+        if line.strip() in ("-h", "--help"):
+            print(self.agent.parser.format_help())  # noqa: T201 - what was asked for
+            return None
         flags, question = split_options(line, self.agent.parser)
         args = parse_argstring(self.agent, flags)
         if cell is not None:
             question = f"{question}\n{cell}"
         question = question.strip()
-        if cell is None:
+        silent = cell is None and question.endswith(";")
+        if silent:
             question = question.removesuffix(";").rstrip()
         if args.new and self._conversation is not None:
             self._conversation.reset()
@@ -80,11 +99,15 @@ class ArchytasNB(Magics):
                 return None
             raise UsageError("ask something: %agent QUESTION, or %%agent with the question below it")
         try:
-            return self._ask(question, args)
+            run = self._ask(question, args)
         except (ArchytasError, RunInterrupted) as error:
             raise brief(error) from None
+        if silent or not args.quiet:
+            self._shown_once(run)
+        return run
 
     def _ask(self, question: str, args: Any) -> Run:
+        from archytas_nb.magics.stale import refresh
         from archytas_nb.react.guards import Limits
         from archytas_nb.session import Agent
         from archytas_nb.trace.view import TraceView, display_mode
@@ -92,6 +115,7 @@ class ArchytasNB(Magics):
         agent = self._conversation
         if agent is None:
             agent = self._conversation = Agent(namespace=self.shell.user_ns)
+        refresh(self.shell.user_ns)
         agent.model = self._chosen_model(args.model)
         protocol: Any = args.protocol or self.protocol
         agent.protocol = protocol
@@ -103,10 +127,7 @@ class ArchytasNB(Magics):
             raise UsageError(str(error)) from None
         mode = "quiet" if args.quiet else display_mode(self.shell)
         with TraceView(question, mode=mode) as view:
-            run = agent.run(question, observers=[view.on_event])
-        if mode != "quiet":
-            self._shown_once(run)
-        return run
+            return agent.run(question, observers=[view.on_event])
 
     def _shown_once(self, run: Run) -> None:
         """The run is the cell's value, but its answer stands in the trace: do not show it again in this cell."""
@@ -120,9 +141,9 @@ class ArchytasNB(Magics):
 
     def _chosen_model(self, flag: str | None) -> Model:
         """The model for this question; made once, so that a cassette and a connection last."""
-        from archytas_nb.magics.models import make_model
+        from archytas_nb.magics.models import make_model, model_choice
 
-        key = (flag, self.model, self.base_url, self.api_key, self.local_model, self.cassette, self.cassette_mode)
-        if key not in self._models:
-            self._models[key] = make_model(self, flag)
-        return self._models[key]
+        choice = model_choice(self, flag)
+        if choice not in self._models:
+            self._models[choice] = make_model(choice)
+        return self._models[choice]

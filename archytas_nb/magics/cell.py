@@ -7,9 +7,12 @@ syntax is understood, and a cell that fails fails.
 from __future__ import annotations
 
 import ast
+import traceback
 from typing import Any
 
 from IPython.core.error import UsageError
+
+from archytas_nb.errors import ToolError
 
 
 def run_cell(shell: Any, source: str) -> ast.Module:
@@ -23,15 +26,16 @@ def run_cell(shell: Any, source: str) -> ast.Module:
         The syntax tree of what was run.
 
     Raises:
+        ToolError: The cell is no Python.
         UsageError: The cell awaits at top level, which a magic cannot do.
         Exception: Whatever the cell raises.
     """
     __tracebackhide__ = True
     # The first line stands for that of the magic, so that line numbers are those of the cell.
     code = "\n" + shell.transform_cell(source)
-    name = shell.compile.cache(code, shell.execution_count, raw_code=code)
-    tree: ast.Module = ast.parse(code, name, "exec")
+    name = shell.compile.cache(code, _number(shell), raw_code=code)
     try:
+        tree: ast.Module = ast.parse(code, name, "exec")
         flags: int = shell.compile.flags
         *head, last = tree.body or [ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)]
         shows = isinstance(last, ast.Expr) and not source.rstrip().endswith(";")
@@ -42,10 +46,19 @@ def run_cell(shell: Any, source: str) -> ast.Module:
     except SyntaxError as error:
         if "await" in str(error.msg) or "async" in str(error.msg):
             raise UsageError(f"{error.msg}: put top-level await into a cell without %%tool") from None
-        raise
+        # IPython draws a SyntaxError with every frame of ours, whatever the exception wishes.
+        error.filename = "this cell"
+        raise ToolError("the cell is no Python:\n" + "".join(traceback.format_exception_only(error))) from None
     for each in runs:
         exec(each, shell.user_ns)  # noqa: S102 - running the user's cell is what a kernel is for
     return tree
+
+
+def _number(shell: Any) -> int:
+    """The number of the running cell; the shell's own counter may be ahead of it."""
+    cells: list[str] = shell.history_manager.input_hist_raw
+    number: int = shell.execution_count
+    return len(cells) - 1 if cells and cells[-1].lstrip().startswith("%%") else number
 
 
 def public_names(tree: ast.Module, *kinds: type[ast.stmt]) -> list[str]:

@@ -11,7 +11,10 @@ from argparse import ArgumentParser
 
 from IPython.core.error import UsageError
 
-_QUESTION = re.compile(r"^(?P<indent>\s*)(?P<target>[^\s%!?#'\"=][^%!?#'\"=]*=\s*)?%agent\s+(?P<rest>\S.*\?)\s*$")
+_QUESTION = re.compile(
+    r"^(?P<indent>\s*)(?P<target>[^\s%!?#'\"=][^%!?#'\"=]*=\s*)?%agent\s+(?P<rest>[^\s?].*\?)\s*$"
+)
+_TRIPLE = re.compile(r"\"\"\"|'''")
 _TOKEN = re.compile(r"\s*(\"[^\"]*\"|'[^']*'|\S+)")
 
 
@@ -26,7 +29,12 @@ def keep_question_marks(lines: list[str]) -> list[str]:
     """
     if lines and lines[0].lstrip().startswith("%%"):
         return lines
-    return [_rescued(line) for line in lines]
+    rescued, quote = [], ""
+    for line in lines:
+        rescued.append(line if quote else _rescued(line))
+        for mark in _TRIPLE.findall(line):  # inside a string, a line is data and not a magic
+            quote = ("" if mark == quote else quote) if quote else mark
+    return rescued
 
 
 def _rescued(line: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archytas_nb.models.cassette import Cassette, CassetteModel
 from archytas_nb.models.discover import ModelSettings, choose_model
@@ -11,28 +11,60 @@ from archytas_nb.models.discover import ModelSettings, choose_model
 if TYPE_CHECKING:
     from archytas_nb.session import Model
 
+_ENVIRONMENT = (
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "ARCHYTAS_NB_MODEL",
+    "ARCHYTAS_NB_LOCAL_MODEL",
+)
 
-def make_model(config: Any, name: str | None) -> Model:
-    """Make the model that a flag, the configuration or the environment names.
+
+class Choice(NamedTuple):
+    """All that decides which model answers; where two are equal, the model is the same.
+
+    Attributes:
+        name: The value of ``--model``, or None.
+        settings: What the configuration says.
+        cassette: The cassette's path, or None.
+        mode: What the cassette is used for.
+        environment: The values of the variables that have a say.
+    """
+
+    name: str | None
+    settings: ModelSettings
+    cassette: str | None
+    mode: str
+    environment: tuple[str | None, ...]
+
+
+def model_choice(config: Any, name: str | None) -> Choice:
+    """Read what decides on the model, as it stands now.
 
     Args:
         config: The traits of `ArchytasNB`.
         name: The value of ``--model``, or None.
-
-    Returns:
-        The model, behind a cassette where one is configured.
     """
     settings = ModelSettings(
         config.model or None,
         config.base_url or None,
-        config.api_key or None,
+        str(config.api_key) or None,
         config.timeout,
         config.max_retries,
         config.local_model or None,
     )
-    path = config.cassette or os.environ.get("ARCHYTAS_NB_CASSETTE")
-    if not path:
-        model: Model = choose_model(name, settings)
+    path = config.cassette or os.environ.get("ARCHYTAS_NB_CASSETTE") or None
+    mode = os.environ.get("ARCHYTAS_NB_CASSETTE_MODE") or config.cassette_mode
+    return Choice(name, settings, path, mode, tuple(map(os.environ.get, _ENVIRONMENT)))
+
+
+def make_model(choice: Choice) -> Model:
+    """Make the model of a choice, behind a cassette where there is one.
+
+    Raises:
+        ConfigurationError: There is no such model, or no such cassette.
+    """
+    if not choice.cassette:
+        model: Model = choose_model(choice.name, choice.settings)
         return model
-    mode: Any = os.environ.get("ARCHYTAS_NB_CASSETTE_MODE") or config.cassette_mode
-    return CassetteModel(Cassette(path, mode), lambda: choose_model(name, settings))
+    mode: Any = choice.mode
+    return CassetteModel(Cassette(choice.cassette, mode), lambda: choose_model(choice.name, choice.settings))

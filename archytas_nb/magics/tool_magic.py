@@ -71,8 +71,9 @@ class ToolMagics(Magics):
 
         namespace = self.shell.user_ns
         for name in public_names(tree, ast.ClassDef):
-            if isinstance(namespace[name], type) and has_decorated_methods(namespace[name]):
-                toolbox.extend(namespace[name])
+            defined = namespace.get(name)  # the cell may have deleted or wrapped what it defined
+            if isinstance(defined, type) and has_decorated_methods(defined):
+                toolbox.extend(defined)
         new = [name for name, each in toolbox.items() if known.get(name) is not each]
         if new and options:
             flags = ", ".join(f"--{key.replace('_', '-')}" for key in options)
@@ -81,6 +82,7 @@ class ToolMagics(Magics):
             )
         if not new:
             names = public_names(tree, ast.FunctionDef, ast.AsyncFunctionDef)
+            names = [name for name in names if callable(namespace.get(name))]
             if "name" in options and len(names) != 1:
                 raise UsageError(f"--name names one function; the cell defines {len(names)}: {', '.join(names)}")
             new = [toolbox.add(namespace[name], **options).name for name in names]

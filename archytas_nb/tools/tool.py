@@ -243,7 +243,6 @@ class Tool:
     ) -> CallOutcome:
         """Render what a call returned; what is not small is kept in the namespace, under a name for the model."""
         from archytas_nb.tools import result
-        from archytas_nb.tools.clip import clip
         from archytas_nb.tools.reference import keep
 
         limit = self.max_chars or MAX_CHARS
@@ -258,7 +257,8 @@ class Tool:
                 handle = ""
             if handle:
                 note = f'\n(kept as the variable {handle}; pass it on as {{"$var": "{handle}"}})'
-                text = (clip(text, limit - len(note)) if limit > 2 * len(note) else text) + note
+                # Rendered anew, not cut again: a second cut would swallow the first one's count.
+                text = result.render(value, max(limit - len(note), 1)).text + note
         return CallOutcome("done", text, value=value, images=shown.images, seconds=seconds)
 
     def failure(self, error: BaseException, *, seconds: float = 0.0) -> CallOutcome:

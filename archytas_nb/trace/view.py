@@ -42,8 +42,8 @@ def display_mode(shell: Any = None) -> Mode:
         shell: The IPython shell; None asks for the current one.
 
     Returns:
-        ``"quiet"`` where there is no shell at all, ``"terminal"`` where it has no kernel, ``"static"`` where
-        the kernel cannot ask anybody (so nobody is watching), otherwise ``"live"``.
+        ``"quiet"`` where there is no shell at all, ``"terminal"`` where it has no kernel, ``"live"`` where a
+        notebook is before a person, otherwise ``"static"``.
     """
     if shell is None:
         ipython = sys.modules.get("IPython")
@@ -53,7 +53,19 @@ def display_mode(shell: Any = None) -> Mode:
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return "terminal"
-    return "live" if getattr(kernel, "_allow_stdin", False) else "static"
+    return "live" if getattr(kernel, "_allow_stdin", False) and _is_notebook(kernel) else "static"
+
+
+def _is_notebook(kernel: Any) -> bool:
+    """Whether the request came from a notebook, which names its cell.
+
+    A console (jupyter console, qtconsole) has a person too, but draws no widgets and ignores updates of what it
+    has displayed: there a live trace would stay for ever what it was at first.
+    """
+    try:
+        return "cellId" in kernel.get_parent("shell")["metadata"]
+    except (AttributeError, KeyError, TypeError):
+        return False
 
 
 class TraceView:

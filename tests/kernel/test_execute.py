@@ -156,3 +156,59 @@ def test_the_last_traceback_is_the_tools_so_that_debug_stops_in_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "fail"
+
+
+def run_one(function: object, given: object = None, **options: object) -> CallOutcome:
+    box = Toolbox()
+    name = box.add(function, **options).name
+    [outcome] = KernelExecutor(box, {}).run([ToolCall("q01s01c01", name, given)])
+    return outcome
+
+
+def test_a_tool_is_stopped_at_its_timeout_on_the_thread_and_on_the_loop() -> None:
+    for function in (sleep, sleep_async):
+        outcome = run_one(function, timeout=0.1)
+        assert outcome.status == "error"
+        assert "0.1 s" in outcome.text
+        assert outcome.seconds < 10
+
+
+def test_whatever_can_be_awaited_is_awaited() -> None:
+    def promise(n: int) -> object:
+        """Promise a number.
+
+        Args:
+            n: A number
+        """
+        return later(n)
+
+    assert run_one(promise, 1).value == 2
+
+
+def test_result_and_output_together_keep_to_the_tools_length() -> None:
+    def talk() -> str:
+        """Talk and talk."""
+        print("p" * 10_000)
+        return "r" * 9_000
+
+    for most in (100, 500, 8000):
+        assert len(run_one(talk, max_chars=most).text) <= most + 200
+    text = run_one(lambda_of("z" * 5_000_000)).text
+    assert any(f"{n:,} characters left out" in text for n in range(4_991_000, 4_994_000))
+
+
+def lambda_of(value: object) -> object:
+    def give() -> object:
+        """Give a value."""
+        return value
+
+    return give
+
+
+def test_the_file_of_a_cell_is_not_told() -> None:
+    def warn() -> None:
+        """Warn."""
+        print("/tmp/ipykernel_123/456.py:4: UserWarning: careful", file=sys.stderr)
+
+    assert "<cell>:4: UserWarning" in run_one(warn).text
+    assert "ipykernel" not in str(run_one(warn).outputs)

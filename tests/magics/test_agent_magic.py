@@ -173,3 +173,68 @@ def test_an_interrupt_stops_a_sleeping_tool_and_its_call_keeps_one_outcome(asked
         assert cell.status == "ok", cell.printed
         assert server.complaints == []
         assert "interrupted" in str(server.chats[-1].body["messages"]).lower()
+
+
+@pytest.mark.parametrize("question", ["What's the mean?", "(is it balanced?", "value of {y", '"""', "a [list"])
+def test_prose_that_is_no_python_is_asked_as_it_is_and_assigned(asked: Kernel, question: str) -> None:
+    with Server() as server:
+        use(asked, server)
+        cell = asked.run(f"run = %agent {question}")
+        assert cell.status == "ok", cell.error
+        assert server.chats[-1].body["messages"][-1]["content"] == question
+        assert asked.run("run.answer").result == "'All is well.'"
+
+
+def test_a_setting_or_variable_that_changes_counts_from_the_next_question_on(asked: Kernel) -> None:
+    with Server(then=Say("First.")) as first, Server(then=Say("Second.")) as second:
+        use(asked, first)
+        assert "First." in asked.run("%agent Who?").displayed[0]["text/plain"]
+        asked.run("%config ArchytasNB.base_url = ''")
+        asked.run(f"import os; os.environ['OPENAI_BASE_URL'] = {second.url!r}")
+        assert "Second." in asked.run("%agent Who?").displayed[0]["text/plain"]
+        asked.run("del os.environ['OPENAI_BASE_URL']")
+
+
+def test_a_function_defined_anew_in_a_plain_cell_is_the_one_that_runs(asked: Kernel) -> None:
+    asked.run(
+        'def count(species: str) -> int:\n    """Count.\n\n    Args:\n        species: It\n    """\n    return 7'
+    )
+    with Server(CALL, ANSWER) as server:
+        use(asked, server)
+        assert "→ 7" in asked.run("%agent How many?").displayed[0]["text/plain"]
+
+
+def test_a_tool_that_wants_approval_is_refused_where_nobody_can_be_asked(asked: Kernel) -> None:
+    asked.run(COUNT.replace("%%tool", "%%tool --approve"))
+    with Server(CALL, ANSWER) as server:
+        use(asked, server)
+        asked.run("%agent How many?")
+        assert "nobody can be asked" in server.chats[-1].body["messages"][-1]["content"]
+
+
+def test_a_tool_that_takes_too_long_is_stopped_and_the_model_is_told(asked: Kernel) -> None:
+    asked.run('%%tool --timeout 0.2\nimport time\ndef nap() -> str:\n    """Nap."""\n    time.sleep(30)')
+    with Server(Say(calls=(("nap", {}),)), ANSWER) as server:
+        use(asked, server)
+        assert asked.run("%agent Nap?").seconds < 10
+        assert "0.2 s" in server.chats[-1].body["messages"][-1]["content"]
+
+
+def test_help_is_printed_and_a_key_is_not(asked: Kernel) -> None:
+    assert "--max-steps" in asked.run("%agent --help").printed
+    asked.run("%config ArchytasNB.api_key = 'sk-secret123'")
+    assert "sk-secret123" not in str(asked.run("%config ArchytasNB").messages)
+    asked.run("%config ArchytasNB.api_key = ''")
+
+
+def test_a_question_inside_a_string_is_data(asked: Kernel) -> None:
+    assert asked.run('s = """\n%agent is this text?\n"""; print(s)').printed.strip() == "%agent is this text?"
+
+
+def test_a_console_which_draws_no_widgets_still_shows_the_answer(asked: Kernel) -> None:
+    with Server(CALL, ANSWER) as server:
+        use(asked, server)
+        cell = asked.run("%agent How many?", person=True)
+        assert len(cell.displayed) == 1
+        assert "There are 124 Gentoo penguins." in cell.displayed[0]["text/plain"]
+        assert cell.of("update_display_data") == []

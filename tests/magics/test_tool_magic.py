@@ -150,3 +150,13 @@ def test_names_are_completed(kernel: Kernel) -> None:
     kernel.run(COUNT)
     code = "get_ipython().complete('co', '%tools co', 9)[1]"
     assert "'count'" in kernel.run(code).result
+
+
+def test_an_error_names_its_own_cell_and_a_syntax_error_is_short(kernel: Kernel) -> None:
+    cell = kernel.run("%%tool\n1 / 0")
+    number = cell.reply["execution_count"]
+    assert f"Cell In[{number}], line 2" in cell.error
+    cell = kernel.run("%%tool\ndef f( -> int:\n    pass")
+    assert "SyntaxError" in cell.error
+    assert "line 2" in cell.error
+    assert "archytas_nb" not in cell.error

@@ -26,13 +26,18 @@ def displayed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     return seen
 
 
+def kernel_before_a_person(metadata: dict[str, str]) -> SimpleNamespace:
+    return SimpleNamespace(_allow_stdin=True, get_parent=lambda channel: {"metadata": metadata})
+
+
 @pytest.mark.parametrize(
     ("shell", "mode"),
     [
         (SimpleNamespace(), "terminal"),
         (SimpleNamespace(kernel=None), "terminal"),
         (SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=False)), "static"),
-        (SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=True)), "live"),
+        (SimpleNamespace(kernel=kernel_before_a_person({"cellId": "a1"})), "live"),
+        (SimpleNamespace(kernel=kernel_before_a_person({})), "static"),
         (None, "quiet"),
     ],
 )
