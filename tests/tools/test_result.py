@@ -102,8 +102,8 @@ def test_the_rendering_of(value, text):
 
 
 def test_memory_addresses_are_left_out():
-    assert render(Plain()).text == "<test_result.Plain object>"
-    assert render([Plain()]).text == '["<test_result.Plain object>"]'
+    assert render(Plain()).text == f"<{Plain.__module__}.Plain object>"
+    assert render([Plain()]).text == f'["<{Plain.__module__}.Plain object>"]'
 
 
 def test_an_object_may_speak_for_itself():
