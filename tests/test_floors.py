@@ -18,7 +18,7 @@ FLOORS = {
     "tools": 1, "react": 1,
     "models": 2, "kernel": 2, "trace": 2,
     "session": 3, "run": 3,
-    "magics": 4, "": 4, "pytest_plugin": 4,
+    "magics": 4, "command": 4, "": 4, "__main__": 4, "pytest_plugin": 4,
 }  # fmt: skip
 ALONE = {"testing": {"react.events"}, "_version": set(), "errors": set(), "react.events": set()}
 """Files that may import nothing of ours but this."""
@@ -30,8 +30,9 @@ DOORS = {
     "pydantic": {"tools"},
     "pydantic_core": {"tools"},
     "typing_extensions": {"tools"},
-    "IPython": {"magics"},
-    "traitlets": {"magics"},
+    "IPython": {"magics", "command"},
+    "traitlets": {"magics", "command"},
+    "jupyter_client": {"command"},
     "ipykernel": {"magics"},
     "markdown_it": {"trace"},
     "llama_cpp": {"models"},
@@ -191,8 +192,8 @@ def test_the_files_are_there_and_were_read() -> None:
         ("models/x.py", "import openai", "its door is models.openai_chat"),
         ("trace/text.py", "import ipywidgets", "its door is trace.widget"),
         ("tools/tool.py", "import docstring_parser", "its door is tools.docstring"),
-        ("kernel/x.py", "from IPython.display import display", "its door is magics"),
-        ("models/x.py", "def f():\n    import IPython", "its door is magics"),
+        ("kernel/x.py", "from IPython.display import display", "its door is command, magics"),
+        ("models/x.py", "def f():\n    import IPython", "its door is command, magics"),
         ("react/x.py", "import pydantic", "its door is tools"),
         ("tools/x.py", "import numpy as np", "never imports it"),
         ("trace/x.py", "import importlib\nimportlib.import_module('pandas')", "never imports it"),

@@ -92,6 +92,24 @@ def locate(
     return _assembled(bundle, cache or _cache_dir(), progress)
 
 
+def check(setting: str | None = None, *, bundle: Bundle = EMBEDDED) -> None:
+    """Find out whether `locate` has something to find, without copying or fetching anything.
+
+    Args:
+        setting: As for `locate`. What lies on the hub is not asked for: its name alone is taken for good.
+        bundle: What the extra holds.
+
+    Raises:
+        ConfigurationError: Nothing is named or installed, or what is named cannot be used.
+    """
+    if setting and setting.startswith("hf:"):
+        return
+    if setting:
+        _checked(Path(setting).expanduser().absolute(), setting)
+    else:
+        _parts(bundle)
+
+
 def _cache_dir() -> Path:
     import platformdirs
 

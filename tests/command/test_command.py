@@ -1,0 +1,136 @@
+"""The command line, as a person runs it: in processes of its own, with homes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.live_kernel import NO_ENDPOINT, live_kernel
+from tests.servers.server import Server
+
+KEY = "sk-canary-4711"
+
+
+def run(folder: Path, *args: str, **environment: str) -> tuple[int, str]:
+    env = {name: value for name, value in os.environ.items() if name not in NO_ENDPOINT}
+    env |= {"IPYTHONDIR": str(folder / "ipython"), "ARCHYTAS_NB_DISCOVER": "0", **environment}
+    command = [sys.executable, "-W", "error", "-m", "archytas_nb", *args]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == "" or done.returncode == 2, done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+def startup(folder: Path) -> Path:
+    return folder / "ipython" / "profile_default" / "startup" / "50-archytas_nb.py"
+
+
+def configure(folder: Path, text: str) -> Path:
+    path = folder / "ipython" / "profile_default" / "ipython_config.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_kernel_has_the_magics_after_enable_and_not_after_disable(tmp_path: Path) -> None:
+    assert run(tmp_path, "enable")[0] == 0
+    with live_kernel(tmp_path) as kernel:
+        assert "Ask a question" in kernel.run("%agent --help").printed
+    assert run(tmp_path, "disable")[0] == 0
+    with live_kernel(tmp_path) as kernel:
+        assert "%agent` not found" in kernel.run("%agent --help").printed
+
+
+def test_enable_and_disable_may_be_said_twice(tmp_path: Path) -> None:
+    run(tmp_path, "enable")
+    assert run(tmp_path, "enable") == (
+        0, f"already enabled: {str(startup(tmp_path))!r} loads the extension\n"
+    )  # fmt: skip
+    run(tmp_path, "disable")
+    status, said = run(tmp_path, "disable")
+    assert (status, said.startswith("not enabled")) == (0, True)
+
+
+@pytest.mark.parametrize("command", ["enable", "disable"])
+def test_a_file_that_is_not_ours_is_left_alone_and_named(tmp_path: Path, command: str) -> None:
+    path = startup(tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_text("print('mine')\n", encoding="utf-8")
+    status, said = run(tmp_path, command)
+    assert status == 1
+    assert str(path) in said
+    assert path.read_text(encoding="utf-8") == "print('mine')\n"
+
+
+def test_enable_says_where_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "ipython").mkdir()
+    (tmp_path / "ipython" / "profile_default").write_text("a file where the folder should be", encoding="utf-8")
+    status, said = run(tmp_path, "enable")
+    assert status == 1
+    assert said.startswith(f"cannot write {str(startup(tmp_path))!r}")
+
+
+def test_doctor_names_the_model_that_answers_at_the_endpoint(tmp_path: Path) -> None:
+    with Server() as server:
+        environment = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": KEY}
+        status, said = run(tmp_path, "doctor", **environment)
+        assert status == 0, said
+        assert server.url in said
+        assert "answers; " in said
+        assert not server.chats  # it asked for the list of models, and for nothing else
+
+
+def test_doctor_fails_where_the_endpoint_does_not_serve_the_model_that_is_configured(tmp_path: Path) -> None:
+    configure(tmp_path, "c.ArchytasNB.model = 'no-such-model'\n")
+    with Server() as server:
+        status, said = run(tmp_path, "doctor", OPENAI_BASE_URL=server.url)
+    assert status == 1
+    assert "'no-such-model'" in said
+    assert "is not served there" in said
+
+
+def test_doctor_fails_where_nobody_answers_and_says_where(tmp_path: Path) -> None:
+    status, said = run(tmp_path, "doctor", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+    assert status == 1
+    assert "http://127.0.0.1:9/v1" in said
+
+
+def test_doctor_asks_nothing_offline(tmp_path: Path) -> None:
+    with Server() as server:
+        status, said = run(tmp_path, "doctor", "--offline", OPENAI_BASE_URL=server.url)
+        assert (status, "(not asked)" in said) == (0, True)
+        assert not server.asked
+
+
+def test_doctor_shows_no_secret_wherever_it_comes_from(tmp_path: Path) -> None:
+    configure(
+        tmp_path, f"c.ArchytasNB.api_key = '{KEY}'\nc.ArchytasNB.base_url = 'http://me:{KEY}@127.0.0.1:9/v1'\n"
+    )
+    address = f"http://me:{KEY}@127.0.0.1:9/v1?key={KEY}"
+    _, said = run(tmp_path, "doctor", OPENAI_API_KEY=KEY, OPENAI_BASE_URL=address)
+    assert KEY not in said
+    assert "api_key = (set, not shown)" in said
+
+
+def test_doctor_reports_a_configuration_that_fails_and_goes_on(tmp_path: Path) -> None:
+    path = configure(tmp_path, "c.ArchytasNB.model = 1 / 0\n")
+    _, said = run(tmp_path, "doctor", "--offline")
+    assert str(path) in said
+    assert "ZeroDivisionError" in said
+    assert "startup" in said
+
+
+def test_doctor_says_what_is_missing_for_the_embedded_model(tmp_path: Path) -> None:
+    status, said = run(tmp_path, "doctor", ARCHYTAS_NB_LOCAL_MODEL=str(tmp_path / "none.gguf"))
+    assert status == 1
+    assert "none.gguf" in said
+    assert "Expected the path of a GGUF file" in said
+
+
+def test_an_unknown_command_shows_the_three_that_there_are(tmp_path: Path) -> None:
+    status, said = run(tmp_path, "heal")
+    assert status == 2
+    assert all(name in said for name in ("enable", "disable", "doctor"))
