@@ -94,11 +94,11 @@ class Kernel:
 
 
 @contextmanager
-def live_kernel(folder: Path, **environment: str) -> Iterator[Kernel]:
+def live_kernel(folder: Path, *, name: str = "python3", **environment: str) -> Iterator[Kernel]:
     """Start a stock kernel in a folder, with a clean home and no endpoint but what is named."""
     env = {key: value for key, value in os.environ.items() if key not in NO_ENDPOINT}
     env |= {"IPYTHONDIR": str(folder / "ipython"), **environment}
-    manager = KernelManager(kernel_name="python3")
+    manager = KernelManager(kernel_name=name)
     manager.start_kernel(env=env, cwd=str(folder))
     client = manager.blocking_client()
     client.start_channels()
