@@ -69,7 +69,7 @@ class ArchytasNB(Magics):
 
     @no_var_expand
     @magic_arguments()
-    @argument("--model", help="Ask this model; 'local' is the embedded one.")
+    @argument("--model", help="Ask this model, or the one in the variable of this name; 'local' is the embedded one.")
     @argument("--protocol", choices=["auto", "react", "native"], help="How tools are spoken of to the model.")
     @argument("--max-steps", type=int, help="Most replies of the model for this question.")
     @argument("--new", action="store_true", help="Begin a new conversation.")
@@ -141,8 +141,11 @@ class ArchytasNB(Magics):
 
     def _chosen_model(self, flag: str | None) -> Model:
         """The model for this question; made once, so that a cassette and a connection last."""
-        from archytas_nb.magics.models import make_model, model_choice
+        from archytas_nb.magics.models import held_model, make_model, model_choice
 
+        held = held_model(self.shell.user_ns, flag)
+        if held is not None:
+            return held
         choice = model_choice(self, flag)
         if choice not in self._models:
             self._models[choice] = make_model(choice)

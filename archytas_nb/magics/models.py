@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archytas_nb.models.cassette import Cassette, CassetteModel
@@ -55,6 +56,22 @@ def model_choice(config: Any, name: str | None) -> Choice:
     path = config.cassette or os.environ.get("ARCHYTAS_NB_CASSETTE") or None
     mode = os.environ.get("ARCHYTAS_NB_CASSETTE_MODE") or config.cassette_mode
     return Choice(name, settings, path, mode, tuple(map(os.environ.get, _ENVIRONMENT)))
+
+
+def held_model(namespace: Mapping[str, Any], name: str | None) -> Model | None:
+    """The model that a variable of the notebook holds.
+
+    It answers as it is, without the cassette: whoever made it decides whether it is recorded.
+
+    Args:
+        namespace: The notebook's variables.
+        name: The value of ``--model``, or None.
+
+    Returns:
+        None where no variable of that name holds a model; the name is then the endpoint's.
+    """
+    held = namespace.get(name) if name else None
+    return held if not isinstance(held, type) and callable(getattr(held, "complete", None)) else None
 
 
 def make_model(choice: Choice) -> Model:

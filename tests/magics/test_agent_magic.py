@@ -238,3 +238,16 @@ def test_a_console_which_draws_no_widgets_still_shows_the_answer(asked: Kernel) 
         assert len(cell.displayed) == 1
         assert "There are 124 Gentoo penguins." in cell.displayed[0]["text/plain"]
         assert cell.of("update_display_data") == []
+
+
+def test_a_model_in_a_variable_answers_and_another_name_is_the_endpoints(asked: Kernel) -> None:
+    asked.run("from archytas_nb.testing import ScriptedModel")
+    asked.run("script = ScriptedModel(('count', {'species': 'Gentoo'}), ('final_answer', 'So many.'))")
+    assert asked.run("%agent --model script how many?").status == "ok"
+    assert asked.run("script").result == "ScriptedModel(0 replies left)"
+    with Server(ANSWER, models=("other",)) as server:
+        use(asked, server)
+        asked.run("other = 'not a model'")
+        cell = asked.run("%agent --model other how many?")
+        assert cell.status == "ok", cell.error + cell.printed
+        assert [request.body["model"] for request in server.chats] == ["other"]
