@@ -69,7 +69,7 @@ class ArchytasNB(Magics):
 
     @no_var_expand
     @magic_arguments()
-    @argument("--model", help="Ask this model, or the one in the variable of this name; 'local' is the embedded one.")
+    @argument("--model", help="Ask this model, or that of a variable; 'local' is the embedded one.")
     @argument("--protocol", choices=["auto", "react", "native"], help="How tools are spoken of to the model.")
     @argument("--max-steps", type=int, help="Most replies of the model for this question.")
     @argument("--new", action="store_true", help="Begin a new conversation.")
