@@ -2,48 +2,24 @@
 
 from __future__ import annotations
 
-import ast
 import copy
-import importlib
 import inspect
-import json
-from pathlib import Path
 
 import pytest
 
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
+from tests.bfcl import APIS, api, call_of, data, rows
 
-bfcl_eval = pytest.importorskip("bfcl_eval", reason="needs: pip install --no-deps bfcl-eval")
+pytest.importorskip("bfcl_eval", reason="needs: pip install --no-deps bfcl-eval")
 pytest.importorskip("mpmath", reason="bfcl-eval's MathAPI needs mpmath")
-
-DATA = Path(bfcl_eval.__file__).parent / "data"
-CODE = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
-APIS = {
-    "GorillaFileSystem": "gorilla_file_system",
-    "MathAPI": "math_api",
-    "MessageAPI": "message_api",
-    "TwitterAPI": "posting_api",
-    "TicketAPI": "ticket_api",
-    "TradingBot": "trading_bot",
-    "TravelAPI": "travel_booking",
-    "VehicleControlAPI": "vehicle_control",
-}
-
-
-def rows(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
-
-
-def api(name: str) -> type:
-    return getattr(importlib.import_module(f"{CODE}.{APIS[name]}"), name)
 
 
 def documented() -> list[tuple[type, dict]]:
     return [
         (api(name), row)
         for name, file in APIS.items()
-        for row in rows(DATA / "multi_turn_func_doc" / f"{file}.json")
+        for row in rows(data() / "multi_turn_func_doc" / f"{file}.json")
     ]
 
 
@@ -61,7 +37,7 @@ def test_all_documented_functions_build_with_every_description_and_the_exact_req
 
 def test_every_dotted_name_becomes_legal_and_is_found_again_by_its_own_name():
     names = set()
-    for path in DATA.glob("BFCL_v4_*.json"):
+    for path in data().glob("BFCL_v4_*.json"):
         if path.name == "BFCL_v4_format_sensitivity.json":
             continue  # an index of the other files
         for row in rows(path):
@@ -77,17 +53,6 @@ def test_every_dotted_name_becomes_legal_and_is_found_again_by_its_own_name():
     assert len(box) == len(dotted)
     assert [box[name].source_name for name in dotted] == dotted
     assert [tool.source_name for tool in box.values()] == dotted
-
-
-def calls(source: str, functions: dict) -> tuple[str, dict]:
-    """Read ``name(a=1)`` as a name and the JSON object that a model would send."""
-    node = ast.parse(source, mode="eval").body
-    assert isinstance(node, ast.Call)
-    assert isinstance(node.func, ast.Name)
-    given = {word.arg: ast.literal_eval(word.value) for word in node.keywords}
-    parameters = inspect.signature(functions[node.func.id]).parameters
-    positional = dict(zip(parameters, map(ast.literal_eval, node.args), strict=False))
-    return node.func.id, json.loads(json.dumps({**positional, **given}))
 
 
 def world(row: dict) -> dict:
@@ -107,16 +72,16 @@ ILL_TYPED = {("multi_turn_base_173", "close_ticket(ticket_id='ticket_001')")}
 
 
 def test_the_ground_truth_conversations_replay_through_the_json_boundary():
-    conversations = {row["id"]: row for row in rows(DATA / "BFCL_v4_multi_turn_base.json")}
+    conversations = {row["id"]: row for row in rows(data() / "BFCL_v4_multi_turn_base.json")}
     count = 0
     refused = set()
-    for truth in rows(DATA / "possible_answer" / "BFCL_v4_multi_turn_base.json"):
+    for truth in rows(data() / "possible_answer" / "BFCL_v4_multi_turn_base.json"):
         row = conversations[truth["id"]]
         ours, theirs = world(row), world(row)
         tools: dict[str, Tool] = {}
         for source in (call for turn in truth["ground_truth"] for call in turn):
             count += 1
-            name, arguments = calls(source, ours)
+            name, arguments = call_of(source, ours)
             if name not in tools:
                 tools[name] = Tool.from_function(ours[name])
             outcome = tools[name].call(arguments)
