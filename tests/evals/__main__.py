@@ -1,0 +1,69 @@
+"""Run tasks against a model and print the table.
+
+python -m tests.evals                                   the model that `%agent` would take, all tasks
+python -m tests.evals --half report --json out.json     the half that is only for reporting
+python -m tests.evals --model gpt-5-nano --protocol native --kinds compare "two steps"
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+
+import archytas_nb as nb
+from tests.evals.report import as_json, compared, table
+from tests.evals.runner import Settings, attempt
+from tests.evals.task import KINDS, REGISTRY
+from tests.evals.tasks import selected
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line, run, print."""
+    parser = argparse.ArgumentParser("python -m tests.evals", description="How often does a model succeed?")
+    parser.add_argument("--model", help="a name that %%agent --model takes; what %%agent would choose by default")
+    parser.add_argument("--protocol", default="auto", choices=("auto", "react", "native"))
+    parser.add_argument("--half", default="all", choices=("choose", "report", "all"))
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("--tasks", nargs="+", choices=tuple(REGISTRY), metavar="NAME", help="tasks by name")
+    parser.add_argument("--repeat", type=int, default=1, help="how often each task is run")
+    parser.add_argument("--bare", action="store_true", help="without constrained decoding and guards")
+    parser.add_argument("--max-steps", type=int, default=Settings().max_steps)
+    parser.add_argument("--max-seconds", type=float, default=Settings().max_seconds)
+    parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--transcripts", action="store_true", help="keep the events of the tasks for tuning, too")
+    parser.add_argument("--against", type=Path, help="results of an earlier run, to say what changed")
+    given = parser.parse_args(arguments)
+
+    tasks = selected(None if given.half == "all" else given.half, given.kinds, given.tasks)
+    settings = Settings(given.protocol, given.bare, given.max_steps, given.max_seconds)
+    agent = nb.Agent([], model=given.model)
+    facts = {
+        "model": agent.model.name,
+        "protocol": given.protocol,
+        "bare": given.bare,
+        "half": given.half,
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "version": nb.__version__,
+    }
+    results = []
+    for task in tasks * given.repeat:
+        result = attempt(task, agent.model, settings)
+        results.append(result)
+        mark = "solved" if result.solved else "FAILED"
+        print(f"{mark}  {result.seconds:6.1f} s  {result.steps:2} steps  {task.name}  {result.fault}", flush=True)
+        if given.json:  # after every task: a run that is cut short has measured something
+            given.json.write_text(as_json(results, facts, transcripts=given.transcripts) + "\n", encoding="utf-8")
+    print(f"\n{facts}\n\n{table(results)}")
+    if given.against:
+        print(f"\n{compared(json.loads(given.against.read_text(encoding='utf-8'))['results'], results)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""The tasks, by what they ask of a model. Importing this fills the registry."""
+
+from tests.evals.task import REGISTRY, Half, Task
+from tests.evals.tasks import acting, arguments, reading, steps, talking, trouble
+
+__all__ = ["acting", "arguments", "reading", "selected", "steps", "talking", "trouble"]
+
+
+def selected(
+    half: Half | None = None, kinds: list[str] | None = None, names: list[str] | None = None
+) -> list[Task]:
+    """The tasks of a half, of some kinds, or of some names; all where nothing is said."""
+    unknown = [name for name in names or () if name not in REGISTRY]
+    if unknown:
+        raise ValueError(f"no task is named {unknown[0]!r}; there are {', '.join(REGISTRY)}")
+    return [
+        each
+        for each in REGISTRY.values()
+        if (half is None or each.half == half)
+        and (not kinds or each.kind in kinds)
+        and (not names or each.name in names)
+    ]

@@ -1,0 +1,377 @@
+"""One call is enough: the right one, of few tools or of many."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from tests.evals.checks import names, tells
+from tests.evals.task import Scene, task
+
+# ── one call ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@task("one call", "choose")
+def stock_of_pears() -> Scene:
+    stock = {"apples": 17, "pears": 43, "plums": 8}
+
+    def stock_of(fruit: str) -> int:
+        """Count what is in stock of a fruit.
+
+        Args:
+            fruit: The fruit, for example apples
+        """
+        return stock[fruit.lower()]
+
+    return Scene(
+        [stock_of],
+        ("How many pears are in stock?",),
+        lambda done: tells(done, 43),
+        ([("stock_of", "pears"), ("final_answer", "There are 43 pears.")],),
+    )
+
+
+@task("one call", "choose")
+def temperature_of_a_city() -> Scene:
+    measured = {"Oslo": -3.5, "Rome": 14.2, "Cairo": 27.9}
+
+    def temperature(city: str) -> float:
+        """Measure the temperature in a city now.
+
+        Args:
+            city: The city's name
+
+        Returns:
+            float: Degrees Celsius
+        """
+        return measured[city]
+
+    def wind(city: str) -> float:
+        """Measure the speed of the wind in a city now.
+
+        Args:
+            city: The city's name
+
+        Returns:
+            float: Kilometres per hour
+        """
+        return {"Oslo": 31.0, "Rome": 8.0, "Cairo": 12.0}[city]
+
+    return Scene(
+        [temperature, wind],
+        ("How warm is it in Cairo right now?",),
+        lambda done: tells(done, 27.9),
+        ([("temperature", "Cairo"), ("final_answer", "27.9 degrees")],),
+    )
+
+
+@task("one call", "report")
+def pages_of_a_book() -> Scene:
+    pages = {"Emma": 474, "Ulysses": 732, "Dracula": 418}
+
+    def pages_of(title: str) -> int:
+        """Say how many pages a book of our library has.
+
+        Args:
+            title: The book's title
+        """
+        return pages[title]
+
+    return Scene(
+        [pages_of],
+        ("How many pages does our copy of Dracula have?",),
+        lambda done: tells(done, 418),
+        ([("pages_of", "Dracula"), ("final_answer", "It has 418 pages.")],),
+    )
+
+
+@task("one call", "report")
+def runtime_of_a_job() -> Scene:
+    runtimes = {"import": 12.5, "train": 341.75, "export": 4.25}
+
+    def runtime(job: str) -> float:
+        """Look up how long a job took.
+
+        Args:
+            job: The job's name
+
+        Returns:
+            float: Seconds
+        """
+        return runtimes[job]
+
+    def memory(job: str) -> float:
+        """Look up how much memory a job took.
+
+        Args:
+            job: The job's name
+
+        Returns:
+            float: Megabytes
+        """
+        return {"import": 220.0, "train": 6100.5, "export": 90.0}[job]
+
+    return Scene(
+        [runtime, memory],
+        ("How many seconds did the job train take?",),
+        lambda done: tells(done, 341.75),
+        ([("runtime", "train"), ("final_answer", "341.75 seconds")],),
+    )
+
+
+# ── one of many ───────────────────────────────────────────────────────────────────────────────────
+
+
+@task("choose a tool", "choose")
+def sunshine_among_instruments() -> Scene:
+    def rain(month: str) -> float:
+        """Millimetres of rain in a month.
+
+        Args:
+            month: The month's name
+        """
+        return 61.0
+
+    def sunshine(month: str) -> int:
+        """Hours of sunshine in a month.
+
+        Args:
+            month: The month's name
+        """
+        return {"May": 213, "June": 240}[month]
+
+    def highest_wind(month: str) -> float:
+        """Fastest wind in a month, in kilometres per hour.
+
+        Args:
+            month: The month's name
+        """
+        return 88.0
+
+    def frost_days(month: str) -> int:
+        """Days with frost in a month.
+
+        Args:
+            month: The month's name
+        """
+        return 2
+
+    def snow(month: str) -> int:
+        """Centimetres of snow that fell in a month.
+
+        Args:
+            month: The month's name
+        """
+        return 0
+
+    def humidity(month: str) -> int:
+        """Mean relative humidity in a month, in percent.
+
+        Args:
+            month: The month's name
+        """
+        return 71
+
+    def pressure(month: str) -> int:
+        """Mean air pressure in a month, in hectopascal.
+
+        Args:
+            month: The month's name
+        """
+        return 1015
+
+    def foggy_days(month: str) -> int:
+        """Days with fog in a month.
+
+        Args:
+            month: The month's name
+        """
+        return 4
+
+    return Scene(
+        [rain, highest_wind, frost_days, snow, humidity, sunshine, pressure, foggy_days],
+        ("How long did the sun shine in May?",),
+        lambda done: tells(done, 213),
+        ([("sunshine", "May"), ("final_answer", "The sun shone for 213 hours.")],),
+    )
+
+
+@task("choose a tool", "choose")
+def lines_of_a_document() -> Scene:
+    documents = {"notes": "Buy milk.\nCall Ida.\nWrite the report. Send it.\nSleep.\nWake up."}
+
+    def count_words(document: str) -> int:
+        """Count the words of a document.
+
+        Args:
+            document: The document's name
+        """
+        return len(documents[document].split())
+
+    def count_lines(document: str) -> int:
+        """Count the lines of a document.
+
+        Args:
+            document: The document's name
+        """
+        return len(documents[document].splitlines())
+
+    def count_sentences(document: str) -> int:
+        """Count the sentences of a document.
+
+        Args:
+            document: The document's name
+        """
+        return documents[document].count(".")
+
+    def count_characters(document: str) -> int:
+        """Count the characters of a document.
+
+        Args:
+            document: The document's name
+        """
+        return len(documents[document])
+
+    def longest_word(document: str) -> str:
+        """Find the longest word of a document.
+
+        Args:
+            document: The document's name
+        """
+        return max(documents[document].split(), key=len)
+
+    def author(document: str) -> str:
+        """Say who wrote a document.
+
+        Args:
+            document: The document's name
+        """
+        return "Mara"
+
+    return Scene(
+        [count_words, count_sentences, count_characters, longest_word, count_lines, author],
+        ("How many lines does the document notes have?",),
+        lambda done: tells(done, 5),
+        ([("count_lines", "notes"), ("final_answer", "It has 5 lines.")],),
+    )
+
+
+@task("choose a tool", "report")
+def shelf_of_a_book() -> Scene:
+    def author_of(title: str) -> str:
+        """Name the author of a book.
+
+        Args:
+            title: The book's title
+        """
+        return "Jane Austen"
+
+    def year_of(title: str) -> int:
+        """Say when a book was published.
+
+        Args:
+            title: The book's title
+        """
+        return 1815
+
+    def publisher_of(title: str) -> str:
+        """Name the publisher of a book.
+
+        Args:
+            title: The book's title
+        """
+        return "Murray"
+
+    def rating_of(title: str) -> float:
+        """Mean rating of a book by our readers.
+
+        Args:
+            title: The book's title
+        """
+        return 4.1
+
+    def copies_of(title: str) -> int:
+        """Count our copies of a book.
+
+        Args:
+            title: The book's title
+        """
+        return 3
+
+    def shelf_of(title: str) -> str:
+        """Say where a book stands: the code of its shelf.
+
+        Args:
+            title: The book's title
+        """
+        return {"Emma": "K27", "Ulysses": "B04"}[title]
+
+    def language_of(title: str) -> str:
+        """Say in which language a book is written.
+
+        Args:
+            title: The book's title
+        """
+        return "English"
+
+    return Scene(
+        [author_of, year_of, publisher_of, rating_of, copies_of, shelf_of, language_of],
+        ("Where does the book Emma stand?",),
+        lambda done: names(done, "K27"),
+        ([("shelf_of", "Emma"), ("final_answer", "On shelf K27.")],),
+    )
+
+
+@task("choose a tool", "report")
+def missing_values_of_a_column() -> Scene:
+    people = pd.DataFrame({"age": [31.0, None, 45.0, None, None, 28.0, 60.0], "height": [170.0] * 7})
+
+    def column_mean(column: str) -> float:
+        """Mean of a column of the table people.
+
+        Args:
+            column: The column's name
+        """
+        return float(people[column].mean())
+
+    def column_max(column: str) -> float:
+        """Greatest value of a column of the table people.
+
+        Args:
+            column: The column's name
+        """
+        return float(people[column].max())
+
+    def column_min(column: str) -> float:
+        """Least value of a column of the table people.
+
+        Args:
+            column: The column's name
+        """
+        return float(people[column].min())
+
+    def count_missing(column: str) -> int:
+        """Count the missing values of a column of the table people.
+
+        Args:
+            column: The column's name
+        """
+        return int(people[column].isna().sum())
+
+    def count_unique(column: str) -> int:
+        """Count the different values of a column of the table people.
+
+        Args:
+            column: The column's name
+        """
+        return int(people[column].nunique())
+
+    def count_rows() -> int:
+        """Count the rows of the table people."""
+        return len(people)
+
+    return Scene(
+        [column_mean, column_max, column_min, count_unique, count_rows, count_missing],
+        ("How many people in the table did not tell their age?",),
+        lambda done: tells(done, 3),
+        ([("count_missing", "age"), ("final_answer", "3 people.")],),
+    )

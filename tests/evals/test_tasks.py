@@ -1,0 +1,111 @@
+"""The tasks measure something: a script that solves each one passes its check, one that only claims to does not."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.testing import ScriptedModel
+from tests.evals.checks import numbers
+from tests.evals.report import as_json, compared, table
+from tests.evals.runner import Settings, attempt
+from tests.evals.task import KINDS, REGISTRY, Scene, Task
+from tests.evals.tasks import selected
+
+TYPED = "output_type" in inspect.signature(nb.Agent.run).parameters
+TASKS = [each for each in REGISTRY.values() if TYPED or each.kind != "typed answer"]
+over_tasks = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+
+
+def scripted(task: Task, scripts: Any, protocol: str = "react") -> Any:
+    return attempt(task, ScriptedModel(*[reply for script in scripts for reply in script], protocol=protocol))
+
+
+@over_tasks
+@pytest.mark.parametrize("protocol", ["react", "native"])
+def test_every_task_is_solved_by_its_oracle_in_both_wire_forms(task: Task, protocol: str) -> None:
+    result = scripted(task, task.build().oracle, protocol)
+    assert result.solved, result.fault
+
+
+@over_tasks
+def test_no_task_is_solved_by_claiming_to_have_solved_it(task: Task) -> None:
+    scene = task.build()
+    claims = [[("final_answer", scene.liar)] * 2 for _ in scene.questions]
+    # The second copy is for a claim that is doubted.
+    model = ScriptedModel(*[reply for claim in claims for reply in claim][: 2 * len(claims)])
+    assert not attempt(task, model).solved
+
+
+@over_tasks
+def test_no_task_is_solved_by_calling_each_tool_wrongly(task: Task) -> None:
+    scene = task.build()
+    wrong = [(tool.__name__, {"nonsense": 1}) for tool in scene.tools]
+    script = [*wrong, *[("final_answer", scene.liar)] * 2]
+    assert not attempt(task, ScriptedModel(*script * len(scene.questions))).solved
+
+
+@over_tasks
+def test_a_scene_is_fresh_each_time_it_is_built(task: Task) -> None:
+    assert scripted(task, task.build().oracle).solved
+    assert scripted(task, task.build().oracle).solved
+
+
+def test_an_action_that_is_done_twice_does_not_solve_a_task_that_wants_it_once() -> None:
+    once = [each for each in TASKS if each.kind == "exactly once"]
+    for task in once:
+        [script] = task.build().oracle
+        twice = [call for call in script if call[0] != "final_answer"] * 2 + [script[-1]]
+        result = attempt(task, ScriptedModel(*twice), Settings(bare=True))
+        assert not result.solved, task.name
+
+
+def test_the_guard_keeps_a_repeated_action_from_being_done_twice() -> None:
+    task = REGISTRY["one_transfer"]
+    [script] = task.build().oracle
+    assert scripted(task, [[script[0], *script]]).solved
+
+
+def test_there_are_enough_tasks_and_every_kind_is_halved() -> None:
+    assert len(REGISTRY) >= 40
+    counts = Counter((each.kind, each.half) for each in REGISTRY.values())
+    for kind in KINDS:
+        assert counts[kind, "choose"] == counts[kind, "report"] >= 2, kind
+    assert len(selected("choose")) == len(selected("report"))
+
+
+def test_a_fault_of_the_reporting_half_tells_nothing_that_one_could_tune_by() -> None:
+    task = REGISTRY["pages_of_a_book"]
+    result = attempt(task, ScriptedModel(*[("final_answer", "About 400 pages.")] * 2))
+    assert (result.solved, result.fault, result.transcript) == (False, "not solved", [])
+
+
+def test_a_task_that_nobody_knows_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="no_such"):
+        selected(names=["no_such"])
+
+
+def test_numbers_are_found_however_they_are_written() -> None:
+    assert numbers("1,234 and −5.5, three of B12") == [1234, -5.5, 3]
+
+
+def test_results_become_a_table_and_json_that_say_what_changed() -> None:
+    task = REGISTRY["stock_of_pears"]
+    good = scripted(task, task.build().oracle)
+    bad = attempt(task, ScriptedModel(*[("final_answer", "Some.")] * 2))
+    assert "| one call | 1/2 | 1.5 | 0.5 |" in table([good, bad])
+    assert '"solved": 1' in as_json([good, bad], {"model": "m"})
+    assert "transcript" not in as_json([good], {})
+    assert "gained 1: stock_of_pears" in compared([bad.to_json()], [good])
+    assert "lost 1: stock_of_pears" in compared([good.to_json()], [bad])
+
+
+def test_a_scene_says_what_it_asks() -> None:
+    for task in REGISTRY.values():
+        scene = task.build()
+        assert isinstance(scene, Scene)
+        assert len(scene.oracle) == len(scene.questions), task.name
