@@ -32,6 +32,7 @@ ModelErrorKind = Literal[
     "overflow",
     "refused",
     "no_tools",
+    "deadline",
 ]
 
 

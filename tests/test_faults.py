@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ModelError, RunError, RunInterrupted
-from archytas_nb.models import openai_chat
+from archytas_nb.models import asking, openai_chat
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.openai_chat import OpenAIModel
 from archytas_nb.react.events import Event, ModelReply, Notice, to_json
@@ -122,7 +122,7 @@ def talk(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> Iterator[Talk]:
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(openai_chat, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)
     capabilities_of.cache_clear()
     talk = Talk(*request.param, caplog)
     yield talk
@@ -134,7 +134,7 @@ def talk(
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The waits, without waiting."""
     waits: list[float] = []
-    monkeypatch.setattr(openai_chat.time, "sleep", waits.append)
+    monkeypatch.setattr(asking.time, "sleep", waits.append)
     return waits
 
 

@@ -40,6 +40,7 @@ class Capabilities:
         stream_options: Whether it reports usage in a stream.
         length_field: The name of its bound on a reply's length.
         most_tokens: The highest such bound that it takes, or None where it has not said.
+        context_tokens: What a conversation and its reply may have together, or None where it has not said.
     """
 
     schema: SchemaDialect = "json_schema"
@@ -48,6 +49,7 @@ class Capabilities:
     stream_options: bool = True
     length_field: LengthField = "max_tokens"
     most_tokens: int | None = None
+    context_tokens: int | None = None
 
     def learn(self, shown: Capabilities) -> None:
         """Take over what a request has shown."""

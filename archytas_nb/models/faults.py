@@ -151,6 +151,19 @@ def timed_out(base_url: str, seconds: float, *, during: str) -> Fault:
     return Fault(ModelError(f"{what}. {move}", kind="timeout"), passing=during == "connect")
 
 
+def out_of_time(base_url: str, seconds: float | None, last: str = "") -> Fault:
+    """The time that the request had is over. The whole run's time is, so nothing is tried again.
+
+    Args:
+        base_url: The endpoint, as it may be shown.
+        seconds: How much time it had.
+        last: What had gone wrong before, where it was to be tried again.
+    """
+    after = f" after {last}" if last else ""
+    text = f"the endpoint {base_url!r} gave no whole reply within the {seconds or 0:.3g} s that were left{after}."
+    return Fault(ModelError(f"{text} Raise max_seconds, or ask for less.", kind="deadline"))
+
+
 def dropped(base_url: str, why: str) -> Fault:
     """The connection broke before the reply was whole."""
     text = (

@@ -8,37 +8,28 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import socket
 import time
-from collections.abc import Generator, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.models import faults
 from archytas_nb.models.address import OPENAI_URL, is_local, shown_url, usable_key, usable_url
-from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of, lowered, shorter
+from archytas_nb.models.asking import Asking, Faulted, GivenUp, adapting, persistently
+from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of
 from archytas_nb.models.completion import ErrorInReply, NotACompletion, from_body, from_stream
-from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice
+from archytas_nb.models.deadline import Deadline
+from archytas_nb.models.prices import Price, is_openai, price_of
+from archytas_nb.models.reading import watched
+from archytas_nb.react.events import AskModel
 
 if TYPE_CHECKING:
     import openai
 
 DEFAULT_OPENAI_MODEL = "gpt-4.1-mini"
-FIRST_WAIT = 0.5
-"""Seconds before the first retry, where the server does not say; each further wait is twice as long."""
 _LISTING_SECONDS = 10.0
 _CONNECT_SECONDS = 10.0
-
-Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
-"""Yields the pieces of a reply and the retries, returns the reply."""
-
-
-class _Faulted(Exception):
-    """Carries a fault from where it shows to where it is decided what follows."""
-
-    def __init__(self, fault: faults.Fault) -> None:
-        super().__init__()
-        self.fault = fault
 
 
 class OpenAIModel:
@@ -92,6 +83,18 @@ class OpenAIModel:
         return self._model
 
     @property
+    def context_tokens(self) -> int | None:
+        """Tokens that a conversation and its reply may have together, where the endpoint has said; else None."""
+        return None if self._model is None else capabilities_of(self.base_url, self._model).context_tokens
+
+    @property
+    def price(self) -> Price | None:
+        """What its tokens cost, where that is known; another service tier has prices of its own."""
+        if not is_openai(self.base_url) or self.request.get("service_tier", "default") != "default":
+            return None
+        return price_of(self.base_url, self.name)
+
+    @property
     def protocol(self) -> Literal["react", "native"]:
         """What ``protocol="auto"`` means here: function calling, unless the endpoint has refused it."""
         return "native" if capabilities_of(self.base_url, self.name).tools else "react"
@@ -112,20 +115,20 @@ class OpenAIModel:
             ModelError: No usable reply came; the message names the URL and the next move.
         """
         started = time.perf_counter()
-        tried = 0
-        while True:
-            try:
-                reply = yield from self._adapting(ask)
-                return replace(reply, seconds=time.perf_counter() - started)
-            except _Faulted as faulted:
-                fault = faulted.fault
-            wait = FIRST_WAIT * 2**tried if fault.wait is None else fault.wait
-            if not fault.passing or tried >= self.max_retries or wait > faults.LONGEST_WAIT:
-                raise self._explained(fault.error, tried) from None
-            tried += 1
-            what = faults.shortened(str(fault.error).partition(". ")[0], 160)
-            yield Notice("retry", f"{what}. Trying again in {wait:g} s ({tried} of {self.max_retries}).")
-            time.sleep(wait)
+        deadline = Deadline(ask.seconds)
+        name = self.name
+
+        def once(form: Capabilities) -> Asking:
+            return self._once(name, ask, form, deadline)
+
+        def in_its_form() -> Asking:
+            return adapting(once, ask, capabilities_of(self.base_url, name), stream=self.stream)
+
+        try:
+            reply = yield from persistently(in_its_form, self.max_retries, deadline, self._at)
+        except GivenUp as given_up:
+            raise self._explained(given_up.error, given_up.tried) from None
+        return replace(reply, seconds=time.perf_counter() - started)
 
     def served(self) -> list[str]:
         """The names of the models that the endpoint serves.
@@ -135,7 +138,7 @@ class OpenAIModel:
         """
         try:
             return self._listed(self.base_url)
-        except _Faulted as faulted:
+        except Faulted as faulted:
             raise self._explained(faulted.fault.error) from None
 
     def _first_served(self) -> str:
@@ -163,7 +166,7 @@ class OpenAIModel:
             raise
         items = data.get("data") if isinstance(data, dict) else None
         if not isinstance(items, list):
-            raise _Faulted(faults.not_an_api(self._at, "no list of models"))
+            raise Faulted(faults.not_an_api(self._at, "no list of models"))
         return [str(item["id"]) for item in items if isinstance(item, dict) and "id" in item]
 
     def _explained(self, error: ModelError, tried: int = 0) -> ModelError:
@@ -186,63 +189,40 @@ class OpenAIModel:
     def _looked_up(self, base_url: str) -> list[str] | None:
         try:
             return self._listed(base_url)
-        except _Faulted:
+        except Faulted:
             return None
 
-    def _adapting(self, ask: AskModel) -> Asking:
-        """Ask, and where the endpoint rejects the form of the request, ask in the next form that it may take.
-
-        What it takes is remembered only once it has given a reply: a refusal may have had another reason.
-        """
-        can = capabilities_of(self.base_url, self.name)
-        form, forms, first = can, [can], None
-        while True:
-            try:
-                reply = yield from self._once(ask, form)
-            except _Faulted as faulted:
-                error = faulted.fault.error
-                if error.kind == "no_tools":
-                    can.tools = False
-                first = first or faulted
-                said, streamed = str(error), self.stream and form.stream
-                following = None
-                if error.kind == "refused" and error.status in (400, 404, 415, 422, 500, 501):
-                    following = lowered(form, ask, said, stream=streamed)
-                elif error.kind == "overflow":
-                    following = shorter(form, ask, said)
-                if following is None or following in forms:
-                    raise faulted if error.kind not in ("refused", "overflow") else first from None
-                form = following
-                forms.append(form)
-            else:
-                if form is not can:
-                    can.learn(form)
-                return reply
-
-    def _once(self, ask: AskModel, can: Capabilities) -> Asking:
+    def _once(self, name: str, ask: AskModel, can: Capabilities, deadline: Deadline) -> Asking:
         import openai
 
+        if deadline.over:
+            raise Faulted(faults.out_of_time(self._at, deadline.seconds))
         stream = self.stream and can.stream
         completions = _client(self.base_url, self._key or "none", self.timeout).chat.completions
         try:
             with completions.with_streaming_response.create(
-                model=self.name,
+                model=name,
                 messages=[],
                 stream=stream,
                 extra_body=body_of(ask, can, self.request, stream=stream),
+                timeout=_limits(self.timeout, deadline),
             ) as response:
-                chunks = self._chunks(response.iter_bytes())
+                chunks = watched(
+                    response.iter_bytes(), lambda: _socket(response), self._at, self.timeout, deadline
+                )
                 if stream:
                     reply = yield from from_stream(chunks)
                 else:
                     reply = from_body(b"".join(chunks).decode("utf-8", "replace"))
         except NotACompletion as error:
-            raise _Faulted(faults.not_an_api(self._at, self._clean(str(error)))) from None
+            raise Faulted(faults.not_an_api(self._at, self._clean(str(error)))) from None
         except ErrorInReply as error:
             raise self._for_status(error.status, str(error), asked_with_tools=bool(ask.tools)) from None
         except EOFError as error:
-            raise _Faulted(faults.dropped(self._at, str(error))) from None
+            raise Faulted(faults.dropped(self._at, str(error))) from None
         except openai.OpenAIError as error:
+            if deadline.over:
+                raise Faulted(faults.out_of_time(self._at, deadline.seconds)) from None
             raise self._faulted(error, asked_with_tools=bool(ask.tools)) from None
         except KeyboardInterrupt:
             # It may have hit the client at a point where it knows of no connection to close: close them all, or
@@ -250,35 +230,10 @@ class OpenAIModel:
             close_clients(self.base_url)
             raise
         if reply.finish == "content_filter" and not (reply.text or reply.calls):
-            raise _Faulted(faults.withheld(self._at))
+            raise Faulted(faults.withheld(self._at))
         return reply
 
-    def _chunks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """The bytes of a body. A broken connection becomes EOFError, silence a fault.
-
-        Servers that keep a connection alive with comments may do so for ever: only data counts as a sign of life.
-        """
-        heard = time.monotonic()
-        while True:
-            try:
-                chunk = next(chunks, None)
-            except Exception as error:
-                # The client translates transport errors before the body only; in it they come as they are.
-                if type(error).__module__.split(".")[0] not in ("httpx", "httpx2", "httpcore", "httpcore2"):
-                    raise
-                if "Timeout" in type(error).__name__:
-                    raise _Faulted(faults.timed_out(self._at, self.timeout, during="reply")) from None
-                raise EOFError(f"{type(error).__name__}: {error}") from None
-            if chunk is None:
-                return
-            now = time.monotonic()
-            if not chunk.startswith((b":", b"\r", b"\n")):
-                heard = now
-            elif now - heard > self.timeout:
-                raise _Faulted(faults.timed_out(self._at, self.timeout, during="reply"))
-            yield chunk
-
-    def _faulted(self, error: openai.OpenAIError, *, asked_with_tools: bool) -> _Faulted:
+    def _faulted(self, error: openai.OpenAIError, *, asked_with_tools: bool) -> Faulted:
         import openai
 
         if isinstance(error, openai.APIStatusError):
@@ -294,20 +249,20 @@ class OpenAIModel:
             connecting = "Connect" in type(cause).__name__
             seconds = min(_CONNECT_SECONDS, self.timeout) if connecting else self.timeout
             during = "connect" if connecting else "first byte"
-            return _Faulted(faults.timed_out(self._at, seconds, during=during))
+            return Faulted(faults.timed_out(self._at, seconds, during=during))
         why = self._clean(f"{type(cause).__name__}: {cause}")
         if isinstance(error, openai.APIConnectionError):
             refused = "Connect" in type(cause).__name__
-            return _Faulted((faults.unreachable if refused else faults.dropped)(self._at, why))
+            return Faulted((faults.unreachable if refused else faults.dropped)(self._at, why))
         text = f"the request to {self._at!r} failed: {faults.shortened(why)}. Look at the server's log."
-        return _Faulted(faults.Fault(ModelError(text, kind="server")))
+        return Faulted(faults.Fault(ModelError(text, kind="server")))
 
     def _for_status(
         self, status: int, said: str, *, asked_with_tools: bool, wait: float | None = None
-    ) -> _Faulted:
+    ) -> Faulted:
         said, model = self._clean(said), self._model or ""
         fault = faults.for_status(status, said, self._at, model, asked_with_tools=asked_with_tools, wait=wait)
-        return _Faulted(fault)
+        return Faulted(fault)
 
     def _clean(self, text: str) -> str:
         """Text of a server without our key, which some of them say back."""
@@ -323,7 +278,7 @@ def _client(base_url: str, api_key: str, timeout: float) -> openai.OpenAI:
     if client is None:
         import openai
 
-        limits = openai.Timeout(timeout, connect=min(_CONNECT_SECONDS, timeout))
+        limits = _limits(timeout, Deadline())
         # A proxy of the environment cannot reach this machine's own servers.
         http = openai.DefaultHttpxClient(trust_env=not is_local(base_url), timeout=limits)
         client = openai.OpenAI(
@@ -331,6 +286,19 @@ def _client(base_url: str, api_key: str, timeout: float) -> openai.OpenAI:
         )
         _CLIENTS[base_url, api_key, timeout] = client
     return client
+
+
+def _limits(timeout: float, deadline: Deadline) -> openai.Timeout:
+    import openai
+
+    return openai.Timeout(deadline.within(timeout), connect=deadline.within(min(_CONNECT_SECONDS, timeout)))
+
+
+def _socket(response: Any) -> socket.socket:
+    """The connection under a response."""
+    stream = response.http_response.extensions["network_stream"]
+    connection: socket.socket = stream.get_extra_info("socket")
+    return connection
 
 
 def close_clients(base_url: str) -> None:

@@ -24,7 +24,7 @@ Message: TypeAlias = dict[str, Json]
 """One message in wire form: ``{"role": …, "content": …, …}``. Never changed once it is in the history."""
 
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]
-NoReplyKind = Literal["endpoint", "interrupted", "no_tools", "overflow"]
+NoReplyKind = Literal["endpoint", "interrupted", "no_tools", "overflow", "deadline"]
 NoticeKind = Literal["repair", "retry", "protocol", "limit", "progress", "repeat"]
 FailedBy = Literal["model", "endpoint"]
 
@@ -126,6 +126,7 @@ class AskModel:
         tools: Function-calling specifications; empty in the text protocol.
         schema: JSON schema that the reply's text must satisfy, where the endpoint can enforce it.
         max_tokens: The most tokens that the reply may have; None leaves it to the model.
+        seconds: What is left of the run's time; None for no bound.
     """
 
     step: int
@@ -133,6 +134,7 @@ class AskModel:
     tools: tuple[Json, ...] = ()
     schema: Json = None
     max_tokens: int | None = None
+    seconds: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

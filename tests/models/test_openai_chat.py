@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.models import openai_chat
+from archytas_nb.models import asking, openai_chat
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.openai_chat import OpenAIModel
 from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice, Usage
-from tests.servers.plays import Drop, Raw, Say, Status
+from tests.servers.plays import Drip, Drop, Hang, Ping, Raw, Say, Status
 from tests.servers.server import Server
 
 HELLO = ({"role": "user", "content": "hello"},)
@@ -25,7 +25,7 @@ SCHEMA = {"type": "object"}
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(openai_chat, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     capabilities_of.cache_clear()
@@ -170,6 +170,42 @@ def test_without_retries_a_failure_is_final() -> None:
     with Server(then=Status(503)) as server, pytest.raises(ModelError):
         complete(told(server, max_retries=0))
     assert len(server.chats) == 1
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("play", [Hang(), Say("Three, I think.", stall=True), Drip(), Drip(0.2, 4), Ping()])
+def test_a_request_is_given_up_when_its_time_is_over(play: Any, stream: bool) -> None:
+    with Server(play, then=Say("fine")) as server:
+        model = told(server, stream=stream)
+        with pytest.raises(ModelError, match="within the 1 s that were left") as caught:
+            complete(model, seconds=1.0)
+        assert caught.value.kind == "deadline"
+        assert server.url in str(caught.value)
+        assert server.chats[0].left.wait(10)
+        assert len(server.chats) == 1
+        assert complete(model, seconds=20.0)[1].text == "fine"
+
+
+def test_with_no_time_left_nothing_is_asked() -> None:
+    with Server() as server, pytest.raises(ModelError) as caught:
+        complete(told(server), seconds=0.0)
+    assert caught.value.kind == "deadline"
+    assert server.chats == []
+
+
+def test_a_wait_that_would_outlast_the_time_is_not_begun() -> None:
+    server = Server(then=Status(429, headers={"Retry-After": "30"}))
+    with server, pytest.raises(ModelError, match=r"HTTP 429.*Raise max_seconds") as caught:
+        complete(told(server), seconds=10.0)
+    assert caught.value.kind == "deadline"
+    assert len(server.chats) == 1
+
+
+def test_a_retry_after_a_failure_has_only_the_time_that_is_left() -> None:
+    with Server(Status(503), then=Hang()) as server, pytest.raises(ModelError) as caught:
+        complete(told(server), seconds=0.5)
+    assert caught.value.kind == "deadline"
+    assert len(server.chats) == 2
 
 
 def test_a_reply_that_a_filter_withheld_is_no_empty_answer() -> None:

@@ -201,3 +201,25 @@ class Ping:
                 return
             exchange.chunk(b": still here\n\n")
         exchange.break_off()
+
+
+@dataclass(frozen=True)
+class Drip:
+    """Send a word now and then, so that no timeout between bytes ever fires, and never come to an end.
+
+    Attributes:
+        pause: Seconds between two words.
+        then_stall: Fall silent after so many words.
+    """
+
+    pause: float = 0.05
+    then_stall: int = 200
+
+    def play(self, exchange: Exchange) -> None:
+        exchange.head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
+        for _ in range(self.then_stall):
+            if exchange.client_left(within=self.pause):
+                return
+            exchange.event({"choices": [{"index": 0, "delta": {"content": "well "}, "finish_reason": None}]})
+        exchange.wait_for_the_client_to_leave()
+        exchange.break_off()
