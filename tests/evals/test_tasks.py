@@ -1,4 +1,4 @@
-"""The tasks measure something: a script that solves each one passes its check, one that only claims to does not."""
+"""The tasks measure something: a script that solves one passes its check, one that only claims to does not."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The tasks, by what they ask of a model. Importing this fills the registry."""
 
 from tests.evals.task import REGISTRY, Half, Task
-from tests.evals.tasks import acting, arguments, reading, steps, talking, trouble
+from tests.evals.tasks import acting, arguments, choosing, comparing, one_call, steps, talking, trouble
 
-__all__ = ["acting", "arguments", "reading", "selected", "steps", "talking", "trouble"]
+__all__ = ["acting", "arguments", "choosing", "comparing", "one_call", "selected", "steps", "talking", "trouble"]
 
 
 def selected(

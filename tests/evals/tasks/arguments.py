@@ -9,6 +9,8 @@ import pandas as pd
 from tests.evals.checks import left, tells
 from tests.evals.task import Scene, task
 
+Currency = Literal["EUR", "USD", "GBP"]
+
 
 @task("arguments", "choose")
 def table_on_the_terrace() -> Scene:
@@ -93,7 +95,6 @@ def mean_of_a_named_table() -> Scene:
 @task("arguments", "report")
 def money_in_another_currency() -> Scene:
     rates = {"EUR": 1.0, "USD": 1.25, "GBP": 0.8}
-    Currency = Literal["EUR", "USD", "GBP"]
 
     def convert(amount: float, source: Currency, target: Currency, fee: float = 0.0) -> float:
         """Convert an amount of money.

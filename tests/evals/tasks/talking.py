@@ -251,13 +251,15 @@ def fruits_as_a_list() -> Scene:
 
 @task("typed answer", "choose")
 def pears_as_a_number() -> Scene:
+    stock = {"apples": 17, "pears": 43}
+
     def stock_of(fruit: str) -> str:
         """Count what is in stock of a fruit.
 
         Args:
             fruit: The fruit, for example apples
         """
-        return f"There are {dict(apples=17, pears=43)[fruit.lower()]} {fruit}."
+        return f"There are {stock[fruit.lower()]} {fruit}."
 
     return Scene(
         [stock_of],
