@@ -1,54 +1,108 @@
-"""May this call be run? Tools that ask for it are run only when a person says yes.
+"""May this call be run? The policy decides, the tool says whether it wants to be asked about, a person answers.
 
-Where nobody can be asked (a notebook run by a test, a script without a terminal) nothing waits: the call is
-refused, and the model is told why.
+Nothing here runs a tool. Where nobody can be asked nothing waits: the call is refused, and the refusal says how
+it can be allowed. Whatever goes wrong on the way to an answer means no.
 """
 
 from __future__ import annotations
 
-import json
-import sys
+from collections.abc import Callable, Collection
+from typing import Any, Literal, TypeAlias, get_args
 
-from archytas_nb.kernel.namespace import current_shell
+from archytas_nb.kernel.decision import Asking, Decision
+from archytas_nb.kernel.dialogue import harmless
+from archytas_nb.kernel.namespace import Namespace
+from archytas_nb.kernel.person import Person
 from archytas_nb.react.events import ToolCall
+from archytas_nb.tools.bound import BoundCall
 from archytas_nb.tools.tool import Tool
 
-_LONGEST = 2000
+Policy = Literal["ask", "auto", "deny"]
+"""What becomes of a call whose tool wants approval: ask the person, run it, refuse it."""
+
+Approve: TypeAlias = Policy | Callable[[Tool, ToolCall], str]
+"""A policy; or a callable that is asked about every call and returns the reason for a refusal, or ``""``."""
 
 
-def ask_person(tool: Tool, call: ToolCall) -> str:
-    """Decide on a call by the tool's own ``approve``.
+class Approver:
+    """Decides on the calls of one run.
 
     Args:
-        tool: The tool; its ``approve`` says whether to ask.
-        call: The call.
-
-    Returns:
-        The reason for a refusal, which the model reads; empty where the call may be run.
+        approve: A policy, a callable, or None for ``"ask"``.
+        allow: Names of tools that are run without being asked about.
+        person: Who is asked.
 
     Raises:
-        KeyboardInterrupt: The person interrupted instead of answering.
+        ValueError: ``approve`` is none of these.
+        TypeError: ``allow`` is one name, not several.
     """
-    if not tool.approve:
-        return ""
-    if not person_is_there():
-        return f"Refused: {call.name} needs a person's approval, and nobody can be asked here."
-    given = json.dumps(call.input, ensure_ascii=False, default=repr)
-    shown = given if len(given) <= _LONGEST else f"{given[:_LONGEST]}… ({len(given)} characters)"
+
+    def __init__(self, approve: Approve | None, allow: Collection[str], person: Person) -> None:
+        if not (approve is None or callable(approve) or approve in get_args(Policy)):
+            raise ValueError(f"approve is {approve!r}; expected 'ask', 'auto', 'deny' or a callable")
+        if isinstance(allow, str):
+            raise TypeError(f"allow is {allow!r}; expected the names of tools, as in [{allow!r}]")
+        self._approve: Approve = approve or "ask"
+        self._allowed = set(allow)
+        self._person = person
+
+    def decide(self, tool: Tool, call: ToolCall, bound: BoundCall, namespace: Namespace) -> Decision:
+        """Decide on a call.
+
+        Args:
+            tool: The tool.
+            call: What the model asked for.
+            bound: The same with validated arguments.
+            namespace: What arguments by reference may name, where the person edits the input.
+
+        Returns:
+            What to run, or why not.
+
+        Raises:
+            KeyboardInterrupt: The person interrupted instead of answering.
+        """
+        if self._allowed & {tool.name, tool.source_name}:
+            return Decision(bound)
+        if callable(self._approve):
+            refusal = _asked(self._approve, tool, call)
+            return Decision(refusal=refusal) if refusal else Decision(bound)
+        if self._approve == "auto":
+            return Decision(bound)
+        wanted, why = _wants(tool, bound)
+        if not wanted:
+            return Decision(bound)
+        if self._approve == "deny":
+            return _refused(tool, "needs approval, and this run denies whatever does")
+        if not self._person.there:
+            return _refused(tool, "needs a person's approval, and nobody can be asked here")
+        try:
+            decision = Asking(self._person, tool, call.input, bound, namespace).decide(why)
+        except EOFError:
+            return _refused(tool, "needs a person's approval, and nobody answered")
+        if decision.always:
+            self._allowed.add(tool.name)
+        return decision
+
+
+def _refused(tool: Tool, why: str) -> Decision:
+    how = f"To allow it, run with --approve auto, or name {tool.name!r} in the list of allowed tools."
+    return Decision(refusal=f"Refused: {tool.name} {why}. {how}")
+
+
+def _asked(approve: Callable[[Tool, ToolCall], Any], tool: Tool, call: ToolCall) -> str:
     try:
-        said = input(f"Run {call.name} with {shown}? [y]es, or the reason why not: ").strip()
-    except EOFError:
-        return f"Refused: {call.name} needs a person's approval, and nobody answered."
-    if said.lower() in ("y", "yes"):
-        return ""
-    reason = "" if said.lower() in ("", "n", "no") else f" The reason: {said}"
-    return f"The user refused this call.{reason}"
+        said = approve(tool, call)
+    except Exception as error:  # noqa: BLE001 - who cannot be asked has not agreed
+        return f"{call.name} was not run: asking for approval failed with {error!r}"
+    if isinstance(said, str):
+        return said
+    return f"{call.name} was not run: approve answered {said!r}; expected the reason for a refusal, or ''"
 
 
-def person_is_there() -> bool:
-    """Whether somebody can be asked: a front end that takes input, or a terminal."""
-    shell = current_shell()
-    kernel = getattr(shell, "kernel", None)
-    if kernel is not None:
-        return bool(getattr(kernel, "_allow_stdin", False))
-    return shell is not None or (sys.stdin is not None and sys.stdin.isatty())
+def _wants(tool: Tool, bound: BoundCall) -> tuple[bool, str]:
+    """Whether the tool wants approval for these arguments, and what it says to the person about it."""
+    try:
+        said = tool.wants_approval(bound)
+    except Exception as error:  # noqa: BLE001 - who cannot decide leaves it to the person
+        return True, f"(You are asked because the tool's own check failed: {harmless(repr(error))})"
+    return bool(said), f"({harmless(said)})" if isinstance(said, str) else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,8 +27,9 @@ _CELL_FILE = re.compile(r"\S*ipykernel_\d+[/\\]\d+\.py")
 class Capture:
     """The output of one call, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_output: Callable[[str], None] | None = None) -> None:
         self._items: list[tuple[str, Any]] = []
+        self._on_output = on_output
 
     def write(self, kind: str, text: str) -> None:
         """Add text; neighbours of one kind are joined."""
@@ -38,6 +39,8 @@ class Capture:
             buffer = io.StringIO()
             buffer.write(text)
             self._items.append((kind, buffer))
+        if self._on_output is not None:
+            self._on_output(text)
 
     def display(self, data: Mapping[str, Json]) -> None:
         """Add something displayed."""
@@ -72,13 +75,16 @@ class _Stream(io.TextIOBase):
 
 
 @contextmanager
-def captured() -> Iterator[Capture]:
+def captured(on_output: Callable[[str], None] | None = None) -> Iterator[Capture]:
     """Take what is printed and displayed in the block.
+
+    Args:
+        on_output: Given each piece of text as it is printed.
 
     Yields:
         The capture, which fills while the block runs.
     """
-    capture = Capture()
+    capture = Capture(on_output)
     shell = current_shell()
     old_out, old_err = sys.stdout, sys.stderr
     publisher = None if shell is None else shell.display_pub

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from archytas_nb.errors import ToolError
 from archytas_nb.react.events import CallOutcome, Json
+from archytas_nb.tools import approval
+from archytas_nb.tools.approval import Approval
 from archytas_nb.tools.bound import BoundCall, awaited
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ class Tool:
         description: What the model reads beside the schema in function calling.
         issues: What differs between docstring and signature without harm.
         function: The function itself, untouched.
-        approve: Whether a person must agree before each call; None leaves it to the agent.
+        approve: Whether a person must agree before a call: True, False (or None), or a callable that is given the
+            validated arguments by name and says so.
         timeout: Seconds that a call may take, or None.
         max_chars: How much of a result the model reads, or None for the default.
         repeat: Whether the same call may run again where it gave the same outcome before.
@@ -51,7 +54,7 @@ class Tool:
     description: str
     issues: tuple[str, ...]
     function: Callable[..., Any]
-    approve: bool | None
+    approve: Approval
     timeout: float | None
     max_chars: int | None
     repeat: bool
@@ -65,7 +68,7 @@ class Tool:
         f: Callable[..., Any],
         name: str | None = None,
         *,
-        approve: bool | None = None,
+        approve: Approval = None,
         timeout: float | None = None,
         max_chars: int | None = None,
         repeat: bool = False,
@@ -75,7 +78,8 @@ class Tool:
         Args:
             f: A function with annotations and a docstring, a bound method, a partial, a callable object.
             name: The tool's name; by default the function's own. Dots become underscores.
-            approve: Whether a person must agree before each call; None leaves it to the agent.
+            approve: Whether a person must agree before a call: True, False, or a callable that is given those of
+                the validated arguments that it names; what it says may be the words that the person is shown.
             timeout: Seconds that a call may take; None for no limit.
             max_chars: How many characters of a result the model reads.
             repeat: Whether the same call may run again where it gave the same outcome before.
@@ -94,6 +98,7 @@ class Tool:
                 raise ToolError(
                     f"{option} is {value!r} for the tool {built.name!r}; expected a positive number or None"
                 )
+        approval.check(approve, built.name, [each.name for each in built.parameters if not each.injected])
         return cls(
             name=built.name, source_name=built.source_name, text=built.text, description=built.description,
             issues=built.issues, function=f, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat,
@@ -213,6 +218,13 @@ class Tool:
             else:
                 kwargs[each.name] = value
         return BoundCall(self.function, tuple(args), kwargs)
+
+    def wants_approval(self, bound: BoundCall) -> bool | str:
+        """Whether a person must agree to this call, or the words to ask with; raises what `approve` raises."""
+        if not callable(self.approve):
+            return bool(self.approve)
+        said = approval.ask(self.approve, self.parameters, bound)
+        return said if isinstance(said, str) else bool(said)
 
     def call(self, tool_input: Json = None, namespace: MutableMapping[str, Any] | None = None) -> CallOutcome:
         """Validate, call, render.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from archytas_nb.errors import ToolError
+from archytas_nb.tools.approval import Approval
 from archytas_nb.tools.names import did_you_mean
 from archytas_nb.tools.tool import Tool
 
@@ -234,7 +235,7 @@ def tool(
     /,
     *,
     name: str | None = None,
-    approve: bool | None = None,
+    approve: Approval = None,
     timeout: float | None = None,
     max_chars: int | None = None,
     repeat: bool = False,
