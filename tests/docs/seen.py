@@ -1,0 +1,100 @@
+"""What stands in the blocks of ``docs/what-the-model-sees.md``: made by the code that sends it.
+
+``python -m tests.docs.seen`` writes the blocks anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import archytas_nb as nb
+from archytas_nb.testing import ScriptedModel
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "what-the-model-sees.md"
+_BLOCK = re.compile(r"(<!-- (?P<name>[\w-]+) -->\n```\w*\n).*?(\n```\n)", re.DOTALL)
+
+
+def count_species(species: str, island: str = "all") -> int:
+    """Count the penguins of one species.
+
+    Args:
+        species: Adelie, Chinstrap or Gentoo
+        island: Only penguins of this island
+
+    Returns:
+        int: How many there are
+    """
+    if species not in ("Adelie", "Chinstrap", "Gentoo"):
+        raise ValueError(f"unknown species {species!r}")
+    return 124
+
+
+QUESTION = "How many Gentoo penguins are there?"
+CALL = ("count_species", {"species": "Gentoo"})
+ANSWER = ("final_answer", "There are 124 Gentoo penguins.")
+
+
+def asked(*script: Any, protocol: Any = "react", **settings: Any) -> list[Any]:
+    """Every request of a run."""
+    model = ScriptedModel(*script, protocol=protocol)
+    nb.Agent([count_species], model=model, namespace={}, **settings).run(QUESTION)
+    return model.asked
+
+
+def last(request: Any) -> str:
+    """The last message of a request."""
+    return str(request.messages[-1]["content"])
+
+
+def pretty(value: Any) -> str:
+    """JSON for people."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def blocks() -> dict[str, str]:
+    """Every block of the page by its name."""
+    react = asked(CALL, ANSWER)
+    native = asked(CALL, ANSWER, protocol="native")
+    constrained = react[0].schema
+    return {
+        "react-system": react[0].messages[0]["content"],
+        "react-conversation": pretty(react[1].messages[1:]),
+        "react-schema": pretty(
+            next(each for each in constrained["oneOf"] if "count_species" in json.dumps(each))
+        ),
+        "native-system": native[0].messages[0]["content"],
+        "native-tools": pretty(native[0].tools[0]),
+        "native-conversation": pretty(native[1].messages[1:]),
+        "bad-input": last(asked(("count_species", {"kind": "Gentoo"}), ANSWER)[1]),
+        "raised": last(asked(("count_species", {"species": "Emperor"}), ANSWER)[1]),
+        "unknown-tool": last(asked(("count", {}), ANSWER)[1]),
+        "repeated": last(asked(CALL, CALL, ANSWER)[2]),
+        "no-action": last(asked("Let me think about penguins.", ANSWER)[1]),
+        "limit": last(asked(CALL, ANSWER, max_steps=1)[1]),
+    }
+
+
+def written(page: str) -> str:
+    """The page with its blocks as they should be; a block that nobody makes is an error."""
+    made = blocks()
+
+    def block(found: re.Match[str]) -> str:
+        return f"{found[1]}{made.pop(found['name'])}{found[3]}"
+
+    text = _BLOCK.sub(block, page)
+    if made:
+        raise AssertionError(f"the page has no block for {sorted(made)}")
+    return text
+
+
+def names(page: str) -> Iterator[str]:
+    """The names of the page's blocks."""
+    return (found["name"] for found in _BLOCK.finditer(page))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
