@@ -30,9 +30,9 @@ ModelErrorKind = Literal[
     "server",
     "bad_reply",
     "overflow",
+    "deadline",
     "refused",
     "no_tools",
-    "deadline",
 ]
 
 

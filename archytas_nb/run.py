@@ -68,6 +68,10 @@ class Run:
         """The Python value that was asked for or handed over; None where there is none."""
         return self._value
 
+    def note_value(self, value: Any) -> None:
+        """Keep the value of an answer that was accepted."""
+        self._value = value
+
     @property
     def incomplete(self) -> bool:
         """Whether a limit ended the run."""

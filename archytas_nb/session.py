@@ -1,7 +1,6 @@
-"""One conversation: tools, a model, a namespace, and the driver that carries out what the loop asks.
+"""One conversation: tools, a model, a namespace, and what has been said so far.
 
-It may know the loop and the doors on the floor below; it may not know IPython, widgets or any library. `Model`
-and `Observer` are what it needs of a model and of those who watch.
+It may know the driver and the doors on the floor below; it may not know IPython, widgets or any library.
 """
 
 from __future__ import annotations
@@ -9,60 +8,31 @@ from __future__ import annotations
 import inspect
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from typing import Any, Literal, TypeAlias
 
+from archytas_nb.answers import Answers, Until
+from archytas_nb.driver import Driver, Events, Model, Observer, Spoken, recorded, watched
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.kernel.execute import Approve, KernelExecutor
+from archytas_nb.kernel.approve import Approve
+from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.namespace import Namespace, live_namespace
-from archytas_nb.react.events import (
-    AskModel,
-    CallOutcome,
-    CallOutcomes,
-    Delta,
-    Ending,
-    Event,
-    Failed,
-    Interrupted,
-    Message,
-    ModelReply,
-    NoReply,
-    NoReplyKind,
-    Notice,
-    Reply,
-    Request,
-    RunCalls,
-)
-from archytas_nb.react.guards import Guards, Limits
-from archytas_nb.react.history import Exchange
-from archytas_nb.react.loop import Flow, react_loop
+from archytas_nb.kernel.person import Keyboard, Person
+from archytas_nb.react.events import AskModel, Ending, Event, Failed, Interrupted, Message
+from archytas_nb.react.guards import MAX_SECONDS, MAX_TOKENS, Guards, Limits
+from archytas_nb.react.history import Exchange, place_of
+from archytas_nb.react.loop import react_loop
 from archytas_nb.react.wire import Wire, messages_of
 from archytas_nb.react.wire_native import NativeWire
 from archytas_nb.react.wire_react import ReactWire
 from archytas_nb.run import Run
+from archytas_nb.tools.pictures import attached
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox
 
-ProtocolName = Literal["auto", "react", "native"]
+__all__ = ["Agent", "Model", "Observer", "ProtocolName"]
 
-
-class Model(Protocol):
-    """What an agent needs of a model."""
-
-    @property
-    def name(self) -> str:
-        """Shown in the trace."""
-
-    @property
-    def protocol(self) -> Literal["react", "native"]:
-        """The wire form that suits this model, where the agent is not told one."""
-
-    def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
-        """Yield the pieces of a reply as they come, return it whole; raise ModelError where none comes."""
-
-
-Observer = Callable[[Event], None]
-"""Told of every event of a run, in order, the pieces of a streamed reply included."""
+ProtocolName: TypeAlias = Literal["auto", "react", "native"]
 
 
 class Agent:
@@ -79,7 +49,10 @@ class Agent:
         max_seconds: Most wall time of a run; None for no bound.
         max_tokens: Most input and output tokens of a run; None for no bound.
         namespace: Where variables are looked up and large results are kept; None takes the live one.
-        approve: Asked before each call; returns the reason for a refusal, or an empty string.
+        approve: What is done where a tool wants approval: ``"ask"`` the person, ``"auto"`` runs it, ``"deny"``
+            refuses it; or a function that decides on every call. None asks the person.
+        ask_user: Whether the model has a tool to ask the person something.
+        allow: Names of tools that are run without being asked about.
 
     Raises:
         ValueError: An argument is not of the kind said above.
@@ -93,10 +66,13 @@ class Agent:
         instructions: str | None = None,
         max_steps: int = 20,
         max_errors: int = 5,
-        max_seconds: float | None = None,
-        max_tokens: int | None = None,
+        max_seconds: float | None = MAX_SECONDS,
+        max_tokens: int | None = MAX_TOKENS,
         namespace: Namespace | None = None,
         approve: Approve | None = None,
+        *,
+        ask_user: bool = False,
+        allow: Collection[str] = (),
     ) -> None:
         if protocol not in ("auto", "react", "native"):
             raise ValueError(f"protocol is {protocol!r}; expected 'auto', 'react' or 'native'")
@@ -107,13 +83,20 @@ class Agent:
         self.limits = Limits(max_steps, max_errors, max_seconds, max_tokens)
         self._namespace = namespace
         self._approve = approve
+        self._asks_user = ask_user
+        self._allow = frozenset(allow)
         self.exchanges: list[Exchange] = []
         self._running: Callable[[], Generator[Event, None, None] | None] = lambda: None
 
     @property
     def tools(self) -> Toolbox:
         """The tools that the next question may use."""
-        return (toolbox if self._tools is None else self._tools).active()
+        tools = (toolbox if self._tools is None else self._tools).active()
+        if self._asks_user:
+            from archytas_nb.kernel.ask import ask_user
+
+            tools.add(ask_user, repeat=True)
+        return tools
 
     @property
     def model(self) -> Model:
@@ -138,12 +121,36 @@ class Agent:
         """Forget the conversation; tools, model and settings stay."""
         self.exchanges.clear()
 
-    def run(self, question: str, *, observers: Sequence[Observer] = ()) -> Run:
+    def undo(self) -> str | None:
+        """Forget the last exchange.
+
+        Returns:
+            Its question; None where there is none.
+        """
+        return self.exchanges.pop().question if self.exchanges else None
+
+    def run(
+        self,
+        question: str,
+        *,
+        output_type: Any = None,
+        until: Until | None = None,
+        images: Iterable[Any] = (),
+        origin: str = "",
+        observers: Sequence[Observer] = (),
+    ) -> Run:
         """Ask a question and wait for the end.
 
         Args:
             question: The question.
-            observers: Told of every event.
+            output_type: What the answer must be, any type that an argument of a tool may have; it is then
+                ``run.value``. None takes text.
+            until: A condition: it gets the answer (the typed value where there is a type) and returns what is
+                wrong with it, which the model is told, or an empty text. What it raises is wrong with it too.
+            images: Shown with the question: PNG or JPEG (base64, bytes or a path), or objects that are pictures.
+            origin: What asks, such as a cell: the exchange of an earlier question of this origin is replaced in
+                its place, and only what was said before it is the past of this one.
+            observers: Told of every event, and of what running tools print.
 
         Returns:
             The run; `incomplete` where a limit ended it.
@@ -152,9 +159,12 @@ class Agent:
             ModelError: The endpoint failed; the conversation goes on without this question.
             TaskFailed: The model gave up.
             RunInterrupted: A person interrupted.
+            ToolError: No answer can be of the type.
+            ValueError: The question is empty, an image cannot be read, or `until` is no function.
         """
         run = Run(question)
-        events = self._begin(run)
+        asked = self._asked(question, output_type, until, images, origin)
+        events = self._begin(run, asked, observers)
         interrupt: KeyboardInterrupt | None = None
         try:
             event = next(events, None)
@@ -177,8 +187,25 @@ class Agent:
             raise interrupt
         return run
 
-    def stream(self, question: str) -> Generator[Event, None, Run]:
+    def stream(
+        self,
+        question: str,
+        *,
+        output_type: Any = None,
+        until: Until | None = None,
+        images: Iterable[Any] = (),
+        origin: str = "",
+        observers: Sequence[Observer] = (),
+    ) -> Generator[Event, None, Run]:
         """Ask a question and see every event as it happens.
+
+        Args:
+            question: As all that follows, see `run`.
+            output_type: The type of the answer.
+            until: The condition that it must meet.
+            images: Shown with the question.
+            origin: What asks.
+            observers: Told of every event, and of what running tools print, which an iterator cannot be.
 
         Yields:
             The events of the run, the pieces of streamed replies included; the ending is the last.
@@ -187,100 +214,117 @@ class Agent:
             The run, as `run` does; raises what `run` raises, after the ending.
         """
         run = Run(question)
-        yield from self._begin(run)
+        asked = self._asked(question, output_type, until, images, origin)
+        for event in self._begin(run, asked, observers):
+            for observer in observers:
+                observer(event)
+            yield event
         return run.checked()
 
-    def _begin(self, run: Run) -> Generator[Event, None, None]:
-        """The events of a run, to be iterated; a run that was left unfinished is ended first."""
-        if not run.question.strip():
+    def preview(
+        self,
+        question: str,
+        *,
+        output_type: Any = None,
+        until: Until | None = None,
+        images: Iterable[Any] = (),
+        origin: str = "",
+    ) -> AskModel:
+        """Say what would be sent for a question; nothing is asked and nothing is kept.
+
+        Args:
+            question: As all that follows, see `run`.
+            output_type: The type of the answer.
+            until: The condition that it must meet.
+            images: Shown with the question.
+            origin: What asks.
+
+        Returns:
+            The first request of such a run.
+        """
+        exchange, _ = self._asked(question, output_type, until, images, origin)
+        tools = self.tools
+        wire = self._wire(self._spoken(), tools)
+        flow = react_loop(wire, self._guards(tools), self._past(origin), exchange)
+        request = next(flow)
+        while not isinstance(request, AskModel):
+            request = flow.send(None)
+        return request
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────────
+
+    def _asked(
+        self, question: str, output_type: Any, until: Until | None, images: Iterable[Any], origin: str
+    ) -> tuple[Exchange, Answers]:
+        """What is asked, read before anything is spent on it."""
+        if not question.strip():
             raise ValueError("the question is empty; expected text to ask the model")
+        answers = Answers(output_type, until, self._names())
+        pictures = tuple(attached(each) for each in images)
+        return Exchange(question, images=pictures, form=answers.form, origin=origin), answers
+
+    def _begin(self, run: Run, asked: tuple[Exchange, Answers], observers: Sequence[Observer]) -> Events:
+        """The events of a run, to be iterated; a run that was left unfinished is ended first."""
         earlier = self._running()
         if earlier is not None:
             if inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING:
                 raise RuntimeError("this agent is answering a question already; ask another agent, or wait")
             earlier.close()
-        events = self._events(run)
+        events = self._events(run, asked, observers)
         self._running = weakref.ref(events)
         return events
 
-    def _spoken(self) -> Literal["react", "native"]:
+    def _names(self) -> Namespace:
+        return live_namespace() if self._namespace is None else self._namespace
+
+    def _spoken(self) -> Spoken:
         return self.model.protocol if self.protocol == "auto" else self.protocol
 
-    def _wire(self, spoken: Literal["react", "native"], tools: Toolbox) -> Wire:
+    def _wire(self, spoken: Spoken, tools: Toolbox) -> Wire:
         if spoken == "native":
             return NativeWire(tools, self.instructions)
         return ReactWire(tools, self.instructions)
 
-    def _events(self, run: Run) -> Generator[Event, None, None]:
-        """Everything that happens in a run; the record is complete however it ends."""
-        started = time.perf_counter()
-        exchange = Exchange(run.question)
-        driven = self._drive(run, exchange)
-        try:
-            event = next(driven, None)
-            while event is not None:
-                if not isinstance(event, Delta):
-                    run.events.append(event)
-                run.seconds = time.perf_counter() - started
-                try:
-                    yield event
-                except KeyboardInterrupt as interrupt:
-                    event = driven.throw(interrupt)
-                else:
-                    event = next(driven, None)
-        except StopIteration:  # an interrupt after the ending
-            pass
-        finally:
-            driven.close()  # where the one who iterates went away
-            if exchange.ending is None:
-                exchange.ending = Interrupted("the run")
-            run.ending = exchange.ending
-            if exchange.is_worth_keeping:
-                self.exchanges.append(exchange)
+    def _guards(self, tools: Toolbox) -> Guards:
+        may_repeat = {name for name, tool in tools.items() if tool.repeat}
+        return Guards(self.limits, time.monotonic, may_repeat, getattr(self.model, "is_small", False))
 
-    def _drive(self, run: Run, exchange: Exchange) -> Generator[Event, None, None]:
-        """Carry out what the loop asks, and send it the reply."""
+    def _person(self) -> Person:
+        """Who is asked: a model that records or replays comes between, so that what is said is kept too."""
+        between = getattr(self.model, "person", None)
+        person: Person = Keyboard() if between is None else between(Keyboard())
+        return person
+
+    def _past(self, origin: str) -> tuple[Exchange, ...]:
+        return tuple(self.exchanges[: place_of(self.exchanges, origin)])
+
+    def _events(self, run: Run, asked: tuple[Exchange, Answers], observers: Sequence[Observer]) -> Events:
+        """Everything that happens in a run; what came of it is kept however it ends."""
+        exchange, _ = asked
+        try:
+            yield from recorded(run, exchange, self._drive(run, asked, observers))
+        finally:
+            if exchange.is_worth_keeping:
+                place = place_of(self.exchanges, exchange.origin)
+                self.exchanges[place : place + 1] = [exchange]
+
+    def _drive(self, run: Run, asked: tuple[Exchange, Answers], observers: Sequence[Observer]) -> Events:
         tools = self.tools
+        exchange, answers = asked
         early = self._named(run)
         if early is not None:
             run.ending = exchange.ending = early
             yield early
             return
-        namespace = live_namespace() if self._namespace is None else self._namespace
-        executor = KernelExecutor(tools, namespace, self._approve)
-        guards = self._guards(tools)
-        past = tuple(self.exchanges)
-        flow = react_loop(self._wire(self._spoken(), tools), guards, past, exchange)
-        request: Request = next(flow)
-        reply: Reply = None
-        stopped = False
-        try:
-            while True:
-                reply = None
-                stopped |= yield from _shown(request)
-                if stopped:
-                    reply = _not_done(request)
-                elif isinstance(request, RunCalls):
-                    reply = CallOutcomes(executor.run(request.calls))
-                elif isinstance(request, AskModel):
-                    reply = yield from self._ask(request, run)
-                if isinstance(reply, NoReply) and reply.kind == "no_tools" and self._may_fall_back(run):
-                    # Nothing was done yet in this step, so the loop can begin again from the same record.
-                    run.protocol, run.error = "react", None
-                    said = "the endpoint takes no tools: going on with the text protocol"
-                    stopped |= yield from _shown(Notice("protocol", said))
-                    flow = react_loop(self._wire("react", tools), guards, past, exchange)
-                    request = next(flow)
-                    continue
-                if reply is not None:
-                    stopped |= yield from _shown(reply)
-                request = flow.send(reply)
-        except StopIteration as ended:
-            ending: Ending = ended.value
-        except BaseException:  # the one who iterates went away, or something broke
-            _wind_up(flow, request, reply)
-            raise
-        yield ending
+        driver = Driver(
+            run, exchange, self._past(exchange.origin), self.model,
+            KernelExecutor(
+                tools, self._names(), self._approve, self._person(), watched(observers), allow=self._allow
+            ),
+            self._guards(tools), lambda spoken: self._wire(spoken, tools),
+            answers.check if answers.are_checked else None, may_fall_back=self.protocol == "auto",
+        )  # fmt: skip
+        yield from driver.events(self._spoken())
 
     def _named(self, run: Run) -> Ending | None:
         """Note who is asked, and how; the model's name may have to be asked for, which may be the end."""
@@ -292,50 +336,3 @@ class Agent:
         except KeyboardInterrupt:
             return Interrupted("a request to the model")
         return None
-
-    def _may_fall_back(self, run: Run) -> bool:
-        return self.protocol == "auto" and run.protocol == "native"
-
-    def _guards(self, tools: Toolbox) -> Guards:
-        may_repeat = {name for name, tool in tools.items() if tool.repeat}
-        return Guards(self.limits, time.monotonic, may_repeat, getattr(self.model, "is_small", False))
-
-    def _ask(self, request: AskModel, run: Run) -> Generator[Event, None, ModelReply | NoReply]:
-        try:
-            return (yield from self.model.complete(request))
-        except KeyboardInterrupt:
-            return NoReply("interrupted")
-        except (ModelError, ConfigurationError) as error:
-            run.error = error
-            kind: NoReplyKind = "no_tools" if getattr(error, "kind", "") == "no_tools" else "endpoint"
-            return NoReply(kind, str(error))
-
-
-def _shown(event: Event) -> Generator[Event, None, bool]:
-    """Hand out an event; True where the one who watched it was interrupted."""
-    try:
-        yield event
-    except KeyboardInterrupt:
-        return True
-    return False
-
-
-def _wind_up(flow: Flow, request: Request, reply: Reply) -> None:
-    """Bring the loop to its ending without doing anything more; it is still owed the reply to a request."""
-    try:
-        while True:
-            request = flow.send(_not_done(request) if reply is None else reply)
-            reply = None
-    except StopIteration:
-        pass
-
-
-def _not_done(request: Request) -> Reply:
-    if isinstance(request, Notice):
-        return None
-    if isinstance(request, AskModel):
-        return NoReply("interrupted")
-    text = "Not run: the run was interrupted before."
-    first, *rest = request.calls
-    outcomes = [CallOutcome("not_run", text, call_id=call.id) for call in rest]
-    return CallOutcomes((CallOutcome("interrupted", text, call_id=first.id), *outcomes))

@@ -4,7 +4,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError, TaskFailed
-from archytas_nb.react.events import Answered, AskModel, Delta, Notice
+from archytas_nb.react.events import Answered, AskModel, Delta, Notice, Started, Verdict
 from archytas_nb.testing import ScriptedModel
 
 stock = {"apples": 3}
@@ -114,3 +114,48 @@ def test_a_tool_defined_anew_during_a_run_does_not_change_the_run() -> None:
 def test_a_setting_that_makes_no_sense_is_refused_by_name(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         nb.Agent([count], model=ScriptedModel(), **options)
+
+
+def test_the_first_event_says_which_model_is_asked_and_how() -> None:
+    run = agent(("final_answer", "Yes."), protocol="native").run("Well?")
+    assert run.events[0] == Started("scripted", "native")
+
+
+@pytest.mark.parametrize("protocol", ["react", "native"])
+def test_an_answer_of_the_wrong_type_goes_back_to_the_model_and_the_right_one_is_the_value(protocol: str) -> None:
+    it = agent(("final_answer", "three"), ("final_answer", 3), protocol=protocol)
+    run = it.run("How many?", output_type=int)
+    assert (run.value, run.answer) == (3, "3")
+    assert [event.fault == "" for event in run.events if isinstance(event, Verdict)] == [False, True]
+
+
+def test_an_answer_must_meet_the_condition() -> None:
+    it = agent(("final_answer", 30), ("final_answer", 3))
+    run = it.run("How many?", output_type=int, until=lambda n: "" if n < 10 else f"{n} is too many")
+    assert run.value == 3
+    assert "30 is too many" in str(it.exchanges[0].steps[0].correction)
+
+
+def test_a_question_of_the_same_origin_takes_the_place_of_the_earlier_one() -> None:
+    model = ScriptedModel(*[("final_answer", str(n)) for n in range(4)])
+    it = nb.Agent([count], model=model, namespace={})
+    for question, origin in (("A?", "a"), ("B?", "b"), ("C?", "c"), ("B!", "b")):
+        it.run(question, origin=origin)
+    assert [exchange.question for exchange in it.exchanges] == ["A?", "B!", "C?"]
+    assert [m["content"] for m in model.asked[-1].messages if m["role"] == "user"] == ["A?", "B!"]
+
+
+def test_undo_forgets_the_last_exchange_and_returns_its_question() -> None:
+    it = agent(("final_answer", "1"), ("final_answer", "2"))
+    it.run("One?")
+    it.run("Two?")
+    assert (it.undo(), it.undo(), it.undo()) == ("Two?", "One?", None)
+
+
+@pytest.mark.parametrize("protocol", ["react", "native"])
+def test_a_preview_is_what_would_be_sent(protocol: str) -> None:
+    it = agent(("final_answer", "1"), ("final_answer", "2"), protocol=protocol)
+    it.run("One?")
+    ask = it.preview("Two?", output_type=int)
+    it.run("Two?", output_type=int)
+    assert ask == it.model.asked[-1]

@@ -6,7 +6,8 @@ This file knows nothing of models, kernels or views, and imports nothing of ours
 
 A run is an alternation of requests and replies, with notices in between, and one ending:
 
-    AskModel ─▶ ModelReply | NoReply        RunCalls ─▶ CallOutcomes        Answered, Failed, Stopped, Interrupted
+    Started    AskModel ─▶ ModelReply | NoReply    RunCalls ─▶ CallOutcomes    CheckAnswer ─▶ Verdict
+    Answered, Failed, Stopped, Interrupted
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Message: TypeAlias = dict[str, Json]
 
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]
 NoReplyKind = Literal["endpoint", "interrupted", "no_tools", "overflow", "deadline"]
-NoticeKind = Literal["repair", "retry", "protocol", "limit", "progress", "repeat"]
+NoticeKind = Literal["repair", "retry", "protocol", "limit", "progress", "repeat", "compaction"]
 FailedBy = Literal["model", "endpoint"]
 
 
@@ -126,7 +127,7 @@ class AskModel:
         tools: Function-calling specifications; empty in the text protocol.
         schema: JSON schema that the reply's text must satisfy, where the endpoint can enforce it.
         max_tokens: The most tokens that the reply may have; None leaves it to the model.
-        seconds: What is left of the run's time; None for no bound.
+        seconds: What is left of the run's time, for this request and its retries; None for no bound.
     """
 
     step: int
@@ -144,6 +145,14 @@ class RunCalls:
     step: int
     calls: tuple[ToolCall, ...]
     thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAnswer:
+    """The loop asks whether an answer is one that was asked for; only where a type or a condition was given."""
+
+    step: int
+    answer: Json
 
 
 # ── replies ───────────────────────────────────────────────────────────────────────────────────────
@@ -172,7 +181,14 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True)
 class NoReply:
-    """No reply came: the endpoint failed, a person interrupted, or the request's form was rejected."""
+    """No reply came.
+
+    Attributes:
+        kind: ``"endpoint"`` where it failed, ``"interrupted"`` by a person, ``"no_tools"`` where it takes no
+            function-calling tools, ``"overflow"`` where the request is too long for the model,
+            ``"deadline"`` where the run's time is over.
+        text: What was said about it.
+    """
 
     kind: NoReplyKind
     text: str = ""
@@ -185,7 +201,33 @@ class CallOutcomes:
     outcomes: tuple[CallOutcome, ...]
 
 
-# ── in between ────────────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of checking an answer.
+
+    Attributes:
+        fault: Why it is not accepted, said to the model; empty where it is.
+        value: The answer as the type that was asked for; kept out of equality and JSON.
+    """
+
+    fault: str = ""
+    value: Any = field(default=None, compare=False, repr=False)
+
+
+# ── around them ───────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run begins. It is the first event, but for a run that ended because no model could be named.
+
+    Attributes:
+        model: The model's name.
+        protocol: The wire form that is spoken, ``"react"`` or ``"native"``; a notice says where it changes.
+    """
+
+    model: str
+    protocol: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +240,12 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of a reply while it streams. Shown live, never kept: the reply that follows has it whole."""
+    """A piece of a reply while it streams, or of what a running tool prints.
 
-    kind: Literal["text", "reasoning"]
+    Shown live, never kept: the reply or the outcome that follows has it whole.
+    """
+
+    kind: Literal["text", "reasoning", "output"]
     text: str
 
 
@@ -243,14 +288,13 @@ class Interrupted:
     during: str
 
 
-Request: TypeAlias = AskModel | RunCalls | Notice
-Reply: TypeAlias = ModelReply | NoReply | CallOutcomes | None
+Request: TypeAlias = AskModel | RunCalls | CheckAnswer | Notice
+Reply: TypeAlias = ModelReply | NoReply | CallOutcomes | Verdict | None
 Ending: TypeAlias = Answered | Failed | Stopped | Interrupted
-Event: TypeAlias = AskModel | RunCalls | ModelReply | NoReply | CallOutcomes | Notice | Delta | Ending
+Event: TypeAlias = Started | Request | ModelReply | NoReply | CallOutcomes | Verdict | Delta | Ending
 
 _CLASSES: dict[str, type[Any]] = {
-    cls.__name__: cls
-    for cls in (ToolCall, Output, CallOutcome, WireCall, Usage, *get_args(Event)[:7], *get_args(Ending))
+    cls.__name__: cls for cls in (ToolCall, Output, CallOutcome, WireCall, Usage, *get_args(Event))
 }
 _NOT_JSON = ("value", "error")
 _EVENT_NAMES = re.compile(rf"\b(?:{'|'.join(_CLASSES)})\b")
@@ -259,7 +303,7 @@ _EVENT_NAMES = re.compile(rf"\b(?:{'|'.join(_CLASSES)})\b")
 def to_json(value: Any) -> Json:
     """Turn an event, or a value inside one, into what JSON can carry.
 
-    ``CallOutcome.value`` and ``.error`` are live objects and are left out.
+    ``CallOutcome.value`` and ``.error`` and ``Verdict.value`` are live objects and are left out.
 
     Args:
         value: Any value of this module, or a tuple, list, dict or scalar of them.
@@ -299,11 +343,7 @@ def from_json(data: Json) -> Any:
 
 def _field(item: Json, hint: str) -> Any:
     """Only a field that is typed so holds events: a tool's input may look like one and must stay data."""
-    read = from_json if _EVENT_NAMES.search(hint) else _same
+    holds_events = _EVENT_NAMES.search(hint) is not None
     if isinstance(item, list) and hint.startswith("tuple["):
-        return tuple(read(each) for each in item)
-    return read(item)
-
-
-def _same(item: Json) -> Json:
-    return item
+        return tuple(from_json(each) if holds_events else each for each in item)
+    return from_json(item) if holds_events else item

@@ -12,6 +12,12 @@ from dataclasses import dataclass, field, replace
 from archytas_nb.react.events import AskModel, CallOutcome, Message, ModelReply, ToolCall, Usage
 from archytas_nb.react.numbers import unfounded
 
+MAX_SECONDS = 600.0
+"""Enough for twenty replies of a small local model at half a minute each, and all that a person will wait."""
+
+MAX_TOKENS = 1_000_000
+"""Twenty requests of fifty thousand tokens each: far more than a question needs, for a few dollars."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -27,8 +33,8 @@ class Limits:
 
     max_steps: int = 20
     max_errors: int = 5
-    max_seconds: float | None = None
-    max_tokens: int | None = None
+    max_seconds: float | None = MAX_SECONDS
+    max_tokens: int | None = MAX_TOKENS
     reply_tokens: int = 1024
 
     def __post_init__(self) -> None:
@@ -90,6 +96,12 @@ class Guards:
         if limits.max_tokens is not None and tokens >= limits.max_tokens:
             return f"max_tokens={limits.max_tokens}"
         return ""
+
+    def seconds_left(self) -> float | None:
+        """What is left of the run's time; never below 0, None for no bound."""
+        if self.limits.max_seconds is None or self._started is None:
+            return self.limits.max_seconds
+        return max(self.limits.max_seconds - (self.clock() - self._started), 0.0)
 
     def spend(self, reply: ModelReply, asked: AskModel) -> None:
         """Count what a reply cost; where the server does not say, four characters are taken for a token."""

@@ -7,9 +7,25 @@ without touching the record, and a call can never be separated from its outcome:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from archytas_nb.react.events import CallOutcome, Ending, Failed, Interrupted, Stopped, ToolCall
+from archytas_nb.react.events import CallOutcome, Ending, Failed, Interrupted, Json, Stopped, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """How the final answer of an exchange is to be given, where it is more than text.
+
+    Attributes:
+        text: The type as the model reads it, such as ``"list[int]"``.
+        schema: JSON schema of the answer itself.
+        spec: Specification of a function that takes the answer.
+    """
+
+    text: str
+    schema: Json
+    spec: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +57,17 @@ class Exchange:
         question: What the user asked.
         steps: Grows while the run goes on.
         ending: None while the run goes on.
+        images: What the user showed with the question: PNG or JPEG, base64.
+        form: How the answer is to be given; None for text.
+        origin: What asked: a question of the same origin replaces this one. Empty where there is none.
     """
 
     question: str
     steps: list[Step] = field(default_factory=list)
     ending: Ending | None = None
+    images: tuple[str, ...] = ()
+    form: AnswerForm | None = None
+    origin: str = ""
 
     @property
     def is_worth_keeping(self) -> bool:
@@ -69,3 +91,9 @@ class Exchange:
             # An endpoint's error is no word of the model's; it may name an address that is nobody's business.
             return ending.reason if ending.by == "model" and ending.reason else "(I could not go on here.)"
         return getattr(ending, "text", "") or "(The run ended here.)"
+
+
+def place_of(exchanges: Sequence[Exchange], origin: str) -> int:
+    """Where in a conversation a question of this origin stands, or will stand."""
+    places = (n for n, exchange in enumerate(exchanges) if origin and exchange.origin == origin)
+    return next(places, len(exchanges))

@@ -3,7 +3,8 @@
 It may know the values of a run, the record, the guards and a wire form that it is given. It may not know a model,
 a kernel, a clock or a screen. A driver answers each request:
 
-    AskModel → ModelReply | NoReply          RunCalls → CallOutcomes          Notice → nothing
+    AskModel → ModelReply | NoReply        CheckAnswer → Verdict | NoReply
+    RunCalls → CallOutcomes                Notice → nothing
 
 So it can be driven by hand with ``.send``, and recorded replies reproduce an equal stream of events.
 """
@@ -18,6 +19,7 @@ from archytas_nb.react.events import (
     AskModel,
     CallOutcome,
     CallOutcomes,
+    CheckAnswer,
     Ending,
     Failed,
     Interrupted,
@@ -30,15 +32,21 @@ from archytas_nb.react.events import (
     RunCalls,
     Stopped,
     ToolCall,
+    Verdict,
 )
 from archytas_nb.react.guards import Guards
 from archytas_nb.react.history import Exchange, Step
-from archytas_nb.react.wire import Action, Wire, as_text, messages_of
+from archytas_nb.react.wire import Action, AskOptions, Wire, as_text, messages_of, not_accepted
 
 Flow: TypeAlias = Generator[Request, Reply, Ending]
 
+LAST_SECONDS = 30.0
+"""What the last turn may take where the run's time is over."""
 
-def react_loop(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Exchange) -> Flow:
+
+def react_loop(
+    wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Exchange, *, checks: bool = False
+) -> Flow:
     """Run one question to its ending.
 
     Args:
@@ -47,6 +55,7 @@ def react_loop(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: E
         past: The exchanges before this one.
         exchange: This one; its steps are filled in while the loop goes on, so that a driver that is
             stopped at any point still holds a record in which each call has its outcome.
+        checks: Whether answers are checked before they count.
 
     Yields:
         Requests for the driver.
@@ -54,20 +63,19 @@ def react_loop(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: E
     Returns:
         The ending, which is also set on the exchange.
     """
-    ending = yield from _steps(wire, guards, past, exchange)
+    ending = yield from _steps(wire, guards, past, exchange, checks=checks)
     exchange.ending = ending
     return ending
 
 
-def _steps(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Exchange) -> Flow:
+def _steps(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Exchange, *, checks: bool) -> Flow:
     messages = messages_of(wire, [*past, exchange])
     in_prose = False  # whether the last reply was plain text where an action was expected
     while not (limit := guards.limit_reached()):
-        bound = guards.limits.reply_tokens
-        ask = wire.ask(guards.steps + 1, messages, taken_away=guards.taken_away, last="", max_tokens=bound)
+        ask = wire.ask(guards.steps + 1, messages, _options(guards, exchange))
         reply = yield ask
         if isinstance(reply, NoReply):
-            return _no_reply(reply)
+            return _no_reply(reply, guards)
         guards.steps += 1
         action = _read(wire, guards, reply, ask, prose_is_answer=in_prose)
         if action.repaired:
@@ -92,20 +100,49 @@ def _steps(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Excha
             exchange.steps.append(step)
             messages += wire.step(step)
         ending = _ending(action, step)
+        if checks and isinstance(ending, Answered):
+            verdict = yield CheckAnswer(guards.steps, action.answer)
+            ending, step = _judged(verdict, action, ending)
+            if ending is None:
+                guards.note_fault()
+                exchange.steps.append(step)
+                messages += wire.step(step)
         if ending is not None:
             return ending
-    return (yield from _last_turn(wire, guards, messages, limit))
+    return (yield from _last_turn(wire, guards, exchange, messages, limit, checks=checks))
 
 
-def _last_turn(wire: Wire, guards: Guards, messages: Sequence[Message], limit: str) -> Flow:
+def _judged(verdict: Reply, action: Action, ending: Ending) -> tuple[Ending | None, Step]:
+    """What a verdict makes of an answer: the ending, or the step that asks for another answer."""
+    if isinstance(verdict, NoReply):
+        return Interrupted("the check of the answer"), Step()
+    if not isinstance(verdict, Verdict):
+        raise TypeError(f"the loop asked for an answer to be checked and was sent {verdict!r}; expected Verdict")
+    if not verdict.fault:
+        return ending, Step()
+    return None, Step(thought=action.thought, correction=not_accepted(action.answer, verdict.fault))
+
+
+def _options(guards: Guards, exchange: Exchange, last: str = "") -> AskOptions:
+    away = () if last else tuple(guards.taken_away)
+    seconds = guards.seconds_left()
+    if last and seconds is not None:
+        seconds = max(seconds, LAST_SECONDS)
+    return AskOptions(guards.limits.reply_tokens, away, last, exchange.form, seconds)
+
+
+def _last_turn(
+    wire: Wire, guards: Guards, exchange: Exchange, messages: Sequence[Message], limit: str, *, checks: bool
+) -> Flow:
     """Let the model say, without tools, what it has: a limit must not throw away what was found."""
     yield Notice("limit", f"the limit {limit} is reached: the model is asked to say what it has")
-    bound = guards.limits.reply_tokens
-    ask = wire.ask(guards.steps + 1, messages, taken_away=(), last=limit, max_tokens=bound)
+    ask = wire.ask(guards.steps + 1, messages, _options(guards, exchange, limit))
     reply = yield ask
     if isinstance(reply, NoReply):
-        return _no_reply(reply) if reply.kind == "interrupted" else Stopped(limit)
+        return _no_reply(reply, guards) if reply.kind == "interrupted" else Stopped(limit)
     action = _read(wire, guards, reply, ask, prose_is_answer=True)
+    if checks and action.answer is not None:
+        yield CheckAnswer(guards.steps, action.answer)  # its value is kept; a fault changes nothing any more
     said = action.answer if action.answer is not None else action.failure or action.thought
     return Stopped(limit, as_text(said))
 
@@ -156,7 +193,9 @@ def _run(guards: Guards, action: Action, at: tuple[int, int]) -> Generator[Reque
     return Step(thought=action.thought, calls=calls, outcomes=outcomes)
 
 
-def _no_reply(reply: NoReply) -> Ending:
+def _no_reply(reply: NoReply, guards: Guards) -> Ending:
     if reply.kind == "interrupted":
         return Interrupted("a request to the model")
+    if reply.kind == "deadline":
+        return Stopped(f"max_seconds={guards.limits.max_seconds or 0:g}", reply.text)
     return Failed(reply.text, by="endpoint")

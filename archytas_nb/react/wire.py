@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from archytas_nb.react.events import AskModel, Json, Message, ModelReply
-from archytas_nb.react.history import Exchange, Step
+from archytas_nb.react.history import AnswerForm, Exchange, Step
 
 ANSWER = "final_answer"
 FAIL = "fail_task"
@@ -66,6 +66,25 @@ class Action:
     prose: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class AskOptions:
+    """What a request depends on beside the messages.
+
+    Attributes:
+        taken_away: Names of the tools that cannot be used now.
+        last: The limit that makes this the last request of the run; empty otherwise.
+        max_tokens: The most tokens of the reply.
+        form: How the answer is to be given; None for text.
+        seconds: What is left of the run's time, or None.
+    """
+
+    max_tokens: int
+    taken_away: Collection[str] = ()
+    last: str = ""
+    form: AnswerForm | None = None
+    seconds: float | None = None
+
+
 class Wire(Protocol):
     """One wire form of the conversation."""
 
@@ -78,7 +97,7 @@ class Wire(Protocol):
     def system(self) -> Message:
         """The first message."""
 
-    def question(self, text: str) -> list[Message]:
+    def question(self, exchange: Exchange) -> list[Message]:
         """The messages that open an exchange."""
 
     def step(self, step: Step) -> list[Message]:
@@ -87,10 +106,8 @@ class Wire(Protocol):
     def closing(self, text: str) -> list[Message]:
         """The messages that close an exchange."""
 
-    def ask(
-        self, step: int, messages: Sequence[Message], *, taken_away: Collection[str], last: str, max_tokens: int
-    ) -> AskModel:
-        """The request for the next reply; `last` is the limit that makes it the last one, or empty."""
+    def ask(self, step: int, messages: Sequence[Message], options: AskOptions) -> AskModel:
+        """The request for the next reply."""
 
     def read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
         """What a reply means; `prose_is_answer` where plain text is to be taken for the answer."""
@@ -100,7 +117,7 @@ def messages_of(wire: Wire, exchanges: Sequence[Exchange]) -> list[Message]:
     """The conversation so far in wire form, always one that a strict server accepts."""
     messages = [wire.system()]
     for exchange in exchanges:
-        messages += wire.question(exchange.question)
+        messages += wire.question(exchange)
         for step in exchange.steps:
             messages += wire.step(step)
         if exchange.ending is not None:
@@ -114,6 +131,45 @@ def last_words(limit: str) -> str:
         f"The run must end now: its limit {limit} is reached and no tool can be used any more. "
         "Say in your final answer what you found out so far, and what is missing."
     )
+
+
+def user_content(text: str, images: Sequence[str]) -> Json:
+    """The content of a message: plain text, or parts where there are images.
+
+    Args:
+        text: The text.
+        images: PNG or JPEG, base64.
+    """
+    if not images:
+        return text
+    kinds = ("jpeg" if image.startswith("/9j/") else "png" for image in images)
+    urls = (f"data:image/{kind};base64,{image}" for kind, image in zip(kinds, images, strict=True))
+    return [{"type": "text", "text": text}, *({"type": "image_url", "image_url": {"url": url}} for url in urls)]
+
+
+def with_words(message: Message, text: str) -> Message:
+    """A message with more text at its end."""
+    content = message["content"]
+    if isinstance(content, str):
+        return {**message, "content": f"{content}\n\n{text}"}
+    return {**message, "content": [*content, {"type": "text", "text": text}]}
+
+
+def asked_for(exchange: Exchange) -> str:
+    """The question, and how the answer is to be given."""
+    if exchange.form is None:
+        return exchange.question
+    return f"{exchange.question}\n\n({ANSWER} takes: {exchange.form.text})"
+
+
+def not_accepted(answer: Json, fault: str) -> str:
+    """What the model is told of an answer that is not what was asked for."""
+    said = as_text(answer)
+    shown = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+    return f"Your answer {shown!r} is not accepted: {fault}\nGive the answer again, as it was asked for."
+
+
+_SHOWN = 300
 
 
 def is_blank(answer: Json) -> bool:

@@ -7,16 +7,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from archytas_nb.react.calls import resolved
 from archytas_nb.react.events import AskModel, Json, Message, ModelReply
-from archytas_nb.react.history import Step
+from archytas_nb.react.history import Exchange, Step
 from archytas_nb.react.parse import read_action, read_arguments, without_think
 from archytas_nb.react.prompt import FAIL_SPEC, native_system
-from archytas_nb.react.wire import ANSWER, FAIL, Action, ToolCard, as_text, is_blank, last_words
+from archytas_nb.react.wire import (
+    ANSWER,
+    FAIL,
+    Action,
+    AskOptions,
+    ToolCard,
+    as_text,
+    asked_for,
+    is_blank,
+    last_words,
+    user_content,
+    with_words,
+)
 
 
 class NativeWire:
@@ -36,9 +48,9 @@ class NativeWire:
         """The rules."""
         return self._system
 
-    def question(self, text: str) -> list[Message]:
-        """The question as it is."""
-        return [{"role": "user", "content": text}]
+    def question(self, exchange: Exchange) -> list[Message]:
+        """The question as it is, and the type of the answer where one is asked for."""
+        return [{"role": "user", "content": user_content(asked_for(exchange), exchange.images)}]
 
     def step(self, step: Step) -> list[Message]:
         """The calls under our ids, then one message for each outcome."""
@@ -64,14 +76,15 @@ class NativeWire:
         """The answer in plain text."""
         return [{"role": "assistant", "content": text}]
 
-    def ask(
-        self, step: int, messages: Sequence[Message], *, taken_away: Collection[str], last: str, max_tokens: int
-    ) -> AskModel:
+    def ask(self, step: int, messages: Sequence[Message], options: AskOptions) -> AskModel:
         """The messages and the tools that are offered now; the last turn has none."""
-        if last:
-            return AskModel(step, _with_words(messages, last_words(last)), max_tokens=max_tokens)
-        offered = tuple(spec for name, spec in self._specs.items() if name not in taken_away)
-        return AskModel(step, tuple(messages), tools=(*offered, FAIL_SPEC), max_tokens=max_tokens)
+        sent, bound = tuple(messages), options.max_tokens
+        if options.last:
+            sent = (*sent[:-1], with_words(sent[-1], last_words(options.last)))
+            return AskModel(step, sent, max_tokens=bound, seconds=options.seconds)
+        offered = [spec for name, spec in self._specs.items() if name not in options.taken_away]
+        ends = [FAIL_SPEC] if options.form is None else [options.form.spec, FAIL_SPEC]
+        return AskModel(step, sent, (*offered, *ends), max_tokens=bound, seconds=options.seconds)
 
     def read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
         """Read calls, an answer or a fault out of the reply."""
@@ -114,15 +127,6 @@ class NativeWire:
         if calls or answer is not None:
             failure = None  # what the calls come to may change its mind
         return Action(thought, tuple(calls), answer, failure, repaired="; ".join(repaired), unread=tuple(unread))
-
-
-def _with_words(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
-    """The messages with a last word of the user, said in the last of them.
-
-    A message of its own would follow the user's or a tool's, and many chat templates refuse both.
-    """
-    last = messages[-1]
-    return (*messages[:-1], {**last, "content": f"{last['content']}\n\n{text}"})
 
 
 def _only_value(given: Json) -> Json:

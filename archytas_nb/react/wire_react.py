@@ -6,14 +6,24 @@ Replies are written back in one canonical form, so broken JSON is never re-sent.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from archytas_nb.react.events import AskModel, Json, Message, ModelReply
-from archytas_nb.react.history import Step
+from archytas_nb.react.history import Exchange, Step
 from archytas_nb.react.parse import read_action
 from archytas_nb.react.prompt import react_system
-from archytas_nb.react.wire import ANSWER, FAIL, Action, ToolCard, last_words
+from archytas_nb.react.wire import (
+    ANSWER,
+    FAIL,
+    Action,
+    AskOptions,
+    ToolCard,
+    asked_for,
+    last_words,
+    user_content,
+    with_words,
+)
 
 THOUGHT_LENGTH = 200
 """Characters. Grammars of llama.cpp grow with it, and fail in the thousands: answers are bounded by tokens."""
@@ -36,9 +46,9 @@ class ReactWire:
         """The rules and every tool's text."""
         return self._system
 
-    def question(self, text: str) -> list[Message]:
-        """The question as it is."""
-        return [{"role": "user", "content": text}]
+    def question(self, exchange: Exchange) -> list[Message]:
+        """The question as it is, and the type of the answer where one is asked for."""
+        return [{"role": "user", "content": user_content(asked_for(exchange), exchange.images)}]
 
     def step(self, step: Step) -> list[Message]:
         """The action in canonical JSON, then its outcome; an unusable reply is named, not repeated."""
@@ -59,16 +69,18 @@ class ReactWire:
         """The final answer, as the model would have written it."""
         return [{"role": "assistant", "content": _action("", ANSWER, text)}]
 
-    def ask(
-        self, step: int, messages: Sequence[Message], *, taken_away: Collection[str], last: str, max_tokens: int
-    ) -> AskModel:
+    def ask(self, step: int, messages: Sequence[Message], options: AskOptions) -> AskModel:
         """The messages, and the schema of every action that is legal now: one branch for each tool."""
-        sent = tuple(messages)
-        if last:
-            sent = (*sent[:-1], _with_text(sent[-1], last_words(last)))
-            return AskModel(step, sent, schema=self._ends[0], max_tokens=max_tokens)
-        offered = [branch for name, branch in self._branches.items() if name not in taken_away]
-        return AskModel(step, sent, schema={"oneOf": [*offered, *self._ends]}, max_tokens=max_tokens)
+        sent, bound = tuple(messages), options.max_tokens
+        answer, fail = self._ends
+        if options.form is not None:
+            answer = _branch(ANSWER, options.form.schema)
+        if options.last:
+            sent = (*sent[:-1], with_words(sent[-1], last_words(options.last)))
+            return AskModel(step, sent, schema=answer, max_tokens=bound, seconds=options.seconds)
+        offered = [branch for name, branch in self._branches.items() if name not in options.taken_away]
+        legal = {"oneOf": [*offered, answer, fail]}
+        return AskModel(step, sent, schema=legal, max_tokens=bound, seconds=options.seconds)
 
     def read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
         """Read the action out of the reply's text."""
@@ -93,7 +105,3 @@ def _branch(name: str, given: Json) -> Json:
         "required": ["thought", "tool", "tool_input"],
         "additionalProperties": False,
     }
-
-
-def _with_text(message: Message, text: str) -> Message:
-    return {**message, "content": f"{message['content']}\n\n{text}"}

@@ -18,6 +18,7 @@ from archytas_nb.react.events import (
     AskModel,
     CallOutcome,
     CallOutcomes,
+    CheckAnswer,
     Delta,
     Ending,
     Event,
@@ -30,10 +31,12 @@ from archytas_nb.react.events import (
     NoticeKind,
     Output,
     RunCalls,
+    Started,
     Status,
     Stopped,
     ToolCall,
     Usage,
+    Verdict,
 )
 from archytas_nb.trace.clean import KEEP, tidy
 from archytas_nb.trace.table import Table, read_table, table_of
@@ -175,6 +178,8 @@ def advance(view: RunView, event: Event) -> RunView:  # noqa: C901 (one case for
     """
     last = view.steps[-1] if view.steps else StepView(0)
     match event:
+        case Started() | CheckAnswer() | Verdict():
+            return view
         case Delta() | Notice(kind="progress" | "limit"):
             return view
         case AskModel():

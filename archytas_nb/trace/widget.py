@@ -83,7 +83,7 @@ class LiveLayer:
             self._view = view
             match event:
                 case Delta():
-                    self._pieces[event.kind].append(event.text)
+                    self._pieces.setdefault(event.kind, []).append(event.text)
                 case AskModel():
                     self._pieces = {"text": [], "reasoning": []}
                     self._doing = "asking the model"

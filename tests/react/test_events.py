@@ -16,6 +16,7 @@ from archytas_nb.react.events import (
     AskModel,
     CallOutcome,
     CallOutcomes,
+    CheckAnswer,
     Delta,
     Failed,
     Interrupted,
@@ -24,9 +25,11 @@ from archytas_nb.react.events import (
     Notice,
     Output,
     RunCalls,
+    Started,
     Stopped,
     ToolCall,
     Usage,
+    Verdict,
     WireCall,
     from_json,
     to_json,
@@ -58,13 +61,24 @@ usages = st.builds(Usage, *[st.integers(0, 99)] * 4)
 wire_calls = st.lists(st.builds(WireCall, texts, texts), max_size=2).map(tuple)
 messages = st.lists(st.dictionaries(texts, json_values, max_size=3), max_size=3).map(tuple)
 any_event = st.one_of(
-    st.builds(AskModel, st.integers(1, 9), messages, messages, json_values, st.none() | st.integers(1, 99)),
+    st.builds(
+        AskModel,
+        st.integers(1, 9),
+        messages,
+        messages,
+        json_values,
+        st.none() | st.integers(1, 99),
+        seconds=st.none() | st.floats(0, 9),
+    ),
     st.builds(RunCalls, st.integers(1, 9), st.lists(calls, max_size=3).map(tuple), texts),
     st.builds(ModelReply, texts, wire_calls, texts, texts, texts, usages, st.floats(0, 9)),
     st.builds(NoReply, st.sampled_from(get_args(events.NoReplyKind)), texts),
     st.builds(CallOutcomes, st.lists(outcomes, max_size=3).map(tuple)),
     st.builds(Notice, st.sampled_from(get_args(events.NoticeKind)), texts),
-    st.builds(Delta, st.sampled_from(["text", "reasoning"]), texts),
+    st.builds(Delta, st.sampled_from(["text", "reasoning", "output"]), texts),
+    st.builds(Started, texts, texts),
+    st.builds(CheckAnswer, st.integers(1, 9), json_values),
+    st.builds(Verdict, texts),
     st.builds(Answered, texts, texts),
     st.builds(Failed, texts, st.sampled_from(["model", "endpoint"])),
     st.builds(Stopped, texts, texts),
@@ -97,6 +111,7 @@ def test_an_input_that_looks_like_an_event_stays_data() -> None:
 def test_live_objects_are_left_out_of_json() -> None:
     outcome = CallOutcome("done", "3", value=object(), error=ValueError("x"))
     assert not {"value", "error"} & set(to_json(outcome))
+    assert to_json(Verdict(value=object())) == {"event": "Verdict", "fault": ""}
 
 
 @pytest.mark.parametrize("data", [{}, {"event": "Nonsense"}, [], "text", None])

@@ -81,8 +81,8 @@ def test_calls_of_one_reply_that_all_fail_count_once(protocol: Protocol) -> None
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_limit_of_seconds_fires(protocol: Protocol) -> None:
-    ticks = itertools.count(start=100.0, step=10.0)
-    drive = Drive(protocol, script(protocol, 3), limits=Limits(max_seconds=25), clock=lambda: next(ticks))
+    drive = Drive(protocol, script(protocol, 3), limits=Limits(max_seconds=25))
+    drive.guards.clock = lambda: 100.0 + 10.0 * len(drive.asked)  # each reply takes ten seconds
     assert stopped(drive) == (Stopped("max_seconds=25", LAST), 3)
 
 

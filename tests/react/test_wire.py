@@ -20,7 +20,7 @@ from archytas_nb.react.events import (
     WireCall,
 )
 from archytas_nb.react.history import Exchange, Step
-from archytas_nb.react.wire import messages_of
+from archytas_nb.react.wire import AskOptions, messages_of
 from archytas_nb.react.wire_native import NativeWire
 from tests.react.cards import PROTOCOLS, TOOLS, Protocol, wire
 from tests.strict import fault_of, is_prefix
@@ -82,7 +82,7 @@ def test_the_last_turn_is_one_that_a_strict_server_takes(past: list[Exchange], p
     past[-1].ending = None
     messages = messages_of(wire(protocol), past)
     before = json.dumps(messages)
-    ask = wire(protocol).ask(9, messages, taken_away=(), last="max_steps=9", max_tokens=10)
+    ask = wire(protocol).ask(9, messages, AskOptions(10, last="max_steps=9"))
     assert fault_of(ask.messages) == ""
     assert ask.tools == ()
     assert json.dumps(messages) == before, "the history itself is not changed"
@@ -105,7 +105,7 @@ def test_arguments_are_sent_back_as_an_object_whatever_the_model_gave(given_: An
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_tool_that_was_taken_away_is_not_offered(protocol: Protocol) -> None:
     messages = messages_of(wire(protocol), [Exchange("q")])
-    ask = wire(protocol).ask(1, messages, taken_away={"look"}, last="", max_tokens=10)
+    ask = wire(protocol).ask(1, messages, AskOptions(10, taken_away={"look"}))
     shown = json.dumps([ask.tools, ask.schema])
     assert '"look"' not in shown
     assert '"put"' in shown

@@ -1,0 +1,97 @@
+"""What a final answer must be: a type that it is turned into, and a condition that it must meet.
+
+A type is whatever an argument of a tool may have, because it is read by the same code: the answer is the only
+argument of a tool of our own. So a data frame is handed over by the name of its variable, like any argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+from archytas_nb.errors import ToolError
+from archytas_nb.react.events import CallOutcome, Json, Verdict
+from archytas_nb.react.history import AnswerForm
+from archytas_nb.react.wire import ANSWER
+from archytas_nb.tools.failure import failure_text
+from archytas_nb.tools.tool import Tool
+
+Until = Callable[[Any], str]
+"""Given the answer (the typed value where a type was asked for); returns what is wrong with it, or ""."""
+
+_LONGEST = 2000
+
+
+class Answers:
+    """Judges the answers of one run.
+
+    Args:
+        output_type: The type of the answer; None for text.
+        until: The condition; None for none.
+        namespace: Where an answer by reference is looked up.
+
+    Attributes:
+        form: How the answer is to be given, for the wire form; None for text.
+
+    Raises:
+        ToolError: No answer can be turned into the type.
+        ValueError: `until` cannot be called.
+    """
+
+    def __init__(self, output_type: Any, until: Until | None, namespace: MutableMapping[str, Any]) -> None:
+        if until is not None and not callable(until):
+            raise ValueError(f"until is {until!r}; expected a function of the answer that returns a text")
+        self._tool = None if output_type is None else _tool(output_type)
+        self._until = until
+        self._namespace = namespace
+        self.form = None if self._tool is None else _form(self._tool)
+
+    @property
+    def are_checked(self) -> bool:
+        """Whether there is anything to check."""
+        return self._tool is not None or self._until is not None
+
+    def check(self, answer: Json) -> Verdict:
+        """Judge an answer; what `until` raises is what it finds wrong."""
+        value = answer
+        if self._tool is not None:
+            bound = self._tool.bind(answer, self._namespace)
+            if isinstance(bound, CallOutcome):
+                return Verdict(_worded(bound))
+            [value] = (*bound.args, *bound.kwargs.values())
+        if self._until is None:
+            return Verdict(value=value)
+        try:
+            fault = self._until(value)
+        except Exception as error:  # noqa: BLE001 - a condition may be written with assert
+            fault = failure_text(error, _LONGEST)
+        if not isinstance(fault, str):
+            raise TypeError(f"until returned {fault!r}; expected what is wrong with the answer, or an empty text")
+        return Verdict(fault) if fault else Verdict(value=value)
+
+
+def _tool(output_type: Any) -> Tool:
+    def give_answer(answer):  # type: ignore[no-untyped-def]
+        """Give the user the final answer.
+
+        Args:
+            answer: The answer
+        """
+        return answer
+
+    give_answer.__annotations__ = {"answer": output_type}
+    try:
+        return Tool.from_function(give_answer)
+    except ToolError as error:
+        raise ToolError(f"output_type {output_type!r} cannot be the type of an answer:", error.faults) from None
+
+
+def _form(tool: Tool) -> AnswerForm:
+    spec = tool.spec()
+    spec["function"]["name"] = ANSWER  # a name that no tool of a user's may have
+    return AnswerForm(tool.parameters[0].carrier.text, tool.input_schema(), spec)
+
+
+def _worded(outcome: CallOutcome) -> str:
+    faults = getattr(outcome.error, "faults", ())
+    return "; ".join(faults) or outcome.text

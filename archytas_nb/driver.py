@@ -1,0 +1,239 @@
+"""One run: the driver carries out what the loop asks, tells it what came of it, and hands every event out.
+
+It may know the loop and small protocols of what it needs: a `Model`, an `Executor`, an `AnswerCheck`. It may not
+know IPython, widgets or any library. Whatever happens (an interrupt, a watcher that breaks, one who iterates and
+goes away), the loop is brought to its ending, so that the record is whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.react.events import (
+    AskModel,
+    CallOutcome,
+    CallOutcomes,
+    CheckAnswer,
+    Delta,
+    Ending,
+    Event,
+    Interrupted,
+    Json,
+    ModelReply,
+    NoReply,
+    NoReplyKind,
+    Notice,
+    Reply,
+    Request,
+    RunCalls,
+    Started,
+    ToolCall,
+    Verdict,
+)
+from archytas_nb.react.guards import Guards
+from archytas_nb.react.history import Exchange
+from archytas_nb.react.loop import Flow, react_loop
+from archytas_nb.react.wire import Wire
+from archytas_nb.run import Run
+
+Spoken: TypeAlias = Literal["react", "native"]
+Events: TypeAlias = Generator[Event, None, None]
+
+_KINDS: dict[str, NoReplyKind] = {"no_tools": "no_tools", "overflow": "overflow", "deadline": "deadline"}
+"""Failures of an endpoint that the loop answers with another move; any other ends the run."""
+
+
+class Model(Protocol):
+    """What an agent needs of a model."""
+
+    @property
+    def name(self) -> str:
+        """Shown in the trace."""
+
+    @property
+    def protocol(self) -> Spoken:
+        """The wire form that suits this model, where the agent is not told one."""
+
+    def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
+        """Yield the pieces of a reply as they come, return it whole; raise ModelError where none comes."""
+
+
+class Executor(Protocol):
+    """What runs calls."""
+
+    def run(self, calls: Sequence[ToolCall], seconds: float | None = None) -> tuple[CallOutcome, ...]:
+        """One outcome for each call, in order; `seconds` is what is left of the run's time."""
+
+
+AnswerCheck: TypeAlias = Callable[[Json], Verdict]
+"""Judges an answer, and turns it into the value that was asked for."""
+
+Observer: TypeAlias = Callable[[Event], None]
+"""Told of every event of a run, in order, the pieces of a streamed reply included."""
+
+
+@dataclass(slots=True)
+class Driver:
+    """Drives one run.
+
+    Attributes:
+        run: Filled in with the protocol, the value and the endpoint's error.
+        exchange: The record of this run.
+        past: The exchanges before it.
+        model: Is asked.
+        executor: Runs the calls.
+        guards: Fresh for this run.
+        wire: Makes a wire form by its name.
+        check: Judges answers; None where any will do.
+        may_fall_back: Whether the text protocol is spoken where the endpoint takes no tools.
+    """
+
+    run: Run
+    exchange: Exchange
+    past: Sequence[Exchange]
+    model: Model
+    executor: Executor
+    guards: Guards
+    wire: Callable[[Spoken], Wire]
+    check: AnswerCheck | None = None
+    may_fall_back: bool = False
+
+    def events(self, spoken: Spoken) -> Events:
+        """Everything that happens, the ending last; an interrupt thrown in here ends the run properly."""
+        stopped = yield from shown(Started(self.run.model, spoken))
+        flow = self._flow(spoken)
+        request: Request = next(flow)
+        reply: Reply = None
+        try:
+            while True:
+                reply = None
+                stopped |= yield from shown(request)
+                reply = _not_done(request) if stopped else (yield from self._done(request))
+                if isinstance(reply, NoReply) and reply.kind == "no_tools" and self._falls_back():
+                    # Nothing was done yet in this step, so the loop can begin again from the same record.
+                    said = "the endpoint takes no tools: going on with the text protocol"
+                    stopped |= yield from shown(Notice("protocol", said))
+                    flow = self._flow("react")
+                    request = next(flow)
+                    continue
+                if reply is not None:
+                    stopped |= yield from shown(reply)
+                request = flow.send(reply)
+        except StopIteration as ended:
+            ending: Ending = ended.value
+        except BaseException:  # the one who iterates went away, or something broke
+            _wind_up(flow, request, reply)
+            raise
+        yield ending
+
+    def _flow(self, spoken: Spoken) -> Flow:
+        self.run.protocol = spoken
+        checks = self.check is not None
+        return react_loop(self.wire(spoken), self.guards, self.past, self.exchange, checks=checks)
+
+    def _falls_back(self) -> bool:
+        if not self.may_fall_back or self.run.protocol != "native":
+            return False
+        self.run.error = None
+        return True
+
+    def _done(self, request: Request) -> Generator[Event, None, Reply]:
+        """Carry out a request."""
+        if isinstance(request, AskModel):
+            return (yield from self._asked(request))
+        if isinstance(request, RunCalls):
+            return CallOutcomes(self.executor.run(request.calls, seconds=self.guards.seconds_left()))
+        if isinstance(request, CheckAnswer):
+            return self._checked(request)
+        return None
+
+    def _asked(self, request: AskModel) -> Generator[Event, None, ModelReply | NoReply]:
+        try:
+            return (yield from self.model.complete(request))
+        except KeyboardInterrupt:
+            return NoReply("interrupted")
+        except (ModelError, ConfigurationError) as error:
+            self.run.error = error
+            return NoReply(_KINDS.get(getattr(error, "kind", ""), "endpoint"), str(error))
+
+    def _checked(self, request: CheckAnswer) -> Verdict | NoReply:
+        if self.check is None:
+            return Verdict(value=request.answer)
+        try:
+            verdict = self.check(request.answer)
+        except KeyboardInterrupt:
+            return NoReply("interrupted")
+        if not verdict.fault:
+            self.run.note_value(verdict.value)
+        return verdict
+
+
+def recorded(run: Run, exchange: Exchange, events: Events) -> Events:
+    """Hand events out and note them in the run, which has its ending however this ends."""
+    started = time.perf_counter()
+    try:
+        event = next(events, None)
+        while event is not None:
+            if not isinstance(event, Delta):
+                run.events.append(event)
+            run.seconds = time.perf_counter() - started
+            try:
+                yield event
+            except KeyboardInterrupt as interrupt:
+                event = events.throw(interrupt)
+            else:
+                event = next(events, None)
+    except StopIteration:  # an interrupt after the ending
+        pass
+    finally:
+        events.close()  # where the one who iterates went away
+        if exchange.ending is None:
+            exchange.ending = Interrupted("the run")
+        run.ending = exchange.ending
+
+
+def watched(observers: Sequence[Observer]) -> Callable[[str], None]:
+    """What tells observers of what a running tool prints; a watcher that breaks must not break the tool."""
+
+    def on_output(text: str) -> None:
+        for observer in observers:
+            try:
+                observer(Delta("output", text))
+            except Exception:  # noqa: BLE001, S112 - we are inside the tool's print
+                continue
+
+    return on_output
+
+
+def shown(event: Event) -> Generator[Event, None, bool]:
+    """Hand out an event; True where the one who watched it was interrupted."""
+    try:
+        yield event
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def _wind_up(flow: Flow, request: Request, reply: Reply) -> None:
+    """Bring the loop to its ending without doing anything more; it is still owed the reply to a request."""
+    try:
+        while True:
+            request = flow.send(_not_done(request) if reply is None else reply)
+            reply = None
+    except StopIteration:
+        pass
+
+
+def _not_done(request: Request) -> Reply:
+    if isinstance(request, Notice):
+        return None
+    if isinstance(request, (AskModel, CheckAnswer)):
+        return NoReply("interrupted")
+    text = "Not run: the run was interrupted before."
+    first, *rest = request.calls
+    outcomes: list[Any] = [CallOutcome("not_run", text, call_id=call.id) for call in rest]
+    return CallOutcomes((CallOutcome("interrupted", text, call_id=first.id), *outcomes))
