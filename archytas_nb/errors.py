@@ -88,8 +88,25 @@ class ModelError(RunError):
         self.status = status
 
 
+MissCause = Literal[
+    "question", "tool", "tools", "instructions", "outcome", "settings", "conversation", "asked_again", "empty"
+]
+
+
 class CassetteMiss(ModelError):
-    """A replay was asked for a reply that the cassette does not hold."""
+    """A replay was asked for a reply that the cassette does not hold.
+
+    Attributes:
+        cause: What has changed since the recording: the question, a tool's text or schema (``"tool"``), which
+            tools there are, the instructions, a tool's outcome, a setting, or the conversation before; or nothing
+            has, and it was asked more often than it was recorded, or the cassette is empty.
+        tool: The tool that the cause is about; empty where it is about none.
+    """
+
+    def __init__(self, message: str, *, cause: MissCause = "conversation", tool: str = "") -> None:
+        super().__init__(message, kind="not_found")
+        self.cause: MissCause = cause
+        self.tool = tool
 
 
 class TaskFailed(RunError):

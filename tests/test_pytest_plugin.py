@@ -9,7 +9,8 @@ import nbformat
 import pytest
 
 import archytas_nb as nb
-from archytas_nb.models.cassette import Cassette, CassetteModel
+from archytas_nb.models.cassette import Cassette
+from archytas_nb.models.cassette_model import CassetteModel
 from archytas_nb.testing import ScriptedModel
 
 TOOL = '''def one() -> int:

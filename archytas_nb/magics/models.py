@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archytas_nb.models.cassette import Cassette, CassetteModel
+from archytas_nb.models.cassette import Cassette
+from archytas_nb.models.cassette_model import CassetteModel
 from archytas_nb.models.discover import ModelSettings, choose_model
 
 if TYPE_CHECKING:

@@ -1,25 +1,31 @@
-"""Model replies as they were given, kept beside a notebook: recorded once, replayed without a model.
+"""Replies as they were given, kept beside a notebook: recorded once, replayed without a model.
 
-A cassette is JSON Lines: a header, then one exchange a line. An exchange is found by the fingerprint of its
-request (messages, tools, schema, length) and given out once, in order. A request that was not recorded is an
-error, never a guess. Keys, headers and base URLs are not part of a request, so they are never kept.
+A `Cassette` finds and keeps exchanges; it never asks anybody (`cassette_model` does). Everything that it keeps or
+compares has been scrubbed, and keys, headers and addresses are no part of a request, so they are never kept. A
+request that was not recorded is an error, never a guess.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import dataclasses
 import os
-from collections.abc import Generator
-from dataclasses import replace
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, get_args
 
-from archytas_nb.errors import CassetteMiss, ConfigurationError
-from archytas_nb.react.events import AskModel, Delta, Json, Message, ModelReply, Notice, from_json, to_json
+from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelErrorKind
+from archytas_nb.models.cassette_difference import content_text, first_difference
+from archytas_nb.models.cassette_file import CassetteFile
+from archytas_nb.models.cassette_format import Asked, Entry, Exchanged, Header, Request
+from archytas_nb.models.cassette_request import Reader
+from archytas_nb.models.cassette_scrub import Scrub, Scrubber
+from archytas_nb.models.cassette_tape import Tape
+from archytas_nb.models.cassette_volatile import Volatile
+from archytas_nb.react.events import AskModel, Json, ModelReply
 
-VERSION = 1
-Mode = Literal["auto", "replay", "record"]
+Mode = Literal["auto", "replay", "record", "off"]
 
 
 class Cassette:
@@ -27,155 +33,214 @@ class Cassette:
 
     Args:
         path: The file; it need not exist where it is recorded.
-        mode: ``"replay"`` only replays; ``"record"`` asks the model for everything and starts the file anew;
-            ``"auto"`` replays what is there and records what is missing.
+        mode: ``"replay"`` only replays; ``"auto"`` replays what is there and records what is missing;
+            ``"record"`` asks the model for everything, and the new recording takes the place of the old one
+            with its first exchange; ``"off"`` neither replays nor records.
+        scrub: Takes your own secrets out of every text that is kept or compared; None takes what
+            `cassette_scrub` was given.
+        volatile: Parts of messages that may differ from run to run: names such as ``"date"``, or a mapping
+            from names to regular expressions. The header may say more.
+        secrets: Values to hide, by the name that stands for them.
+        rerun: The command that records again only what is missing, for messages; None for a general one.
+
+    Attributes:
+        missed: What could not be replayed: the cause of each miss, in order.
 
     Raises:
         ConfigurationError: The file is no cassette, of another version, or missing in a replay.
     """
 
-    def __init__(self, path: str | os.PathLike[str], mode: Mode = "auto") -> None:
-        if mode not in ("auto", "replay", "record"):
-            raise ConfigurationError(f"cassette mode is {mode!r}; expected 'auto', 'replay' or 'record'")
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        mode: Mode = "auto",
+        *,
+        scrub: Scrub | None = None,
+        volatile: Iterable[str] | Mapping[str, Json] | None = None,
+        secrets: dict[str, str] | None = None,
+        rerun: str | None = None,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise ConfigurationError(f"the cassette mode is {mode!r}; expected one of {get_args(Mode)}")
         self.path = Path(path)
         self.mode: Mode = mode
-        self._left: list[Json] = []
-        self.header: dict[str, Json] = {"cassette": VERSION}
-        if mode != "record" and self.path.exists():
-            self._load()
+        self.header = Header()
+        self.missed: list[str] = []
+        self._rerun = rerun
+        self._file = CassetteFile(self.path)
+        self._tape = Tape()
+        self._old: Counter[str] = Counter()
+        self._declared = Volatile(volatile)
+        self._reader = Reader(Scrubber(scrub, secrets), self._declared)
+        if mode != "off" and self._file.exists:
+            self._open()
         elif mode == "replay":
-            raise ConfigurationError(f"the cassette {str(self.path)!r} does not exist; record it first")
-        else:
-            self._write([self.header], "w")
+            raise ConfigurationError(
+                f"the cassette {str(self.path)!r} does not exist. Record it with a model at hand: {self.rerun}"
+            )
 
-    def find(self, ask: AskModel) -> ModelReply | None:
-        """Take the recorded reply to a request out; None where there is none left."""
-        key = fingerprint(ask)
-        for at, exchange in enumerate(self._left):
-            if exchange["fingerprint"] == key:
-                del self._left[at]
-                reply: ModelReply = from_json(exchange["reply"])
-                return reply
-        return None
+    def find(self, ask: AskModel) -> Exchanged | None:
+        """Take the recorded exchange for a request; None where there is none left, or nothing is replayed."""
+        if self.mode not in ("auto", "replay"):
+            return None
+        self._catch_up()
+        found = self._tape.take(self._reader.request(ask).key)
+        return found if isinstance(found, Exchanged) else None
 
-    def add(self, ask: AskModel, reply: ModelReply) -> None:
-        """Append an exchange to the file."""
-        kept = to_json(replace(reply, seconds=round(reply.seconds, 3)))
-        self._write(
-            [{"fingerprint": fingerprint(ask), "step": ask.step, "asked": _last(ask), "reply": kept}], "a"
-        )
+    def answer(self, prompt: str) -> str | None:
+        """Take the person's recorded answer; None where there is none left, or nothing is replayed."""
+        if self.mode not in ("auto", "replay"):
+            return None
+        found = self._tape.take(Asked(self._reader.text(prompt), "").key)
+        return found.answer if isinstance(found, Asked) else None
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether there is a recorded answer of a person that is not used yet."""
+        return self.mode in ("auto", "replay") and bool(self._tape.asked())
+
+    def add(self, ask: AskModel, reply: ModelReply | None, fault: ModelErrorKind | None = None) -> None:
+        """Record an exchange, behind the last one that was used or recorded.
+
+        Args:
+            ask: The request.
+            reply: What came back, or None where the endpoint would not take the request.
+            fault: The kind of that refusal.
+
+        Raises:
+            ConfigurationError: The file cannot be written; it is as it was.
+        """
+        kept = None if reply is None else self._reader.reply(reply)
+        self._add(Exchanged(self._reader.request(ask), kept, fault))
+
+    def add_answer(self, prompt: str, answer: str) -> None:
+        """Record what a person answered."""
+        self._add(Asked(self._reader.text(prompt), self._reader.scrub(answer)))
+
+    def name_model(self, header: Header) -> None:
+        """Say who is recorded; written with the next exchange."""
+        self.header = dataclasses.replace(header, volatile=self._reader.volatile.line())
 
     def miss(self, ask: AskModel) -> CassetteMiss:
-        """The error for a request that was not recorded: it shows where the nearest recorded one differs."""
-        nearest = next((e for e in self._left if e["step"] == ask.step), self._left[0] if self._left else None)
-        recorded = (
-            "no exchange is left" if nearest is None else f"the next recorded one ends with {nearest['asked']!r}"
-        )
-        return CassetteMiss(
-            f"the cassette {str(self.path)!r} holds no reply to this request (step {ask.step}, ending with "
-            f"{_last(ask)!r}; {recorded}). A prompt, a tool or a result has changed: record it again with "
-            "ARCHYTAS_NB_CASSETTE_MODE=record.",
-            kind="not_found",
-        )
+        """The error for a request that was not recorded: it names what has changed, and the next move."""
+        request = self._reader.request(ask)
+        error = self._miss(request, self._tape.nearest(request))
+        self.missed.append(error.cause)
+        return error
 
     @property
     def unused(self) -> int:
         """How many recorded exchanges were not asked for yet."""
-        return len(self._left)
-
-    def _load(self) -> None:
-        try:
-            lines = [json.loads(line) for line in self.path.read_text("utf-8").splitlines() if line.strip()]
-            self.header, *self._left = lines
-            version = self.header["cassette"]
-        except (ValueError, TypeError, KeyError) as error:
-            raise ConfigurationError(f"{str(self.path)!r} is not a cassette: {error}") from error
-        if version != VERSION:
-            raise ConfigurationError(
-                f"the cassette {str(self.path)!r} is of version {version!r}; expected {VERSION}"
-            )
-
-    def _write(self, lines: list[Json], how: str) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open(how, encoding="utf-8", newline="\n") as file:
-            file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-
-
-class CassetteModel:
-    """A model whose replies come from a cassette, or go into one.
-
-    Args:
-        cassette: The cassette.
-        live: Makes the real model where a reply is not recorded; never called in a replay.
-    """
-
-    def __init__(self, cassette: Cassette, live: Any) -> None:
-        self._cassette = cassette
-        self._make_live = live
-        self._live: Any = None
+        return len(self._tape.unused)
 
     @property
-    def name(self) -> str:
-        """The recorded model's name, or the live one's while recording."""
-        if self._replays:
-            return str(self._cassette.header.get("model", "recorded"))
-        return str(self._real().name)
+    def count(self) -> int:
+        """How many exchanges there are."""
+        return len(self._tape.entries)
 
-    @property
-    def protocol(self) -> Literal["react", "native"]:
-        """The wire form that was recorded, or the live model's while recording."""
-        recorded = self._cassette.header.get("protocol")
-        if recorded in ("react", "native"):
-            return "native" if recorded == "native" else "react"
-        protocol: Literal["react", "native"] = self._real().protocol
-        return protocol
-
-    @property
-    def is_small(self) -> bool:
-        """Whether the recorded, or the live, model's answers are held against the outcomes."""
-        if self._replays:
-            return bool(self._cassette.header.get("is_small"))
-        return getattr(self._real(), "is_small", False)
-
-    def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
-        """The recorded reply, or the live model's where recording is allowed.
+    def prune(self) -> int:
+        """Drop the exchanges that were not asked for, and say how many that were.
 
         Raises:
-            CassetteMiss: A replay was asked for something that was not recorded.
+            ConfigurationError: The mode is a replay, which writes nothing.
         """
-        recorded = self._cassette.find(ask)
-        if recorded is not None:
-            return recorded
-        if self._cassette.mode == "replay":
-            raise self._cassette.miss(ask)
-        reply: ModelReply = yield from self._real().complete(ask)
-        self._cassette.add(ask, reply)
-        return reply
+        if self.mode not in ("auto", "record"):
+            raise ConfigurationError(
+                f"the cassette {str(self.path)!r} is in mode {self.mode!r}, which writes nothing; use mode 'auto'"
+            )
+        with self._file.locked():
+            self._catch_up()
+            dropped = self._tape.prune()
+            if dropped:
+                self._file.write(self.header, self._tape.entries)
+        return dropped
 
     @property
-    def _replays(self) -> bool:
-        return "model" in self._cassette.header
+    def rerun(self) -> str:
+        """How to record what is missing."""
+        return self._rerun or (
+            f"run it with %agent_cassette {self.path} --mode auto, or ARCHYTAS_NB_CASSETTE_MODE=auto"
+        )
 
-    def _real(self) -> Any:
-        if self._cassette.mode == "replay":
-            raise ConfigurationError(f"the cassette {str(self._cassette.path)!r} names no model; record it again")
-        if self._live is None:
-            self._live = self._make_live()
-            if not self._replays:
-                self._cassette.header |= {"model": self._live.name, "protocol": self._live.protocol}
-                if getattr(self._live, "is_small", False):
-                    self._cassette.header["is_small"] = True
-                self._cassette._write([self._cassette.header], "w")  # noqa: SLF001 - one file, two halves
-        return self._live
+    def _open(self) -> None:
+        try:
+            header, entries = self._file.read()
+        except ConfigurationError:
+            if self.mode != "record":  # what is recorded anew need not be readable
+                raise
+            return
+        if self._file.fault:
+            warnings.warn(f"{self._file.fault}: {self.rerun}", stacklevel=4)
+        self._take_over(header, entries)
+        if self.mode == "record":
+            self._old = Counter(entry.line() for entry in self._tape.entries)
+            self._tape = Tape()
+            self.header = Header(volatile=self.header.volatile)
 
+    def _take_over(self, header: Header, entries: list[Entry]) -> None:
+        volatile = Volatile(header.volatile) | self._declared
+        if volatile.said != self._reader.volatile.said:
+            self._reader = Reader(self._reader.scrub, volatile)
+        self.header = dataclasses.replace(header, volatile=volatile.line())
+        self._tape.follow([self._as_now(entry) for entry in entries])
 
-def fingerprint(ask: AskModel) -> str:
-    """What makes two requests the same: everything that the model reads, and nothing else."""
-    read = {"messages": ask.messages, "tools": ask.tools, "schema": ask.schema, "max_tokens": ask.max_tokens}
-    text = json.dumps(read, ensure_ascii=False, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    def _as_now(self, entry: Entry) -> Entry:
+        """A recorded exchange as it is compared now: the placeholders may be more than when it was recorded."""
+        if isinstance(entry, Asked):
+            return Asked(self._reader.volatile(entry.prompt), entry.answer)
+        return dataclasses.replace(entry, request=self._reader.again(entry.request))
 
+    def _catch_up(self) -> None:
+        """Take over what another kernel has recorded meanwhile."""
+        if self.mode == "replay" or not self._file.exists or not self._file.was_changed:
+            return
+        header, entries = self._file.read()
+        self._take_over(header if header.model else self.header, entries)
 
-def _last(ask: AskModel) -> str:
-    message: Message = ask.messages[-1]
-    return str(message.get("content"))[-200:]
+    def _add(self, entry: Entry) -> None:
+        if self.mode not in ("auto", "record"):
+            return
+        with self._file.locked():
+            if self._old:
+                self._begin_anew()
+            else:
+                self._catch_up()
+            self._tape.add(entry)
+            self._file.write(self.header, self._tape.entries)
+
+    def _begin_anew(self) -> None:
+        """Forget the old recording, but not what another kernel has recorded since."""
+        if self._file.exists and self._file.was_changed:
+            since: list[Entry] = []
+            for entry in map(self._as_now, self._file.read()[1]):
+                line = entry.line()
+                if self._old[line] > 0:
+                    self._old[line] -= 1
+                else:
+                    since.append(entry)
+            self._tape.follow(since)
+        self._old = Counter()
+
+    def _miss(self, request: Request, nearest: Exchanged | None) -> CassetteMiss:
+        begin = f"the cassette {str(self.path)!r} holds no reply to this request"
+        again = f"Record what is missing, with a model at hand: {self.rerun}"
+        if nearest is None:
+            return CassetteMiss(f"{begin}: nothing is recorded in it. {again}", cause="empty")
+        if nearest.key == request.key:
+            times = self._tape.times(request.key)
+            return CassetteMiss(
+                f"{begin}: it was recorded {times} times, and is asked once more. Where the cell was only run "
+                f"again, begin again with %agent_cassette {self.path} or a new kernel. {again}",
+                cause="asked_again",
+            )
+        found = first_difference(request, nearest.request)
+        asked = content_text(request.messages[-1]) if request.messages else ""
+        short = asked if len(asked) <= 100 else f"{asked[:99]}…"
+        lines = [f"{begin} (step {request.step}, ending with {short!r}): {found.said}."]
+        lines += [f"  {found.where}"] if found.where else []
+        lines += [found.lines] if found.lines else []
+        if self.missed:
+            lines.append(
+                f"  (It is miss {len(self.missed) + 1}: mend the first one first, it may have caused this one.)"
+            )
+        return CassetteMiss("\n".join([*lines, again]), cause=found.cause, tool=found.tool)

@@ -7,7 +7,8 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import CassetteMiss, ConfigurationError
-from archytas_nb.models.cassette import Cassette, CassetteModel
+from archytas_nb.models.cassette import Cassette
+from archytas_nb.models.cassette_model import CassetteModel
 from archytas_nb.testing import ScriptedModel
 
 
@@ -47,9 +48,10 @@ def test_a_replay_reproduces_the_events_of_the_recorded_run(tmp_path: Path, prot
 
 def test_a_request_that_was_not_recorded_fails_loudly_and_says_how_to_record(tmp_path: Path) -> None:
     record(tmp_path / "x.jsonl")
-    with pytest.raises(CassetteMiss, match="ARCHYTAS_NB_CASSETTE_MODE=record") as caught:
+    with pytest.raises(CassetteMiss, match="--mode auto") as caught:
         replay(tmp_path / "x.jsonl", "What is 2 + 2?")
-    assert "What is 2 + 2?" in str(caught.value)
+    assert caught.value.cause == "question"
+    assert "    - What is 1 + 2?\n    + What is 2 + 2?" in str(caught.value)
 
 
 def test_an_exchange_is_given_out_once(tmp_path: Path) -> None:
@@ -75,15 +77,27 @@ def test_auto_records_what_is_missing_and_replays_what_is_there(tmp_path: Path) 
     assert len(asked) == 1
 
 
-def test_a_cassette_is_lines_of_json_without_keys_or_addresses(tmp_path: Path) -> None:
+def test_a_cassette_is_lines_of_json_that_keep_each_text_once(tmp_path: Path) -> None:
     record(tmp_path / "x.jsonl")
-    header, *exchanges = map(json.loads, (tmp_path / "x.jsonl").read_text("utf-8").splitlines())
-    assert header == {"cassette": 1, "model": "scripted", "protocol": "react"}
+    text = (tmp_path / "x.jsonl").read_text("utf-8")
+    header, *lines = map(json.loads, text.splitlines())
+    assert header == {"cassette": 2, "model": "scripted", "protocol": "react"}
+    exchanges = [line for line in lines if "exchange" in line]
     assert [exchange["step"] for exchange in exchanges] == [1, 2]
-    assert not {"api_key", "base_url", "headers"} & {key for exchange in exchanges for key in exchange}
+    assert exchanges[0]["reply"]["usage"] == {"requests": 1}
+    assert text.count("Add two numbers.") == text.count('"content": "What is 1 + 2?"') == 1
 
 
-@pytest.mark.parametrize("text", ["", "not json", '{"cassette": 99}', "[]"])
+def test_a_replay_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    record(path)
+    before = path.read_bytes(), path.stat().st_mtime_ns
+    replay(path)
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    assert [each.name for each in tmp_path.iterdir()] == ["x.jsonl"]
+
+
+@pytest.mark.parametrize("text", ["", "not json", '{"cassette": 99}', '{"cassette": 1}', "[]"])
 def test_a_file_that_is_no_cassette_is_refused_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.jsonl").write_text(text)
     with pytest.raises(ConfigurationError, match=r"x\.jsonl"):

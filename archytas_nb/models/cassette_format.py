@@ -1,0 +1,297 @@
+"""What stands in a cassette file: lines to values and back.
+
+It may know the values of a run; it may not open a file, nor compare one request with another. A cassette is JSON
+Lines of four kinds:
+
+    {"cassette": 2, "model": …, "protocol": …}                  the header, once, on top
+    {"ref": "3f…", "message": {…}}                              a part of requests, before the first that has it:
+                                                                a message, a tool or a schema, each kept once
+    {"exchange": "8a…", "messages": ["3f…", …], "reply": {…}}   one exchange with the model
+    {"asked": "Run it?", "answered": "y"}                       one exchange with the person
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from archytas_nb.errors import ConfigurationError, ModelErrorKind
+from archytas_nb.react.events import Json, ModelReply, Usage, WireCall
+
+VERSION = 2
+PartKind = Literal["message", "tool", "schema"]
+_DEFAULT = ModelReply()
+
+
+def ref_of(part: Json) -> str:
+    """The name that a part has in the file: a hash of its content, 12 hexadecimal digits."""
+    return _hash(part)[:12]
+
+
+def _hash(value: Json) -> str:
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that requests are made of.
+
+    Attributes:
+        kind: What it is.
+        content: A message, a tool's specification, or the schema of the reply; as it is compared.
+        ref: Its name in the file.
+    """
+
+    kind: PartKind
+    content: Json
+    ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to the model in the form in which it is compared.
+
+    Attributes:
+        step: Which reply of its run it asks for, counted from 1; it does not count for equality.
+        messages: The conversation.
+        tools: The specifications for function calling.
+        schema: What the reply's text must satisfy, or None.
+        max_tokens: The longest reply that is asked for.
+        key: The fingerprint; two requests with the same key are the same.
+    """
+
+    step: int
+    messages: tuple[Part, ...]
+    tools: tuple[Part, ...]
+    schema: Part | None
+    max_tokens: int | None
+    key: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        refs = [[part.ref for part in self.messages], [part.ref for part in self.tools]]
+        schema = None if self.schema is None else self.schema.ref
+        object.__setattr__(self, "key", _hash([*refs, schema, self.max_tokens])[:16])
+
+    @property
+    def parts(self) -> Iterator[Part]:
+        """All parts, in the order in which they are written."""
+        yield from self.tools
+        if self.schema is not None:
+            yield self.schema
+        yield from self.messages
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """One exchange with the model.
+
+    Attributes:
+        request: What was asked.
+        reply: What the model said; None where the endpoint would not take the request in this form.
+        fault: The kind of that refusal, which steered the run another way; None where there is a reply.
+    """
+
+    request: Request
+    reply: ModelReply | None
+    fault: ModelErrorKind | None = None
+
+    @property
+    def key(self) -> str:
+        """What it is found by."""
+        return self.request.key
+
+    def line(self) -> str:
+        """The exchange's own line."""
+        request = self.request
+        line: dict[str, Json] = {"exchange": request.key, "step": request.step}
+        line["messages"] = [part.ref for part in request.messages]
+        if request.tools:
+            line["tools"] = [part.ref for part in request.tools]
+        if request.schema is not None:
+            line["schema"] = request.schema.ref
+        if request.max_tokens is not None:
+            line["max_tokens"] = request.max_tokens
+        line |= {"error": self.fault} if self.reply is None else {"reply": _reply_line(self.reply)}
+        return _dump(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One exchange with the person: an approval, or an answer to ``ask_user``."""
+
+    prompt: str
+    answer: str
+
+    @property
+    def key(self) -> str:
+        """What it is found by."""
+        return f"person: {self.prompt}"
+
+    def line(self) -> str:
+        """The exchange's own line."""
+        return _dump({"asked": self.prompt, "answered": self.answer})
+
+
+Entry: TypeAlias = Exchanged | Asked
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What is said once for all exchanges.
+
+    Attributes:
+        model: The recorded model's name; empty before anything is recorded.
+        protocol: The wire form that suited it.
+        facts: What else is known of the model and steers a run, by attribute name.
+        volatile: Patterns of what differs from run to run, by the name that stands for them; see `Volatile`.
+    """
+
+    model: str = ""
+    protocol: Literal["react", "native", ""] = ""
+    facts: dict[str, Json] = field(default_factory=dict)
+    volatile: Json = None
+
+    def line(self) -> str:
+        """The first line."""
+        line: dict[str, Json] = {"cassette": VERSION}
+        line |= {"model": self.model, "protocol": self.protocol, **self.facts} if self.model else {}
+        line |= {"volatile": self.volatile} if self.volatile else {}
+        return _dump(line)
+
+
+def written(header: Header, entries: Iterable[Entry]) -> Iterator[str]:
+    """The lines of a file, without their ends; each part stands before the first exchange that has it."""
+    yield header.line()
+    known: set[str] = set()
+    for entry in entries:
+        if isinstance(entry, Exchanged):
+            for part in entry.request.parts:
+                if part.ref not in known:
+                    known.add(part.ref)
+                    yield _dump({"ref": part.ref, part.kind: part.content})
+        yield entry.line()
+
+
+def read(name: str, text: str) -> tuple[Header, list[Entry], str]:
+    """Read a cassette.
+
+    Args:
+        name: The file's name, for errors.
+        text: The whole file.
+
+    Returns:
+        The header, the exchanges in their order, and what is wrong with the last line: a line that was not
+        written to its end is left out. Empty where nothing is wrong.
+
+    Raises:
+        ConfigurationError: It is no cassette, or one of another version, or a line of it is broken.
+    """
+    lines = text.split("\n")
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not numbered:
+        raise ConfigurationError(f"{name!r} is empty and not a cassette; delete it, or record it again")
+    header = _header(name, numbered[0][1])
+    entries: list[Entry] = []
+    parts: dict[str, Part] = {}
+    for number, line in numbered[1:]:
+        try:
+            entry = _entry(line, parts)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if number == len(lines):  # no line end: whoever wrote it was killed
+                return header, entries, f"the last line of {name!r} was not written to its end and is left out"
+            raise ConfigurationError(
+                f"line {number} of the cassette {name!r} is broken ({error}); restore it, or record it again"
+            ) from error
+        if entry is not None:
+            entries.append(entry)
+    return header, entries, ""
+
+
+def _header(name: str, line: str) -> Header:
+    try:
+        said = json.loads(line)
+        version = said.pop("cassette")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigurationError(
+            f"{name!r} is not a cassette: its first line is {line[:60]!r}; name another file, or delete this one"
+        ) from error
+    if version != VERSION:
+        newer = isinstance(version, int) and version > VERSION
+        move = "update archytas_nb" if newer else "record it again with ARCHYTAS_NB_CASSETTE_MODE=record"
+        raise ConfigurationError(
+            f"the cassette {name!r} is of version {version!r}; expected version {VERSION}: {move}"
+        )
+    protocol = said.pop("protocol", "")
+    if protocol not in ("react", "native", ""):
+        raise ConfigurationError(
+            f"the cassette {name!r} says protocol {protocol!r}; expected 'react' or 'native'"
+        )
+    return Header(str(said.pop("model", "")), protocol, volatile=said.pop("volatile", None), facts=said)
+
+
+def _entry(line: str, parts: dict[str, Part]) -> Entry | None:
+    """Read one line; a part goes to `parts` and is no entry."""
+    said = json.loads(line)
+    if "ref" in said:
+        for kind in get_args(PartKind):
+            if kind in said:
+                parts[said["ref"]] = Part(kind, said[kind], said["ref"])
+                return None
+        raise ValueError(f"expected one of {get_args(PartKind)}")
+    if "asked" in said:
+        return Asked(str(said["asked"]), str(said["answered"]))
+    schema = said.get("schema")
+    request = Request(
+        int(said["step"]),
+        tuple(_part(ref, parts) for ref in said["messages"]),
+        tuple(_part(ref, parts) for ref in said.get("tools", ())),
+        None if schema is None else _part(schema, parts),
+        said.get("max_tokens"),
+    )
+    if "error" in said:
+        return Exchanged(request, None, cast(ModelErrorKind, str(said["error"])))
+    return Exchanged(request, _read_reply(said["reply"]))
+
+
+def _part(ref: str, parts: dict[str, Part]) -> Part:
+    try:
+        return parts[ref]
+    except KeyError:
+        raise ValueError(f"no line before it has the ref {ref!r}") from None
+
+
+def _reply_line(reply: ModelReply) -> Json:
+    """A reply without what is as usual."""
+    line: dict[str, Json] = {}
+    for each in dataclasses.fields(ModelReply):
+        value = getattr(reply, each.name)
+        if value != getattr(_DEFAULT, each.name):
+            line[each.name] = _plain(value)
+    return line
+
+
+def _plain(value: Any) -> Json:
+    if isinstance(value, Usage):
+        return {name: count for name, count in dataclasses.asdict(value).items() if count}
+    if isinstance(value, tuple):
+        return [dataclasses.asdict(call) for call in cast(Sequence[WireCall], value)]
+    return value
+
+
+def _read_reply(said: dict[str, Json]) -> ModelReply:
+    calls = tuple(WireCall(**call) for call in said.get("calls", ()))
+    return ModelReply(**{**said, "calls": calls, "usage": Usage(**said.get("usage", {}))})
+
+
+def _dump(line: Json) -> str:
+    text = json.dumps(line, ensure_ascii=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair, as some models write
+        return json.dumps(line)
+    return text

@@ -1,0 +1,117 @@
+"""The exchanges of a cassette in their order, which of them are used, and which is nearest to a request.
+
+Pure: it knows no file and no model. A request is found by its fingerprint; the same request asked several times
+is given its replies in the order of recording, each once.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from archytas_nb.models.cassette_format import Asked, Entry, Exchanged, Part, Request
+
+_COMPARED = 2000  # characters of a message that are looked at to find the most similar one
+_CANDIDATES = 8
+
+
+class Tape:
+    """The exchanges of a cassette.
+
+    Args:
+        entries: In their order.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.entries: list[Entry] = list(entries)
+        self._used = [False] * len(self.entries)
+        self._at = 0
+
+    def take(self, key: str) -> Entry | None:
+        """Use the first exchange with this key that is not used yet; None where there is none."""
+        for place, entry in enumerate(self.entries):
+            if not self._used[place] and entry.key == key:
+                self._used[place] = True
+                self._at = place + 1
+                return entry
+        return None
+
+    def times(self, key: str) -> int:
+        """How often this was recorded."""
+        return sum(entry.key == key for entry in self.entries)
+
+    def add(self, entry: Entry) -> None:
+        """Put a new exchange behind the last one that was used or added; it counts as used."""
+        self.entries.insert(self._at, entry)
+        self._used.insert(self._at, True)
+        self._at += 1
+
+    @property
+    def unused(self) -> list[Entry]:
+        """What nobody asked for yet."""
+        return [entry for entry, used in zip(self.entries, self._used, strict=True) if not used]
+
+    def prune(self) -> int:
+        """Drop what is not used, and say how many that were."""
+        before = len(self.entries)
+        self.entries = [entry for entry, used in zip(self.entries, self._used, strict=True) if used]
+        self._used = [True] * len(self.entries)
+        self._at = len(self.entries)
+        return before - len(self.entries)
+
+    def follow(self, entries: Sequence[Entry]) -> None:
+        """Take over what somebody else made of the file; what was used stays used."""
+        used = Counter(entry.line() for entry, used in zip(self.entries, self._used, strict=True) if used)
+        self.entries, self._used, self._at = list(entries), [], 0
+        for place, entry in enumerate(self.entries):
+            line = entry.line()
+            self._used.append(used[line] > 0)
+            if used[line]:
+                used[line] -= 1
+                self._at = place + 1
+
+    def nearest(self, request: Request) -> Exchanged | None:
+        """The recorded exchange that a request most probably was, before something changed."""
+        pool: list[tuple[tuple[int, ...], Exchanged]] = []
+        for place, entry in enumerate(self.entries):
+            if isinstance(entry, Exchanged):
+                score = _likeness(request, entry.request)
+                behind = self._at - place if place < self._at else place - self._at
+                pool.append(((not self._used[place], *score, place >= self._at, -behind), entry))
+        if not pool:
+            return None
+        pool.sort(key=lambda each: each[0], reverse=True)
+        best = pool[0][0]
+        tied = [entry for score, entry in pool if score[: len(best) - 2] == best[: len(best) - 2]][:_CANDIDATES]
+        return max(tied, key=lambda entry: _text_likeness(request, entry.request))
+
+    def asked(self) -> list[Asked]:
+        """The person's answers that are not used yet."""
+        return [entry for entry in self.unused if isinstance(entry, Asked)]
+
+
+def _likeness(one: Request, other: Request) -> tuple[int, ...]:
+    """How much of one request is in another: messages at the same place, the length, the step, the tools."""
+    pairs = zip(one.messages, other.messages, strict=False)
+    same = sum(a.ref == b.ref for a, b in pairs)
+    shorter = abs(len(one.messages) - len(other.messages))
+    return same - shorter, one.step == other.step, one.tools == other.tools
+
+
+def _text_likeness(one: Request, other: Request) -> float:
+    """How similar the first messages are that differ, and the last ones."""
+    pairs = list(zip(one.messages, other.messages, strict=False))
+    differing = next(((a, b) for a, b in pairs if a.ref != b.ref), None)
+    ends = [(one.messages[-1], other.messages[-1])] if pairs else []
+    return sum(_ratio(a, b) for a, b in ([differing] if differing else []) + ends)
+
+
+def _ratio(one: Part, other: Part) -> float:
+    if one.ref == other.ref:
+        return 1.0
+    return difflib.SequenceMatcher(None, _text(one), _text(other), autojunk=False).quick_ratio()
+
+
+def _text(part: Part) -> str:
+    return str(part.content.get("content") or part.content)[:_COMPARED]
