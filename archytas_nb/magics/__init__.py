@@ -29,6 +29,7 @@ def unregister(shell: Any) -> None:
 
     ours = _ours(shell)
     for each in ours:
+        getattr(each, "unload", lambda: None)()
         for kind, names in each.magics.items():
             for name in names:
                 shell.magics_manager.magics[kind].pop(name, None)

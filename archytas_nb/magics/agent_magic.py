@@ -1,133 +1,215 @@
-"""``%agent`` and ``%%agent``, with their configuration."""
+"""``%agent`` and ``%%agent``: read the line, ask, give back the run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import (
-    Magics,
-    line_cell_magic,
-    magics_class,
-    no_var_expand,
-)
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
-from traitlets import Enum, Float, Int, Unicode
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import magic_arguments
 
-from archytas_nb.errors import ArchytasError, RunInterrupted
+from archytas_nb.errors import ArchytasError, RunError, RunInterrupted
 from archytas_nb.magics.brief import brief
+from archytas_nb.magics.flags import REPORTS, agent_flags
 from archytas_nb.magics.line import split_options
+from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.traits import split_names
 
 if TYPE_CHECKING:
+    from archytas_nb.magics.conversation import Conversation, Origins
     from archytas_nb.run import Run
     from archytas_nb.session import Agent, Model
 
 
-class _Hidden(str):
-    """A key that does not show itself."""
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question, read as far as it can be without asking it.
 
-    __slots__ = ()
+    Attributes:
+        text: As it is sent.
+        out: The variable that the answer is put into, or None.
+        keywords: What `Agent.run` is given beside the text.
+    """
 
-    def __repr__(self) -> str:
-        return "'…'" if self else "''"
-
-
-class Secret(Unicode):  # type: ignore[type-arg]
-    """A text whose value ``%config`` does not print into the notebook."""
-
-    def validate(self, obj: Any, value: Any) -> str:
-        """Accept a text, and hide it."""
-        return _Hidden(super().validate(obj, value))
+    text: str
+    out: str | None
+    keywords: dict[str, Any]
 
 
 @magics_class
-class ArchytasNB(Magics):
+class ArchytasNB(Settings, Magics):
     """The agent of this notebook."""
 
     shell: Any
-    model = Unicode(help="The model's name at its endpoint, or 'local' for the embedded model.").tag(config=True)
-    base_url = Unicode(help="Where the API begins; empty takes OPENAI_BASE_URL.").tag(config=True)
-    api_key = Secret(help="The endpoint's key; empty takes OPENAI_API_KEY.").tag(config=True)
-    local_model = Unicode(help="A GGUF path or hf:REPO/FILE for the embedded model.").tag(config=True)
-    protocol = Enum(["auto", "react", "native"], "auto", help="How tools are spoken of to the model.").tag(
-        config=True
-    )
-    timeout = Float(300.0, help="Seconds without a byte before a request is given up.").tag(config=True)
-    max_retries = Int(3, help="How often a passing failure of the endpoint is tried again.").tag(config=True)
-    max_steps = Int(20, help="Most replies of the model for one question.").tag(config=True)
-    max_errors = Int(5, help="Most unusable replies and failing calls in a row.").tag(config=True)
-    instructions = Unicode(help="Added to the system prompt.").tag(config=True)
-    cassette = Unicode(help="A file that model replies are recorded in and replayed from.").tag(config=True)
-    cassette_mode = Enum(["auto", "replay", "record"], "auto", help="What the cassette is used for.").tag(
-        config=True
-    )
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._conversation: Agent | None = None
+        self._conversation: Conversation | None = None
+        self._origins: Origins | None = None
         self._models: dict[Any, Model] = {}
+        self._waiting: set[Callable[..., None]] = set()
 
     @no_var_expand
     @magic_arguments()
-    @argument("--model", help="Ask this model, or that of a variable; 'local' is the embedded one.")
-    @argument("--protocol", choices=["auto", "react", "native"], help="How tools are spoken of to the model.")
-    @argument("--max-steps", type=int, help="Most replies of the model for this question.")
-    @argument("--new", action="store_true", help="Begin a new conversation.")
-    @argument("--quiet", action="store_true", help="Show no trace, only the answer.")
+    @agent_flags
     @line_cell_magic
-    def agent(self, line: str, cell: str | None = None) -> Run | None:
+    def agent(self, line: str, cell: str | None = None) -> Any:
         """Ask a question; the agent answers it with the tools of this notebook, on its live objects.
 
-        The next question goes on in the same conversation.
+        Options come first, then the question: the rest of the line, and with %%agent the cell below. In it {name}
+        stands for the value of a variable, {{ and }} for braces. The next question goes on in the same
+        conversation; a notebook's cell that is run again replaces its question. What is set here holds for this
+        question, %config ArchytasNB for all.
         """
         __tracebackhide__ = True
-        if line.strip() in ("-h", "--help"):
+        flags, text = split_options(line, self.agent.parser)
+        args = self.agent.parser.parse_args(flags)
+        if args.help:
             print(self.agent.parser.format_help())  # noqa: T201 - what was asked for
             return None
-        flags, question = split_options(line, self.agent.parser)
-        args = parse_argstring(self.agent, flags)
-        if cell is not None:
-            question = f"{question}\n{cell}"
-        question = question.strip()
-        silent = cell is None and question.endswith(";")
-        if silent:
-            question = question.removesuffix(";").rstrip()
-        if args.new and self._conversation is not None:
-            self._conversation.reset()
-        if not question:
-            if args.new:
-                return None
-            raise UsageError("ask something: %agent QUESTION, or %%agent with the question below it")
+        text = text if cell is None else f"{text}\n{cell}"
+        silent = cell is None and text.endswith(";")
+        text = text.removesuffix(";").strip() if silent else text.strip()
+        reports = [name for name in REPORTS if getattr(args, name)]
+        if reports or not text:
+            return self._without_question(args, text, reports)
         try:
-            run = self._ask(question, args)
+            return self._answered(text, args, silent=silent)
         except (ArchytasError, RunInterrupted) as error:
             raise brief(error) from None
-        if silent or not args.quiet:
-            self._shown_once(run)
-        return run
 
-    def _ask(self, question: str, args: Any) -> Run:
+    def unload(self) -> None:
+        """Take back what is still waiting for the end of a cell."""
+        for each in tuple(self._waiting):
+            self._no_longer(each)
+
+    def _answered(self, text: str, args: Any, *, silent: bool) -> Any:
         from archytas_nb.magics.stale import refresh
-        from archytas_nb.react.guards import Limits
-        from archytas_nb.session import Agent
         from archytas_nb.trace.view import TraceView, display_mode
 
-        agent = self._conversation
-        if agent is None:
-            agent = self._conversation = Agent(namespace=self.shell.user_ns)
         refresh(self.shell.user_ns)
-        agent.model = self._chosen_model(args.model)
-        protocol: Any = args.protocol or self.protocol
-        agent.protocol = protocol
-        agent.instructions = self.instructions
-        try:
-            steps = self.max_steps if args.max_steps is None else args.max_steps
-            agent.limits = Limits(steps, self.max_errors)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
-        mode = "quiet" if args.quiet else display_mode(self.shell)
-        with TraceView(question, mode=mode) as view:
-            return agent.run(question, observers=[view.on_event])
+        question = self._read(text, args)
+        agent = self._agent(args)
+        if args.dry_run:
+            return self._preview(agent, question, args)
+        if args.new:
+            self._talk.reset()
+        quiet = self.quiet if args.quiet is None else args.quiet
+        mode = "quiet" if quiet else display_mode(self.shell)
+        self._cells.asked()
+        with TraceView(question.text, mode=mode) as view:
+            run = self._talk.ask(
+                agent, lambda: agent.run(question.text, observers=[view.on_event], **question.keywords)
+            )
+        if silent or not quiet:
+            self._shown_once(run)
+        if question.out is not None:
+            self._put(run, question)
+        return run
+
+    def _without_question(self, args: Any, text: str, reports: list[str]) -> Any:
+        """Answer to a line that asks nothing."""
+        from archytas_nb.magics.reports import Cost, History, Said
+
+        talk = self._talk
+        if text:
+            begin = " To begin a new conversation with a question, use --new." if args.reset else ""
+            raise UsageError(f"--{reports[0]} asks nothing: leave the question out.{begin}")
+        if len(reports) > 1:
+            raise UsageError(f"one at a time: {', '.join(f'--{each}' for each in reports)}")
+        match reports:
+            case ["history"]:
+                return History(tuple(talk.exchanges))
+            case ["cost"]:
+                return Cost(tuple(talk.paid))
+            case ["undo"]:
+                if not talk.exchanges:
+                    return Said("nothing to undo: nothing was asked yet in this conversation")
+                return Said(f"forgotten: {talk.exchanges.pop().question}")
+            case ["reset"]:
+                forgotten = talk.reset()
+                return Said(f"forgotten: {forgotten} question{'' if forgotten == 1 else 's'}")
+        if not args.new or args.dry_run:
+            raise UsageError("ask something: %agent QUESTION, or %%agent with the question below it")
+        talk.reset()
+        return None
+
+    def _read(self, text: str, args: Any) -> Question:
+        """Everything about a question that can be wrong, before anything is asked."""
+        from archytas_nb.magics import options
+        from archytas_nb.magics.expand import Expanded, expand
+
+        names = self.shell.user_ns
+        expanded = Expanded(text) if args.raw else expand(text, names)
+        out = None if args.out is None else options.variable(args.out)
+        keywords = {
+            "output_type": None if args.type is None else options.answer_type(args.type, names),
+            "until": None if args.until is None else options.condition(args.until, names),
+            "images": (*expanded.images, *(options.picture(each, names) for each in args.image)),
+            "origin": self._cells.next(),
+        }
+        return Question(expanded.text, out, keywords)
+
+    def _agent(self, args: Any) -> Agent:
+        """An agent with the settings of this question."""
+        from archytas_nb.magics.options import chosen_tools
+        from archytas_nb.session import Agent
+        from archytas_nb.tools.toolbox import toolbox
+
+        def setting(name: str) -> Any:
+            flag = getattr(args, name)
+            return getattr(self, name) if flag is None else flag
+
+        wanted = self.tools if args.tools is None else split_names(args.tools)
+        allowed = self.allow if args.allow is None else chosen_tools(split_names(args.allow), toolbox, "--allow")
+        model = self._chosen_model(args)
+        small = bool(getattr(model, "is_small", False))
+        return Agent(
+            tools=toolbox.only(*chosen_tools(wanted, toolbox)) if wanted else None,
+            model=model,
+            protocol=setting("protocol"),
+            instructions=self.instructions,
+            max_steps=setting("max_steps"),
+            max_errors=self.max_errors,
+            max_seconds=setting("max_seconds"),
+            max_tokens=setting("max_tokens"),
+            namespace=self.shell.user_ns,
+            approve=setting("approve"),
+            allow=allowed,
+            ask_user="ask_user" not in toolbox
+            and (self.ask_user == "on" or (self.ask_user == "auto" and not small)),
+        )
+
+    def _preview(self, agent: Agent, question: Question, args: Any) -> Any:
+        from archytas_nb.magics.reports import DryRun
+
+        agent.exchanges = [] if args.new else list(self._talk.exchanges)
+        ask = agent.preview(question.text, **question.keywords)
+        limits = agent.limits
+        spoken = agent.protocol if agent.protocol != "auto" else agent.model.protocol
+        facts = {
+            "model": agent.model.name,
+            "protocol": spoken,
+            "limits": f"max_steps={limits.max_steps}, max_errors={limits.max_errors}, "
+            f"max_seconds={limits.max_seconds}, max_tokens={limits.max_tokens}",
+            "tools": ", ".join(agent.tools) or "none",
+            "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "as long as the model likes",
+        }
+        return DryRun(ask, tuple(facts.items()))
+
+    def _put(self, run: Run, question: Question) -> None:
+        """Put the answer into the variable; a variable never holds half an answer, nor that of another run."""
+        if run.incomplete:
+            error = RunError(
+                f"the limit {run.reason} ended the run before there was an answer for {question.out!r}; the "
+                "variable is as it was"
+            )
+            error.run = run
+            raise error
+        typed = question.keywords["output_type"] is not None
+        self.shell.user_ns[question.out] = run.value if typed else run.answer
 
     def _shown_once(self, run: Run) -> None:
         """The run is the cell's value, but its answer stands in the trace: do not show it again in this cell."""
@@ -135,18 +217,42 @@ class ArchytasNB(Magics):
 
         def cell_ended(*_: Any) -> None:
             run.shown_in_trace(now=False)
-            self.shell.events.unregister("post_run_cell", cell_ended)
+            self._no_longer(cell_ended)
 
+        self._waiting.add(cell_ended)
         self.shell.events.register("post_run_cell", cell_ended)
 
-    def _chosen_model(self, flag: str | None) -> Model:
+    def _no_longer(self, waiting: Callable[..., None]) -> None:
+        self._waiting.discard(waiting)
+        self.shell.events.unregister("post_run_cell", waiting)
+
+    def _chosen_model(self, args: Any) -> Model:
         """The model for this question; made once, so that a cassette and a connection last."""
         from archytas_nb.magics.models import held_model, make_model, model_choice
 
-        held = held_model(self.shell.user_ns, flag)
+        held = held_model(self.shell.user_ns, args.model)
         if held is not None:
             return held
-        choice = model_choice(self, flag)
-        if choice not in self._models:
-            self._models[choice] = make_model(choice)
+        choice = model_choice(self, args.model)
+        if choice in self._models:
+            return self._models[choice]
+        if args.dry_run and choice.mode != "replay":  # a cassette that is recorded would be begun anew
+            return make_model(choice._replace(cassette=None))
+        self._models[choice] = make_model(choice)
         return self._models[choice]
+
+    @property
+    def _talk(self) -> Conversation:
+        if self._conversation is None:
+            from archytas_nb.magics.conversation import Conversation
+
+            self._conversation = Conversation()
+        return self._conversation
+
+    @property
+    def _cells(self) -> Origins:
+        if self._origins is None:
+            from archytas_nb.magics.conversation import Origins
+
+            self._origins = Origins(self.shell)
+        return self._origins

@@ -15,7 +15,8 @@ _QUESTION = re.compile(
     r"^(?P<indent>\s*)(?P<target>[^\s%!?#'\"=][^%!?#'\"=]*=\s*)?%agent\s+(?P<rest>[^\s?].*\?)\s*$"
 )
 _TRIPLE = re.compile(r"\"\"\"|'''")
-_TOKEN = re.compile(r"\s*(\"[^\"]*\"|'[^']*'|\S+)")
+_OPTION = re.compile(r"\s*(--?[a-zA-Z][\w-]*)(?:(=)|(?=\s|$))")
+_SPACE = re.compile(r"\s*")
 
 
 def keep_question_marks(lines: list[str]) -> list[str]:
@@ -45,41 +46,71 @@ def _rescued(line: str) -> str:
     return f"{found['indent']}{found['target'] or ''}{call}\n"
 
 
-def split_options(line: str, parser: ArgumentParser) -> tuple[str, str]:
+def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
     """Split a line into its leading options and the text behind them.
+
+    An option's value is one word, a text in quotes, or an expression: a space inside brackets does not end it.
 
     Args:
         line: What stands behind the magic's name.
         parser: Knows the options and which of them take a value.
 
     Returns:
-        The options, for the parser, and the text as typed. ``--`` ends the options.
+        The options, for ``parser.parse_args``, and the text as typed. ``--`` ends the options.
 
     Raises:
         UsageError: An option is not known, or its value is missing.
     """
     known = parser._option_string_actions  # noqa: SLF001 - argparse has no public list of its options
     at, options = 0, []
-    while found := _TOKEN.match(line, at):
-        word = found[1]
-        if word == "--":
-            at = found.end()
-            break
-        if not re.match(r"--?[a-zA-Z]", word):
-            break
-        name, equals, _ = word.partition("=")
+    while (found := _OPTION.match(line, at)) is not None:
+        name, equals = found[1], bool(found[2])
         action = known.get(name)
         if action is None:
-            flags = ", ".join(sorted(flag for flag in known if flag.startswith("--")))
+            from archytas_nb.tools.names import did_you_mean
+
+            guess = did_you_mean(name, [flag for flag in known if flag.startswith("--")])
             raise UsageError(
-                f"unknown option {name!r}; the options are {flags}. (Write -- before a text that begins so.)"
+                f"unknown option {name!r}{guess or '.'} The options stand in %{parser.prog} --help. "
+                "(Write -- before a text that begins so.)"
             )
-        options.append(word)
         at = found.end()
-        if action.nargs != 0 and not equals:
-            value = _TOKEN.match(line, at)
-            if value is None:
-                raise UsageError(f"the option {name!r} needs a value")
-            options.append(value[1])
-            at = value.end()
-    return " ".join(options), line[at:].strip()
+        if action.nargs == 0:
+            if equals:
+                raise UsageError(f"the option {name!r} takes no value")
+            options.append(name)
+            continue
+        value, at = _value(line, at if equals else _past_space(line, at))
+        if not value:
+            raise UsageError(f"the option {name!r} needs a value, {action.metavar or action.choices}")
+        options.append(f"{name}={value}")
+    ended = re.match(r"\s*--(?=\s|$)", line[at:])
+    return options, line[at + (ended.end() if ended else 0) :].strip()
+
+
+def _past_space(line: str, at: int) -> int:
+    found = _SPACE.match(line, at)
+    return found.end() if found else at
+
+
+def _value(line: str, at: int) -> tuple[str, int]:
+    """Read an option's value; return it without the quotes around it, and where it ends."""
+    quote = line[at : at + 1]
+    if quote and quote in "\"'":
+        end = line.find(quote, at + 1)
+        if end > 0 and line[end + 1 : end + 2].strip() == "":
+            return line[at + 1 : end], end + 1
+    depth, quote, end = 0, "", at
+    while end < len(line) and (depth or quote or not line[end].isspace()):
+        sign = line[end]
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "\"'" and depth:
+            quote = sign
+        else:
+            depth += (sign in "([{") - (sign in ")]}" and depth > 0)
+        end += 1
+    if depth or quote:  # no expression: a bracket that nothing closes is a character like any other
+        found = re.compile(r"\S*").match(line, at)
+        end = found.end() if found else at
+    return line[at:end], end

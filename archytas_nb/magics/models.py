@@ -13,12 +13,7 @@ from archytas_nb.models.discover import ModelSettings, choose_model
 if TYPE_CHECKING:
     from archytas_nb.session import Model
 
-_ENVIRONMENT = (
-    "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
-    "ARCHYTAS_NB_MODEL",
-    "ARCHYTAS_NB_LOCAL_MODEL",
-)
+_ENVIRONMENT = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 
 
 class Choice(NamedTuple):
@@ -54,9 +49,8 @@ def model_choice(config: Any, name: str | None) -> Choice:
         config.max_retries,
         config.local_model or None,
     )
-    path = config.cassette or os.environ.get("ARCHYTAS_NB_CASSETTE") or None
-    mode = os.environ.get("ARCHYTAS_NB_CASSETTE_MODE") or config.cassette_mode
-    return Choice(name, settings, path, mode, tuple(map(os.environ.get, _ENVIRONMENT)))
+    path = None if config.cassette_mode == "off" else config.cassette or None
+    return Choice(name, settings, path, config.cassette_mode, tuple(map(os.environ.get, _ENVIRONMENT)))
 
 
 def held_model(namespace: Mapping[str, Any], name: str | None) -> Model | None:

@@ -93,8 +93,8 @@ def test_the_answer_is_shown_once_and_stays_the_value_of_the_cell(asked: Kernel)
 def test_a_cell_is_asked_as_it_stands_and_braces_and_apostrophes_are_left_alone(asked: Kernel) -> None:
     with Server() as server:
         use(asked, server)
-        asked.run("%%agent\nWhat's {this}?\nAnd \"that?")
-        assert server.chats[-1].body["messages"][-1]["content"] == "What's {this}?\nAnd \"that?"
+        asked.run("%%agent\nWhat's {this one}?\nAnd \"that?")
+        assert server.chats[-1].body["messages"][-1]["content"] == "What's {this one}?\nAnd \"that?"
         asked.run("%agent What's \"{up?")
         assert server.chats[-1].body["messages"][-1]["content"] == "What's \"{up?"
 

@@ -1,0 +1,58 @@
+"""The settings of ``%agent``: what ``%config ArchytasNB`` shows and changes.
+
+A value counts from the next question on. Precedence: the question's flag, ``%config`` (or IPython's configuration
+file), the environment variable ``ARCHYTAS_NB_…`` of the same name, the default. Their help is the reference.
+"""
+
+from __future__ import annotations
+
+from traitlets import Unicode
+from traitlets.config import Configurable
+
+from archytas_nb.magics.traits import Choice, Count, Flag, Names, Retries, Seconds, Secret, Text
+
+PROTOCOLS = ("auto", "react", "native")
+APPROVALS = ("ask", "auto", "deny")
+CASSETTE_MODES = ("auto", "replay", "record", "off")
+
+
+class Settings(Configurable):
+    """What may be set once for all questions."""
+
+    model = Text(help="The model's name at its endpoint, or 'local' for the embedded model.").tag(config=True)
+    base_url = Unicode(help="Where the API begins; empty takes OPENAI_BASE_URL.").tag(config=True)
+    api_key = Secret(help="The endpoint's key; empty takes OPENAI_API_KEY.").tag(config=True)
+    local_model = Text(help="A GGUF path or hf:REPO/FILE for the embedded model.").tag(config=True)
+    protocol = Choice(PROTOCOLS, "auto", help="How tools are spoken of to the model.").tag(config=True)
+    instructions = Text(help="Added to the system prompt.").tag(config=True)
+    tools = Names(help="Tools that a question may use, names or globs; empty takes all that are enabled.").tag(
+        config=True
+    )
+    approve = Choice(
+        APPROVALS, "ask", help="What happens when a tool wants approval: ask the person, run it, or refuse it."
+    ).tag(config=True)
+    allow = Names(help="Tools that are run without asking, also where nobody can be asked.").tag(config=True)
+    ask_user = Choice(
+        ("auto", "on", "off"),
+        "auto",
+        help="Whether the model has a tool to ask you something; auto: not where the model is small.",
+    ).tag(config=True)
+    max_steps = Count(20, help="Most replies of the model for one question.").tag(config=True)
+    max_errors = Count(5, help="Most unusable replies and failing calls in a row.").tag(config=True)
+    max_seconds = Seconds(600.0, help="Most seconds that one question may take.", allow_none=True).tag(
+        config=True
+    )
+    max_tokens = Count(1_000_000, help="Most tokens, in and out, for one question.", allow_none=True).tag(
+        config=True
+    )
+    timeout = Seconds(300.0, help="Seconds without a byte before a request is given up.").tag(config=True)
+    max_retries = Retries(3, help="How often a passing failure of the endpoint is tried again.").tag(config=True)
+    quiet = Flag(help="Show no trace, only the answer.").tag(config=True)
+    cassette = Text(help="A file that model replies are recorded in and replayed from.").tag(config=True)
+    cassette_mode = Choice(
+        CASSETTE_MODES, "auto", help="What the cassette is used for; off: it is left alone."
+    ).tag(config=True)
+    discover = Flag(
+        default_value=True, help="Look for a model server on this machine where no endpoint is named."
+    ).tag(config=True)
+    warm = Flag(help="Start the embedded model with the extension, before the first question.").tag(config=True)
