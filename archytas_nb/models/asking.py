@@ -7,17 +7,21 @@ handed in; what was tried and what is waited for is yielded, so that a person se
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from typing import TypeAlias
 
 from archytas_nb.errors import ModelError
 from archytas_nb.models import faults
-from archytas_nb.models.capabilities import Capabilities, lowered, shorter
+from archytas_nb.models.capabilities import Capabilities, given_up, lowered, shorter
 from archytas_nb.models.deadline import Deadline
+from archytas_nb.models.wording import context_tokens
 from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice
 
 FIRST_WAIT = 0.5
 """Seconds before the first retry, where the server does not say; each further wait is twice as long."""
+
+_ABOUT_THE_FORM = frozenset({400, 404, 415, 422, 500, 501})
+"""Statuses with which servers refuse a form, llama.cpp with 500 among them."""
 
 Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
 """Yields the pieces of a reply and the retries, returns the reply."""
@@ -78,7 +82,14 @@ def persistently(ask: Callable[[], Asking], max_retries: int, deadline: Deadline
         time.sleep(wait)
 
 
-def adapting(once: Callable[[Capabilities], Asking], ask: AskModel, can: Capabilities, *, stream: bool) -> Asking:
+def adapting(
+    once: Callable[[Capabilities], Asking],
+    ask: AskModel,
+    can: Capabilities,
+    extra: Collection[str] = (),
+    *,
+    stream: bool,
+) -> Asking:
     """Ask, and where the endpoint rejects the form of the request, ask in the next form that it may take.
 
     What it takes is remembered only once it has given a reply: a refusal may have had another reason.
@@ -87,6 +98,7 @@ def adapting(once: Callable[[Capabilities], Asking], ask: AskModel, can: Capabil
         once: Asks in a form; raises `Faulted`.
         ask: The request.
         can: What the endpoint has shown; learns from this.
+        extra: Names of the caller's own fields, which may be given up too, in sight.
         stream: Whether a stream is wanted.
     """
     form, forms, first = can, [can], None
@@ -98,14 +110,17 @@ def adapting(once: Callable[[Capabilities], Asking], ask: AskModel, can: Capabil
             if error.kind == "no_tools":
                 can.tools = False
             first = first or faulted
-            said, streamed = str(error), stream and form.stream
+            said, streamed = faulted.fault.said, stream and form.stream
             following = None
-            if error.kind == "refused" and error.status in (400, 404, 415, 422, 500, 501):
-                following = lowered(form, ask, said, stream=streamed)
+            if error.kind == "refused" and error.status in _ABOUT_THE_FORM:
+                following = lowered(form, ask, said, extra, stream=streamed)
             elif error.kind == "overflow":
+                form.context_tokens = can.context_tokens = context_tokens(said) or can.context_tokens
                 following = shorter(form, ask, said)
             if following is None or following in forms:
                 raise faulted if error.kind not in ("refused", "overflow") else first from None
+            if lost := given_up(form, following):
+                yield Notice("protocol", lost)
             form = following
             forms.append(form)
         else:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from archytas_nb.models import wording
 from archytas_nb.models.address import OPENAI_URL
+from archytas_nb.models.images import images_in, seen
 from archytas_nb.react.events import AskModel, Json
 
 SchemaDialect = Literal["json_schema", "json_object", "none"]
@@ -22,10 +24,6 @@ _DIALECTS: tuple[SchemaDialect, ...] = ("json_schema", "json_object", "none")
 _LENGTH_FIELDS: tuple[LengthField, ...] = ("max_tokens", "max_completion_tokens")
 _LEAST_ROOM = 256
 """Tokens; a reply that must be shorter than this is not worth asking for."""
-
-_MOST = re.compile(r"at most (\d+) (?:completion |output )?tokens", re.IGNORECASE)
-_CONTEXT = re.compile(r"maximum context length (?:is|of) (\d+)", re.IGNORECASE)
-_PROMPT = re.compile(r"(\d+) (?:in the messages|in your prompt|input tokens|of text input)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -41,6 +39,8 @@ class Capabilities:
         length_field: The name of its bound on a reply's length.
         most_tokens: The highest such bound that it takes, or None where it has not said.
         context_tokens: What a conversation and its reply may have together, or None where it has not said.
+        images: The most images that it takes in a request, or None where it has set no bound.
+        without: Fields that it does not take: the caller's own, and the other name of `length_field`.
     """
 
     schema: SchemaDialect = "json_schema"
@@ -50,6 +50,8 @@ class Capabilities:
     length_field: LengthField = "max_tokens"
     most_tokens: int | None = None
     context_tokens: int | None = None
+    images: int | None = None
+    without: frozenset[str] = frozenset()
 
     def learn(self, shown: Capabilities) -> None:
         """Take over what a request has shown."""
@@ -73,10 +75,12 @@ def body_of(ask: AskModel, can: Capabilities, extra: Mapping[str, Json], *, stre
         extra: Further fields, which win over ours.
         stream: Whether the reply is to be streamed.
     """
-    body: dict[str, Json] = {"messages": ask.messages}
+    own = _own(extra, can)
+    messages = ask.messages if can.images is None else seen(ask.messages, can.images)
+    body: dict[str, Json] = {"messages": messages}
     if ask.tools:
         body["tools"] = ask.tools
-    if ask.max_tokens is not None and not any(field in extra for field in _LENGTH_FIELDS):
+    if ask.max_tokens is not None and not any(field in own for field in _LENGTH_FIELDS):
         body[can.length_field] = min(ask.max_tokens, can.most_tokens or ask.max_tokens)
     if stream and can.stream_options:
         body["stream_options"] = {"include_usage": True}
@@ -85,21 +89,38 @@ def body_of(ask: AskModel, can: Capabilities, extra: Mapping[str, Json], *, stre
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     elif ask.schema is not None and can.schema == "json_object":
         body["response_format"] = {"type": "json_object", "schema": ask.schema}
-    return {**body, **extra}
+    return {**body, **own}
 
 
-def lowered(can: Capabilities, ask: AskModel, said: str, *, stream: bool) -> Capabilities | None:
+def _own(extra: Mapping[str, Json], can: Capabilities) -> dict[str, Json]:
+    """The caller's own fields as far as they are taken; a reply's bound under the name that is."""
+    own: dict[str, Json] = {}
+    for name, value in extra.items():
+        if name in _LENGTH_FIELDS and name in can.without:
+            own[can.length_field] = value
+        elif name not in can.without:
+            own[name] = value
+    return own
+
+
+def lowered(
+    can: Capabilities, ask: AskModel, said: str, extra: Iterable[str] = (), *, stream: bool
+) -> Capabilities | None:
     """The next form to ask in, after the endpoint refused a request.
 
     Args:
         can: The form that was refused.
         ask: The request.
         said: What the endpoint said.
+        extra: Names of the further fields.
         stream: Whether the request was for a stream.
 
     Returns:
         A form with one thing less, or None where nothing is left to be given up.
     """
+    most = wording.most_images(said) if images_in(ask.messages) else None
+    if most is not None and (can.images is None or most < can.images):
+        return replace(can, images=most)
     less = shorter(can, ask, said)
     if less is not None:
         return less
@@ -107,6 +128,9 @@ def lowered(can: Capabilities, ask: AskModel, said: str, *, stream: bool) -> Cap
         return replace(can, stream_options=False)
     if stream and can.stream and re.search(r"\bstream(?:ing|ed)?\b", said):
         return replace(can, stream=False)
+    field = wording.refused_field(said, [name for name in extra if name not in {*_LENGTH_FIELDS, *can.without}])
+    if field is not None:
+        return replace(can, without=can.without | {field})
     if ask.schema is not None and can.schema != "none":
         return replace(can, schema=_DIALECTS[_DIALECTS.index(can.schema) + 1])
     return None
@@ -117,15 +141,27 @@ def shorter(can: Capabilities, ask: AskModel, said: str) -> Capabilities | None:
     if ask.max_tokens is None:
         return None
     most = min(ask.max_tokens, can.most_tokens or ask.max_tokens)
-    context, prompt, limit = _CONTEXT.search(said), _PROMPT.search(said), _MOST.search(said)
+    context, prompt = wording.context_tokens(said), wording.prompt_tokens(said)
+    limit = wording.most_tokens(said)
     if context and prompt:
         # The prompt fits and only the room for the reply does not. A quarter of the context leaves the
         # conversation some steps to grow before the same is said again.
-        room = int(context[1]) - int(prompt[1])
-        lower = min(room, max(_LEAST_ROOM, int(context[1]) // 4))
+        lower = min(context - prompt, max(_LEAST_ROOM, context // 4))
         return replace(can, most_tokens=lower) if _LEAST_ROOM <= lower < most else None
     if limit:
-        return replace(can, most_tokens=int(limit[1])) if 0 < int(limit[1]) < most else None
-    if re.search(r"max_(completion_)?tokens", said):
-        return replace(can, length_field=_LENGTH_FIELDS[1 - _LENGTH_FIELDS.index(can.length_field)])
+        return replace(can, most_tokens=limit) if 0 < limit < most else None
+    other = _LENGTH_FIELDS[1 - _LENGTH_FIELDS.index(can.length_field)]
+    if re.search(r"max_(completion_)?tokens", said) and other not in can.without:
+        return replace(can, length_field=other, without=can.without | {can.length_field})
     return None
+
+
+def given_up(before: Capabilities, after: Capabilities) -> str:
+    """What a person should know about the step from one form to the next; empty where nothing is lost to them."""
+    if after.images != before.images:
+        most = f"no more than {after.images} images" if after.images else "no images"
+        return f"the endpoint takes {most} in a request: the others are replaced by a line of text"
+    left_out = after.without - before.without - {*_LENGTH_FIELDS}
+    if left_out:
+        return f"the endpoint takes no {', '.join(map(repr, sorted(left_out)))}: it is asked without"
+    return ""

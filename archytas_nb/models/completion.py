@@ -11,23 +11,16 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from archytas_nb.models.refusal import ErrorInReply, status_of, told_by
+from archytas_nb.models.usage import usage_in
 from archytas_nb.react.events import Delta, ModelReply, Usage, WireCall
+
+_READ = ("data:", "error:")
+"""What the lines of a stream begin with that are read; older servers of llama.cpp send errors in the second."""
 
 
 class NotACompletion(ValueError):
     """The bytes are no chat completion; the message is what came instead."""
-
-
-class ErrorInReply(ValueError):
-    """The server sent an error object where a completion was due; the message is what it said.
-
-    Attributes:
-        status: The HTTP status that the error object names, or 500 where it names none.
-    """
-
-    def __init__(self, message: str, status: int = 500) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 def from_body(text: str) -> ModelReply:
@@ -56,7 +49,7 @@ def from_body(text: str) -> ModelReply:
         reasoning=_reasoning(message),
         finish=choices[0].get("finish_reason") or "stop",
         model=data.get("model") or "",
-        usage=_usage(data.get("usage")),
+        usage=usage_in(data) or usage_in(choices[0]) or Usage(requests=1),
     )
 
 
@@ -82,8 +75,8 @@ def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
     other: list[str] = []
     try:
         for line in _lines(chunks):
-            if line.startswith("data:"):
-                yield from stream.take(line[5:].strip())
+            if line.startswith(_READ):
+                yield from stream.take(line.partition(":")[2].strip())
             elif not line:
                 stream.flush()
             elif not line.startswith((":", "event:", "id:", "retry:")):
@@ -177,10 +170,11 @@ class _Stream:
         _raise_error(chunk, data)
         self.chunks += 1
         self._model = chunk.get("model") or self._model
-        if usage := chunk.get("usage"):
-            self._usage = _usage(usage)
+        choices = chunk.get("choices") or ()
+        if chunk.get("usage") or "timings" in chunk or "x_groq" in chunk:
+            self._usage = usage_in(chunk) or self._usage
         pieces: list[Delta] = []
-        for choice in chunk.get("choices") or ():
+        for choice in choices:
             delta = choice.get("delta") or choice.get("message") or {}
             text = delta.get("content")
             if text.__class__ is str and len(delta) == 1 + ("role" in delta):  # most tokens say nothing else
@@ -189,7 +183,9 @@ class _Stream:
                     pieces.append(Delta("text", text))
             else:
                 self._take_delta(delta, pieces)
-            self._finish = choice.get("finish_reason") or self._finish
+            if choice.get("finish_reason"):
+                self._finish = choice["finish_reason"]
+                self._usage = usage_in(choice) or self._usage
         return pieces
 
     def _take_delta(self, delta: dict[str, Any], pieces: list[Delta]) -> None:
@@ -244,10 +240,8 @@ def _raise_error(data: Any, text: str) -> None:
         raise NotACompletion(text)
     error = data.get("error") or (data if data.get("object") == "error" else None)
     if error:
-        message = error.get("message") if isinstance(error, dict) else error
-        code = error.get("code") if isinstance(error, dict) else None
-        status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        raise ErrorInReply(str(message or text), status)
+        message, codes = told_by(error)
+        raise ErrorInReply(message or text, status_of(error), codes)
 
 
 def _text(content: Any) -> str:
@@ -276,15 +270,3 @@ def _legacy(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _call(function: dict[str, Any]) -> WireCall:
     return WireCall(function.get("name") or "", _text(function.get("arguments")))
-
-
-def _usage(data: Any) -> Usage:
-    if not isinstance(data, dict):
-        return Usage(requests=1)
-    details = data.get("prompt_tokens_details") or {}
-    return Usage(
-        requests=1,
-        input_tokens=data.get("prompt_tokens") or 0,
-        cached_tokens=details.get("cached_tokens") or data.get("prompt_cache_hit_tokens") or 0,
-        output_tokens=data.get("completion_tokens") or 0,
-    )

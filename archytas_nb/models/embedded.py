@@ -112,7 +112,7 @@ class EmbeddedModel:
 
     def _client(self, endpoint: local.Endpoint) -> OpenAIModel:
         can = capabilities_of(endpoint.base_url, endpoint.model)
-        can.schema, can.tools = "json_object", False
+        can.schema, can.tools, can.images = "json_object", False, 0
         return OpenAIModel(
             endpoint.model, endpoint.base_url, endpoint.api_key, max_retries=0, temperature=0, seed=1
         )

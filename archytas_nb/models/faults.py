@@ -1,7 +1,7 @@
 """What can go wrong with an endpoint, said in words that name the URL and the next move.
 
-No library is imported and nothing is asked: the one file that speaks openai hands in statuses and texts. It also
-decides what a failure is a case of (too long, no tools, try again), from what the servers in the field say.
+No library is imported and nothing is asked: the one file that speaks openai hands in statuses and texts. What a
+text is a case of is `wording`'s to judge.
 """
 
 from __future__ import annotations
@@ -14,35 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from archytas_nb.errors import ModelError, ModelErrorKind
+from archytas_nb.models import wording
 
 LONGEST_WAIT = 60.0
 """Seconds; a server may ask for more with Retry-After, and is then not waited for."""
 
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_OVERFLOW = re.compile(
-    r"context_length_exceeded|maximum context|context (?:length|window|size)|exceeds? .{0,40}\bcontext\b|"
-    r"prompt is too long|input is too long|(?:input|prompt) tokens? .{0,40}exceed|"
-    r"exceeds? the maximum number of tokens|`?inputs`? tokens|reduce the length of the (?:messages|prompt|input)",
-    re.IGNORECASE,
-)
-_NO = (
-    r"(?:not .{0,20}(?:support|permit|allow|enabl|available|implement)|"
-    r"unsupported|unrecogni[sz]ed|unknown|extra|requires? )"
-)
-_TOOLS = re.compile(
-    rf"\b(?:tools?|tool_choice|tool.?(?:use|call(?:s|ing)?)|functions?(?:.?call(?:s|ing)?)?)\b.{{0,60}}{_NO}|"
-    rf"{_NO}.{{0,60}}\b(?:tools?|tool_choice|tool.?(?:use|calling)|function.?call(?:s|ing)?)\b|"
-    r"support tool use",
-    re.IGNORECASE | re.DOTALL,
-)
-# A history that the server finds wrong is no word about whether it takes tools.
-_HISTORY = re.compile(r"tool_call_id|'tool_calls'|role\W{1,3}tool|messages?\[|messages? with", re.IGNORECASE)
-_MODEL = re.compile(
-    r"\bmodel\b.{0,120}(?:not (?:found|exist|available)|does not exist|unknown)|"
-    r"(?:model_not_found|unknown model|invalid model)",
-    re.IGNORECASE | re.DOTALL,
-)
-_FORMAT = re.compile(r"response_format|json_schema|json_object|grammar|guided", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
 
@@ -54,11 +31,13 @@ class Fault:
         error: What is raised when nothing helps.
         passing: Whether it may pass by itself.
         wait: Seconds that the server asks to wait, or None where it does not say.
+        said: What the server said, with the codes that it gave; not to be shown.
     """
 
     error: ModelError
     passing: bool = False
     wait: float | None = None
+    said: str = ""
 
 
 def for_status(
@@ -68,6 +47,8 @@ def for_status(
     model: str,
     *,
     asked_with_tools: bool = False,
+    asked_with_images: bool = False,
+    codes: str = "",
     wait: float | None = None,
 ) -> Fault:
     """The fault behind an HTTP status.
@@ -78,37 +59,38 @@ def for_status(
         base_url: The endpoint, as it may be shown.
         model: The model's name in the request.
         asked_with_tools: Whether the request had function-calling tools.
+        asked_with_images: Whether the request had images.
+        codes: What else the server's error object says, for judging only.
         wait: Seconds that the server asks to wait, or None.
     """
+    raw = f"{said[: wording.LOOKED_AT - len(codes) - 1]} {codes}"
     said = shortened(_without_page(said)) or "no reason given"
     at = f"the endpoint {base_url!r}"
 
     def fault(kind: ModelErrorKind, text: str, *, passing: bool = False) -> Fault:
-        return Fault(ModelError(text, kind=kind, status=status), passing, wait)
+        return Fault(ModelError(text, kind=kind, status=status), passing, wait, raw)
 
     if status in (401, 403):
         move = "Set OPENAI_API_KEY (or %config ArchytasNB.api_key) to a key for this endpoint."
         return fault("auth", f"{at} rejected the API key (HTTP {status}): {_sentence(said)} {move}")
-    if status == 429:
-        if "insufficient_quota" in said or "exceeded your current quota" in said:
-            move = "Waiting does not help: see to the account's credit, or use another model or endpoint."
-            return fault("rate_limit", f"{at} refuses further requests (HTTP 429): {_sentence(said)} {move}")
-        move = "Wait, or use another model or endpoint."
-        text = f"{at} refuses further requests for now (HTTP 429): {_sentence(said)}{_asked(wait)} {move}"
-        return fault("rate_limit", text, passing=True)
-    if status == 413 or _OVERFLOW.search(said):
+    # "Request too large" is said with 429 by those who bound the tokens of a minute: waiting does not shorten it.
+    if status == 413 or raw.startswith("Request too large") or (status != 429 and wording.is_overflow(raw)):
         move = "Begin anew with agent.reset(), or use a model with a longer context."
         text = (
             f"the conversation is too long for model {model!r} at {at} (HTTP {status}): {_sentence(said)} {move}"
         )
         return fault("overflow", text)
+    if status == 429:
+        return _limited(said, raw, at, wait)
     refused = f"{at} refused the request for model {model!r} (HTTP {status}): {_sentence(said)}"
-    if asked_with_tools and _TOOLS.search(said) and not _HISTORY.search(said):
+    if asked_with_images and wording.most_images(raw) is not None:
+        return fault("refused", f"{refused} Use a model that takes images, or leave them out.")
+    if asked_with_tools and wording.takes_no_tools(raw):
         return fault("no_tools", f"{refused} It takes no tools: use protocol='react' with this model.")
-    if status == 404 or (status == 400 and _MODEL.search(said)):
+    if status == 404 or (status == 400 and wording.knows_no_model(raw)):
         text = f"{at} does not know the path or the model {model!r} (HTTP {status}): {_sentence(said)}"
         return fault("not_found", text)
-    if status >= 500 and not _FORMAT.search(said):
+    if status >= 500 and not wording.is_about_form(raw):
         move = "Ask again in a while, or look at the server's log."
         text = f"{at} failed (HTTP {status}): {_sentence(said)}{_asked(wait)} {move}"
         return fault("server", text, passing=status in _RETRIED)
@@ -116,6 +98,19 @@ def for_status(
         return fault("server", f"{refused}{_asked(wait)} Ask again in a while.", passing=True)
     move = "Change the request's settings or the model, or look at the server's log."
     return fault("refused", f"{refused} {move}")
+
+
+def _limited(said: str, raw: str, at: str, wait: float | None) -> Fault:
+    """The server takes no more requests, for now or until it is paid."""
+    used_up = "insufficient_quota" in raw or "exceeded your current quota" in raw
+    for_now = "" if used_up else " for now"
+    move = (
+        "Waiting does not help: see to the account's credit, or use another model or endpoint."
+        if used_up
+        else "Wait, or use another model or endpoint."
+    )
+    text = f"{at} refuses further requests{for_now} (HTTP 429): {_sentence(said)}{_asked(wait)} {move}"
+    return Fault(ModelError(text, kind="rate_limit", status=429), not used_up, wait, raw)
 
 
 def unreachable(base_url: str, why: str) -> Fault:

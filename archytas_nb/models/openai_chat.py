@@ -18,10 +18,12 @@ from archytas_nb.models import faults
 from archytas_nb.models.address import OPENAI_URL, is_local, shown_url, usable_key, usable_url
 from archytas_nb.models.asking import Asking, Faulted, GivenUp, adapting, persistently
 from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of
-from archytas_nb.models.completion import ErrorInReply, NotACompletion, from_body, from_stream
+from archytas_nb.models.completion import NotACompletion, from_body, from_stream
 from archytas_nb.models.deadline import Deadline
+from archytas_nb.models.images import images_in
 from archytas_nb.models.prices import Price, is_openai, price_of
 from archytas_nb.models.reading import watched
+from archytas_nb.models.refusal import ErrorInReply, told_by
 from archytas_nb.react.events import AskModel
 
 if TYPE_CHECKING:
@@ -122,7 +124,8 @@ class OpenAIModel:
             return self._once(name, ask, form, deadline)
 
         def in_its_form() -> Asking:
-            return adapting(once, ask, capabilities_of(self.base_url, name), stream=self.stream)
+            can = capabilities_of(self.base_url, name)
+            return adapting(once, ask, can, self.request, stream=self.stream)
 
         try:
             reply = yield from persistently(in_its_form, self.max_retries, deadline, self._at)
@@ -158,7 +161,7 @@ class OpenAIModel:
             with client.models.with_streaming_response.list(timeout=seconds) as response:
                 data = response.json() if isinstance(response.read(), bytes) else None
         except openai.OpenAIError as error:
-            raise self._faulted(error, asked_with_tools=False) from None
+            raise self._faulted(error) from None
         except ValueError:
             data = None
         except KeyboardInterrupt:
@@ -217,13 +220,13 @@ class OpenAIModel:
         except NotACompletion as error:
             raise Faulted(faults.not_an_api(self._at, self._clean(str(error)))) from None
         except ErrorInReply as error:
-            raise self._for_status(error.status, str(error), asked_with_tools=bool(ask.tools)) from None
+            raise self._for_status(error.status, str(error), error.codes, ask) from None
         except EOFError as error:
             raise Faulted(faults.dropped(self._at, str(error))) from None
         except openai.OpenAIError as error:
             if deadline.over:
                 raise Faulted(faults.out_of_time(self._at, deadline.seconds)) from None
-            raise self._faulted(error, asked_with_tools=bool(ask.tools)) from None
+            raise self._faulted(error, ask) from None
         except KeyboardInterrupt:
             # It may have hit the client at a point where it knows of no connection to close: close them all, or
             # the server would go on writing a reply that nobody reads.
@@ -233,17 +236,17 @@ class OpenAIModel:
             raise Faulted(faults.withheld(self._at))
         return reply
 
-    def _faulted(self, error: openai.OpenAIError, *, asked_with_tools: bool) -> Faulted:
+    def _faulted(self, error: openai.OpenAIError, ask: AskModel | None = None) -> Faulted:
         import openai
 
         if isinstance(error, openai.APIStatusError):
-            said = error.body.get("message") if isinstance(error.body, dict) else None
+            said, codes = told_by(error.body)
             try:
                 said = said or error.response.text
             except Exception:  # noqa: BLE001 - a body that cannot be read must not hide the status
                 said = ""
             wait = faults.retry_after(error.response.headers, dt.datetime.now(dt.UTC))
-            return self._for_status(error.status_code, str(said), asked_with_tools=asked_with_tools, wait=wait)
+            return self._for_status(error.status_code, said, codes, ask, wait)
         cause = error.__cause__ or error
         if isinstance(error, openai.APITimeoutError):
             connecting = "Connect" in type(cause).__name__
@@ -258,10 +261,18 @@ class OpenAIModel:
         return Faulted(faults.Fault(ModelError(text, kind="server")))
 
     def _for_status(
-        self, status: int, said: str, *, asked_with_tools: bool, wait: float | None = None
+        self, status: int, said: str, codes: str, ask: AskModel | None, wait: float | None = None
     ) -> Faulted:
-        said, model = self._clean(said), self._model or ""
-        fault = faults.for_status(status, said, self._at, model, asked_with_tools=asked_with_tools, wait=wait)
+        fault = faults.for_status(
+            status,
+            self._clean(said),
+            self._at,
+            self._model or "",
+            asked_with_tools=bool(ask and ask.tools),
+            asked_with_images=bool(ask and images_in(ask.messages)),
+            codes=self._clean(codes),
+            wait=wait,
+        )
         return Faulted(fault)
 
     def _clean(self, text: str) -> str:

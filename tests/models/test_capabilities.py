@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,10 @@ from hypothesis import strategies as st
 from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of, lowered, shorter
 from archytas_nb.react.events import AskModel
 
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 HELLO = ({"role": "user", "content": "hello"},)
+PICTURES = ({"role": "user", "content": [{"type": "text", "text": "hello"}, IMAGE, IMAGE]},)
+OWN = {"temperature": 0, "seed": 1}
 ASK = AskModel(1, HELLO, tools=({"type": "function"},), schema={"type": "object"}, max_tokens=4096)
 SAID = st.one_of(
     st.text(max_size=40),
@@ -17,7 +22,8 @@ SAID = st.one_of(
         [
             "stream_options", "stream is off", "max_tokens", "use max_tokens, not max_completion_tokens",
             "at most 16 tokens", "at most 900 completion tokens", "response_format",
-            "maximum context length is 4096 tokens and 120 input tokens",
+            "maximum context length is 4096 tokens and 120 input tokens", "temperature is not supported",
+            "unsupported parameter: 'seed'", "image input is not supported", "at most 1 image",
         ]
     ),
 )  # fmt: skip
@@ -27,7 +33,7 @@ SAID = st.one_of(
 def test_whatever_is_said_an_endpoint_is_asked_in_finitely_many_forms(said: list[str], stream: bool) -> None:
     form, seen = Capabilities(), [Capabilities()]
     for text in said:
-        following = lowered(form, ASK, text, stream=stream)
+        following = lowered(form, replace(ASK, messages=PICTURES), text, OWN, stream=stream)
         if following is None or following in seen:
             break
         seen.append(form := following)
@@ -39,8 +45,8 @@ def test_whatever_is_said_an_endpoint_is_asked_in_finitely_many_forms(said: list
 def test_every_form_bounds_the_reply_and_carries_the_whole_conversation(said: list[str], stream: bool) -> None:
     form = Capabilities()
     for text in said:
-        form = lowered(form, ASK, text, stream=stream) or form
-        body = body_of(ASK, form, {}, stream=stream)
+        form = lowered(form, ASK, text, OWN, stream=stream) or form
+        body = body_of(ASK, form, OWN, stream=stream)
         assert body["messages"] == HELLO
         assert body["tools"] == ASK.tools
         bounds = [body[name] for name in ("max_tokens", "max_completion_tokens") if name in body]

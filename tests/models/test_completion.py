@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.models.completion import ErrorInReply, NotACompletion, from_body, from_stream
+from archytas_nb.models.completion import NotACompletion, from_body, from_stream
+from archytas_nb.models.refusal import ErrorInReply
 from archytas_nb.react.events import Delta, ModelReply, Usage, WireCall
 
 

@@ -26,6 +26,14 @@ REFUSALS = {
         400,
         "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead.",
     ),
+    "temperature": (
+        400,
+        "Unsupported value: 'temperature' does not support 0 with this model. Only the default is supported.",
+    ),
+    "images": (
+        500,
+        "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+    ),
 }
 """What a server may not be able to do, and in which words it says so."""
 
@@ -40,6 +48,15 @@ class Asked:
     body: Any = None
     left: threading.Event = field(default_factory=threading.Event)
     """Set where the client closed the connection before it was answered."""
+
+
+def _has_images(body: Any) -> bool:
+    contents = [message.get("content") for message in body["messages"]]
+    return any(part["type"] == "image_url" for parts in contents if isinstance(parts, list) for part in parts)
+
+
+def _is_used(value: Any) -> bool:
+    return value is not None and value is not False
 
 
 class Exchange:
@@ -171,7 +188,7 @@ class Server:
             return
         format_ = body.get("response_format", {}).get("type", "")
         for feature in self.cannot:
-            if feature == format_ or body.get(feature):
+            if feature == format_ or _is_used(body.get(feature)) or (feature == "images" and _has_images(body)):
                 Status(*REFUSALS[feature]).play(exchange)
                 return
         said = complaint(body) if self.strict else ""
