@@ -16,7 +16,9 @@ from archytas_nb.trace.values import CallView, Picture, Shown
 
 _IMAGES = ("image/png", "image/jpeg", "image/svg+xml", "image/gif", "image/webp")
 _NAME_LIMIT = 100
-_PRINTED = "\n\nIt printed:\n"  # with these words the model is told what a tool printed
+# With these words the model is told what a tool printed, and that a person changed its input.
+_PRINTED = "\n\nIt printed:\n"
+_EDITED = "The user changed the input before the call was run. It was run with: "
 
 
 def asked(call: ToolCall) -> CallView:
@@ -55,7 +57,8 @@ def answered(calls: tuple[CallView, ...], outcomes: tuple[CallOutcome, ...]) -> 
 
 def _with_outcome(call: CallView, outcome: CallOutcome) -> CallView:
     shown = [_shown(output) for output in outcome.outputs]
-    text, told_apart = _without_printed(outcome.text, shown)
+    edited, told = _without_edit(outcome.text)
+    text, told_apart = _without_printed(told, shown)
     table = table_of(outcome.value)
     if not told_apart:
         # Where a table stands for the text, the text is folded away, and what was printed would be with it.
@@ -69,7 +72,14 @@ def _with_outcome(call: CallView, outcome: CallOutcome) -> CallView:
         text=text,
         shown=(*shown, *(Shown("display", picture=picture) for picture in pictures)),
         table=table,
+        edited=edited,
     )
+
+
+def _without_edit(text: str) -> tuple[str, str]:
+    """The input that a person put in place of the model's, and the rest of the outcome."""
+    edited, _, rest = text.removeprefix(_EDITED).partition("\n")
+    return (tidy(edited), rest) if text.startswith(_EDITED) and rest else ("", text)
 
 
 def _without_printed(text: str, shown: list[Shown]) -> tuple[str, bool]:

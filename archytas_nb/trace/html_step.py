@@ -14,8 +14,10 @@ from archytas_nb.trace.safe import Html, element, join, picture, table, text
 from archytas_nb.trace.table import Table
 from archytas_nb.trace.values import CallView, Note, Shown, StepView
 from archytas_nb.trace.words import (
+    EDITED,
     MARKS,
     NOTHING,
+    edited_text,
     is_fault,
     note_mark,
     note_text,
@@ -91,6 +93,8 @@ def _head(step: StepView, *, newest: bool) -> Html:
         if call.status is not None:
             said = element("span", text(f" → {summary(call, _HEAD)}"), style=style.DIM)
             parts.append(element("span", said, **{"class": style.FOLDED_ONLY}))
+        if call.edited:
+            parts.append(element("span", text(f" {EDITED}"), style=f"color:{style.WARN}"))
     if step.calls:
         told = dict.fromkeys(note_mark(note) for note in step.notes)
         parts += [element("span", text(f" {each}"), style=f"color:{_COLOURS[each]}") for each in told]
@@ -137,7 +141,8 @@ def _note(note: Note, room: Room) -> Html:
 def _call(call: CallView, room: Room, *, named: bool) -> Html:
     """Write a call, and what came of it; where the summary has named it in full, it is not named again."""
     short = signature(call, 10**6)
-    shown = [_shown(item, room) for item in call.shown]
+    shown = [_edited(call, room)] if call.edited else []
+    shown += [_shown(item, room) for item in call.shown]
     if named and len(short) <= _HEAD and signature(call, 40) == short:
         return join([*shown, _outcome(call, room)])
     code = element("code", text(short if len(short) <= 300 else call.name), style=style.CODE)
@@ -149,6 +154,11 @@ def _call(call: CallView, room: Room, *, named: bool) -> Html:
         given = f"{name} = {clip(value, room.each)}" if name else value
         parts.append(element("pre", text(given), style=style.PRE))
     return join([*parts, *shown, _outcome(call, room)])
+
+
+def _edited(call: CallView, room: Room) -> Html:
+    mark = element("span", text(f"{EDITED} "), style=f"color:{style.WARN};font-weight:600")
+    return element("p", mark, text(clip(edited_text(call), room.each)), style=style.NOTE)
 
 
 def _is_brief(call: CallView) -> bool:
@@ -190,5 +200,5 @@ def _shown(item: Shown, room: Room) -> Html:
         return element("div", drawn)
     if item.table:
         return table_html(item.table)
-    css = style.PRE + (style.edge(style.WARN) if item.kind == "stderr" else f";{style.DIM}")
+    css = style.PRINTED + (style.edge(style.WARN) if item.kind == "stderr" else f";{style.DIM}")
     return element("pre", text(clip(item.text, room.each)), style=css)

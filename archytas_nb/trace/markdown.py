@@ -12,8 +12,10 @@ from html import unescape
 from archytas_nb.trace.clean import clip, one_line
 from archytas_nb.trace.values import CallView, RunView, StepView
 from archytas_nb.trace.words import (
+    EDITED,
     MARKS,
     answer_markdown,
+    edited_text,
     ending_text,
     ending_title,
     is_answer,
@@ -108,7 +110,8 @@ def _call(call: CallView) -> list[str]:
         return [head]
     word = outcome_word(call).strip()
     said = f"{head} → {word}".rstrip()
-    shown = [fenced(clip(item.text, _BLOCK)) for item in call.shown if item.text]
+    shown = [f"{EDITED} *{escaped(edited_text(call))}*"] if call.edited else []
+    shown += [fenced(clip(item.text, _BLOCK)) for item in call.shown if item.text]
     shown += [f"*\\[{item.picture.media_type}\\]*" for item in call.shown if item.picture]
     text = result_text(call)
     if "\n" not in text and len(text) <= 120:

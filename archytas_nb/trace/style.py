@@ -56,6 +56,7 @@ PRE = (
     f"{MONO};margin:.35em 0;padding:.55em .8em;border:0;border-radius:6px;background:rgba(128,128,128,.1);"
     "color:inherit;white-space:pre-wrap;overflow-wrap:anywhere;max-height:24em;overflow:auto;line-height:1.45"
 )
+PRINTED = f"{PRE};max-height:9em"
 CODE = f"{MONO};background:none;color:inherit;padding:0;border:0;white-space:inherit"
 CALL = "margin:.35em 0"
 THOUGHT = "margin:.3em 0;opacity:.8"

@@ -17,7 +17,9 @@ import re
 from archytas_nb.trace.clean import first_lines, one_line
 from archytas_nb.trace.values import CallView, RunView, Shown, StepView
 from archytas_nb.trace.words import (
+    EDITED,
     MARKS,
+    edited_text,
     ending_text,
     ending_title,
     note_mark,
@@ -99,7 +101,8 @@ def call_lines(call: CallView) -> list[str]:
     head = mark + one_line(signature(call), WIDTH)
     if call.status is None:
         return [head]
-    return [*outcome_lines(call, f"{head} →"), *shown_lines(call)]
+    edited = [f"  {EDITED} {one_line(edited_text(call), WIDTH)}"] if call.edited else []
+    return [*outcome_lines(call, f"{head} →"), *edited, *shown_lines(call)]
 
 
 def outcome_lines(call: CallView, head: str) -> list[str]:

@@ -29,6 +29,7 @@ NOTE_MARKS: dict[NoteKind, str] = {
     "protocol": "⇄",
     "compaction": "≡",
 }
+EDITED = "✎"
 _NOTE_WORDS: dict[NoteKind, str] = {"no_reply": "no reply", "verdict": "answer"}
 NOTHING = "(no output)"
 """What the model reads of a tool that returned nothing."""
@@ -43,6 +44,11 @@ def signature(call: CallView, limit: int = ARGUMENT_LIMIT) -> str:
         f"{name}={one_line(value, limit)}" if name else one_line(value, limit) for name, value in call.arguments
     )
     return f"{call.name}({', '.join(parts)})"
+
+
+def edited_text(call: CallView) -> str:
+    """What a person put in place of the model's input; empty where it was left alone."""
+    return f"the user changed the input: {call.edited}" if call.edited else ""
 
 
 def outcome_word(call: CallView) -> str:

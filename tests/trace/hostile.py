@@ -66,6 +66,7 @@ PAYLOADS = [
     "&lt;script&gt;window.pwned=1&lt;/script&gt;",
     "\ud800<script>window.pwned=1</script>",
 ]
+EDITED_WORDS = "The user changed the input before the call was run. It was run with: "
 _INLINE = "a br code del em img s span strong"
 _BLOCKS = "blockquote details div hr li ol p pre summary table tbody td th thead tr ul"
 TAGS = frozenset(f"{_INLINE} {_BLOCKS}".split())
@@ -155,7 +156,7 @@ def hostile_run(payload: str) -> list[Event]:
         ),
         *call(2, "f", {"name": payload}, payload, status="error", reasoning=payload),
         *call(3, "f", {"name": payload}, payload, status="refused"),
-        *call(4, "f", payload, f"The user changed the input to {payload}", value=DataFrame(payload)),
+        *call(4, "f", payload, f"{EDITED_WORDS}{payload}\n{payload}", value=DataFrame(payload)),
         *call(5, "ask_user", {"question": payload}, payload),
         *(Notice(kind, payload) for kind in kinds),
         NoReply("endpoint", payload),

@@ -116,6 +116,15 @@ df.groupby('species').mean()
 
 1. *Gentoo* is heavier
 """,
+    "edited": """\
+Remove the Adelie penguins
+
+1. delete_rows(where="species == 'Adelie'") → 12 rows
+     ✎ the user changed the input: {"where": "year == 2007"}
+     ┆ deleting
+
+Only the year 2007 is gone.
+""",
     "shortened": """\
 How long is the log?
 
