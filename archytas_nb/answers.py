@@ -57,7 +57,10 @@ class Answers:
         if self._tool is not None:
             bound = self._tool.bind(answer, self._namespace)
             if isinstance(bound, CallOutcome):
-                return Verdict(_worded(bound))
+                faults = _worded(bound)
+                bound = self._tool.bind({"answer": answer}, self._namespace)  # its own field may be named so
+            if isinstance(bound, CallOutcome):
+                return Verdict(faults)
             [value] = (*bound.args, *bound.kwargs.values())
         if self._until is None:
             return Verdict(value=value)

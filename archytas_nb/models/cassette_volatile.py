@@ -75,8 +75,9 @@ class Volatile:
 
 
 def _names(said: Iterable[str] | None) -> list[str]:
-    texts = [said] if isinstance(said, str) else list(said or ())
-    return [name for text in texts for name in re.split(r"[,\s]+", text) if name]
+    if isinstance(said, str):
+        return [name for name in re.split(r"[,\s]+", said) if name]
+    return list(said or ())
 
 
 def _check(name: str, pattern: Json) -> None:

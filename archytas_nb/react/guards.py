@@ -140,6 +140,12 @@ class Guards:
         )
         return replace(seen.outcome, text=text, call_id=call.id, outputs=(), seconds=0.0)
 
+    def is_twin(self, call: ToolCall, others: Iterable[ToolCall]) -> bool:
+        """Whether a call is the same as one of those, and may not be made twice without a reason."""
+        if call.name in self.may_repeat:
+            return False
+        return any(call.name == other.name and _key(call) == _key(other) for other in others)
+
     def note(self, call: ToolCall, outcome: CallOutcome) -> None:
         """Remember what a call that was run came to."""
         key = _key(call)

@@ -70,6 +70,7 @@ def react_loop(
 
 def _steps(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Exchange, *, checks: bool) -> Flow:
     messages = messages_of(wire, [*past, exchange])
+    typed = exchange.form is not None
     in_prose = False  # whether the last reply was plain text where an action was expected
     while not (limit := guards.limit_reached()):
         ask = wire.ask(guards.steps + 1, messages, _options(guards, exchange))
@@ -77,7 +78,7 @@ def _steps(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Excha
         if isinstance(reply, NoReply):
             return _no_reply(reply, guards)
         guards.steps += 1
-        action = _read(wire, guards, reply, ask, prose_is_answer=in_prose)
+        action = _read(wire, guards, reply, ask, prose_is_answer=in_prose, typed=typed)
         if action.repaired:
             yield Notice("repair", action.repaired)
         in_prose = action.prose
@@ -140,18 +141,20 @@ def _last_turn(
     reply = yield ask
     if isinstance(reply, NoReply):
         return _no_reply(reply, guards) if reply.kind == "interrupted" else Stopped(limit)
-    action = _read(wire, guards, reply, ask, prose_is_answer=True)
+    action = _read(wire, guards, reply, ask, prose_is_answer=True, typed=exchange.form is not None)
     if checks and action.answer is not None:
         yield CheckAnswer(guards.steps, action.answer)  # its value is kept; a fault changes nothing any more
     said = action.answer if action.answer is not None else action.failure or action.thought
     return Stopped(limit, as_text(said))
 
 
-def _read(wire: Wire, guards: Guards, reply: Reply, asked: AskModel, *, prose_is_answer: bool) -> Action:
+def _read(
+    wire: Wire, guards: Guards, reply: Reply, asked: AskModel, *, prose_is_answer: bool, typed: bool
+) -> Action:
     if not isinstance(reply, ModelReply):
         raise TypeError(f"the loop asked the model and was sent {reply!r}; expected ModelReply or NoReply")
     guards.spend(reply, asked)
-    return wire.read(reply, prose_is_answer=prose_is_answer)
+    return wire.read(reply, prose_is_answer=prose_is_answer, typed=typed)
 
 
 def _ending(action: Action, step: Step) -> Ending | None:
@@ -173,24 +176,48 @@ def _run(guards: Guards, action: Action, at: tuple[int, int]) -> Generator[Reque
     for place, why in action.unread:
         known[calls[place].id] = CallOutcome("error", why, call_id=calls[place].id)
         yield Notice("repair", why)
-    for call in calls:
-        if call.id not in known and (outcome := guards.earlier(call)) is not None:
-            known[call.id] = outcome
-            again = "it was taken away" if call.name in guards.taken_away else "it is the same call again"
-            yield Notice("repeat", f"{call.name} was not run: {again}")
-    to_run = tuple(call for call in calls if call.id not in known)
-    if to_run:
-        reply = yield RunCalls(step, to_run, action.thought)
+    waiting = [call for call in calls if call.id not in known]
+    thought = action.thought
+    while waiting:
+        batch = yield from _batch(guards, waiting, known)
+        if not batch:
+            continue
+        reply = yield RunCalls(step, tuple(batch), thought)
         if not isinstance(reply, CallOutcomes):
             raise TypeError(f"the loop asked for calls to be run and was sent {reply!r}; expected CallOutcomes")
-        for call, outcome in zip(to_run, reply.outcomes, strict=True):
+        thought = ""  # said once
+        for call, outcome in zip(batch, reply.outcomes, strict=True):
             if outcome.call_id != call.id:
                 raise ValueError(f"the outcome of {call.id!r} was sent with call_id={outcome.call_id!r}")
             known[call.id] = outcome
             guards.note(call, outcome)
+        if any(outcome.status == "interrupted" for outcome in reply.outcomes):
+            late = "Not run: the user interrupted before."
+            known |= {call.id: CallOutcome("not_run", late, call_id=call.id) for call in waiting}
+            break
     outcomes = tuple(known[call.id] for call in calls)
     guards.note_step(outcomes)
     return Step(thought=action.thought, calls=calls, outcomes=outcomes)
+
+
+def _batch(
+    guards: Guards, waiting: list[ToolCall], known: dict[str, CallOutcome]
+) -> Generator[Request, Reply, list[ToolCall]]:
+    """Take from the waiting calls those that are run together; others turn out to be known.
+
+    The second of two equal calls waits for what the first one comes to, as it would in a reply of its own.
+    """
+    batch: list[ToolCall] = []
+    while waiting and not guards.is_twin(waiting[0], batch):
+        call = waiting.pop(0)
+        outcome = guards.earlier(call)
+        if outcome is None:
+            batch.append(call)
+            continue
+        known[call.id] = outcome
+        again = "it was taken away" if call.name in guards.taken_away else "it is the same call again"
+        yield Notice("repeat", f"{call.name} was not run: {again}")
+    return batch
 
 
 def _no_reply(reply: NoReply, guards: Guards) -> Ending:

@@ -16,7 +16,7 @@ from archytas_nb.react.events import Json
 from archytas_nb.react.exact import UnreadableError, whole
 from archytas_nb.react.lenient import read_value
 from archytas_nb.react.scan import Found, Scan, scan
-from archytas_nb.react.wire import ANSWER, FAIL, Action, is_blank
+from archytas_nb.react.wire import ANSWER, FAIL, Action, answer_in, only_value
 
 _ADJACENT = re.compile(r"[\s,;`\]\[\"']*(?:(?:```\w*|<[^<>]*>|\b(?:and|then)\b|\b(?:Action|Call)\s*:)[\s,;`]*)*")
 _SEVERAL = re.compile(r"<[^<>]*(?:tool_call|function)[^<>]*>|\[TOOL_CALLS\]")
@@ -32,7 +32,9 @@ def without_think(text: str) -> str:
     return scan(text, {}).prose
 
 
-def read_action(text: str, tools: Schemas, *, prose_is_answer: bool, strict: bool = False) -> Action:
+def read_action(
+    text: str, tools: Schemas, *, prose_is_answer: bool, strict: bool = False, typed: bool = False
+) -> Action:
     """Read the action that a text means.
 
     Args:
@@ -41,6 +43,7 @@ def read_action(text: str, tools: Schemas, *, prose_is_answer: bool, strict: boo
         prose_is_answer: Whether text without any call is the answer.
         strict: Only a call of a known tool that stands by itself counts; any other text is prose. (In a
             reply of function calling JSON may well be the answer itself.)
+        typed: Whether the answer has a type of its own: it is then taken as it is, and may be empty.
 
     Returns:
         The action; with `fault` set where the text means none.
@@ -68,9 +71,8 @@ def read_action(text: str, tools: Schemas, *, prose_is_answer: bool, strict: boo
     broken_call = next((call for call in taken if call.fault), None)
     if broken_call is not None:
         return _fault(ask, f"{_quoted(said, first)} was not run: {broken_call.fault}.")
-    return _action(
-        taken, [*notes, *(["an invented outcome was cut off"] if said.cut else [])], said.text[: first.start]
-    )
+    notes += ["an invented outcome was cut off"] if said.cut else []
+    return _action(taken, notes, said.text[: first.start], typed=typed)
 
 
 def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
@@ -115,7 +117,7 @@ def _taken(said: Scan, found: Sequence[Found]) -> tuple[list[Meant], list[str], 
     run, as one reply is one step; an answer after it counts. Words between two different calls may take the
     first one back, so nothing is run.
     """
-    taken = list(_distinct(found[0].calls))
+    taken = list(found[0].calls)
     notes: list[str] = []
     several = len(taken) > 1
     for earlier, later in itertools.pairwise(found):
@@ -138,22 +140,16 @@ def _taken(said: Scan, found: Sequence[Found]) -> tuple[list[Meant], list[str], 
     return taken, notes, ""
 
 
-def _distinct(calls: Sequence[Meant]) -> list[Meant]:
-    return list(calls) if len({call.key for call in calls}) != 1 else list(calls[:1])
-
-
-def _action(taken: Sequence[Meant], notes: Sequence[str], before: str) -> Action:
+def _action(taken: Sequence[Meant], notes: Sequence[str], before: str, *, typed: bool) -> Action:
     thought = next((call.thought for call in taken if call.thought), "") or _spoken(before)
     repaired = ", ".join(dict.fromkeys([*(each for call in taken for each in call.mended), *notes]))
     calls = tuple((call.name, call.input) for call in taken if call.name not in (ANSWER, FAIL))
-    answer = next((_only_value(call.input) for call in taken if call.name == ANSWER), None)
+    answer = next((answer_in(call.input, typed=typed) for call in taken if call.name == ANSWER), None)
     failed = [call for call in taken if call.name == FAIL]
-    if is_blank(answer):
-        if not calls and not failed:
-            return Action(thought=thought, fault=f"{ANSWER} needs the answer as its tool_input.")
-        answer = None
+    if answer is None and not calls and not failed:
+        return Action(thought=thought, fault=f"{ANSWER} needs the answer as its tool_input.")
     if failed and not calls and answer is None:  # what the calls come to may change its mind
-        reason = str(_only_value(failed[0].input) or "").strip()
+        reason = str(only_value(failed[0].input) or "").strip()
         return Action(thought, failure=reason or "no reason given", repaired=repaired)
     return Action(thought, calls, answer, repaired=repaired)
 
@@ -185,8 +181,3 @@ def _fault(ask: str, what: str) -> Action:
 def _quoted(said: Scan, found: Found) -> str:
     words = " ".join(said.text[found.start : found.end].split())
     return f"«{words if len(words) <= 120 else f'{words[:80]} … {words[-30:]}'}»"
-
-
-def _only_value(given: Json) -> Json:
-    """The value of an object with one field: models wrap a bare answer as ``{"answer": …}``."""
-    return next(iter(given.values())) if isinstance(given, dict) and len(given) == 1 else given

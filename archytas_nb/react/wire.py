@@ -109,8 +109,14 @@ class Wire(Protocol):
     def ask(self, step: int, messages: Sequence[Message], options: AskOptions) -> AskModel:
         """The request for the next reply."""
 
-    def read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
-        """What a reply means; `prose_is_answer` where plain text is to be taken for the answer."""
+    def read(self, reply: ModelReply, *, prose_is_answer: bool, typed: bool = False) -> Action:
+        """What a reply means.
+
+        Args:
+            reply: The reply.
+            prose_is_answer: Whether plain text is to be taken for the answer.
+            typed: Whether the answer has a type of its own.
+        """
 
 
 def messages_of(wire: Wire, exchanges: Sequence[Exchange]) -> list[Message]:
@@ -175,6 +181,23 @@ _SHOWN = 300
 def is_blank(answer: Json) -> bool:
     """Whether an answer says nothing."""
     return answer in (None, {}, []) or (isinstance(answer, str) and not answer.strip())
+
+
+def only_value(given: Json) -> Json:
+    """The value of an object with one field: models wrap a bare text in one."""
+    return next(iter(given.values())) if isinstance(given, dict) and len(given) == 1 else given
+
+
+def answer_in(given: Json, *, typed: bool) -> Json:
+    """The answer in what `ANSWER` was given; None where there is none.
+
+    Text is found under whatever field it was put; an object with one field may be the answer itself. One with a
+    type may be empty, too.
+    """
+    inner = only_value(given)
+    named = isinstance(given, dict) and set(given) == {"answer"}
+    answer = inner if named or (isinstance(inner, str) and not typed) else given
+    return None if is_blank(answer) and not typed else answer
 
 
 def as_text(answer: Json) -> str:

@@ -22,10 +22,11 @@ from archytas_nb.react.wire import (
     Action,
     AskOptions,
     ToolCard,
+    answer_in,
     as_text,
     asked_for,
-    is_blank,
     last_words,
+    only_value,
     user_content,
     with_words,
 )
@@ -86,21 +87,21 @@ class NativeWire:
         ends = [FAIL_SPEC] if options.form is None else [options.form.spec, FAIL_SPEC]
         return AskModel(step, sent, (*offered, *ends), max_tokens=bound, seconds=options.seconds)
 
-    def read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
+    def read(self, reply: ModelReply, *, prose_is_answer: bool, typed: bool = False) -> Action:
         """Read calls, an answer or a fault out of the reply."""
         if reply.calls:
-            return self._from_calls(reply)
-        written = read_action(reply.text, self._inputs, prose_is_answer=True, strict=True)
+            return self._from_calls(reply, typed=typed)
+        written = read_action(reply.text, self._inputs, prose_is_answer=True, strict=True, typed=typed)
         cut = reply.finish == "length"
         if written.fault and cut:
             return replace(written, fault=f"Your reply was cut off for its length. {written.fault}")
         if cut and written.answer is not None and not prose_is_answer:
             fault = "Your reply was cut off for its length. Say it in fewer words."
             return Action(thought=as_text(written.answer)[:500], fault=fault, prose=True)
-        return replace(written, thought=written.thought or reply.reasoning)
+        return written
 
-    def _from_calls(self, reply: ModelReply) -> Action:
-        thought = (without_think(reply.text) or reply.reasoning).strip()
+    def _from_calls(self, reply: ModelReply, *, typed: bool) -> Action:
+        thought = without_think(reply.text).strip()
         calls: list[tuple[str, Json]] = []
         unread: list[tuple[int, str]] = []
         answer: Json = None
@@ -112,25 +113,19 @@ class NativeWire:
             if how:
                 repaired.append(f"{name}: {how}")
             if name == ANSWER and not fault:
-                answer = _only_value(given)
+                answer = answer_in(given, typed=typed)
             elif name == FAIL and not fault:
-                failure = str(_only_value(given) or "no reason given")
+                failure = str(only_value(given) or "no reason given")
             else:
                 if fault:
                     cut = "Your reply was cut off for its length. " if reply.finish == "length" else ""
                     unread.append((len(calls), f"{cut}{name} was not run: {fault}. Send the call again."))
                 calls.append((name, given))
-        if is_blank(answer):
-            answer = None
-            if not calls and failure is None:
-                return Action(thought, fault=f"{ANSWER} needs the answer.")
+        if answer is None and not calls and failure is None:
+            return Action(thought, fault=f"{ANSWER} needs the answer.")
         if calls or answer is not None:
             failure = None  # what the calls come to may change its mind
         return Action(thought, tuple(calls), answer, failure, repaired="; ".join(repaired), unread=tuple(unread))
-
-
-def _only_value(given: Json) -> Json:
-    return next(iter(given.values())) if isinstance(given, dict) and len(given) == 1 else given
 
 
 def _legal(name: str) -> str:

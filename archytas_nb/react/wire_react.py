@@ -82,9 +82,9 @@ class ReactWire:
         legal = {"oneOf": [*offered, answer, fail]}
         return AskModel(step, sent, schema=legal, max_tokens=bound, seconds=options.seconds)
 
-    def read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
+    def read(self, reply: ModelReply, *, prose_is_answer: bool, typed: bool = False) -> Action:
         """Read the action out of the reply's text."""
-        action = read_action(reply.text, self._inputs, prose_is_answer=prose_is_answer)
+        action = read_action(reply.text, self._inputs, prose_is_answer=prose_is_answer, typed=typed)
         if action.fault and reply.finish == "length":
             return Action(thought=action.thought, fault=f"Your reply was cut off for its length. {action.fault}")
         return action

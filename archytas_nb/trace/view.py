@@ -18,8 +18,7 @@ from typing import Any, Literal, Protocol, Self, get_args
 
 from archytas_nb.react.events import Answered, Ending, Event, Failed, Interrupted, Stopped
 from archytas_nb.trace.bundle import bundle
-from archytas_nb.trace.steps import advance, fold
-from archytas_nb.trace.values import RunView
+from archytas_nb.trace.steps import RunView, advance, fold
 
 Mode = Literal["live", "static", "terminal", "quiet"]
 

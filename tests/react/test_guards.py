@@ -7,9 +7,20 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.react.events import Answered, CallOutcome, ModelReply, NoReply, Stopped, ToolCall, Usage
+from archytas_nb.react.events import (
+    Answered,
+    CallOutcome,
+    CallOutcomes,
+    ModelReply,
+    NoReply,
+    Stopped,
+    ToolCall,
+    Usage,
+)
 from archytas_nb.react.guards import Guards, Limits
-from tests.react.cards import PROTOCOLS, Drive, Protocol, answering, calling
+from archytas_nb.react.history import Exchange
+from archytas_nb.react.loop import react_loop
+from tests.react.cards import PROTOCOLS, Drive, Protocol, answering, calling, wire
 
 LAST = "So far: three."
 
@@ -218,13 +229,36 @@ def test_a_tool_that_may_repeat_is_run_each_time(protocol: Protocol) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_equal_calls_of_one_reply_are_each_run_once_and_in_order(protocol: Protocol) -> None:
+def test_equal_calls_of_one_reply_are_each_run_where_something_new_came_in_between(protocol: Protocol) -> None:
     calls = [("put", {"a": 1}), ("look", {"a": 1}), ("put", {"a": 1}), ("put", {"a": 2})]
-    # The text protocol takes a list of equal objects for one call written twice only where all are equal.
     drive = Drive(protocol, [calling(protocol, *calls), answering(protocol, "3")])
     drive.run()
     assert [(call.name, call.input) for call in drive.ran] == calls
     assert [call.id for call in drive.ran] == [f"q01s01c0{n}" for n in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_of_equal_calls_in_a_row_one_is_run_and_the_others_are_told_its_outcome(protocol: Protocol) -> None:
+    drive = Drive(protocol, [calling(protocol, SAME, SAME, ("put", {"a": 1})), answering(protocol, "3")])
+    drive.run()
+    assert [call.id for call in drive.ran] == ["q01s01c01", "q01s01c03"]
+    first, second, third = drive.outcomes
+    assert (first.text, third.text) == ("3", "3")
+    assert "it was not run again" in second.text
+    drive = Drive(protocol, [calling(protocol, SAME, SAME), answering(protocol, "3")], may_repeat=("look", "put"))
+    drive.run()
+    assert len(drive.ran) == 2
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_after_an_interrupted_call_its_twin_is_not_run(protocol: Protocol) -> None:
+    flow = react_loop(wire(protocol), Guards(Limits(), lambda: 0.0), (), exchange := Exchange("Well?"))
+    next(flow)
+    asked = flow.send(calling(protocol, SAME, SAME, ("put", {"a": 1})))
+    assert [call.id for call in asked.calls] == ["q01s01c01"]
+    with pytest.raises(StopIteration):
+        flow.send(CallOutcomes((CallOutcome("interrupted", "stop", call_id="q01s01c01"),)))
+    assert [outcome.status for outcome in exchange.steps[0].outcomes] == ["interrupted", "not_run", "not_run"]
 
 
 def test_the_order_of_an_inputs_keys_makes_no_other_call() -> None:

@@ -135,9 +135,10 @@ def test_a_written_final_answer_is_unwrapped() -> None:
     assert read(ModelReply('{"tool": "final_answer", "tool_input": "three"}')).answer == "three"
 
 
-def test_reasoning_is_the_thought_where_nothing_else_was_said() -> None:
-    action = read(ModelReply("", (WireCall("look", "{}"),), reasoning="I must look."))
-    assert (action.thought, action.calls) == ("I must look.", (("look", {}),))
+@pytest.mark.parametrize("said", ["", "Looking."])
+def test_what_a_model_reasoned_is_not_what_it_said(said: str) -> None:
+    action = read(ModelReply(said, (WireCall("look", "{}"),), reasoning="I must look."))
+    assert (action.thought, action.calls) == (said, (("look", {}),))
 
 
 def test_an_answer_that_was_cut_off_is_asked_for_again_once() -> None:
