@@ -101,11 +101,10 @@ class Agent:
     @property
     def model(self) -> Model:
         """The model; chosen at first use, so that an agent costs nothing until it is asked."""
-        model = self._model
-        if model is None or isinstance(model, str):
-            from archytas_nb.models.discover import choose_model
+        from archytas_nb.models.recorded import recorded
 
-            model = self._model = choose_model(model)
+        model: Model = recorded(self._model)
+        self._model = model
         return model
 
     @model.setter

@@ -27,6 +27,7 @@ class ScriptedModel:
     """
 
     name = "scripted"
+    is_scripted = True  # it answers as it is, where other models are replayed
 
     def __init__(self, *replies: Scripted, protocol: Literal["react", "native"] = "react") -> None:
         self.protocol: Literal["react", "native"] = protocol

@@ -8,10 +8,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-import archytas_nb as nb
-from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_model import CassetteModel
-from archytas_nb.testing import ScriptedModel
+from tests.servers.plays import Say
+from tests.servers.server import Server
 
 TOOL = '''def one() -> int:
     """Give one."""
@@ -21,29 +19,25 @@ TOOL = '''def one() -> int:
 
 @pytest.fixture
 def notebook(tmp_path: Path) -> Path:
-    """A notebook that asks one question, executed from its cassette."""
-
-    def one() -> int:
-        """Give one."""
-        return 1
-
-    live = ScriptedModel(("one", None), ("final_answer", "It is one."))
-    cassette = Cassette(tmp_path / "cassettes" / "asks.jsonl", "record")
-    nb.Agent([one], model=CassetteModel(cassette, lambda: live), namespace={}).run("What is it?")
+    """A notebook that asks one question, recorded from a server."""
     cells = ["%load_ext archytas_nb", f"%%tool\n{TOOL}", "%agent What is it?"]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     path = tmp_path / "asks.ipynb"
     nbformat.write(book, path)
-    done = run_python("-m", "jupyter", "execute", "--inplace", str(path), cassette=str(cassette.path))
+    with Server(Say(calls=(("one", {}),)), Say("It is one.")) as server:
+        done = run_python(
+            *("-m", "jupyter", "execute", "--inplace", str(path)),
+            ARCHYTAS_NB_CASSETTE=str(tmp_path / "cassettes" / "asks.jsonl"),
+            OPENAI_BASE_URL=server.url,
+        )
     assert done.returncode == 0, done.stderr
     return path
 
 
-def run_python(*arguments: str, cassette: str = "") -> subprocess.CompletedProcess[str]:
+def run_python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHYTAS", "OPENAI"))}
-    environment |= {"ARCHYTAS_NB_CASSETTE": cassette, "ARCHYTAS_NB_CASSETTE_MODE": "replay"} if cassette else {}
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment | variables, check=False
     )
 
 

@@ -86,7 +86,7 @@ class Asking:
         )
 
     def _means_it(self, reason: str) -> bool:
-        """Several words that begin with none of the choices are most likely a reason to refuse, but not surely."""
+        """Several words that begin with none of the choices are a reason to refuse, most likely, not surely."""
         prompt = f"Refuse, and tell the model {dialogue.harmless(reason)!r}? [y]es  [n]o, back: "
         return dialogue.read_answer(self._person.ask(prompt)).answer == "yes"
 

@@ -12,12 +12,13 @@ from typing import Any
 def register(shell: Any) -> None:
     """Add our magics, completion and input transformer to a shell; a second time changes nothing."""
     from archytas_nb.magics.agent_magic import ArchytasNB
+    from archytas_nb.magics.cassette_magic import CassetteMagics
     from archytas_nb.magics.line import keep_question_marks
     from archytas_nb.magics.tool_magic import ToolMagics, complete_tools
 
     if _ours(shell):
         return
-    for magics in (ToolMagics, ArchytasNB):
+    for magics in (ToolMagics, CassetteMagics, ArchytasNB):
         shell.register_magics(magics(shell=shell, parent=shell))
     shell.input_transformers_cleanup.append(keep_question_marks)
     shell.set_hook("complete_command", complete_tools, str_key="%tools")

@@ -234,11 +234,8 @@ class ArchytasNB(Settings, Magics):
         if held is not None:
             return held
         choice = model_choice(self, args.model)
-        if choice in self._models:
-            return self._models[choice]
-        if args.dry_run and choice.mode != "replay":  # a cassette that is recorded would be begun anew
-            return make_model(choice._replace(cassette=None))
-        self._models[choice] = make_model(choice)
+        if choice not in self._models:
+            self._models[choice] = make_model(choice)
         return self._models[choice]
 
     @property

@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_model import CassetteModel
-from archytas_nb.models.discover import ModelSettings, choose_model
+from archytas_nb.models.discover import ModelSettings
+from archytas_nb.models.recorded import cassette_in_use, recorded
 
 if TYPE_CHECKING:
+    from archytas_nb.models.cassette import Cassette
     from archytas_nb.session import Model
 
 _ENVIRONMENT = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
@@ -22,15 +22,13 @@ class Choice(NamedTuple):
     Attributes:
         name: The value of ``--model``, or None.
         settings: What the configuration says.
-        cassette: The cassette's path, or None.
-        mode: What the cassette is used for.
+        cassette: The cassette in use, or None.
         environment: The values of the variables that have a say.
     """
 
     name: str | None
     settings: ModelSettings
-    cassette: str | None
-    mode: str
+    cassette: Cassette | None
     environment: tuple[str | None, ...]
 
 
@@ -40,6 +38,9 @@ def model_choice(config: Any, name: str | None) -> Choice:
     Args:
         config: The traits of `ArchytasNB`.
         name: The value of ``--model``, or None.
+
+    Raises:
+        ConfigurationError: The cassette cannot be used.
     """
     settings = ModelSettings(
         config.model or None,
@@ -49,14 +50,14 @@ def model_choice(config: Any, name: str | None) -> Choice:
         config.max_retries,
         config.local_model or None,
     )
-    path = None if config.cassette_mode == "off" else config.cassette or None
-    return Choice(name, settings, path, config.cassette_mode, tuple(map(os.environ.get, _ENVIRONMENT)))
+    cassette = cassette_in_use(config.cassette, config.cassette_mode)
+    return Choice(name, settings, cassette, tuple(map(os.environ.get, _ENVIRONMENT)))
 
 
 def held_model(namespace: Mapping[str, Any], name: str | None) -> Model | None:
     """The model that a variable of the notebook holds.
 
-    It answers as it is, without the cassette: whoever made it decides whether it is recorded.
+    It answers through the cassette in use, unless it is a `ScriptedModel` or has one of its own.
 
     Args:
         namespace: The notebook's variables.
@@ -66,17 +67,17 @@ def held_model(namespace: Mapping[str, Any], name: str | None) -> Model | None:
         None where no variable of that name holds a model; the name is then the endpoint's.
     """
     held = namespace.get(name) if name else None
-    return held if not isinstance(held, type) and callable(getattr(held, "complete", None)) else None
+    if isinstance(held, type) or not callable(getattr(held, "complete", None)):
+        return None
+    model: Model = recorded(held)
+    return model
 
 
 def make_model(choice: Choice) -> Model:
     """Make the model of a choice, behind a cassette where there is one.
 
     Raises:
-        ConfigurationError: There is no such model, or no such cassette.
+        ConfigurationError: There is no such model.
     """
-    if not choice.cassette:
-        model: Model = choose_model(choice.name, choice.settings)
-        return model
-    mode: Any = choice.mode
-    return CassetteModel(Cassette(choice.cassette, mode), lambda: choose_model(choice.name, choice.settings))
+    model: Model = recorded(choice.name, choice.settings, choice.cassette)
+    return model

@@ -18,9 +18,10 @@ from typing import Literal, get_args
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelErrorKind
 from archytas_nb.models.cassette_difference import content_text, first_difference
 from archytas_nb.models.cassette_file import CassetteFile
-from archytas_nb.models.cassette_format import Asked, Entry, Exchanged, Header, Request
+from archytas_nb.models.cassette_format import Asked, Entry, Exchanged, Header, Request, Speaker
 from archytas_nb.models.cassette_request import Reader
 from archytas_nb.models.cassette_scrub import Scrub, Scrubber
+from archytas_nb.models.cassette_tally import Tally
 from archytas_nb.models.cassette_tape import Tape
 from archytas_nb.models.cassette_volatile import Volatile
 from archytas_nb.react.events import AskModel, Json, ModelReply
@@ -40,11 +41,11 @@ class Cassette:
             `cassette_scrub` was given.
         volatile: Parts of messages that may differ from run to run: names such as ``"date"``, or a mapping
             from names to regular expressions. The header may say more.
-        secrets: Values to hide, by the name that stands for them.
-        rerun: The command that records again only what is missing, for messages; None for a general one.
+        rerun: The command that records only what is missing, for messages; None for a general one.
+        report: A file that is kept up to date with what the cassette was used for, or None.
 
     Attributes:
-        missed: What could not be replayed: the cause of each miss, in order.
+        tally: What it was used for.
 
     Raises:
         ConfigurationError: The file is no cassette, of another version, or missing in a replay.
@@ -57,27 +58,34 @@ class Cassette:
         *,
         scrub: Scrub | None = None,
         volatile: Iterable[str] | Mapping[str, Json] | None = None,
-        secrets: dict[str, str] | None = None,
         rerun: str | None = None,
+        report: Path | None = None,
     ) -> None:
         if mode not in get_args(Mode):
             raise ConfigurationError(f"the cassette mode is {mode!r}; expected one of {get_args(Mode)}")
         self.path = Path(path)
         self.mode: Mode = mode
-        self.header = Header()
-        self.missed: list[str] = []
+        self.tally = Tally()
         self._rerun = rerun
+        self._report = report
         self._file = CassetteFile(self.path)
         self._tape = Tape()
+        self._models: list[object] = []
         self._old: Counter[str] = Counter()
         self._declared = Volatile(volatile)
-        self._reader = Reader(Scrubber(scrub, secrets), self._declared)
+        self._reader = Reader(Scrubber(scrub), self._declared)
+        self._header = Header(volatile=self._declared.line())
         if mode != "off" and self._file.exists:
             self._open()
         elif mode == "replay":
             raise ConfigurationError(
                 f"the cassette {str(self.path)!r} does not exist. Record it with a model at hand: {self.rerun}"
             )
+        self._tell()
+
+    def hide(self, name: str, value: str) -> None:
+        """Keep a value, such as a key, out of the cassette; ``{name}`` stands for it."""
+        self._reader.scrub.hide(name, value)
 
     def find(self, ask: AskModel) -> Exchanged | None:
         """Take the recorded exchange for a request; None where there is none left, or nothing is replayed."""
@@ -85,14 +93,20 @@ class Cassette:
             return None
         self._catch_up()
         found = self._tape.take(self._reader.request(ask).key)
-        return found if isinstance(found, Exchanged) else None
+        if not isinstance(found, Exchanged):
+            return None
+        self._count_replayed(found.reply)
+        return found
 
     def answer(self, prompt: str) -> str | None:
         """Take the person's recorded answer; None where there is none left, or nothing is replayed."""
         if self.mode not in ("auto", "replay"):
             return None
         found = self._tape.take(Asked(self._reader.text(prompt), "").key)
-        return found.answer if isinstance(found, Asked) else None
+        if not isinstance(found, Asked):
+            return None
+        self._count_replayed(None)
+        return found.answer
 
     @property
     def has_answers(self) -> bool:
@@ -117,15 +131,29 @@ class Cassette:
         """Record what a person answered."""
         self._add(Asked(self._reader.text(prompt), self._reader.scrub(answer)))
 
-    def name_model(self, header: Header) -> None:
+    def called(self, model: object) -> str:
+        """What to call a model that the notebook made itself: the order in which they are met is their name."""
+        if not any(each is model for each in self._models):
+            self._models.append(model)
+        return f"model {next(n for n, each in enumerate(self._models, start=1) if each is model)}"
+
+    def speaker(self, called: str) -> Speaker | None:
+        """The recorded model that the notebook calls so; in a replay, another one rather than none."""
+        models = self._header.models
+        if self.mode == "replay" and called not in models:
+            return next(iter(models.values()), None)
+        return models.get(called)
+
+    def name_speaker(self, called: str, speaker: Speaker) -> None:
         """Say who is recorded; written with the next exchange."""
-        self.header = dataclasses.replace(header, volatile=self._reader.volatile.line())
+        self._header = dataclasses.replace(self._header, models={**self._header.models, called: speaker})
 
     def miss(self, ask: AskModel) -> CassetteMiss:
         """The error for a request that was not recorded: it names what has changed, and the next move."""
         request = self._reader.request(ask)
         error = self._miss(request, self._tape.nearest(request))
-        self.missed.append(error.cause)
+        self.tally.missed.append(error.cause)
+        self._tell()
         return error
 
     @property
@@ -152,7 +180,9 @@ class Cassette:
             self._catch_up()
             dropped = self._tape.prune()
             if dropped:
-                self._file.write(self.header, self._tape.entries)
+                self._file.write(self._header, self._tape.entries)
+        self.tally.pruned += dropped
+        self._tell()
         return dropped
 
     @property
@@ -175,13 +205,13 @@ class Cassette:
         if self.mode == "record":
             self._old = Counter(entry.line() for entry in self._tape.entries)
             self._tape = Tape()
-            self.header = Header(volatile=self.header.volatile)
+            self._header = Header(volatile=self._header.volatile)
 
     def _take_over(self, header: Header, entries: list[Entry]) -> None:
         volatile = Volatile(header.volatile) | self._declared
         if volatile.said != self._reader.volatile.said:
             self._reader = Reader(self._reader.scrub, volatile)
-        self.header = dataclasses.replace(header, volatile=volatile.line())
+        self._header = Header({**header.models, **self._header.models}, volatile.line())
         self._tape.follow([self._as_now(entry) for entry in entries])
 
     def _as_now(self, entry: Entry) -> Entry:
@@ -195,7 +225,7 @@ class Cassette:
         if self.mode == "replay" or not self._file.exists or not self._file.was_changed:
             return
         header, entries = self._file.read()
-        self._take_over(header if header.model else self.header, entries)
+        self._take_over(header, entries)
 
     def _add(self, entry: Entry) -> None:
         if self.mode not in ("auto", "record"):
@@ -206,7 +236,20 @@ class Cassette:
             else:
                 self._catch_up()
             self._tape.add(entry)
-            self._file.write(self.header, self._tape.entries)
+            self._file.write(self._header, self._tape.entries)
+        self.tally.recorded += 1
+        self._tell()
+
+    def _count_replayed(self, reply: ModelReply | None) -> None:
+        self.tally.replayed += 1
+        if reply is not None:
+            self.tally.usage += reply.usage
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._report is not None:
+            self.tally.unused = self._tape.unused_names()
+            self.tally.write(self._report, self.path, self.mode)
 
     def _begin_anew(self) -> None:
         """Forget the old recording, but not what another kernel has recorded since."""
@@ -239,8 +282,7 @@ class Cassette:
         lines = [f"{begin} (step {request.step}, ending with {short!r}): {found.said}."]
         lines += [f"  {found.where}"] if found.where else []
         lines += [found.lines] if found.lines else []
-        if self.missed:
-            lines.append(
-                f"  (It is miss {len(self.missed) + 1}: mend the first one first, it may have caused this one.)"
-            )
+        if self.tally.missed:
+            number = len(self.tally.missed) + 1
+            lines.append(f"  (It is miss {number}: mend the first one first, it may have caused this one.)")
         return CassetteMiss("\n".join([*lines, again]), cause=found.cause, tool=found.tool)

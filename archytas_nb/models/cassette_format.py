@@ -3,7 +3,7 @@
 It may know the values of a run; it may not open a file, nor compare one request with another. A cassette is JSON
 Lines of four kinds:
 
-    {"cassette": 2, "model": …, "protocol": …}                  the header, once, on top
+    {"cassette": 2, "models": {"default": {"name": …, …}}}      the header, once, on top
     {"ref": "3f…", "message": {…}}                              a part of requests, before the first that has it:
                                                                 a message, a tool or a schema, each kept once
     {"exchange": "8a…", "messages": ["3f…", …], "reply": {…}}   one exchange with the model
@@ -141,25 +141,44 @@ Entry: TypeAlias = Exchanged | Asked
 
 
 @dataclass(frozen=True, slots=True)
+class Speaker:
+    """A model that was recorded.
+
+    Attributes:
+        name: What it calls itself.
+        protocol: The wire form that suited it.
+        facts: What else is known of it and steers a run, by attribute name.
+    """
+
+    name: str
+    protocol: Literal["react", "native"]
+    facts: dict[str, Json] = field(default_factory=dict)
+
+
+DEFAULT = "default"
+"""What the model is called that nobody has named."""
+
+
+@dataclass(frozen=True, slots=True)
 class Header:
     """What is said once for all exchanges.
 
     Attributes:
-        model: The recorded model's name; empty before anything is recorded.
-        protocol: The wire form that suited it.
-        facts: What else is known of the model and steers a run, by attribute name.
-        volatile: Patterns of what differs from run to run, by the name that stands for them; see `Volatile`.
+        models: Who was recorded, by what the notebook calls them.
+        volatile: What differs from run to run, as `Volatile` takes it.
     """
 
-    model: str = ""
-    protocol: Literal["react", "native", ""] = ""
-    facts: dict[str, Json] = field(default_factory=dict)
+    models: dict[str, Speaker] = field(default_factory=dict)
     volatile: Json = None
 
     def line(self) -> str:
         """The first line."""
         line: dict[str, Json] = {"cassette": VERSION}
-        line |= {"model": self.model, "protocol": self.protocol, **self.facts} if self.model else {}
+        if self.models:
+            line["models"] = {
+                called: {"name": each.name, "protocol": each.protocol, **each.facts}
+                for called, each in self.models.items()
+            }
         line |= {"volatile": self.volatile} if self.volatile else {}
         return _dump(line)
 
@@ -226,12 +245,20 @@ def _header(name: str, line: str) -> Header:
         raise ConfigurationError(
             f"the cassette {name!r} is of version {version!r}; expected version {VERSION}: {move}"
         )
-    protocol = said.pop("protocol", "")
-    if protocol not in ("react", "native", ""):
+    try:
+        models = {called: _speaker(dict(each)) for called, each in said.get("models", {}).items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigurationError(
-            f"the cassette {name!r} says protocol {protocol!r}; expected 'react' or 'native'"
-        )
-    return Header(str(said.pop("model", "")), protocol, volatile=said.pop("volatile", None), facts=said)
+            f"the first line of the cassette {name!r} is broken ({error}); restore it, or record it again"
+        ) from error
+    return Header(models, said.get("volatile"))
+
+
+def _speaker(said: dict[str, Json]) -> Speaker:
+    protocol = said.pop("protocol")
+    if protocol not in ("react", "native"):
+        raise ValueError(f"protocol is {protocol!r}; expected 'react' or 'native'")
+    return Speaker(str(said.pop("name")), protocol, said)
 
 
 def _entry(line: str, parts: dict[str, Part]) -> Entry | None:

@@ -11,13 +11,14 @@ from typing import Any, Literal, Protocol
 
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
 from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_format import Header
+from archytas_nb.models.cassette_format import DEFAULT, Speaker
+from archytas_nb.models.prices import Price
 from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice
 
 _STEERING = ("no_tools", "overflow")
 """Refusals that a run answers by asking in another way: they belong to the recording."""
 
-_FACTS = ("is_small",)
+_FACTS = ("is_small", "context_tokens", "price")
 """What else a run may read of a model."""
 
 
@@ -38,10 +39,12 @@ class CassetteModel:
     Args:
         cassette: The cassette.
         live: Makes the real model where a reply is not recorded; never called in a replay.
+        called: What the notebook calls the model, where it has several.
     """
 
-    def __init__(self, cassette: Cassette, live: Callable[[], Any]) -> None:
+    def __init__(self, cassette: Cassette, live: Callable[[], Any], called: str = DEFAULT) -> None:
         self.cassette = cassette
+        self._called = called
         self._make_live = live
         self._live: Any = None
 
@@ -51,21 +54,32 @@ class CassetteModel:
     @property
     def name(self) -> str:
         """The recorded model's name, or the live one's while recording."""
-        return self.cassette.header.model or str(self._real().name)
+        speaker = self.cassette.speaker(self._called)
+        return speaker.name if speaker else str(self._real().name)
 
     @property
     def protocol(self) -> Literal["react", "native"]:
         """The wire form that was recorded, or the live model's while recording."""
-        recorded = self.cassette.header.protocol
-        if recorded:
-            return recorded
-        protocol: Literal["react", "native"] = self._real().protocol
+        speaker = self.cassette.speaker(self._called)
+        protocol: Literal["react", "native"] = speaker.protocol if speaker else self._real().protocol
         return protocol
 
     @property
     def is_small(self) -> bool:
-        """Whether the recorded, or the live, model's answers are held against the outcomes."""
+        """Whether the model's answers are held against the outcomes."""
         return bool(self._fact("is_small"))
+
+    @property
+    def context_tokens(self) -> int | None:
+        """The most tokens that the model takes, where that is known."""
+        known: int | None = self._fact("context_tokens")
+        return known
+
+    @property
+    def price(self) -> Price | None:
+        """What tokens cost, where that is known."""
+        price = self._fact("price")
+        return Price(**price) if isinstance(price, dict) else price
 
     def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
         """The recorded reply, or the live model's where recording is allowed.
@@ -88,10 +102,10 @@ class CassetteModel:
         except ModelError as error:
             if error.kind not in _STEERING:
                 raise
-            self._note_model()
+            self._note_speaker()
             self.cassette.add(ask, None, error.kind)
             raise _refusal(error.kind) from error
-        self._note_model()
+        self._note_speaker()
         self.cassette.add(ask, reply)
         # To the millisecond, as a replay gives it.
         return dataclasses.replace(reply, seconds=round(reply.seconds, 3))
@@ -101,16 +115,19 @@ class CassetteModel:
         return _RecordedPerson(self.cassette, real)
 
     def _fact(self, name: str) -> Any:
-        if self.cassette.header.model:
-            return self.cassette.header.facts.get(name)
-        return getattr(self._real(), name, None)
+        speaker = self.cassette.speaker(self._called)
+        return getattr(self._real(), name, None) if speaker is None else speaker.facts.get(name)
 
-    def _note_model(self) -> None:
-        if self.cassette.header.model:
+    def _note_speaker(self) -> None:
+        if self.cassette.speaker(self._called) is not None:
             return
         facts = {name: getattr(self._live, name, None) for name in _FACTS}
-        known = {name: fact for name, fact in facts.items() if fact}
-        self.cassette.name_model(Header(str(self._live.name), self._live.protocol, known))
+        known = {
+            name: dataclasses.asdict(fact) if isinstance(fact, Price) else fact
+            for name, fact in facts.items()
+            if fact
+        }
+        self.cassette.name_speaker(self._called, Speaker(str(self._live.name), self._live.protocol, known))
 
     def _real(self) -> Any:
         if self.cassette.mode == "replay":

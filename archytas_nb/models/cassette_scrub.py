@@ -57,17 +57,20 @@ class Scrubber:
 
     Args:
         function: The user's function for this cassette; None takes what `cassette_scrub` was given.
-        secrets: More values to hide, by the name that stands for them.
     """
 
-    def __init__(self, function: Scrub | None = None, secrets: dict[str, str] | None = None) -> None:
+    def __init__(self, function: Scrub | None = None) -> None:
         self._function = function
-        self._secrets = dict(secrets or {})
+        self._secrets: dict[str, str] = {}
 
     @property
     def state(self) -> object:
         """Changes where another result may come out for the same text."""
-        return tuple(self._all()), tuple(_environment())
+        return tuple(self._all()), tuple(_environment()), tuple(self._secrets.items())
+
+    def hide(self, name: str, value: str) -> None:
+        """Hide one more value; its name stands for it."""
+        self._secrets[name] = value
 
     def __call__(self, text: str) -> str:
         """The text without secrets.

@@ -52,6 +52,16 @@ class Tape:
         """What nobody asked for yet."""
         return [entry for entry, used in zip(self.entries, self._used, strict=True) if not used]
 
+    def unused_names(self) -> list[tuple[str, int]]:
+        """The unused exchanges by their keys, and by which of the exchanges with that key each is."""
+        seen: Counter[str] = Counter()
+        names = []
+        for entry, used in zip(self.entries, self._used, strict=True):
+            if not used:
+                names.append((entry.key, seen[entry.key]))
+            seen[entry.key] += 1
+        return names
+
     def prune(self) -> int:
         """Drop what is not used, and say how many that were."""
         before = len(self.entries)

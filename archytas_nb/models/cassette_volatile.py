@@ -75,9 +75,8 @@ class Volatile:
 
 
 def _names(said: Iterable[str] | None) -> list[str]:
-    if isinstance(said, str):
-        return [name for name in re.split(r"[,\s]+", said) if name]
-    return list(said or ())
+    texts = [said] if isinstance(said, str) else list(said or ())
+    return [name for text in texts for name in re.split(r"[,\s]+", text) if name]
 
 
 def _check(name: str, pattern: Json) -> None:

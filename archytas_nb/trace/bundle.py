@@ -12,8 +12,8 @@ from typing import Any
 from archytas_nb._version import __version__
 from archytas_nb.trace.html import html
 from archytas_nb.trace.markdown import markdown
-from archytas_nb.trace.steps import RunView
 from archytas_nb.trace.text import plain
+from archytas_nb.trace.values import RunView
 from archytas_nb.trace.words import model_name
 
 Metadata = dict[str, Any]

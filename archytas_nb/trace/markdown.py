@@ -10,16 +10,20 @@ import re
 from html import unescape
 
 from archytas_nb.trace.clean import clip, one_line
-from archytas_nb.trace.steps import CallView, RunView, StepView
+from archytas_nb.trace.values import CallView, RunView, StepView
 from archytas_nb.trace.words import (
+    EDITED,
     MARKS,
     answer_markdown,
+    edited_text,
     ending_text,
     ending_title,
     is_answer,
+    note_mark,
     note_text,
     outcome_word,
     rejected_title,
+    result_text,
     signature,
 )
 
@@ -56,7 +60,8 @@ def markdown(view: RunView) -> str:
     if title:
         blocks.append(f"**{escaped(title)}**")
     if said:
-        blocks.append(harmless(answer_markdown(view.ending)) if is_answer(view.ending) else fenced(said))
+        prose = is_answer(view.ending) and not view.typed
+        blocks.append(harmless(answer_markdown(view.ending)) if prose else fenced(said))
     return "\n\n".join(blocks)
 
 
@@ -87,7 +92,7 @@ def harmless(answer: str) -> str:
 
 def _step(step: StepView) -> str:
     parts = [escaped(step.thought)] if step.thought else []
-    parts += [f"*{escaped(note_text(note))}*" for note in step.notes]
+    parts += [f"{note_mark(note)} *{escaped(note_text(note))}*" for note in step.notes]
     for reply in step.rejected:
         parts += [f"✗ {rejected_title(reply)}", fenced(clip(reply, _BLOCK))]
     for call in step.calls:
@@ -105,8 +110,10 @@ def _call(call: CallView) -> list[str]:
         return [head]
     word = outcome_word(call).strip()
     said = f"{head} → {word}".rstrip()
-    shown = [fenced(clip(item.text, _BLOCK)) for item in call.shown if item.text]
+    shown = [f"{EDITED} *{escaped(edited_text(call))}*"] if call.edited else []
+    shown += [fenced(clip(item.text, _BLOCK)) for item in call.shown if item.text]
     shown += [f"*\\[{item.picture.media_type}\\]*" for item in call.shown if item.picture]
-    if "\n" not in call.text and len(call.text) <= 120:
-        return [f"{said} {code(call.text)}", *shown]
-    return [said, fenced(clip(call.text, _BLOCK)), *shown]
+    text = result_text(call)
+    if "\n" not in text and len(text) <= 120:
+        return [f"{said} {code(text)}", *shown]
+    return [said, fenced(clip(text, _BLOCK)), *shown]

@@ -6,7 +6,7 @@ Markdown, rendered without raw HTML, without images, with links to the web and t
 rebuilt from the text of its cells; or an image that the page carries with it.
 
 `element` builds everything: names of tags and attributes are checked against short lists, values are escaped.
-This file knows strings and markdown-it, nothing of runs.
+This file knows strings, the style sheet and markdown-it, nothing of runs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from html import escape
 from typing import Any, NewType
 
 from archytas_nb.trace.clean import tidy
+from archytas_nb.trace.style import SHEET
 from archytas_nb.trace.table import Table
 
 Html = NewType("Html", str)
@@ -72,6 +73,11 @@ def element(tag: str, *children: Html, **attributes: str | bool) -> Html:
 def join(parts: Sequence[Html]) -> Html:
     """Put pieces one behind the other."""
     return Html("".join(parts))
+
+
+def stylesheet() -> Html:
+    """The style sheet of a trace: one constant text, of which nothing comes from a run."""
+    return Html(f"<style>{SHEET}</style>")
 
 
 def picture(media_type: str, data: str, *, style: str = "") -> Html | None:

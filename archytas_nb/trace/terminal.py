@@ -10,8 +10,8 @@ import sys
 
 from archytas_nb.react.events import CallOutcomes, Event, Notice
 from archytas_nb.trace.clean import tidy
-from archytas_nb.trace.steps import RunView, StepView
 from archytas_nb.trace.text import ending_lines, step_lines
+from archytas_nb.trace.values import RunView, StepView
 
 
 class TerminalLayer:

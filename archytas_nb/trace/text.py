@@ -15,14 +15,18 @@ from __future__ import annotations
 import re
 
 from archytas_nb.trace.clean import first_lines, one_line
-from archytas_nb.trace.steps import CallView, RunView, Shown, StepView
+from archytas_nb.trace.values import CallView, RunView, Shown, StepView
 from archytas_nb.trace.words import (
+    EDITED,
     MARKS,
+    edited_text,
     ending_text,
     ending_title,
+    note_mark,
     note_text,
     outcome_word,
     rejected_title,
+    result_text,
     signature,
 )
 
@@ -77,7 +81,7 @@ def _single(block: str) -> bool:
 def step_lines(step: StepView) -> list[str]:
     """The lines of one step, the number before its first call."""
     lines = [_INDENT + line for line in _wrapped(step.thought)]
-    lines += [f"{_INDENT}! {line}" for note in step.notes for line in _wrapped(note_text(note))]
+    lines += [f"{_INDENT}{note_mark(note)} {line}" for note in step.notes for line in _wrapped(note_text(note))]
     for reply in step.rejected:
         lines.append(f"{_INDENT}✗ {rejected_title(reply)}: {one_line(reply, WIDTH)}")
     body = [line for call in step.calls for line in call_lines(call)]
@@ -97,12 +101,13 @@ def call_lines(call: CallView) -> list[str]:
     head = mark + one_line(signature(call), WIDTH)
     if call.status is None:
         return [head]
-    return [*outcome_lines(call, f"{head} →"), *shown_lines(call)]
+    edited = [f"  {EDITED} {one_line(edited_text(call), WIDTH)}"] if call.edited else []
+    return [*outcome_lines(call, f"{head} →"), *edited, *shown_lines(call)]
 
 
 def outcome_lines(call: CallView, head: str) -> list[str]:
     """The outcome behind `head` where it fits in that line, below it where it does not."""
-    word, text = outcome_word(call), call.text.strip("\n")
+    word, text = outcome_word(call), result_text(call)
     if "\n" not in text and len(text) + len(head) <= 2 * WIDTH:
         return [f"{head} {word}{text}"]
     lines = first_lines(text, _RESULT_LINES, WIDTH)

@@ -18,7 +18,8 @@ from typing import Any, Literal, Protocol, Self, get_args
 
 from archytas_nb.react.events import Answered, Ending, Event, Failed, Interrupted, Stopped
 from archytas_nb.trace.bundle import bundle
-from archytas_nb.trace.steps import RunView, advance, fold
+from archytas_nb.trace.steps import advance, fold
+from archytas_nb.trace.values import RunView
 
 Mode = Literal["live", "static", "terminal", "quiet"]
 

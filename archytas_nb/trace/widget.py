@@ -18,22 +18,19 @@ import logging
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from archytas_nb.react.events import AskModel, CallOutcomes, Delta, Event, ModelReply, Notice, RunCalls
+from archytas_nb.react.events import Event
 from archytas_nb.trace.bundle import bundle
-from archytas_nb.trace.clean import one_line, tidy
-from archytas_nb.trace.html import STEPS_LAYOUT, live_step, question_line, status_line
-from archytas_nb.trace.partial import read_partial
-from archytas_nb.trace.steps import RunView, StepView
-from archytas_nb.trace.words import model_name
+from archytas_nb.trace.html_live import STEPS_LAYOUT, live_answer, live_question, live_status, live_step
+from archytas_nb.trace.progress import Progress
+from archytas_nb.trace.values import RunView, StepView
 
 INTERVAL = 0.05
 """Seconds between two drawings."""
 _TICK = 1.0
 _SHOWN_STEPS = 40
-_STREAMED = 6_000
 _VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 
 _log = logging.getLogger("archytas_nb")
@@ -57,8 +54,7 @@ class LiveLayer:
         self._view = view
         self._started = time.monotonic()
         self._drawn_at = self._started
-        self._doing = "asking the model"
-        self._pieces: dict[str, list[str]] = {"text": [], "reasoning": []}
+        self._progress = Progress()
         self._boxes: dict[int, _Box] = {}
         self._all: list[Any] = []
         self._lock = threading.RLock()
@@ -66,11 +62,13 @@ class LiveLayer:
         self._over = threading.Event()
         # One layout and one style serve all: each would otherwise be a model, and a message, of its own.
         self._layout = self._made(ipywidgets.Layout(margin="0"))
-        head = self._made(ipywidgets.HTML(question_line(view), layout=self._layout))
-        self._style = self._made(head.style)
-        self._status = self._html(status_line(self._words()))
+        self._head = self._made(ipywidgets.HTML(live_question(view), layout=self._layout))
+        self._style = self._made(self._head.style)
+        self._answer = self._html("")
+        self._status = self._html(live_status(self._words()))
         self._steps = self._made(ipywidgets.VBox(layout=self._made(ipywidgets.Layout(**STEPS_LAYOUT))))
-        top = self._made(ipywidgets.VBox([head, self._steps, self._status], layout=self._layout))
+        parts = [self._head, self._steps, self._answer, self._status]
+        top = self._made(ipywidgets.VBox(parts, layout=self._layout))
         fallback, _ = bundle(view)
         data = {_VIEW_MIME: {"version_major": 2, "version_minor": 0, "model_id": top.model_id}, **fallback}
         self._handle: Any = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
@@ -81,21 +79,7 @@ class LiveLayer:
         """Show what an event has changed, at once or, where the last drawing was just now, soon."""
         with self._lock:
             self._view = view
-            match event:
-                case Delta():
-                    self._pieces.setdefault(event.kind, []).append(event.text)
-                case AskModel():
-                    self._pieces = {"text": [], "reasoning": []}
-                    self._doing = "asking the model"
-                case ModelReply():
-                    self._doing = "reading the reply"
-                case RunCalls():
-                    self._pieces = {"text": [], "reasoning": []}
-                    self._doing = "running " + one_line(", ".join(call.name for call in event.calls), 80)
-                case CallOutcomes():
-                    self._doing = "asking the model"
-                case Notice():
-                    self._doing = one_line(tidy(event.text), 160)
+            self._progress.take(event)
             if time.monotonic() - self._drawn_at >= INTERVAL:
                 self._draw()
             else:
@@ -135,14 +119,17 @@ class LiveLayer:
         new = [step.number for step in steps if step.number not in self._boxes]
         if new:
             self._make_room({step.number for step in steps}, new)
+        streamed = self._progress.streamed()
         for step in steps:
             box, newest = self._boxes[step.number], step is steps[-1]
-            streamed = newest and any(self._pieces.values())
-            if step is box.step and newest == box.newest and not streamed:
+            now = streamed if newest else None
+            if step is box.step and newest == box.newest and now is None:
                 continue
             box.step, box.newest = step, newest
-            _set(box.widget, "value", self._streamed(step) if streamed else live_step(step, newest=newest))
-        _set(self._status, "value", status_line(self._words()))
+            _set(box.widget, "value", live_step(step, now, newest=newest))
+        _set(self._head, "value", live_question(self._view))
+        _set(self._answer, "value", live_answer(streamed.answer if streamed else ""))
+        _set(self._status, "value", live_status(self._words()))
 
     def _make_room(self, shown: set[int], new: list[int]) -> None:
         for number in new:
@@ -153,20 +140,8 @@ class LiveLayer:
             self._all.remove(box.widget)
             box.widget.close()
 
-    def _streamed(self, step: StepView) -> str:
-        reasoning = tidy("".join(self._pieces["reasoning"]))
-        partial = read_partial("".join(self._pieces["text"]))
-        step = replace(step, thought=tidy(partial.thought))
-        words = tidy(partial.text)[-_STREAMED:]
-        return live_step(step, newest=True, reasoning=reasoning[-_STREAMED:], tool=partial.tool, said=words)
-
     def _words(self) -> str:
-        seconds = int(time.monotonic() - self._started)
-        clock = f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60} s"
-        tokens = self._view.usage.input_tokens + self._view.usage.output_tokens
-        number = self._view.steps[-1].number if self._view.steps else 0
-        words = [self._doing, f"step {number}" if number else "", clock, f"{tokens:,} tokens" if tokens else ""]
-        return " · ".join(word for word in (*words, model_name(self._view)) if word)
+        return self._progress.status(self._view, time.monotonic() - self._started)
 
     def _html(self, value: str) -> Any:
         return self._made(self._kit.HTML(value, layout=self._layout, style=self._style))

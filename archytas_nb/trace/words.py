@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from archytas_nb.react.events import Answered, Ending, Failed, Interrupted, Status, Stopped
 from archytas_nb.trace.clean import one_line, tidy
-from archytas_nb.trace.steps import CallView, Note, RunView, StepView
+from archytas_nb.trace.values import CallView, Note, NoteKind, RunView, StepView
 
 MARKS: dict[Status | None, str] = {
     None: "…",
@@ -20,6 +20,19 @@ MARKS: dict[Status | None, str] = {
     "interrupted": "■",
     "not_run": "–",
 }
+NOTE_MARKS: dict[NoteKind, str] = {
+    "no_reply": "✗",
+    "verdict": "✗",
+    "retry": "↻",
+    "repeat": "↺",
+    "repair": "✎",
+    "protocol": "⇄",
+    "compaction": "≡",
+}
+EDITED = "✎"
+_NOTE_WORDS: dict[NoteKind, str] = {"no_reply": "no reply", "verdict": "answer"}
+NOTHING = "(no output)"
+"""What the model reads of a tool that returned nothing."""
 ARGUMENT_LIMIT = 60
 ANSWER_LIMIT = 100_000
 UNFINISHED = "The run did not finish"
@@ -31,6 +44,11 @@ def signature(call: CallView, limit: int = ARGUMENT_LIMIT) -> str:
         f"{name}={one_line(value, limit)}" if name else one_line(value, limit) for name, value in call.arguments
     )
     return f"{call.name}({', '.join(parts)})"
+
+
+def edited_text(call: CallView) -> str:
+    """What a person put in place of the model's input; empty where it was left alone."""
+    return f"the user changed the input: {call.edited}" if call.edited else ""
 
 
 def outcome_word(call: CallView) -> str:
@@ -46,17 +64,45 @@ def outcome_word(call: CallView) -> str:
     return "" if call.text.lower().startswith(word[:-2]) else word
 
 
+def result_text(call: CallView) -> str:
+    """What came of a call in its own words; where it returned nothing but drew, that it did."""
+    text = call.text.strip("\n")
+    if call.status != "done" or text != NOTHING or not call.pictures:
+        return text
+    return "a picture" if call.pictures == 1 else f"{call.pictures} pictures"
+
+
 def summary(call: CallView, limit: int) -> str:
-    """An outcome in one line: all that fits of an error, otherwise the first line."""
-    text = call.text if call.status == "error" else call.text.strip("\n").partition("\n")[0]
-    line = one_line(outcome_word(call) + text, limit)
-    return line if line.endswith("…") or len(text) >= len(call.text.strip("\n")) else f"{line} …"
+    """An outcome in one line: its first line, and of a list of faults the first one."""
+    text = result_text(call)
+    if text == NOTHING and (printed := [item.text.strip() for item in call.shown if item.text.strip()]):
+        text = printed[-1].rpartition("\n")[2]
+    first, _, rest = text.partition("\n")
+    if call.status == "error" and first.endswith(":") and rest:
+        second, _, rest = rest.partition("\n")
+        first = f"{first} {second.strip(' -')}"
+    line = one_line(outcome_word(call) + first, limit)
+    return line if line.endswith("…") or not rest else f"{line} …"
+
+
+def note_mark(note: Note) -> str:
+    """The mark of a note."""
+    return NOTE_MARKS.get(note.kind, "!")
+
+
+def note_word(note: Note) -> str:
+    """What sort of note it is."""
+    return _NOTE_WORDS.get(note.kind, note.kind)
 
 
 def note_text(note: Note) -> str:
-    """A notice as one line for a person."""
-    prefix = "no reply: " if note.kind == "no_reply" else ""
-    return prefix + note.text
+    """A note as one line for a person, after its mark."""
+    return f"{note_word(note)}: {note.text}"
+
+
+def is_fault(note: Note) -> bool:
+    """Whether a note tells of a failure, not of how one was got over."""
+    return note.kind in {"no_reply", "verdict"}
 
 
 def step_mark(step: StepView) -> str:
@@ -68,7 +114,7 @@ def step_mark(step: StepView) -> str:
     if step.failed:
         return MARKS["error"]
     if not step.calls and step.notes:
-        return "!"
+        return note_mark(step.notes[-1])
     return MARKS[None] if any(call.status is None for call in step.calls) else MARKS["done"]
 
 

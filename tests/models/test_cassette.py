@@ -81,7 +81,7 @@ def test_a_cassette_is_lines_of_json_that_keep_each_text_once(tmp_path: Path) ->
     record(tmp_path / "x.jsonl")
     text = (tmp_path / "x.jsonl").read_text("utf-8")
     header, *lines = map(json.loads, text.splitlines())
-    assert header == {"cassette": 2, "model": "scripted", "protocol": "react"}
+    assert header == {"cassette": 2, "models": {"default": {"name": "scripted", "protocol": "react"}}}
     exchanges = [line for line in lines if "exchange" in line]
     assert [exchange["step"] for exchange in exchanges] == [1, 2]
     assert exchanges[0]["reply"]["usage"] == {"requests": 1}

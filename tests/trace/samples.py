@@ -12,6 +12,7 @@ from archytas_nb.react.events import (
     AskModel,
     CallOutcome,
     CallOutcomes,
+    CheckAnswer,
     Delta,
     Event,
     Failed,
@@ -21,10 +22,12 @@ from archytas_nb.react.events import (
     Notice,
     Output,
     RunCalls,
+    Started,
     Status,
     Stopped,
     ToolCall,
     Usage,
+    Verdict,
 )
 
 HELLO = ({"role": "user", "content": "hello"},)
@@ -188,6 +191,47 @@ HUGE = [
     *answer(2, "The log is long."),
 ]
 
+EDITED = [
+    *call(
+        1,
+        "delete_rows",
+        {"where": "species == 'Adelie'"},
+        'The user changed the input before the call was run. It was run with: {"where": "year == 2007"}\n'
+        "12 rows\n\nIt printed:\ndeleting",
+        outputs=(Output("stdout", {"text/plain": "deleting\n"}),),
+    ),
+    *answer(2, "Only the year 2007 is gone."),
+]
+SHORTENED = [
+    Started("sample-1.5b", "native"),
+    AskModel(1, HELLO),
+    Notice("compaction", "the history was too long: the oldest 4 steps are left out of it"),
+    Delta("text", "I will "),
+    Notice("retry", "http://127.0.0.1:1/v1 answered 429; trying again in 2 s"),
+    *call(1, "count_lines", {"path": "app.log"}, "150000")[1:],
+    *answer(2, "150,000 lines."),
+]
+UNTIL = [
+    *call(1, "count_rows", {}, "344"),
+    *ask(2),
+    CheckAnswer(2, 343),
+    Verdict("it is not the number of rows"),
+    *ask(3),
+    CheckAnswer(3, "many"),
+    Verdict('expected an integer, received "many" @ $.answer'),
+    *ask(4),
+    CheckAnswer(4, 344),
+    Verdict(value=344),
+    Answered("344", "I had left one out."),
+]
+TYPED = [
+    *call(1, "islands", {}, '["Biscoe", "Dream"]'),
+    *ask(2),
+    CheckAnswer(2, ["Biscoe", "Dream"]),
+    Verdict(value=["Biscoe", "Dream"]),
+    Answered('["Biscoe", "Dream"]'),
+]
+
 SAMPLES: dict[str, tuple[str, list[Event]]] = {
     "answered": ("How many Gentoo penguins are there?", ANSWERED),
     "recovered": ("How heavy is a Gentoo penguin?", RECOVERED),
@@ -199,6 +243,10 @@ SAMPLES: dict[str, tuple[str, list[Event]]] = {
     "rejected": ("How many Gentoo penguins are there?", REJECTED),
     "parallel": ("Count the penguins of each species", PARALLEL),
     "rich": ("Draw the masses", RICH),
+    "edited": ("Remove the Adelie penguins", EDITED),
+    "shortened": ("How long is the log?", SHORTENED),
+    "until": ("How many penguins are there?", UNTIL),
+    "typed": ("Which islands are there?", TYPED),
     "huge": ("What does the log say?", HUGE),
 }
 

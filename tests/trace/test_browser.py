@@ -11,8 +11,8 @@ import pytest
 
 from archytas_nb.trace.html import html
 from archytas_nb.trace.steps import fold
+from tests.trace.hostile import PAYLOADS, places
 from tests.trace.samples import long_run
-from tests.trace.test_safe import PAYLOADS, places
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = (

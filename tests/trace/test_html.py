@@ -9,8 +9,8 @@ import pytest
 from archytas_nb.react.events import Output
 from archytas_nb.trace.html import html
 from archytas_nb.trace.steps import fold
+from tests.trace.hostile import faults_of
 from tests.trace.samples import SAMPLES, answer, call, long_run, png
-from tests.trace.test_safe import faults_of
 
 
 def visible(page: str) -> str:

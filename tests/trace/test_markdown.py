@@ -12,8 +12,8 @@ from markdown_it import MarkdownIt
 from archytas_nb.react.events import Answered
 from archytas_nb.trace.markdown import code, escaped, fenced, markdown
 from archytas_nb.trace.steps import fold
+from tests.trace.hostile import PAYLOADS, faults_of
 from tests.trace.samples import SAMPLES, answer, call
-from tests.trace.test_safe import PAYLOADS, faults_of
 
 OPEN = MarkdownIt("commonmark", {"html": True}).enable("table")
 

@@ -2,176 +2,22 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
+import ast
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.react.events import Failed, NoReply, Notice, Output
-from archytas_nb.trace import safe
-from archytas_nb.trace.html import html, live_step, question_line, status_line
+from archytas_nb.trace import safe, style
+from archytas_nb.trace.html import html
 from archytas_nb.trace.steps import fold
 from archytas_nb.trace.table import read_table
-from tests.trace.samples import answer, call, png
+from tests.trace.hostile import PAYLOADS, faults_of, places
+from tests.trace.samples import answer, png
 
-PAYLOADS = [
-    "<script>window.pwned=1</script>",
-    "<img src=x onerror=window.pwned=1>",
-    '<img src="https://example.org/pixel.png">',
-    "<svg onload=window.pwned=1></svg>",
-    "<svg><script>window.pwned=1</script></svg>",
-    '<a href="javascript:window.pwned=1">x</a>',
-    "<details open ontoggle=window.pwned=1>x</details>",
-    "<iframe srcdoc='<script>parent.pwned=1</script>'></iframe>",
-    "<style>@import url(https://example.org/x.css); * {display: none}</style>",
-    '<form action="https://example.org/steal"><input name=q autofocus onfocus=window.pwned=1></form>',
-    "</pre></code></details></div><script>window.pwned=1</script>",
-    '"><script>window.pwned=1</script>',
-    "--><script>window.pwned=1</script><!--",
-    "]]><script>window.pwned=1</script>",
-    "<base href=https://example.org/><link rel=stylesheet href=//example.org/x.css>",
-    '<meta http-equiv=refresh content="0;url=https://example.org">',
-    "<object data=data:text/html;base64,PHNjcmlwdD4=></object><embed src=//example.org>",
-    "<video src=https://example.org/v.mp4 poster=https://example.org/p.png autoplay>",
-    "<math><mtext><table><mglyph><style><img src=x onerror=window.pwned=1>",
-    "![x](https://example.org/pixel.png)",
-    "![x][1]\n\n[1]: https://example.org/pixel.png",
-    "[x](javascript:window.pwned=1)",
-    "[x](JaVaScRiPt:window.pwned=1)",
-    "[x](java&#10;script:window.pwned=1)",
-    "[x](data:text/html;base64,PHNjcmlwdD4=)",
-    "[x](vbscript:msgbox)",
-    "[x](//example.org/relative)",
-    "[x](file:///etc/passwd)",
-    "<javascript:window.pwned=1>",
-    '[x](https://example.org "a\\" onmouseover=window.pwned=1 b=\\"")',
-    "```html onmouseover=window.pwned=1\n<script>window.pwned=1</script>\n```",
-    "[x]\n\n[x]: javascript:window.pwned=1",
-    "# <script>window.pwned=1</script>",
-    "| <img src=x onerror=window.pwned=1> |\n|---|\n| <script>1</script> |",
-    "&lt;script&gt;window.pwned=1&lt;/script&gt;",
-    "\ud800<script>window.pwned=1</script>",
-]
-TAGS = frozenset(
-    {
-        "a",
-        "blockquote",
-        "br",
-        "code",
-        "del",
-        "details",
-        "div",
-        "em",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "hr",
-        "img",
-    }
-    | {
-        "li",
-        "ol",
-        "p",
-        "pre",
-        "s",
-        "span",
-        "strong",
-        "summary",
-        "table",
-        "tbody",
-        "td",
-        "th",
-        "thead",
-        "tr",
-        "ul",
-    }
-)
-
-
-class _Faults(HTMLParser):
-    """Collects whatever could run, load, or leave the trace open or closed too far."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.faults: list[str] = []
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in TAGS:
-            self.faults.append(f"<{tag}>")
-        for name, value in attrs:
-            given = (value or "").strip().lower()
-            loads = name == "src" and not given.startswith("data:image/")
-            links = name == "href" and not given.startswith(("http://", "https://", "mailto:"))
-            styles = name == "style" and any(
-                word in given for word in ("url(", "@import", "expression", "position")
-            )
-            if (
-                name.startswith("on")
-                or loads
-                or links
-                or styles
-                or name in {"srcdoc", "srcset", "action", "poster"}
-            ):
-                self.faults.append(f"{name}={value!r}")
-        if tag not in {"br", "hr", "img"}:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if not self.open or self.open.pop() != tag:
-            self.faults.append(f"</{tag}>")
-
-    def handle_comment(self, data: str) -> None:
-        self.faults.append("comment")
-
-    def handle_decl(self, decl: str) -> None:
-        self.faults.append("declaration")
-
-    def unknown_decl(self, data: str) -> None:
-        self.faults.append("declaration")
-
-    def handle_pi(self, data: str) -> None:
-        self.faults.append("processing instruction")
-
-
-def faults_of(page: str) -> list[str]:
-    """What is wrong with a piece of HTML; empty where it is harmless and well formed."""
-    page.encode("utf-8")
-    parser = _Faults()
-    parser.feed(page)
-    parser.close()
-    return [*parser.faults, *(f"<{tag}> left open" for tag in parser.open)]
-
-
-def places(payload: str) -> list[str]:
-    """The payload in every place that a model or a tool can write to."""
-    outputs = (
-        Output("stdout", {"text/plain": payload}),
-        Output("stderr", {"text/plain": payload + " "}),
-        Output("display", {"text/html": payload, "text/plain": payload + "!"}),
-        Output("display", {"text/html": f"<table><tr><th>{payload}</th><td>{payload}</td></tr></table>"}),
-        Output("display", {"image/png": payload}),
-        Output("display", {"image/svg+xml": payload}),
-    )
-    events = [
-        *call(
-            1, payload, {"a": payload, payload: 1}, payload, thought=payload, outputs=outputs, images=(payload,)
-        ),
-        *call(2, "f", {"name": payload}, payload, status="error", reasoning=payload),
-        Notice("retry", payload),
-        NoReply("endpoint", payload),
-        *answer(3, payload),
-    ]
-    view = fold(payload, events, model=payload, protocol=payload)
-    pages: list[str] = [html(view), html(fold(payload, [*events[:-1], Failed(payload)])), question_line(view)]
-    pages += [live_step(step, newest=False) for step in view.steps]
-    pages.append(live_step(view.steps[0], newest=True, reasoning=payload, tool=payload, said=payload))
-    pages.append(status_line(payload))
-    return pages
+ROOM = Path(safe.__file__).parent
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -243,3 +89,28 @@ def test_a_table_is_rebuilt_from_its_text() -> None:
     page = safe.table(table, style="", cell="", head="")
     assert ';text-align:left">a&lt;i&gt;</td>' in page
     assert ';text-align:right">1.5</td>' in page
+
+
+def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
+    """Each of its rules begins with the class of a trace, and none has an address."""
+    assert not re.search(r"url|@import|expression|//|<", style.SHEET)
+    rules = re.findall(r"([^{}]+)\{[^{}]*\}", style.SHEET.replace("@media print{", ""))
+    assert rules
+    assert all(part.startswith(f".{style.CLASS} ") for rule in rules for part in rule.split(","))
+
+
+@pytest.mark.parametrize("path", sorted(ROOM.glob("*.py")), ids=lambda path: path.name)
+def test_all_html_is_made_in_one_file(path: Path) -> None:
+    """No other file of the room writes a tag (the reader of tables knows one), or calls a text HTML."""
+    if path.name == "safe.py":
+        return
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    texts = [
+        each.value for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+    tags = [
+        each for each in texts if re.search(r"</?(?:div|p|span|a|img|pre|table|details|script|style)[ >]", each)
+    ]
+    assert [each for each in tags if "``<" not in each] == []
+    calls = [each.func for each in ast.walk(tree) if isinstance(each, ast.Call)]
+    assert "Html" not in {each.id for each in calls if isinstance(each, ast.Name)}

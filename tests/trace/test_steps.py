@@ -161,15 +161,17 @@ def test_usage_and_seconds_add_up() -> None:
 
 
 def test_what_the_model_read_is_not_shown_twice() -> None:
-    """Printed text that is part of the outcome, and an image that was displayed, appear once."""
+    """Printed text that the outcome repeats, and an image that was displayed, appear once."""
     outputs = (
         Output("stdout", {"text/plain": "hello\n"}),
         Output("stderr", {"text/plain": "careful\n"}),
         Output("display", {"image/png": png()}),
     )
     events = call(1, "f", {}, "done\n\nIt printed:\nhello", outputs=outputs, images=(png(),))
-    shown = fold("q", events).steps[0].calls[0].shown
-    assert [(each.kind, each.text, bool(each.picture)) for each in shown] == [
+    (view,) = fold("q", events).steps[0].calls
+    assert view.text == "done"
+    assert [(each.kind, each.text, bool(each.picture)) for each in view.shown] == [
+        ("stdout", "hello", False),
         ("stderr", "careful", False),
         ("display", "", True),
     ]

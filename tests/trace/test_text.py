@@ -62,7 +62,7 @@ There is no table of whales.
     "unreachable": """\
 How many Gentoo penguins are there?
 
-1. ! http://127.0.0.1:1/v1 did not answer; trying again in 1 s
+1. ↻ retry: http://127.0.0.1:1/v1 did not answer; trying again in 1 s
 
 ✗ The endpoint failed
 http://127.0.0.1:1/v1 cannot be reached: is the server running?
@@ -72,7 +72,7 @@ How many Gentoo penguins are there?
 
 1. ✗ reply that could not be used: Let me think about it …
 
-   ! a trailing comma was removed
+   ✎ repair: a trailing comma was removed
 2. count_species(species="Gentoo") → 124
 
 124.
@@ -96,11 +96,8 @@ See `count_species`.
 Draw the masses
 
    A picture says more.
-1. plot_masses(by="species") →
-     │ (no output)
-     │
-     │ It printed:
-     │ drawing 3 groups
+1. plot_masses(by="species") → 2 pictures
+     ┆ drawing 3 groups
      ┆ UserWarning: 2 rows without a mass
      ┆ [image/png]
      ┆ [image/png]
@@ -118,6 +115,39 @@ df.groupby('species').mean()
 ```
 
 1. *Gentoo* is heavier
+""",
+    "edited": """\
+Remove the Adelie penguins
+
+1. delete_rows(where="species == 'Adelie'") → 12 rows
+     ✎ the user changed the input: {"where": "year == 2007"}
+     ┆ deleting
+
+Only the year 2007 is gone.
+""",
+    "shortened": """\
+How long is the log?
+
+   ≡ compaction: the history was too long: the oldest 4 steps are left out of it
+   ↻ retry: http://127.0.0.1:1/v1 answered 429; trying again in 2 s
+1. count_lines(path="app.log") → 150000
+
+150,000 lines.
+""",
+    "until": """How many penguins are there?
+
+1. count_rows() → 344
+2. ✗ answer: 343 was not accepted: it is not the number of rows
+3. ✗ answer: "many" was not accepted: expected an integer, received "many" @ $.answer
+4. I had left one out.
+
+344
+""",
+    "typed": """Which islands are there?
+
+1. islands() → ["Biscoe", "Dream"]
+
+["Biscoe", "Dream"]
 """,
     "huge": """\
 What does the log say?

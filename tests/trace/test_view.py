@@ -113,7 +113,7 @@ def test_an_interrupt_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
         view.on_event(Answered("a"))
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLES if name != "unreachable"])
+@pytest.mark.parametrize("name", [name for name in SAMPLES if name not in {"unreachable", "shortened"}])
 def test_a_terminal_prints_the_lines_of_the_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What is printed step by step has the lines of the plain text, but for the question."""
     question, events = SAMPLES[name]

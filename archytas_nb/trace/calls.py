@@ -1,0 +1,101 @@
+"""From a call and its outcome to what a person sees of them.
+
+It knows the events' values and takes text, tables and pictures out of them; it knows nothing of a run, and
+nothing of how a call is drawn.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from archytas_nb.react.events import CallOutcome, Json, Output, ToolCall
+from archytas_nb.trace.clean import KEEP, tidy
+from archytas_nb.trace.table import read_table, table_of
+from archytas_nb.trace.values import CallView, Picture, Shown
+
+_IMAGES = ("image/png", "image/jpeg", "image/svg+xml", "image/gif", "image/webp")
+_NAME_LIMIT = 100
+# With these words the model is told what a tool printed, and that a person changed its input.
+_PRINTED = "\n\nIt printed:\n"
+_EDITED = "The user changed the input before the call was run. It was run with: "
+
+
+def asked(call: ToolCall) -> CallView:
+    """A call that was asked for and has no outcome yet."""
+    if isinstance(call.input, dict) and all(str(name).isidentifier() for name in call.input):
+        arguments = tuple((name, literal(value)) for name, value in call.input.items())
+    elif call.input is None:
+        arguments = ()
+    else:
+        arguments = (("", literal(call.input)),)
+    return CallView(tidy(call.name, _NAME_LIMIT) or "(no name)", arguments)
+
+
+def literal(value: Json) -> str:
+    """Write a JSON value as Python would read it; strings keep their double quotes."""
+    if isinstance(value, dict):
+        text = "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
+    elif isinstance(value, list):
+        text = "[" + ", ".join(literal(item) for item in value) + "]"
+    elif isinstance(value, str):
+        text = json.dumps(value[: 2 * KEEP], ensure_ascii=False)
+    else:
+        text = repr(value)
+    return tidy(text)
+
+
+def answered(calls: tuple[CallView, ...], outcomes: tuple[CallOutcome, ...]) -> tuple[CallView, ...]:
+    """Give each call that waits for one its outcome; outcomes come in the order of the calls."""
+    waiting = iter(outcomes)
+    result = []
+    for call in calls:
+        outcome = next(waiting, None) if call.status is None else None
+        result.append(call if outcome is None else _with_outcome(call, outcome))
+    return tuple(result)
+
+
+def _with_outcome(call: CallView, outcome: CallOutcome) -> CallView:
+    shown = [_shown(output) for output in outcome.outputs]
+    edited, told = _without_edit(outcome.text)
+    text, told_apart = _without_printed(told, shown)
+    table = table_of(outcome.value)
+    if not told_apart:
+        # Where a table stands for the text, the text is folded away, and what was printed would be with it.
+        said = "" if table else text
+        shown = [item for item in shown if item.table or item.picture or (item.text and item.text not in said)]
+    seen = {item.picture.data for item in shown if item.picture}
+    pictures = [Picture("image/png", data) for data in outcome.images if data not in seen]
+    return replace(
+        call,
+        status=outcome.status,
+        text=text,
+        shown=(*shown, *(Shown("display", picture=picture) for picture in pictures)),
+        table=table,
+        edited=edited,
+    )
+
+
+def _without_edit(text: str) -> tuple[str, str]:
+    """The input that a person put in place of the model's, and the rest of the outcome."""
+    edited, _, rest = text.removeprefix(_EDITED).partition("\n")
+    return (tidy(edited), rest) if text.startswith(_EDITED) and rest else ("", text)
+
+
+def _without_printed(text: str, shown: list[Shown]) -> tuple[str, bool]:
+    """The outcome's own text, and whether what was printed could be told apart from it."""
+    result, mark, printed = text.rpartition(_PRINTED)
+    first = tidy(printed[:KEEP].split("\n", 1)[0])
+    if mark and result and first and any(first in item.text for item in shown):
+        return tidy(result), True
+    return tidy(text), False
+
+
+def _shown(output: Output) -> Shown:
+    data = output.data
+    for media_type in _IMAGES:
+        if isinstance(data.get(media_type), str):
+            return Shown(output.kind, picture=Picture(media_type, data[media_type]))
+    text = tidy(str(data.get("text/plain", "")))
+    html = data.get("text/html")
+    return Shown(output.kind, text=text, table=read_table(html) if isinstance(html, str) else None)

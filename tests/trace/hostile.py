@@ -1,0 +1,198 @@
+"""What a hostile model or tool may write, every place it can write to, and a check that sees what could run."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+from archytas_nb.react.events import (
+    Answered,
+    CheckAnswer,
+    Delta,
+    Event,
+    Failed,
+    Interrupted,
+    NoReply,
+    Notice,
+    Output,
+    RunCalls,
+    Started,
+    Stopped,
+    ToolCall,
+    Verdict,
+)
+from archytas_nb.trace.html import html
+from archytas_nb.trace.html_live import live_answer, live_question, live_status, live_step
+from archytas_nb.trace.progress import Progress
+from archytas_nb.trace.safe import stylesheet
+from archytas_nb.trace.steps import advance, fold
+from archytas_nb.trace.values import RunView
+from tests.trace.samples import answer, ask, call, png
+
+PAYLOADS = [
+    "<script>window.pwned=1</script>",
+    "<img src=x onerror=window.pwned=1>",
+    '<img src="https://example.org/pixel.png">',
+    "<svg onload=window.pwned=1></svg>",
+    "<svg><script>window.pwned=1</script></svg>",
+    '<a href="javascript:window.pwned=1">x</a>',
+    "<details open ontoggle=window.pwned=1>x</details>",
+    "<iframe srcdoc='<script>parent.pwned=1</script>'></iframe>",
+    "<style>@import url(https://example.org/x.css); * {display: none}</style>",
+    '<form action="https://example.org/steal"><input name=q autofocus onfocus=window.pwned=1></form>',
+    "</pre></code></details></div><script>window.pwned=1</script>",
+    '"><script>window.pwned=1</script>',
+    "--><script>window.pwned=1</script><!--",
+    "]]><script>window.pwned=1</script>",
+    "<base href=https://example.org/><link rel=stylesheet href=//example.org/x.css>",
+    '<meta http-equiv=refresh content="0;url=https://example.org">',
+    "<object data=data:text/html;base64,PHNjcmlwdD4=></object><embed src=//example.org>",
+    "<video src=https://example.org/v.mp4 poster=https://example.org/p.png autoplay>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=window.pwned=1>",
+    "![x](https://example.org/pixel.png)",
+    "![x][1]\n\n[1]: https://example.org/pixel.png",
+    "[x](javascript:window.pwned=1)",
+    "[x](JaVaScRiPt:window.pwned=1)",
+    "[x](java&#10;script:window.pwned=1)",
+    "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "[x](vbscript:msgbox)",
+    "[x](//example.org/relative)",
+    "[x](file:///etc/passwd)",
+    "<javascript:window.pwned=1>",
+    '[x](https://example.org "a\\" onmouseover=window.pwned=1 b=\\"")',
+    "```html onmouseover=window.pwned=1\n<script>window.pwned=1</script>\n```",
+    "[x]\n\n[x]: javascript:window.pwned=1",
+    "# <script>window.pwned=1</script>",
+    "| <img src=x onerror=window.pwned=1> |\n|---|\n| <script>1</script> |",
+    "&lt;script&gt;window.pwned=1&lt;/script&gt;",
+    "\ud800<script>window.pwned=1</script>",
+]
+EDITED_WORDS = "The user changed the input before the call was run. It was run with: "
+_INLINE = "a br code del em img s span strong"
+_BLOCKS = "blockquote details div hr li ol p pre summary table tbody td th thead tr ul"
+TAGS = frozenset(f"{_INLINE} {_BLOCKS}".split())
+
+
+class _Faults(HTMLParser):
+    """Collects whatever could run, load, or leave the trace open or closed too far."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.faults: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in TAGS:
+            self.faults.append(f"<{tag}>")
+        for name, value in attrs:
+            given = (value or "").strip().lower()
+            loads = name == "src" and not given.startswith("data:image/")
+            links = name == "href" and not given.startswith(("http://", "https://", "mailto:"))
+            styles = name == "style" and any(
+                word in given for word in ("url(", "@import", "expression", "position")
+            )
+            if (
+                name.startswith("on")
+                or loads
+                or links
+                or styles
+                or name in {"srcdoc", "srcset", "action", "poster"}
+            ):
+                self.faults.append(f"{name}={value!r}")
+        if tag not in {"br", "hr", "img"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"</{tag}>")
+
+    def handle_comment(self, data: str) -> None:
+        self.faults.append("comment")
+
+    def handle_decl(self, decl: str) -> None:
+        self.faults.append("declaration")
+
+    def unknown_decl(self, data: str) -> None:
+        self.faults.append("declaration")
+
+    def handle_pi(self, data: str) -> None:
+        self.faults.append("processing instruction")
+
+
+def faults_of(page: str) -> list[str]:
+    """What is wrong with a piece of HTML; empty where it is harmless and well formed."""
+    page.encode("utf-8")
+    parser = _Faults()
+    parser.feed(page.replace(stylesheet(), ""))  # that one constant may stand; any other <style> may not
+    parser.close()
+    return [*parser.faults, *(f"<{tag}> left open" for tag in parser.open)]
+
+
+class DataFrame:
+    """A frame whose HTML is hostile."""
+
+    def __init__(self, payload: str) -> None:
+        self.payload = payload
+
+    def _repr_html_(self) -> str:
+        return f"<table><tr><th>{self.payload}</th></tr><tr><td>{self.payload}</td></tr></table>{self.payload}"
+
+
+def hostile_run(payload: str) -> list[Event]:
+    """A run in which the payload stands in every text that comes from a model, a tool, a server or a person."""
+    outputs = (
+        Output("stdout", {"text/plain": payload}),
+        Output("stderr", {"text/plain": payload + " "}),
+        Output("display", {"text/html": payload, "text/plain": payload + "!"}),
+        Output("display", {"text/html": f"<table><tr><th>{payload}</th><td>{payload}</td></tr></table>"}),
+        Output("display", {"image/png": payload}),
+        Output("display", {"image/png": png(), "text/plain": payload}),
+        Output("display", {"image/svg+xml": payload}),
+    )
+    kinds = ("repair", "retry", "protocol", "limit", "progress", "repeat", "compaction")
+    return [
+        Started(payload, payload),
+        *call(
+            1, payload, {"a": payload, payload: 1}, payload, thought=payload, outputs=outputs, images=(payload,)
+        ),
+        *call(2, "f", {"name": payload}, payload, status="error", reasoning=payload),
+        *call(3, "f", {"name": payload}, payload, status="refused"),
+        *call(4, "f", payload, f"{EDITED_WORDS}{payload}\n{payload}", value=DataFrame(payload)),
+        *call(5, "ask_user", {"question": payload}, payload),
+        *(Notice(kind, payload) for kind in kinds),
+        NoReply("endpoint", payload),
+        *ask(6, payload),
+        *ask(7),
+        CheckAnswer(7, [payload, {payload: payload}]),
+        Verdict(payload),
+    ]
+
+
+def places(payload: str) -> list[str]:
+    """Every page and every piece of a live page that such a run can come to."""
+    events = hostile_run(payload)
+    accepted = [*ask(8), CheckAnswer(8, [payload]), Verdict(value=DataFrame(payload)), Answered(payload)]
+    typed = [*ask(8), CheckAnswer(8, [payload]), Verdict(value=[payload]), Answered(payload)]
+    endings: list[list[Event]] = [answer(8, payload), accepted, typed, [Failed(payload)]]
+    endings += [[Failed(payload, by="endpoint")], [Stopped(payload, payload)], [Interrupted(payload)], []]
+    views = [fold(payload, [*events, *ending]) for ending in endings]
+    return [*(html(view) for view in views), *_live(payload, events)]
+
+
+def _live(payload: str, events: list[Event]) -> list[str]:
+    """The pieces of the live layer at every moment of the run, and while something is streamed."""
+    words: tuple[str, ...] = (
+        payload,
+        '{"thought": "' + payload,
+        '{"tool": "' + payload + '", "tool_input": ' + payload,
+    )
+    streams: list[list[Event]] = [[Delta("text", text), Delta("reasoning", payload)] for text in words]
+    streams.append([RunCalls(9, (ToolCall("q01s09c01", payload, payload),), payload), Delta("output", payload)])
+    view, progress, pages = RunView(payload), Progress(), []
+    for event in [*events, *(each for stream in streams for each in (*ask(9)[:1], *stream))]:
+        view = advance(view, event)
+        progress.take(event)
+        streamed = progress.streamed()
+        pages += [live_status(progress.status(view, 1.0)), live_answer(streamed.answer if streamed else "")]
+        if streamed:
+            pages += [live_step(view.steps[-1], streamed, newest=True)]
+    return [*pages, live_question(view), *(live_step(step, newest=False) for step in view.steps)]
