@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from archytas_nb.errors import ConfigurationError, ModelError, RunInterrupted, TaskFailed
 from archytas_nb.react.events import (
@@ -20,6 +20,9 @@ from archytas_nb.react.events import (
     ToolCall,
     Usage,
 )
+
+Shows: TypeAlias = Literal["all", "answer", "nothing"]
+"""What is seen of a run where it is displayed."""
 
 
 @dataclass(slots=True)
@@ -44,7 +47,7 @@ class Run:
     seconds: float = 0.0
     error: ModelError | ConfigurationError | None = None
     _value: Any = None
-    _in_trace: bool = False
+    _shows: Shows = "all"
 
     @property
     def status(self) -> Literal["answered", "failed", "stopped", "interrupted"]:
@@ -128,10 +131,22 @@ class Run:
                 raise interrupt
         return self
 
-    def shown_in_trace(self, *, now: bool) -> None:
-        """Say whether a trace shows the answer already, so that a cell does not show it twice."""
-        self._in_trace = now
+    def show(self, what: Shows) -> None:
+        """Say what is to be seen where the run is displayed.
+
+        Args:
+            what: ``"all"`` is the answer with the steps folded behind it, ``"answer"`` the answer alone;
+                ``"nothing"`` is right where a trace shows it already, so that a cell does not show it twice.
+        """
+        self._shows = what
 
     def _ipython_display_(self) -> None:
-        if not self._in_trace:
+        if self._shows != "nothing":
             raise NotImplementedError  # IPython then displays it as it displays any object
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
+        from archytas_nb.trace.bundle import value_bundle
+        from archytas_nb.trace.steps import fold
+
+        view = fold(self.question, self.events, model=self.model, protocol=self.protocol)
+        return value_bundle(view, repr(self), with_steps=self._shows == "all", seconds=self.seconds)

@@ -13,15 +13,24 @@ def register(shell: Any) -> None:
     """Add our magics, completion and input transformer to a shell; a second time changes nothing."""
     from archytas_nb.magics.agent_magic import ArchytasNB
     from archytas_nb.magics.cassette_magic import CassetteMagics
+    from archytas_nb.magics.complete import FOR_AGENT, FOR_TOOLS, Completer, matcher
     from archytas_nb.magics.line import keep_question_marks
-    from archytas_nb.magics.tool_magic import ToolMagics, complete_tools
+    from archytas_nb.magics.tool_magic import ToolMagics
 
     if _ours(shell):
         return
-    for magics in (ToolMagics, CassetteMagics, ArchytasNB):
-        shell.register_magics(magics(shell=shell, parent=shell))
+    agent, tools = ArchytasNB(shell=shell, parent=shell), ToolMagics(shell=shell, parent=shell)
+    cassette = CassetteMagics(shell=shell, parent=shell)
+    for magics in (tools, cassette, agent):
+        shell.register_magics(magics)
     shell.input_transformers_cleanup.append(keep_question_marks)
-    shell.set_hook("complete_command", complete_tools, str_key="%tools")
+    completers = {
+        "agent": Completer(agent, agent.agent.parser, FOR_AGENT),
+        "agent_cassette": Completer(cassette, cassette.agent_cassette.parser, {}),
+        "tools": Completer(tools, tools.tools.parser, FOR_TOOLS),
+        "tool": Completer(tools, tools.tool.parser, {}),
+    }
+    shell.Completer.custom_matchers.append(matcher(shell, completers))
 
 
 def unregister(shell: Any) -> None:
@@ -39,8 +48,8 @@ def unregister(shell: Any) -> None:
     shell.configurables[:] = [each for each in shell.configurables if each not in ours]
     if keep_question_marks in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(keep_question_marks)
-    if "complete_command" in shell.strdispatchers:
-        shell.strdispatchers["complete_command"].strs.pop("%tools", None)
+    matchers = shell.Completer.custom_matchers
+    matchers[:] = [each for each in matchers if not getattr(each, "__module__", "").startswith(f"{__name__}.")]
 
 
 def _ours(shell: Any) -> list[Any]:

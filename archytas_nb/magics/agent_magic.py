@@ -19,7 +19,7 @@ from archytas_nb.magics.traits import split_names
 
 if TYPE_CHECKING:
     from archytas_nb.magics.conversation import Conversation, Origins
-    from archytas_nb.run import Run
+    from archytas_nb.run import Run, Shows
     from archytas_nb.session import Agent, Model
 
 
@@ -103,8 +103,7 @@ class ArchytasNB(Settings, Magics):
             run = self._talk.ask(
                 agent, lambda: agent.run(question.text, observers=[view.on_event], **question.keywords)
             )
-        if silent or not quiet:
-            self._shown_once(run)
+        self._in_this_cell(run, "nothing" if silent or not quiet else "answer")
         if question.out is not None:
             self._put(run, question)
         return run
@@ -211,12 +210,12 @@ class ArchytasNB(Settings, Magics):
         typed = question.keywords["output_type"] is not None
         self.shell.user_ns[question.out] = run.value if typed else run.answer
 
-    def _shown_once(self, run: Run) -> None:
+    def _in_this_cell(self, run: Run, shows: Shows) -> None:
         """The run is the cell's value, but its answer stands in the trace: do not show it again in this cell."""
-        run.shown_in_trace(now=True)
+        run.show(shows)
 
         def cell_ended(*_: Any) -> None:
-            run.shown_in_trace(now=False)
+            run.show("all")
             self._no_longer(cell_ended)
 
         self._waiting.add(cell_ended)

@@ -15,7 +15,8 @@ _QUESTION = re.compile(
     r"^(?P<indent>\s*)(?P<target>[^\s%!?#'\"=][^%!?#'\"=]*=\s*)?%agent\s+(?P<rest>[^\s?].*\?)\s*$"
 )
 _TRIPLE = re.compile(r"\"\"\"|'''")
-_OPTION = re.compile(r"\s*(--?[a-zA-Z][\w-]*)(?:(=)|(?=\s|$))")
+OPTION = re.compile(r"\s*(--?[a-zA-Z][\w-]*)(?:(=)|(?=\s|$))")
+"""An option's name, and whether its value follows at once."""
 _SPACE = re.compile(r"\s*")
 
 
@@ -63,7 +64,7 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
     """
     known = parser._option_string_actions  # noqa: SLF001 - argparse has no public list of its options
     at, options = 0, []
-    while (found := _OPTION.match(line, at)) is not None:
+    while (found := OPTION.match(line, at)) is not None:
         name, equals = found[1], bool(found[2])
         action = known.get(name)
         if action is None:
@@ -80,7 +81,7 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
                 raise UsageError(f"the option {name!r} takes no value")
             options.append(name)
             continue
-        value, at = _value(line, at if equals else _past_space(line, at))
+        value, at = value_at(line, at if equals else _past_space(line, at))
         if not value:
             raise UsageError(f"the option {name!r} needs a value, {action.metavar or action.choices}")
         options.append(f"{name}={value}")
@@ -93,8 +94,16 @@ def _past_space(line: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _value(line: str, at: int) -> tuple[str, int]:
-    """Read an option's value; return it without the quotes around it, and where it ends."""
+def value_at(line: str, at: int) -> tuple[str, int]:
+    """Read the value of an option.
+
+    Args:
+        line: The line.
+        at: Where the value begins.
+
+    Returns:
+        The value without the quotes around it, and where it ends.
+    """
     quote = line[at : at + 1]
     if quote and quote in "\"'":
         end = line.find(quote, at + 1)

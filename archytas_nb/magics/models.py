@@ -73,6 +73,14 @@ def held_model(namespace: Mapping[str, Any], name: str | None) -> Model | None:
     return model
 
 
+def served(config: Any) -> list[str]:
+    """Names of the models that the configured endpoint serves; none where it does not answer."""
+    from archytas_nb.models import discover
+
+    names: list[str] = list(getattr(discover, "served_names", lambda _: ())(model_choice(config, None).settings))
+    return names
+
+
 def make_model(choice: Choice) -> Model:
     """Make the model of a choice, behind a cassette where there is one.
 

@@ -25,6 +25,9 @@ _QUESTION, _ANSWER = 60, 80
 _CELL = "padding:.2em .8em;vertical-align:top"
 _PRE = "white-space:pre-wrap;overflow-wrap:anywhere;padding:.5em .8em;background:rgba(128,128,128,.1)"
 
+# MathJax takes "$5 and $10" for a formula, and TeX can make links: the classes keep it away.
+_PLAIN: dict[str, str | bool] = {"class": "tex2jax_ignore mathjax_ignore"}
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -73,7 +76,7 @@ class _Rows:
         head, *body = self.rows
         if not body:
             return str(element("p", text(self.empty)))
-        return str(table(Table((head,), tuple(body)), style="", cell=_CELL, head=""))
+        return str(element("div", table(Table((head,), tuple(body)), style="", cell=_CELL, head=""), **_PLAIN))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -159,7 +162,7 @@ class DryRun:
         for title, body in self._parts():
             summary = element("summary", element("strong", text(title)), style="cursor:pointer")
             parts.append(element("details", summary, element("pre", text(body), style=_PRE), open=True))
-        return str(element("div", *parts))
+        return str(element("div", *parts, **_PLAIN))
 
     def _parts(self) -> list[tuple[str, str]]:
         ask = self.ask

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-import sys
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.core.magic_arguments import argument, magic_arguments
 
 from archytas_nb.errors import ArchytasError
 from archytas_nb.magics.brief import brief
 from archytas_nb.magics.cell import public_names, run_cell
+from archytas_nb.magics.flags import count, seconds
+from archytas_nb.magics.line import split_options
 
 if TYPE_CHECKING:
     from archytas_nb.tools.toolbox import Toolbox
@@ -26,10 +27,11 @@ class ToolMagics(Magics):
 
     @no_var_expand
     @magic_arguments()
-    @argument("--name", help="The tool's name, where the cell defines one function.")
+    @argument("-h", "--help", action="store_true", help="Show this.")
+    @argument("--name", metavar="NAME", help="The tool's name, where the cell defines one function.")
     @argument("--approve", action="store_true", default=None, help="Ask a person before each call.")
-    @argument("--timeout", type=float, help="Seconds that a call may take.")
-    @argument("--max-chars", type=int, help="Most characters of a result that the model reads.")
+    @argument("--timeout", type=seconds, metavar="S", help="Seconds that a call may take.")
+    @argument("--max-chars", type=count, metavar="N", help="Most characters of a result that the model reads.")
     @argument("--repeat", action="store_true", help="The same call may come to something else the next time.")
     @argument(
         "--check", action="store_true", help="Run the docstrings' examples as a model would; costs no token."
@@ -46,7 +48,9 @@ class ToolMagics(Magics):
         from archytas_nb.tools.examples import check_examples
         from archytas_nb.tools.toolbox import toolbox
 
-        args = vars(parse_argstring(self.tool, line))
+        args = vars(_parsed(line, self.tool.parser))
+        if args.pop("help"):
+            return _help(self.tool.parser)
         check = args.pop("check")
         options = {key: value for key, value in args.items() if value not in (None, False)}
         before, known = toolbox.snapshot(), dict(toolbox)
@@ -92,6 +96,7 @@ class ToolMagics(Magics):
 
     @no_var_expand
     @magic_arguments()
+    @argument("-h", "--help", action="store_true", help="Show this.")
     @argument("name", nargs="?", help="Show what the model reads of this tool.")
     @argument("--remove", metavar="NAME", help="Forget a tool.")
     @argument("--disable", metavar="NAME", help="Keep a tool in the list, but offer it to no model.")
@@ -102,7 +107,9 @@ class ToolMagics(Magics):
         from archytas_nb.magics.tables import ToolPage, ToolTable
         from archytas_nb.tools.toolbox import toolbox
 
-        args = parse_argstring(self.tools, line)
+        args = _parsed(line, self.tools.parser)
+        if args.help:
+            return _help(self.tools.parser)
         try:
             if args.remove:
                 toolbox.remove(args.remove)
@@ -117,16 +124,10 @@ class ToolMagics(Magics):
         return ToolTable(tuple(toolbox.values()), tuple(name for name in toolbox if not toolbox.is_enabled(name)))
 
 
-def complete_tools(_shell: Any, event: Any) -> list[str]:
-    """Complete ``%tools`` with its options and the names of the tools.
+def _parsed(line: str, parser: Any) -> Any:
+    options, rest = split_options(line, parser)
+    return parser.parse_args([*options, *rest.split()])
 
-    Args:
-        event: IPython's completion event; its ``symbol`` is the word at the cursor.
 
-    Returns:
-        The words that may stand there.
-    """
-    module = sys.modules.get("archytas_nb.tools.toolbox")
-    names = list(module.toolbox) if module is not None else []
-    words = ["--disable", "--enable", "--remove", *names]
-    return [word for word in words if word.startswith(event.symbol)]
+def _help(parser: Any) -> None:
+    print(parser.format_help())  # noqa: T201 - what was asked for

@@ -10,11 +10,11 @@ from dataclasses import asdict
 from typing import Any
 
 from archytas_nb._version import __version__
-from archytas_nb.trace.html import html
-from archytas_nb.trace.markdown import markdown
+from archytas_nb.trace.html import html, value_html
+from archytas_nb.trace.markdown import fenced, harmless, markdown
 from archytas_nb.trace.text import plain
 from archytas_nb.trace.values import RunView
-from archytas_nb.trace.words import model_name
+from archytas_nb.trace.words import answer_markdown, is_answer, model_name
 
 Metadata = dict[str, Any]
 
@@ -31,6 +31,33 @@ def bundle(view: RunView, *, seconds: float | None = None) -> tuple[dict[str, st
         under the key ``"archytas_nb"``.
     """
     data = {"text/plain": plain(view), "text/markdown": markdown(view), "text/html": str(html(view))}
+    return data, _metadata(view, seconds)
+
+
+def value_bundle(
+    view: RunView, text: str, *, with_steps: bool, seconds: float
+) -> tuple[dict[str, str], Metadata]:
+    """Make what Jupyter displays of a run as a value: the answer, and folded behind it the steps.
+
+    Args:
+        view: The run, finished.
+        text: The run as plain text.
+        with_steps: Whether the steps are there to be unfolded.
+        seconds: How long the run took on the clock.
+
+    Returns:
+        As `bundle` does.
+    """
+    said = harmless(answer_markdown(view.ending)) if is_answer(view.ending) else ""
+    data = {
+        "text/plain": text,
+        "text/markdown": said or fenced(text),
+        "text/html": str(value_html(view, with_steps=with_steps)),
+    }
+    return data, _metadata(view, seconds)
+
+
+def _metadata(view: RunView, seconds: float | None) -> Metadata:
     facts = {
         "version": __version__,
         "model": model_name(view),
@@ -40,4 +67,4 @@ def bundle(view: RunView, *, seconds: float | None = None) -> tuple[dict[str, st
         "seconds": round(view.seconds if seconds is None else seconds, 3),
         "usage": asdict(view.usage),
     }
-    return data, {"archytas_nb": facts}
+    return {"archytas_nb": facts}

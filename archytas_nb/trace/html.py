@@ -34,6 +34,24 @@ def html(view: RunView) -> Html:
     return element("div", *parts, **{"class": CLASSES, "style": style.ROOT})
 
 
+def value_html(view: RunView, *, with_steps: bool) -> Html:
+    """Write a run as the value that it came to: how it ended, and folded behind it how it came there.
+
+    Args:
+        view: The run, finished.
+        with_steps: Whether the steps are there to be unfolded.
+
+    Returns:
+        One ``<div>``.
+    """
+    steps = [step for step in view.steps if not step.empty] if with_steps else []
+    parts = [stylesheet(), _ending(view)]
+    if steps:
+        title = element("em", text(f"in {len(steps):,} step{'s' if len(steps) > 1 else ''}"), style=style.DIM)
+        parts.append(details(title, join([question_html(view), *_steps(steps, Room.of(steps))])))
+    return element("div", *parts, **{"class": CLASSES, "style": style.ROOT})
+
+
 def question_html(view: RunView) -> Html:
     """The question, and who answers it."""
     name = " · ".join(part for part in (model_name(view), view.protocol) if part)

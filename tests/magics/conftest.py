@@ -1,9 +1,14 @@
+import atexit
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
-from tests.live_kernel import Kernel, live_kernel
+from tests.live_kernel import NO_ENDPOINT, Kernel, live_kernel
 
 
 @pytest.fixture(scope="module")
@@ -23,3 +28,27 @@ def count(species: str) -> int:
     """
     return penguins.count(species)
 '''
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    """An IPython of this process, as in a terminal, with the extension loaded and an empty toolbox."""
+    import archytas_nb as nb
+
+    for name in (*NO_ENDPOINT, *(key for key in os.environ if key.startswith("ARCHYTAS_NB_"))):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    before = nb.toolbox.snapshot()
+    nb.toolbox.restore(type(before)((), frozenset()))
+    hook, main = sys.excepthook, sys.modules["__main__"]
+    shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+    shell.run_line_magic("load_ext", "archytas_nb")
+    try:
+        yield shell
+    finally:
+        atexit.unregister(shell.atexit_operations)
+        shell.atexit_operations()
+        shell.restore_sys_module_state()
+        InteractiveShell.clear_instance()
+        sys.excepthook, sys.modules["__main__"] = hook, main
+        nb.toolbox.restore(before)

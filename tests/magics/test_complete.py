@@ -1,0 +1,113 @@
+"""The Tab key in the line of a magic, through the completer of a real IPython."""
+
+import pytest
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
+
+import archytas_nb as nb
+from archytas_nb.testing import ScriptedModel
+from tests.live_kernel import Kernel
+
+
+def count_birds() -> int:
+    """Count."""
+    return 1
+
+
+def plot() -> int:
+    """Plot."""
+    return 1
+
+
+class Bird:
+    """A class of the notebook."""
+
+
+@pytest.fixture
+def busy(shell: InteractiveShell) -> InteractiveShell:
+    nb.tool(count_birds)
+    nb.tool(plot)
+    shell.user_ns.update(penguins=[1], pens=2, Bird=Bird, script=ScriptedModel())
+    return shell
+
+
+def offered(shell: InteractiveShell, line: str) -> list[str]:
+    """What completing at the end of a line gives."""
+    with provisionalcompleter():
+        return [each.text for each in shell.Completer.completions(line, len(line))]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("%agent --mo", ["--model"]),
+        ("%agent --max-steps 3 --max-s", ["--max-seconds"]),
+        ("%agent --protocol ", ["auto", "react", "native"]),
+        ("%agent --protocol=n", ["native"]),
+        ("%agent --approve d", ["deny"]),
+        ("%agent --tools ", ["count_birds", "plot"]),
+        ("%agent --tools c", ["count_birds"]),
+        ("%agent --tools count_birds,", ["plot"]),
+        ("%agent --allow=pl", ["plot"]),
+        ("%agent --model lo", ["local"]),
+        ("%agent --model sc", ["script"]),
+        ("%agent --out pe", ["penguins", "pens"]),
+        ("%agent --image pen", ["penguins", "pens"]),
+        ("%agent --type list[s", ["list[str]"]),
+        ("%agent --type Bi", ["Bird"]),
+        ("%agent --until an", ["answer"]),
+        ("%agent how many {pen", ["penguins", "pens"]),
+        ("%agent --new how many {penguins.cou", ["penguins.count"]),
+        ("x = %agent --ne", ["--new"]),
+        ("    %agent --ne", ["--new"]),
+        ("agent --ne", ["--new"]),
+        ("%%agent --ne", ["--new"]),
+        ("%tools c", ["count_birds"]),
+        ("%tools --remove pl", ["plot"]),
+        ("%%tool --ti", ["--timeout"]),
+        ("%agent_cassette --mode re", ["replay", "record"]),
+    ],
+)
+def test_what_may_stand_at_the_cursor_is_offered_and_nothing_else(
+    busy: InteractiveShell, line: str, words: list[str]
+) -> None:
+    assert offered(busy, line) == words
+
+
+def test_every_option_is_offered_but_one_that_stands_there_already(busy: InteractiveShell) -> None:
+    words = offered(busy, "%agent --new --")
+    assert "--new" not in words
+    assert {"--model", "--tools", "--until", "--dry-run", "--history", "--image"} <= set(words)
+    assert "--image" in offered(busy, "%agent --image pens --")
+
+
+@pytest.mark.parametrize("line", ["%agent how many --ne", "%agent --bogus --ne", "%agent", "agents --ne"])
+def test_where_anything_may_stand_nothing_of_ours_is_offered(busy: InteractiveShell, line: str) -> None:
+    assert {"--new", "--model"}.isdisjoint(offered(busy, line))
+
+
+def test_a_variable_called_like_the_magic_is_a_variable(busy: InteractiveShell) -> None:
+    busy.user_ns["agent"] = 3
+    assert "--new" not in offered(busy, "agent --ne")
+
+
+def test_an_object_that_refuses_to_say_what_it_has_harms_nothing(busy: InteractiveShell) -> None:
+    class Broken:
+        def __dir__(self) -> list[str]:
+            raise RuntimeError
+
+    busy.user_ns["broken"] = Broken()
+    assert offered(busy, "%agent {broken.x") == []
+
+
+def test_a_kernel_completes_a_line_and_the_body_of_a_cell(kernel: Kernel) -> None:
+    kernel.run("penguins, pens = [1], 2")
+
+    def asked(code: str) -> tuple[str, list[str]]:
+        reply = kernel.client.complete(code, len(code), reply=True, timeout=30)["content"]
+        return code[reply["cursor_start"] : reply["cursor_end"]], reply["matches"]
+
+    assert asked("%agent --mo") == ("--mo", ["--model"])
+    assert asked("x = %agent --protocol re") == ("re", ["react"])
+    assert asked("y = 1\n%agent --max-t") == ("--max-t", ["--max-tokens"])
+    assert asked("%%agent --new\nHow many {pen") == ("pen", ["penguins", "pens"])
