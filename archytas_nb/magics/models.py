@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archytas_nb.models.discover import ModelSettings
+from archytas_nb.models.discover import ModelSettings, served_names
 from archytas_nb.models.recorded import cassette_in_use, recorded
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def model_choice(config: Any, name: str | None) -> Choice:
         config.timeout,
         config.max_retries,
         config.local_model or None,
+        config.discover,
     )
     cassette = cassette_in_use(config.cassette, config.cassette_mode)
     return Choice(name, settings, cassette, tuple(map(os.environ.get, _ENVIRONMENT)))
@@ -75,10 +76,7 @@ def held_model(namespace: Mapping[str, Any], name: str | None) -> Model | None:
 
 def served(config: Any) -> list[str]:
     """Names of the models that the configured endpoint serves; none where it does not answer."""
-    from archytas_nb.models import discover
-
-    names: list[str] = list(getattr(discover, "served_names", lambda _: ())(model_choice(config, None).settings))
-    return names
+    return served_names(model_choice(config, None).settings)
 
 
 def make_model(choice: Choice) -> Model:

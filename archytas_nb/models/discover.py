@@ -1,15 +1,25 @@
-"""Which model answers: what was asked for, else what is configured, else the one on this machine.
+"""Which model answers: what was asked for, else what is configured, else what is found on this machine.
 
-Precedence: argument (flag), settings (``%config``), environment, default.
+Precedence: argument (flag), settings (``%config``), environment, a model server that already runs here, and last
+the embedded model.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import time
 from dataclasses import dataclass
 from typing import Any
 
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.models import local_probe
+from archytas_nb.models.address import OPENAI_URL
+from archytas_nb.models.listing import served_at
+
+_LISTING_SECONDS = 0.5
+_LISTED_FOR = 30.0
+"""Seconds for which a list of models is good enough for a completion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,7 @@ class ModelSettings:
         timeout: Seconds without a byte before a request is given up.
         max_retries: How often a passing failure is tried again.
         local_model: A GGUF path or ``hf:REPO/FILE`` for the embedded model.
+        discover: Whether servers on this machine's usual ports are found where nothing is configured.
     """
 
     model: str | None = None
@@ -31,9 +42,29 @@ class ModelSettings:
     timeout: float | None = None
     max_retries: int | None = None
     local_model: str | None = None
+    discover: bool | None = None
+
+    @property
+    def endpoint(self) -> tuple[str | None, str | None]:
+        """The configured base URL and key, each None where neither the settings nor the environment have one."""
+        environment = os.environ.get
+        base_url = self.base_url or environment("OPENAI_BASE_URL") or None
+        return base_url, self.api_key or environment("OPENAI_API_KEY") or None
+
+    @property
+    def gguf(self) -> str | None:
+        """The configured weights of the embedded model, or None for its own."""
+        return self.local_model or os.environ.get("ARCHYTAS_NB_LOCAL_MODEL") or None
+
+    @property
+    def discovers(self) -> bool:
+        """Whether servers on this machine are looked for; ARCHYTAS_NB_DISCOVER=0 says no."""
+        if self.discover is not None:
+            return self.discover
+        return os.environ.get("ARCHYTAS_NB_DISCOVER", "").strip().lower() not in ("0", "false", "no", "off")
 
 
-def choose_model(name: str | None = None, settings: ModelSettings | None = None) -> Any:
+def choose_model(name: Any = None, settings: ModelSettings | None = None) -> Any:
     """Choose the model that answers.
 
     Args:
@@ -41,25 +72,80 @@ def choose_model(name: str | None = None, settings: ModelSettings | None = None)
         settings: What the configuration says.
 
     Returns:
-        An `OpenAIModel` or an `EmbeddedModel`; nothing is started or asked yet.
+        An `OpenAIModel` or an `EmbeddedModel`; nothing is started yet. Where nothing is configured, the servers
+        on this machine have been asked for their models, once, in at most 0.3 s.
 
     Raises:
-        ConfigurationError: A model is named, but no endpoint that could have it.
+        ConfigurationError: A model is named that no endpoint could have, or what is given is no model.
     """
+    if name is not None and not isinstance(name, str):
+        expected = "a model's name, an OpenAIModel, or an object with name, protocol and complete"
+        raise ConfigurationError(f"model is {name!r}, of type {type(name).__name__!r}; expected {expected}")
     settings = settings or ModelSettings()
-    environment = os.environ.get
-    name = name or settings.model or environment("ARCHYTAS_NB_MODEL") or None
-    base_url = settings.base_url or environment("OPENAI_BASE_URL") or None
-    api_key = settings.api_key or environment("OPENAI_API_KEY") or None
+    name = name or settings.model or os.environ.get("ARCHYTAS_NB_MODEL") or None
+    base_url, api_key = settings.endpoint
     if name != "local" and (base_url or api_key):
         from archytas_nb.models.openai_chat import OpenAIModel
 
         return OpenAIModel(name, base_url, api_key, settings.timeout, settings.max_retries)
+    if name != "local" and settings.discovers and not (name is None and settings.gguf):
+        found = _found(name, settings)
+        if found is not None:
+            return found
     if name not in (None, "local"):
-        raise ConfigurationError(
-            f"model {name!r} needs an endpoint, and none is named. Set OPENAI_API_KEY or OPENAI_BASE_URL "
-            "(or %config ArchytasNB.base_url), or leave the model out to use the one on this machine."
-        )
+        raise ConfigurationError(_nowhere(name, settings))
     from archytas_nb.models.embedded import EmbeddedModel
 
-    return EmbeddedModel(settings.local_model or environment("ARCHYTAS_NB_LOCAL_MODEL") or None)
+    return EmbeddedModel(settings.gguf)
+
+
+def _found(name: str | None, settings: ModelSettings) -> Any:
+    """The named model, or the first one, of the servers on this machine; None where there is none."""
+    for server in local_probe.local_servers():
+        for model in server.models:
+            # Ollama's names end with a tag, which nobody types where it is the usual one.
+            if name in (None, model.name, model.name.removesuffix(":latest")):
+                from archytas_nb.models.openai_chat import OpenAIModel
+
+                chosen = OpenAIModel(model.name, server.base_url, None, settings.timeout, settings.max_retries)
+                chosen.found(server.name, model.context_tokens)
+                return chosen
+    return None
+
+
+def _nowhere(name: str, settings: ModelSettings) -> str:
+    served = [each for each in served_names(settings) if each != "local"]
+    here = f" On this machine {', '.join(map(repr, served[:8]))} would answer." if served else ""
+    return (
+        f"model {name!r} needs an endpoint, and none is named. Set OPENAI_API_KEY or OPENAI_BASE_URL "
+        f"(or %config ArchytasNB.base_url), or leave the model out to use the one on this machine.{here}"
+    )
+
+
+def served_names(settings: ModelSettings | None = None) -> list[str]:
+    """The names that a model can be asked for by, for completion.
+
+    Never raises, and never takes longer than half a second; a list is asked for again after a while.
+
+    Args:
+        settings: What the configuration says.
+
+    Returns:
+        The models of the configured endpoint, or of the servers on this machine where none is configured, and
+        ``"local"``.
+    """
+    settings = settings or ModelSettings()
+    base_url, api_key = settings.endpoint
+    names: list[str] = []
+    if base_url or api_key:
+        period = int(time.monotonic() / _LISTED_FOR)
+        names += _listed((base_url or OPENAI_URL).strip(), (api_key or "").strip(), period)
+    elif settings.discovers:
+        names += [model.name for server in local_probe.local_servers() for model in server.models]
+    return [*dict.fromkeys(names), "local"]
+
+
+@functools.lru_cache(maxsize=8)
+def _listed(base_url: str, api_key: str, period: int) -> tuple[str, ...]:  # noqa: ARG001 - the cache's key
+    models = served_at(base_url, api_key, _LISTING_SECONDS) or ()
+    return tuple(model.name for model in models if model.chats)

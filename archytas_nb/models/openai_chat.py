@@ -6,7 +6,6 @@ message on every request and build an object for every token. Retries are ours, 
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import socket
 import time
@@ -20,18 +19,18 @@ from archytas_nb.models.asking import Asking, Faulted, GivenUp, adapting, persis
 from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of
 from archytas_nb.models.completion import NotACompletion, from_body, from_stream
 from archytas_nb.models.deadline import Deadline
-from archytas_nb.models.images import images_in
+from archytas_nb.models.listing import Served, models_in
 from archytas_nb.models.prices import Price, is_openai, price_of
 from archytas_nb.models.reading import watched
-from archytas_nb.models.refusal import ErrorInReply, told_by
-from archytas_nb.react.events import AskModel
+from archytas_nb.models.refusal import ErrorInReply
+from archytas_nb.models.translation import CONNECT_SECONDS, Translator
+from archytas_nb.react.events import AskModel, Notice
 
 if TYPE_CHECKING:
     import openai
 
 DEFAULT_OPENAI_MODEL = "gpt-4.1-mini"
 _LISTING_SECONDS = 10.0
-_CONNECT_SECONDS = 10.0
 
 
 class OpenAIModel:
@@ -64,6 +63,7 @@ class OpenAIModel:
         self.base_url = usable_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
         self._key = usable_key(api_key or os.environ.get("OPENAI_API_KEY") or "", self.base_url)
         self._at = shown_url(self.base_url)
+        self._translator = Translator(self._at, self._key)
         self._model = model
         self.timeout = 300.0 if timeout is None else timeout
         self.max_retries = 3 if max_retries is None else max_retries
@@ -72,6 +72,7 @@ class OpenAIModel:
             raise ConfigurationError(f"{given}; expected seconds above 0, and 0 or more retries")
         self.stream = stream
         self.request = request
+        self._introduction = ""
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self._model!r}, base_url={self._at!r})"
@@ -83,6 +84,17 @@ class OpenAIModel:
             official = self.base_url.startswith(OPENAI_URL)
             self._model = DEFAULT_OPENAI_MODEL if official else self._first_served()
         return self._model
+
+    def found(self, server: str, context: int | None) -> None:
+        """Note that nobody named this endpoint: it was found, and is introduced with the first question.
+
+        Args:
+            server: Who answers there.
+            context: What the model's conversation may have, where that is known.
+        """
+        self._introduction = f"{self.name!r} of {server} at {self._at!r} answers: it was found on this machine"
+        can = capabilities_of(self.base_url, self.name)
+        can.context_tokens = can.context_tokens or context
 
     @property
     def context_tokens(self) -> int | None:
@@ -119,6 +131,9 @@ class OpenAIModel:
         started = time.perf_counter()
         deadline = Deadline(ask.seconds)
         name = self.name
+        if self._introduction:
+            introduction, self._introduction = self._introduction, ""
+            yield Notice("progress", introduction)
 
         def once(form: Capabilities) -> Asking:
             return self._once(name, ask, form, deadline)
@@ -149,7 +164,7 @@ class OpenAIModel:
         if not names:
             text = f"the endpoint {self._at!r} serves no model. Load one, or name the model that is meant."
             raise ModelError(text, kind="not_found")
-        return names[0]
+        return next((name for name in names if Served(name).chats), names[0])
 
     def _listed(self, base_url: str) -> list[str]:
         """Ask what is served at a URL; this must not hold anyone up, so its time is short."""
@@ -161,16 +176,20 @@ class OpenAIModel:
             with client.models.with_streaming_response.list(timeout=seconds) as response:
                 data = response.json() if isinstance(response.read(), bytes) else None
         except openai.OpenAIError as error:
-            raise self._faulted(error) from None
+            raise self._translator.client(error, self.timeout, self._model or "") from None
         except ValueError:
             data = None
         except KeyboardInterrupt:
             close_clients(base_url)
             raise
-        items = data.get("data") if isinstance(data, dict) else None
-        if not isinstance(items, list):
-            raise Faulted(faults.not_an_api(self._at, "no list of models"))
-        return [str(item["id"]) for item in items if isinstance(item, dict) and "id" in item]
+        try:
+            models = models_in(data)
+        except ValueError as error:
+            raise Faulted(faults.not_an_api(self._at, str(error))) from None
+        for model in models:
+            can = capabilities_of(base_url, model.name)
+            can.context_tokens = can.context_tokens or model.context_tokens
+        return [model.name for model in models]
 
     def _explained(self, error: ModelError, tried: int = 0) -> ModelError:
         """Add to an error what can be found out: the models that there are, the path that is meant."""
@@ -218,15 +237,15 @@ class OpenAIModel:
                 else:
                     reply = from_body(b"".join(chunks).decode("utf-8", "replace"))
         except NotACompletion as error:
-            raise Faulted(faults.not_an_api(self._at, self._clean(str(error)))) from None
+            raise Faulted(faults.not_an_api(self._at, self._translator.clean(str(error)))) from None
         except ErrorInReply as error:
-            raise self._for_status(error.status, str(error), error.codes, ask) from None
+            raise self._translator.refusal(error, name, ask) from None
         except EOFError as error:
             raise Faulted(faults.dropped(self._at, str(error))) from None
         except openai.OpenAIError as error:
             if deadline.over:
                 raise Faulted(faults.out_of_time(self._at, deadline.seconds)) from None
-            raise self._faulted(error, ask) from None
+            raise self._translator.client(error, self.timeout, name, ask) from None
         except KeyboardInterrupt:
             # It may have hit the client at a point where it knows of no connection to close: close them all, or
             # the server would go on writing a reply that nobody reads.
@@ -235,49 +254,6 @@ class OpenAIModel:
         if reply.finish == "content_filter" and not (reply.text or reply.calls):
             raise Faulted(faults.withheld(self._at))
         return reply
-
-    def _faulted(self, error: openai.OpenAIError, ask: AskModel | None = None) -> Faulted:
-        import openai
-
-        if isinstance(error, openai.APIStatusError):
-            said, codes = told_by(error.body)
-            try:
-                said = said or error.response.text
-            except Exception:  # noqa: BLE001 - a body that cannot be read must not hide the status
-                said = ""
-            wait = faults.retry_after(error.response.headers, dt.datetime.now(dt.UTC))
-            return self._for_status(error.status_code, said, codes, ask, wait)
-        cause = error.__cause__ or error
-        if isinstance(error, openai.APITimeoutError):
-            connecting = "Connect" in type(cause).__name__
-            seconds = min(_CONNECT_SECONDS, self.timeout) if connecting else self.timeout
-            during = "connect" if connecting else "first byte"
-            return Faulted(faults.timed_out(self._at, seconds, during=during))
-        why = self._clean(f"{type(cause).__name__}: {cause}")
-        if isinstance(error, openai.APIConnectionError):
-            refused = "Connect" in type(cause).__name__
-            return Faulted((faults.unreachable if refused else faults.dropped)(self._at, why))
-        text = f"the request to {self._at!r} failed: {faults.shortened(why)}. Look at the server's log."
-        return Faulted(faults.Fault(ModelError(text, kind="server")))
-
-    def _for_status(
-        self, status: int, said: str, codes: str, ask: AskModel | None, wait: float | None = None
-    ) -> Faulted:
-        fault = faults.for_status(
-            status,
-            self._clean(said),
-            self._at,
-            self._model or "",
-            asked_with_tools=bool(ask and ask.tools),
-            asked_with_images=bool(ask and images_in(ask.messages)),
-            codes=self._clean(codes),
-            wait=wait,
-        )
-        return Faulted(fault)
-
-    def _clean(self, text: str) -> str:
-        """Text of a server without our key, which some of them say back."""
-        return text.replace(self._key, "…") if self._key else text
 
 
 _CLIENTS: dict[tuple[str, str, float], openai.OpenAI] = {}
@@ -302,7 +278,7 @@ def _client(base_url: str, api_key: str, timeout: float) -> openai.OpenAI:
 def _limits(timeout: float, deadline: Deadline) -> openai.Timeout:
     import openai
 
-    return openai.Timeout(deadline.within(timeout), connect=deadline.within(min(_CONNECT_SECONDS, timeout)))
+    return openai.Timeout(deadline.within(timeout), connect=deadline.within(min(CONNECT_SECONDS, timeout)))
 
 
 def _socket(response: Any) -> socket.socket:

@@ -80,3 +80,9 @@ def test_a_configured_gguf_is_the_model_of_this_machine(environ: pytest.MonkeyPa
 def test_bounds_reach_the_model() -> None:
     model = choose_model("m", ModelSettings(base_url=HERE, timeout=7, max_retries=1))
     assert (model.timeout, model.max_retries) == (7, 1)
+
+
+@pytest.mark.parametrize("model", [5, 1.5, object(), ["gpt-x"], b"gpt-x", True])
+def test_what_is_no_model_is_refused_with_what_was_expected(model: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"expected a model's name, an OpenAIModel, or an object with"):
+        choose_model(model)

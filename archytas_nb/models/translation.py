@@ -1,0 +1,88 @@
+"""The client's exceptions → faults, without the key that some servers say back.
+
+Law of this file: it knows those exceptions by their names, so that it imports no client.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from archytas_nb.errors import ModelError
+from archytas_nb.models import faults
+from archytas_nb.models.asking import Faulted
+from archytas_nb.models.images import images_in
+from archytas_nb.models.refusal import ErrorInReply, told_by
+from archytas_nb.react.events import AskModel
+
+CONNECT_SECONDS = 10.0
+"""How long a connection may take to come about."""
+
+
+class Translator:
+    """Puts what went wrong at an endpoint into words.
+
+    Args:
+        at: The endpoint, as it may be shown.
+        key: What must not be shown.
+    """
+
+    def __init__(self, at: str, key: str) -> None:
+        self._at = at
+        self._key = key
+
+    def clean(self, text: str) -> str:
+        """Text of a server without the key."""
+        return text.replace(self._key, "…") if self._key else text
+
+    def client(self, error: Exception, timeout: float, model: str, ask: AskModel | None = None) -> Faulted:
+        """The fault behind an exception of the client.
+
+        Args:
+            error: An ``openai.OpenAIError``.
+            timeout: Seconds of silence that the request was allowed.
+            model: The model's name in the request.
+            ask: The request; None for the list of models.
+        """
+        kinds = {each.__name__ for each in type(error).__mro__}
+        if "APIStatusError" in kinds:
+            return self._status(error, model, ask)
+        cause = error.__cause__ or error
+        connecting = "Connect" in type(cause).__name__
+        if "APITimeoutError" in kinds:
+            seconds = min(CONNECT_SECONDS, timeout) if connecting else timeout
+            return Faulted(faults.timed_out(self._at, seconds, during="connect" if connecting else "first byte"))
+        why = self.clean(f"{type(cause).__name__}: {cause}")
+        if "APIConnectionError" in kinds:
+            return Faulted((faults.unreachable if connecting else faults.dropped)(self._at, why))
+        text = f"the request to {self._at!r} failed: {faults.shortened(why)}. Look at the server's log."
+        return Faulted(faults.Fault(ModelError(text, kind="server")))
+
+    def refusal(self, error: ErrorInReply, model: str, ask: AskModel) -> Faulted:
+        """The fault behind an error object that came in the place of a reply."""
+        return self._told(error.status, str(error), error.codes, model, ask)
+
+    def _status(self, error: Any, model: str, ask: AskModel | None) -> Faulted:
+        said, codes = told_by(error.body)
+        try:
+            said = said or error.response.text
+        except Exception:  # noqa: BLE001 - a body that cannot be read must not hide the status
+            said = ""
+        wait = faults.retry_after(error.response.headers, dt.datetime.now(dt.UTC))
+        return self._told(error.status_code, said, codes, model, ask, wait)
+
+    def _told(
+        self, status: int, said: str, codes: str, model: str, ask: AskModel | None, wait: float | None = None
+    ) -> Faulted:
+        return Faulted(
+            faults.for_status(
+                status,
+                self.clean(said),
+                self._at,
+                model,
+                asked_with_tools=bool(ask and ask.tools),
+                asked_with_images=bool(ask and images_in(ask.messages)),
+                codes=self.clean(codes),
+                wait=wait,
+            )
+        )
