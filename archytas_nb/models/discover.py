@@ -68,7 +68,7 @@ def choose_model(name: Any = None, settings: ModelSettings | None = None) -> Any
     """Choose the model that answers.
 
     Args:
-        name: A model's name, ``"local"`` for the embedded model, or None.
+        name: A model's name, ``"local"`` for the embedded model, or None; a model is returned as it is.
         settings: What the configuration says.
 
     Returns:
@@ -79,6 +79,8 @@ def choose_model(name: Any = None, settings: ModelSettings | None = None) -> Any
         ConfigurationError: A model is named that no endpoint could have, or what is given is no model.
     """
     if name is not None and not isinstance(name, str):
+        if not isinstance(name, type) and callable(getattr(name, "complete", None)):
+            return name
         expected = "a model's name, an OpenAIModel, or an object with name, protocol and complete"
         raise ConfigurationError(f"model is {name!r}, of type {type(name).__name__!r}; expected {expected}")
     settings = settings or ModelSettings()

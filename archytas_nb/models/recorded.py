@@ -103,6 +103,7 @@ def recorded(model: Any = None, settings: ModelSettings | None = None, cassette:
         ConfigurationError: There is no such model, or no such cassette.
     """
     named = model is None or isinstance(model, str)
+    model = model if named else choose_model(model)  # which refuses what is no model
     if not named and (getattr(model, "is_scripted", False) or hasattr(model, "cassette")):
         return model
     used = cassette or cassette_in_use()

@@ -11,6 +11,7 @@ from archytas_nb.errors import ConfigurationError
 from archytas_nb.models.discover import ModelSettings, choose_model
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.openai_chat import OpenAIModel
+from archytas_nb.session import Agent
 
 HERE, THERE = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
 VARIABLES = ("ARCHYTAS_NB_MODEL", "ARCHYTAS_NB_LOCAL_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")
@@ -82,7 +83,15 @@ def test_bounds_reach_the_model() -> None:
     assert (model.timeout, model.max_retries) == (7, 1)
 
 
-@pytest.mark.parametrize("model", [5, 1.5, object(), ["gpt-x"], b"gpt-x", True])
+@pytest.mark.parametrize("model", [5, 1.5, object(), ["gpt-x"], b"gpt-x", True, OpenAIModel])
 def test_what_is_no_model_is_refused_with_what_was_expected(model: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"expected a model's name, an OpenAIModel, or an object with"):
+    said = r"expected a model's name, an OpenAIModel, or an object with"
+    with pytest.raises(ConfigurationError, match=said):
         choose_model(model)
+    with pytest.raises(ConfigurationError, match=said):
+        Agent([], model, namespace={}).run("Is anybody there?")
+
+
+def test_what_is_a_model_is_taken_as_it_is() -> None:
+    model = EmbeddedModel()
+    assert choose_model(model) is model
