@@ -42,6 +42,8 @@ DOORS = {
     "platformdirs": {"models"},
     "psutil": {"models.local_engine"},
     "pytest": {"pytest_plugin"},
+    "nbclient": {"pytest_plugin.recording"},
+    "nbformat": {"pytest_plugin.recording"},
 }
 """Who may import what is not ours and not Python's: a file, or a room. Anything else has no door."""
 

@@ -166,6 +166,11 @@ class Cassette:
         """How many exchanges there are."""
         return len(self._tape.entries)
 
+    def drop(self, names: Iterable[tuple[str, int]]) -> int:
+        """Drop exchanges by name (`Tally.unused`), and say how many that were; raises what `prune` raises."""
+        self._tape.use_all_but(set(names))
+        return self.prune()
+
     def prune(self) -> int:
         """Drop the exchanges that were not asked for, and say how many that were.
 
@@ -286,3 +291,16 @@ class Cassette:
             number = len(self.tally.missed) + 1
             lines.append(f"  (It is miss {number}: mend the first one first, it may have caused this one.)")
         return CassetteMiss("\n".join([*lines, again]), cause=found.cause, tool=found.tool)
+
+
+def volatile_of(path: Path) -> dict[str, str]:
+    """What a cassette allows to differ: regular expressions, and the placeholder of each.
+
+    Raises:
+        ConfigurationError: There is a file, but it is no cassette.
+    """
+    file = CassetteFile(path)
+    if not file.exists:
+        return {}
+    patterns = Volatile(file.read()[0].volatile).patterns
+    return {pattern: f"{{{name}}}" for name, pattern in patterns.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from archytas_nb.models.cassette_format import Asked, Entry, Exchanged, Part, Request
 
@@ -61,6 +61,13 @@ class Tape:
                 names.append((entry.key, seen[entry.key]))
             seen[entry.key] += 1
         return names
+
+    def use_all_but(self, names: Collection[tuple[str, int]]) -> None:
+        """Take everything for used but what is named, as `unused_names` names it."""
+        seen: Counter[str] = Counter()
+        for place, entry in enumerate(self.entries):
+            self._used[place] = (entry.key, seen[entry.key]) not in names
+            seen[entry.key] += 1
 
     def prune(self) -> int:
         """Drop what is not used, and say how many that were."""

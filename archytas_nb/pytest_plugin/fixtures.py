@@ -1,0 +1,57 @@
+"""The cassette of one plain test. It knows a test's place and options; the cassette does the rest."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archytas_nb.models.cassette import Cassette
+from archytas_nb.models.cassette_model import CassetteModel
+from archytas_nb.models.discover import choose_model
+from archytas_nb.pytest_plugin.environment import CASSETTE_MODES
+from archytas_nb.pytest_plugin.notebooks import FAILED, PROPERTY
+from archytas_nb.pytest_plugin.told import Told
+
+
+def cassette_model(request: pytest.FixtureRequest) -> Iterator[CassetteModel]:
+    """Give a test its model, and see afterwards what became of the cassette."""
+    node, config = request.node, request.config
+    marker = node.get_closest_marker("agent_cassette")
+    said: dict[str, Any] = dict(marker.kwargs) if marker else {}
+    mode = config.option.agent_mode or "replay"
+    path = Path(said.get("path") or cassette_of_test(request))
+    name = os.path.relpath(request.path, config.invocation_params.dir) + node.nodeid.partition(".py")[2]
+    cassette = Cassette(
+        path if path.is_absolute() else request.path.parent / path,
+        CASSETTE_MODES[mode],  # type: ignore[arg-type]
+        volatile=said.get("volatile"),
+        rerun=f"pytest --agent-update {name!r}",
+    )
+    yield CassetteModel(cassette, lambda: choose_model(said.get("model")))
+    if mode == "live":
+        return
+    failed = node.stash.get(FAILED, False)
+    if mode == "update" and not failed:
+        cassette.prune()
+    tally = cassette.tally
+    usage = tally.usage
+    told = Told(
+        name, tally.replayed, tally.recorded, tally.missed, cassette.unused, tally.pruned,
+        usage.input_tokens, usage.output_tokens,
+    )  # fmt: skip
+    node.user_properties.append((PROPERTY, told.as_text()))
+    runs = config.pluginmanager.get_plugin("archytas_nb agent runs")
+    if runs is not None and not failed:
+        runs.judge(told)
+
+
+def cassette_of_test(request: pytest.FixtureRequest) -> Path:
+    """Where a test's cassette lies."""
+    test = request.node.nodeid.partition("::")[2]
+    legal = re.sub(r"[^\w.-]+", "-", test).strip("-")
+    return request.path.parent / "cassettes" / request.path.stem / f"{legal}.jsonl"

@@ -1,0 +1,74 @@
+"""A notebook as one test that records it: run from top to bottom in a fresh kernel, then saved with its outputs.
+
+The only importer of nbclient and nbformat. A notebook that fails is not saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+
+class NotebookFile(pytest.File):
+    """One notebook."""
+
+    mode: str
+
+    @classmethod
+    def from_parent(cls, parent: pytest.Collector, *, mode: str, **keywords: Any) -> Self:  # type: ignore[override]
+        """Make the collector of one file; `mode` is ``"record"`` or ``"update"``."""
+        made = super().from_parent(parent, **keywords)
+        made.mode = mode
+        return made
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One test: the whole notebook."""
+        yield NotebookRun.from_parent(self, name=self.mode)
+
+
+class NotebookRun(pytest.Item):
+    """Runs a notebook and saves it."""
+
+    def runtest(self) -> None:
+        """Run all cells, and write the outputs where a cell gave another one."""
+        save(self.path, executed(self.path))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """A cell's error as the notebook would show it, and what is kept."""
+        if isinstance(excinfo.value, (CellExecutionError, DeadKernelError)):
+            kept = "The notebook is not saved; what was recorded is kept: go on with pytest --agent-update."
+            return f"{excinfo.value}\n{kept}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Where it stands."""
+        return self.path, None, f"{self.path.name}: {self.name}"
+
+
+def executed(path: Path) -> nbformat.NotebookNode:
+    """Run a notebook in its folder, as ``jupyter execute`` does, but without time stamps."""
+    book: nbformat.NotebookNode = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    for cell in book.cells:
+        cell.metadata.pop("execution", None)
+    client = NotebookClient(
+        book, timeout=None, record_timing=False, resources={"metadata": {"path": str(path.parent)}}
+    )
+    client.execute()
+    return book
+
+
+def save(path: Path, book: nbformat.NotebookNode) -> None:
+    """Put a notebook in the place of the old one; where nothing has changed the file is left alone."""
+    text = nbformat.writes(book)  # type: ignore[no-untyped-call]
+    text = text if text.endswith("\n") else f"{text}\n"
+    if text == path.read_text("utf-8"):
+        return
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(text, encoding="utf-8", newline="\n")
+    beside.replace(path)
