@@ -149,4 +149,4 @@ class Run:
         from archytas_nb.trace.steps import fold
 
         view = fold(self.question, self.events, model=self.model, protocol=self.protocol)
-        return value_bundle(view, repr(self), with_steps=self._shows == "all", seconds=self.seconds)
+        return value_bundle(view, repr(self), with_steps=self._shows == "all")

@@ -180,7 +180,7 @@ def talk(script: list[Any], protocol: Protocol, asked: dict[str, Any], **limits:
         except (nb.ModelError, nb.TaskFailed, nb.RunInterrupted) as error:
             run = error.run or Run("no run is attached")
         view = fold(question, [nameless(event) for event in run.events])
-        forms, metadata = bundle(view, seconds=0.0)
+        forms, metadata = bundle(view)
         facts = {k: v for k, v in metadata["archytas_nb"].items() if k != "protocol"}
         seen.append(
             ([told(event) for event in run.events], forms, facts, run.status, run.answer, run.reason, run.value)

@@ -93,7 +93,7 @@ def summary(told: Sequence[Told], rerun: str) -> list[str]:
     causes = Counter(cause for each in told for cause in each.missed)
     if causes:
         lines.append("missed, by cause: " + ", ".join(f"{cause} {count}" for cause, count in causes.items()))
-    if any(each.unused for each in told):
+    if any(each.unused and not each.missed for each in told):
         lines.append(f"unused exchanges were recorded and are not asked for any more; {rerun} drops them")
     tokens = sum(each.input_tokens + each.output_tokens for each in told)
     if len(told) > 1 and tokens:

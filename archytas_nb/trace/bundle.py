@@ -19,31 +19,27 @@ from archytas_nb.trace.words import answer_markdown, is_answer, model_name
 Metadata = dict[str, Any]
 
 
-def bundle(view: RunView, *, seconds: float | None = None) -> tuple[dict[str, str], Metadata]:
+def bundle(view: RunView) -> tuple[dict[str, str], Metadata]:
     """Make what Jupyter displays and saves of a run.
 
     Args:
         view: The run, finished or not.
-        seconds: How long it took on the clock; None for the sum of what the model and the tools took.
 
     Returns:
         Content by media type (``text/plain``, ``text/markdown``, ``text/html``), and the output's metadata
         under the key ``"archytas_nb"``.
     """
     data = {"text/plain": plain(view), "text/markdown": markdown(view), "text/html": str(html(view))}
-    return data, _metadata(view, seconds)
+    return data, _metadata(view)
 
 
-def value_bundle(
-    view: RunView, text: str, *, with_steps: bool, seconds: float
-) -> tuple[dict[str, str], Metadata]:
+def value_bundle(view: RunView, text: str, *, with_steps: bool) -> tuple[dict[str, str], Metadata]:
     """Make what Jupyter displays of a run as a value: the answer, and folded behind it the steps.
 
     Args:
         view: The run, finished.
         text: The run as plain text.
         with_steps: Whether the steps are there to be unfolded.
-        seconds: How long the run took on the clock.
 
     Returns:
         As `bundle` does.
@@ -54,17 +50,17 @@ def value_bundle(
         "text/markdown": said or fenced(text),
         "text/html": str(value_html(view, with_steps=with_steps)),
     }
-    return data, _metadata(view, seconds)
+    return data, _metadata(view)
 
 
-def _metadata(view: RunView, seconds: float | None) -> Metadata:
+def _metadata(view: RunView) -> Metadata:
     facts = {
         "version": __version__,
         "model": model_name(view),
         "protocol": view.protocol,
         "steps": len(view.steps),
         "ending": type(view.ending).__name__ if view.ending is not None else None,
-        "seconds": round(view.seconds if seconds is None else seconds, 3),
+        "seconds": round(view.seconds, 3),
         "usage": asdict(view.usage),
     }
     return {"archytas_nb": facts}

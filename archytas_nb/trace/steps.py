@@ -89,10 +89,7 @@ def advance(view: RunView, event: Event) -> RunView:  # noqa: C901, PLR0912 (one
             thought = _joined(last.thought, event.thought)
             return _with_last(view, replace(last, reply=None, thought=thought, calls=(*last.calls, *calls)))
         case CallOutcomes():
-            return replace(
-                _with_last(view, replace(last, calls=answered(last.calls, event.outcomes))),
-                seconds=view.seconds + sum(outcome.seconds for outcome in event.outcomes),
-            )
+            return _with_last(view, replace(last, calls=answered(last.calls, event.outcomes)))
         case CheckAnswer():
             return _with_last(view, replace(last, reply=literal(event.answer)))
         case Verdict():

@@ -32,7 +32,7 @@ class TerminalLayer:
         complete = view.steps if isinstance(event, CallOutcomes) else view.steps[:-1]
         self._steps(complete)
 
-    def finish(self, view: RunView, seconds: float) -> None:  # noqa: ARG002 (text shows no times)
+    def finish(self, view: RunView) -> None:
         """Print what is left, and the ending."""
         self._steps(view.steps)
         self._write(("\n" if self._printed else "") + ending_lines(view))

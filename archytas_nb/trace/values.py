@@ -124,7 +124,7 @@ class RunView:
         typed: Whether the answer is a value of a type that was asked for, and not prose.
         table: The answer, where it is a data frame.
         usage: Requests and tokens so far.
-        seconds: What the model and the tools took so far.
+        seconds: What the model took so far; a replay gives what it took when it was recorded.
     """
 
     question: str

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from typing import Any, Literal, Protocol, Self, get_args
 
 from archytas_nb.react.events import Answered, Ending, Event, Failed, Interrupted, Stopped
@@ -32,7 +31,7 @@ class Layer(Protocol):
     def update(self, view: RunView, event: Event) -> None:
         """Show what an event, already folded into `view`, has changed."""
 
-    def finish(self, view: RunView, seconds: float) -> None:
+    def finish(self, view: RunView) -> None:
         """Show the run as it will stay; called once."""
 
 
@@ -90,7 +89,6 @@ class TraceView:
             raise ValueError(f"mode is {mode!r}; expected one of {get_args(Mode)}")
         self.mode: Mode = mode
         self.view: RunView = fold(question, (), model=model, protocol=protocol)
-        self._started = time.monotonic()
         self._closed = False
         self._layer = self._open(mode)
 
@@ -143,7 +141,7 @@ class TraceView:
         self._closed = True
         try:
             if self._layer is not None:
-                self._layer.finish(self.view, time.monotonic() - self._started)
+                self._layer.finish(self.view)
         except Exception:  # noqa: BLE001 (a run is never disturbed by its view)
             _log.exception("the trace could not be finished")
 
@@ -154,9 +152,9 @@ class StaticLayer:
     def update(self, view: RunView, event: Event) -> None:
         """Wait."""
 
-    def finish(self, view: RunView, seconds: float) -> None:
+    def finish(self, view: RunView) -> None:
         """Display the bundle."""
         from IPython.display import display
 
-        data, metadata = bundle(view, seconds=seconds)
+        data, metadata = bundle(view)
         display(data, raw=True, metadata=metadata)  # type: ignore[no-untyped-call]

@@ -85,13 +85,13 @@ class LiveLayer:
             else:
                 self._due.set()
 
-    def finish(self, view: RunView, seconds: float) -> None:
+    def finish(self, view: RunView) -> None:
         """Put the static bundle where the widgets are, and close them all."""
         self._over.set()
         self._due.set()
         with self._lock:
             try:
-                data, metadata = bundle(view, seconds=seconds)
+                data, metadata = bundle(view)
                 self._handle.update(data, raw=True, metadata=metadata)
             finally:
                 for widget in reversed(self._all):

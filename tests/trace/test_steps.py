@@ -154,10 +154,10 @@ def test_a_repeated_call_is_no_rejected_reply() -> None:
 
 
 def test_usage_and_seconds_add_up() -> None:
-    """The view counts requests and tokens of all replies, and the seconds of replies and calls."""
+    """The view counts requests and tokens of all replies, and the seconds of replies."""
     view = fold("q", long_run(3, 5))
     assert view.usage == Usage(4, 3100, 0, 35)
-    assert fold("q", call(1, "f", {}, "x")).seconds == pytest.approx(0.6)
+    assert fold("q", call(1, "f", {}, "x")).seconds == pytest.approx(0.5)
 
 
 def test_what_the_model_read_is_not_shown_twice() -> None:
