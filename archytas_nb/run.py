@@ -21,7 +21,7 @@ from archytas_nb.react.events import (
     Usage,
 )
 
-Shows: TypeAlias = Literal["all", "answer", "nothing"]
+Shows: TypeAlias = Literal["all", "answer", "status", "nothing"]
 """What is seen of a run where it is displayed."""
 
 
@@ -135,8 +135,9 @@ class Run:
         """Say what is to be seen where the run is displayed.
 
         Args:
-            what: ``"all"`` is the answer with the steps folded behind it, ``"answer"`` the answer alone;
-                ``"nothing"`` is right where a trace shows it already, so that a cell does not show it twice.
+            what: ``"all"`` is the answer with the steps folded behind it, ``"answer"`` the answer alone. Where a
+                trace shows the answer already, ``"nothing"`` keeps a cell from showing it twice, and ``"status"``
+                a terminal, which writes ``Out[1]:`` before it looks.
         """
         self._shows = what
 
@@ -148,5 +149,8 @@ class Run:
         from archytas_nb.trace.bundle import value_bundle
         from archytas_nb.trace.steps import fold
 
+        if self._shows == "status":
+            steps = sum(isinstance(event, ModelReply) for event in self.events)
+            return {"text/plain": f"<Run {self.status} in {steps} step{'s' if steps != 1 else ''}>"}, {}
         view = fold(self.question, self.events, model=self.model, protocol=self.protocol)
         return value_bundle(view, repr(self), with_steps=self._shows == "all")

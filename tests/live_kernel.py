@@ -57,7 +57,13 @@ class Kernel:
         self.manager, self.client = manager, client
 
     def run(
-        self, code: str, *, person: bool = False, interrupt_after: float | None = None, wait: float = 60.0
+        self,
+        code: str,
+        *,
+        person: bool = False,
+        interrupt_after: float | None = None,
+        wait: float = 60.0,
+        cell_id: str | None = None,
     ) -> Cell:
         """Run a cell.
 
@@ -66,8 +72,10 @@ class Kernel:
             person: Whether the kernel may ask questions, as in a notebook with somebody before it.
             interrupt_after: Seconds until the kernel is interrupted.
             wait: Seconds to wait for the end at most.
+            cell_id: What a notebook's front end calls the cell; None where there is no notebook.
         """
         started = time.monotonic()
+        self.client.session.metadata = {} if cell_id is None else {"cellId": cell_id}
         request = self.client.execute(code, allow_stdin=person)
         cell = Cell()
         idle = False

@@ -103,7 +103,8 @@ class ArchytasNB(Settings, Magics):
             run = self._talk.ask(
                 agent, lambda: agent.run(question.text, observers=[view.on_event], **question.keywords)
             )
-        self._in_this_cell(run, "nothing" if silent or not quiet else "answer")
+        shown: Shows = "answer" if quiet else "status" if mode == "terminal" else "nothing"
+        self._in_this_cell(run, "nothing" if silent else shown)
         if question.out is not None:
             self._put(run, question)
         return run
@@ -143,9 +144,10 @@ class ArchytasNB(Settings, Magics):
         names = self.shell.user_ns
         expanded = Expanded(text) if args.raw else expand(text, names)
         out = None if args.out is None else options.variable(args.out)
+        until = args.until
         keywords = {
             "output_type": None if args.type is None else options.answer_type(args.type, names),
-            "until": None if args.until is None else options.condition(args.until, names),
+            "until": None if until is None else options.condition(until, names, of_text=args.type is None),
             "images": (*expanded.images, *(options.picture(each, names) for each in args.image)),
             "origin": self._cells.next(),
         }

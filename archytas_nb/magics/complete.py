@@ -191,7 +191,8 @@ def models(magics: Any) -> list[str]:
     from archytas_nb.magics.models import held_model, served
 
     names = magics.shell.user_ns
-    return ["local", *(name for name in variables(magics) if held_model(names, name)), *served(magics)]
+    held = [name for name in variables(magics) if held_model(names, name)]
+    return list(dict.fromkeys(["local", *held, *served(magics)]))
 
 
 FOR_AGENT: Mapping[str, Words] = {

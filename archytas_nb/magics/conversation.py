@@ -97,7 +97,8 @@ class Conversation:
 
     def _note(self, run: Run, agent: Agent) -> None:
         usage = run.usage
-        price = getattr(agent.model, "price", None) if usage.requests else None
+        # An endpoint that does not say how many tokens it counted has not said what it costs either.
+        price = getattr(agent.model, "price", None) if usage.input_tokens or usage.output_tokens else None
         usd = None if price is None else price.cost(usage)
         self.paid.append(Paid(run.question, run.model, usage, run.seconds, usd))
         _log.info(

@@ -44,13 +44,16 @@ _FLAGS = (
         "--model", metavar="NAME", help="Ask this model, or that of a variable; 'local' is the embedded one."
     ),
     argument("--tools", metavar="NAME[,NAME]", help="Offer these tools only; names or globs such as count_*."),
-    argument("--protocol", choices=PROTOCOLS, help="How tools are spoken of to the model."),
+    argument(
+        "--protocol", choices=PROTOCOLS, metavar="|".join(PROTOCOLS), help="How tools are spoken of to the model."
+    ),
     argument("--max-steps", type=count, metavar="N", help="Most replies of the model."),
     argument("--max-seconds", type=seconds, metavar="S", help="Most seconds that it may take."),
     argument("--max-tokens", type=count, metavar="N", help="Most tokens, in and out."),
     argument(
         "--approve",
         choices=APPROVALS,
+        metavar="|".join(APPROVALS),
         help="What happens when a tool wants approval: ask you, run it, or refuse it.",
     ),
     argument(

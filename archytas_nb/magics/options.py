@@ -98,12 +98,13 @@ def answer_type(source: str, namespace: dict[str, Any]) -> Any:
     return value
 
 
-def condition(source: str, namespace: dict[str, Any]) -> Callable[[Any], str]:
+def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Callable[[Any], str]:
     """What ``--until`` says, as a function of the answer.
 
     Args:
         source: An expression over ``answer`` and the notebook's variables.
         namespace: The notebook's variables, as they are when an answer comes.
+        of_text: Whether the answer is text; else it is the value of the type that was asked for.
 
     Returns:
         Given the answer, it says what is wrong with it; an empty text where the expression is true.
@@ -111,6 +112,8 @@ def condition(source: str, namespace: dict[str, Any]) -> Callable[[Any], str]:
     Raises:
         UsageError: It is no expression, or it names a variable that is not there now.
     """
+    from archytas_nb.react.wire import as_text
+
     tree = _compiled(source, "--until", only_parsed=True)
     known = {"answer", *namespace, *dir(builtins)}
     missing = [name for name in _free_names(tree) if name not in known]
@@ -125,7 +128,7 @@ def condition(source: str, namespace: dict[str, Any]) -> Callable[[Any], str]:
 
     def check(answer: Any) -> str:
         try:
-            held = bool(holds(answer))
+            held = bool(holds(as_text(answer) if of_text else answer))
         except Exception as error:  # noqa: BLE001 - a condition that cannot be evaluated is not met
             return f"This must be true of the answer: {source} – checking it raised {_said(error)}"
         return "" if held else f"This must be true of the answer, and is not: {source}"

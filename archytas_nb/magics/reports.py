@@ -111,7 +111,7 @@ class History(_Rows):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cost(_Rows):
-    """What a conversation cost.
+    """What a conversation cost; ``+`` marks a sum of which parts are not known.
 
     Attributes:
         paid: One entry for each question, in order.
@@ -181,20 +181,18 @@ def _ending(exchange: Exchange) -> str:
 
 def _sum(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
     usage = sum((each.usage for each in paid), Usage())
-    known = [each.usd for each in paid if each.usd is not None]
-    priced = [each for each in paid if each.usage.requests]
-    usd = f"{sum(known):.4f}" if known and len(known) == len(priced) else "unknown"
-    if known and len(known) < len(priced):
-        usd = f"{sum(known):.4f} and more"
+    asked = [each for each in paid if each.usage.requests]
+    counted = all(each.usage.input_tokens or each.usage.output_tokens for each in asked)
+    tokens = (usage.input_tokens, usage.cached_tokens, usage.output_tokens)
+    known = [each.usd for each in asked if each.usd is not None]
+    usd = f"{sum(known):.4f}" if known else "unknown" if asked else "0"
     return (
         label,
         str(len(paid)),
         f"{usage.requests:,}",
-        f"{usage.input_tokens:,}",
-        f"{usage.cached_tokens:,}",
-        f"{usage.output_tokens:,}",
+        *(f"{number:,}" if counted else f"{number:,}+" if number else "unknown" for number in tokens),
         f"{sum(each.seconds for each in paid):.1f}",
-        usd,
+        f"{usd}+" if known and len(known) < len(asked) else usd,
     )
 
 
@@ -212,7 +210,8 @@ def _part(part: Any) -> str:
     url = part.get("image_url", {}).get("url", "") if isinstance(part, dict) else ""
     if url.startswith("data:"):
         kind, _, data = url.removeprefix("data:").partition(";base64,")
-        return f"[{kind}, {len(data) * 3 // 4:,} bytes]"
+        size = len(data) * 3 // 4 - data.count("=")
+        return f"[{kind}, {size:,} bytes]"
     return str(part.get("text", part)) if isinstance(part, dict) else str(part)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from traitlets import Unicode
 from traitlets.config import Configurable
 
-from archytas_nb.magics.traits import Choice, Count, Flag, Names, Retries, Seconds, Secret, Text
+from archytas_nb.magics.traits import WordEnum, Count, Flag, Names, Retries, Seconds, Secret, Text
 
 PROTOCOLS = ("auto", "react", "native")
 APPROVALS = ("ask", "auto", "deny")
@@ -23,16 +23,16 @@ class Settings(Configurable):
     base_url = Unicode(help="Where the API begins; empty takes OPENAI_BASE_URL.").tag(config=True)
     api_key = Secret(help="The endpoint's key; empty takes OPENAI_API_KEY.").tag(config=True)
     local_model = Text(help="A GGUF path or hf:REPO/FILE for the embedded model.").tag(config=True)
-    protocol = Choice(PROTOCOLS, "auto", help="How tools are spoken of to the model.").tag(config=True)
+    protocol = WordEnum(PROTOCOLS, "auto", help="How tools are spoken of to the model.").tag(config=True)
     instructions = Text(help="Added to the system prompt.").tag(config=True)
     tools = Names(help="Tools that a question may use, names or globs; empty takes all that are enabled.").tag(
         config=True
     )
-    approve = Choice(
+    approve = WordEnum(
         APPROVALS, "ask", help="What happens when a tool wants approval: ask the person, run it, or refuse it."
     ).tag(config=True)
     allow = Names(help="Tools that are run without asking, also where nobody can be asked.").tag(config=True)
-    ask_user = Choice(
+    ask_user = WordEnum(
         ("auto", "on", "off"),
         "auto",
         help="Whether the model has a tool to ask you something; auto: not where the model is small.",
@@ -49,7 +49,7 @@ class Settings(Configurable):
     max_retries = Retries(3, help="How often a passing failure of the endpoint is tried again.").tag(config=True)
     quiet = Flag(help="Show no trace, only the answer.").tag(config=True)
     cassette = Text(help="A file that model replies are recorded in and replayed from.").tag(config=True)
-    cassette_mode = Choice(
+    cassette_mode = WordEnum(
         CASSETTE_MODES, "auto", help="What the cassette is used for; off: it is left alone."
     ).tag(config=True)
     discover = Flag(

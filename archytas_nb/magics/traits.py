@@ -64,8 +64,14 @@ class Flag(_Setting, Bool):  # type: ignore[type-arg]
 
     info_text = "True or False"
 
+    def from_string(self, s: str) -> Any:
+        """Read the environment's value, spelled in any of the usual ways."""
+        words = {"1": True, "true": True, "yes": True, "on": True}
+        words |= {"0": False, "false": False, "no": False, "off": False}
+        return words.get(s.strip().lower(), s)
 
-class Choice(_Setting, Enum):  # type: ignore[type-arg]
+
+class WordEnum(_Setting, Enum):  # type: ignore[type-arg]
     """One of a few words."""
 
     def from_string(self, s: str) -> Any:

@@ -1,0 +1,306 @@
+"""The options of `%agent`, in a real IPython with a scripted model."""
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+import archytas_nb as nb
+from archytas_nb.errors import RunError, TaskFailed, ToolError
+from archytas_nb.testing import ScriptedModel
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def count(species: str) -> int:
+    """Count the penguins of one species.
+
+    Args:
+        species: The species
+    """
+    return {"Gentoo": 124}.get(species, 0)
+
+
+def erase(species: str) -> str:
+    """Erase a species.
+
+    Args:
+        species: The species
+    """
+    return f"{species} is gone"
+
+
+@dataclass
+class Bird:
+    """A bird of the notebook."""
+
+    name: str
+    mass: float
+
+
+def answer(text: Any) -> tuple[str, Any]:
+    return ("final_answer", text)
+
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def ask(shell: InteractiveShell) -> Ask:
+    """Runs a line of %agent against a script, and gives back its value or raises what it raises."""
+    nb.tool(count)
+    nb.tool(erase, approve=True)
+    shell.user_ns.update(species="Gentoo", Bird=Bird, pd=pd)
+
+    def ask(line: str, *script: Any, small: bool = False, cell: str | None = None) -> Any:
+        model = ScriptedModel(*script)
+        model.is_small = small
+        ask.model = shell.user_ns["script"] = model
+        line = (
+            line if any(flag in line for flag in ("--history", "--cost", "--undo")) else f"--model script {line}"
+        )
+        if cell is None:
+            return shell.run_line_magic("agent", line)
+        return shell.run_cell_magic("agent", line, cell)
+
+    ask.shell = shell
+    return ask
+
+
+def sent(ask: Any, request: int = 0) -> list[dict[str, Any]]:
+    return ask.model.asked[request].messages
+
+
+def test_lookups_in_the_question_and_its_cell_are_sent_as_values(ask: Ask) -> None:
+    ask("how many {species}", answer("124"))
+    assert sent(ask)[-1]["content"] == "how many Gentoo"
+    ask("--new count", answer("124"), cell="{species} and {{species}}\n")
+    assert sent(ask)[-1]["content"] == "count\nGentoo and {species}"
+    ask("--new --raw how many {species}", answer("124"))
+    assert sent(ask)[-1]["content"] == "how many {species}"
+
+
+def test_a_lookup_that_cannot_be_made_asks_nothing_and_keeps_the_conversation(ask: Ask) -> None:
+    ask("hello", answer("Hello."))
+    with pytest.raises(UsageError, match="'spceies', did you mean 'species'"):
+        ask("--new how many {spceies}")
+    assert ask.model.asked == []
+    assert "hello" in repr(ask("--history"))
+
+
+def test_out_puts_the_answer_into_a_variable(ask: Ask) -> None:
+    ask("--out n how many", answer("124"))
+    assert ask.shell.user_ns["n"] == "124"
+
+
+def test_a_type_gives_a_validated_value_and_a_wrong_answer_is_told_to_the_model(ask: Ask) -> None:
+    run = ask("--type int --out n how many", answer("many"), answer(124))
+    assert ask.shell.user_ns["n"] == run.value == 124
+    assert "int" in sent(ask, 1)[-1]["content"]
+    ask("--type list[str] --out names which", answer(["a", "b"]))
+    assert ask.shell.user_ns["names"] == ["a", "b"]
+    ask("--type Bird --out bird which", answer({"name": "Gentoo", "mass": 5.1}))
+    assert ask.shell.user_ns["bird"] == Bird("Gentoo", 5.1)
+
+
+def test_a_frame_is_handed_over_by_the_name_of_its_variable(ask: Ask) -> None:
+    frame = ask.shell.user_ns["birds"] = pd.DataFrame({"a": [1]})
+    ask("--type pd.DataFrame --out same which", answer("birds"))
+    assert ask.shell.user_ns["same"] is frame
+
+
+def test_an_answer_counts_only_when_the_condition_holds(ask: Ask) -> None:
+    run = ask('--type int --until "answer > 100" how many', answer(3), answer(124))
+    assert run.value == 124
+    assert "answer > 100" in sent(ask, 1)[-1]["content"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--until answer> how many",
+        "--until answr how many",
+        "--type lst how many",
+        "--out 1x how many",
+        "--image gone how many",
+        "--tools polt how many",
+        "--allow polt how many",
+        "--max-steps 0 how many",
+        "--max-seconds soon how many",
+        "--approve maybe how many",
+        "--history how many",
+        "--reset --undo",
+        "--bogus how many",
+        "--dry-run",
+        "",
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error_and_asks_nothing(ask: Ask, line: str) -> None:
+    with pytest.raises(UsageError) as error:
+        ask(line)
+    assert "\n" not in str(error.value)
+    assert ask.model.asked == []
+
+
+def test_a_type_that_no_answer_can_have_is_refused_before_anything_is_asked(ask: Ask) -> None:
+    with pytest.raises(ToolError, match="cannot be the type of an answer"):
+        ask("--type 3 how many")
+    assert ask.model.asked == []
+
+
+def test_a_variable_never_holds_half_an_answer(ask: Ask) -> None:
+    ask.shell.user_ns["n"] = "before"
+    with pytest.raises(RunError, match="max_steps=1 ended the run before there was an answer for 'n'") as error:
+        ask("--max-steps 1 --out n how many", ("count", {"species": "Gentoo"}), answer("at least 3"))
+    assert ask.shell.user_ns["n"] == "before"
+    assert error.value.run.answer == "at least 3"
+
+
+def test_only_the_chosen_tools_are_offered(ask: Ask) -> None:
+    ask("--tools c* hello", answer("Hello."))
+    assert "erase" not in sent(ask)[0]["content"]
+    assert "count" in sent(ask)[0]["content"]
+    ask("hello", answer("Hello."))
+    assert "erase" in sent(ask)[0]["content"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "status"),
+    [("", "refused"), ("--approve deny", "refused"), ("--approve auto", "done"), ("--allow erase", "done")],
+)
+def test_approval_follows_the_policy_and_the_list_of_allowed_tools(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, flags: str, status: str
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda _: "n")
+    run = ask(f"{flags} erase it", ("erase", {"species": "Gentoo"}), answer("Well."))
+    assert [outcome.status for _, outcome in run.calls] == [status]
+
+
+def test_a_setting_holds_for_all_questions_and_an_option_for_one(ask: Ask) -> None:
+    ask.shell.run_line_magic("config", "ArchytasNB.max_steps = 1")
+    run = ask("hello", ("count", {"species": "Gentoo"}), answer("Three."))
+    assert run.reason == "max_steps=1"
+    run = ask("--max-steps 2 hello", ("count", {"species": "Gentoo"}), answer("Three."))
+    assert run.reason == ""
+
+
+def test_a_limit_on_tokens_ends_the_run(ask: Ask) -> None:
+    run = ask("--max-tokens 1 hello", ("count", {"species": "Gentoo"}), answer("Three."))
+    assert run.reason == "max_tokens=1"
+
+
+@pytest.mark.parametrize(
+    ("setting", "small", "there"),
+    [("auto", False, True), ("auto", True, False), ("on", True, True), ("off", False, False)],
+)
+def test_a_small_model_is_not_given_the_tool_to_ask_the_user_unless_told_so(
+    ask: Ask, setting: str, small: bool, there: bool
+) -> None:
+    ask.shell.run_line_magic("config", f"ArchytasNB.ask_user = {setting!r}")
+    ask("hello", answer("Hello."), small=small)
+    assert ("ask_user" in sent(ask)[0]["content"]) is there
+
+
+def test_pictures_go_along_from_options_and_from_the_question(ask: Ask) -> None:
+    ask.shell.user_ns["shot"] = PNG
+    ask("--image shot --image shot what is it", answer("A bird."))
+    images = [part for part in sent(ask)[-1]["content"] if part["type"] == "image_url"]
+    assert [image["image_url"]["url"] for image in images] == [
+        f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+    ] * 2
+
+
+def test_a_dry_run_shows_all_of_the_request_and_sends_nothing(ask: Ask) -> None:
+    ask("hello", answer("Hello."))
+    ask.shell.user_ns["shot"] = PNG
+    report = ask("--dry-run --type int --image shot how many {species}")
+    assert ask.model.asked == []
+    text = repr(report)
+    for part in (
+        "Nothing was sent",
+        "scripted",
+        "react",
+        "max_steps=20",
+        "count",
+        "how many Gentoo",
+        "[image/png, 8 bytes]",
+        "hello",
+        "Hello.",
+    ):
+        assert part in text
+    assert report.ask.messages[0]["content"] in text
+    assert "Gentoo" in report._repr_html_()
+    ask("how many {species}", answer("124"))
+    assert list(sent(ask))[:-1] == list(report.ask.messages)[:-1]
+
+
+def test_a_dry_run_of_a_new_conversation_leaves_the_old_one_alone(ask: Ask) -> None:
+    ask("hello", answer("Hello."))
+    report = ask("--dry-run --new how many")
+    assert "hello" not in repr(report)
+    assert "hello" in repr(ask("--history"))
+
+
+def test_the_history_shows_each_question_with_its_calls_and_its_end(ask: Ask) -> None:
+    assert "nothing was asked yet" in repr(ask("--history"))
+    ask("how many Gentoo", ("count", {"species": "Gentoo"}), answer("There are 124."))
+    with pytest.raises(TaskFailed):
+        ask("how many dodos", ("fail_task", "They are extinct."))
+    table = repr(ask("--history"))
+    assert [line.split()[0] for line in table.splitlines()[1:]] == ["1", "2"]
+    for part in ("how many Gentoo", "count", "There are 124.", "The model gave up", "They are extinct."):
+        assert part in table
+
+
+def test_undo_forgets_the_last_exchange_and_reset_all_of_them(ask: Ask) -> None:
+    for text in ("one", "two", "three"):
+        ask(text, answer(text.upper()))
+    assert repr(ask("--undo")) == "forgotten: three"
+    ask("four", answer("FOUR"))
+    assert [message["content"] for message in sent(ask) if message["role"] == "user"] == ["one", "two", "four"]
+    assert repr(ask("--reset")) == "forgotten: 3 questions"
+    assert "nothing to undo" in repr(ask("--undo"))
+    ask("five", answer("FIVE"))
+    assert len(sent(ask)) == 2
+
+
+def test_cost_counts_the_last_question_and_the_conversation_failures_included(ask: Ask) -> None:
+    ask("one", ("count", {"species": "Gentoo"}), answer("1"))
+    with pytest.raises(TaskFailed):
+        ask("two", ("fail_task", "no"))
+    last, whole = repr(ask("--cost")).splitlines()[1:]
+    assert last.split()[2:4] == ["1", "1"]
+    assert whole.split()[1:3] == ["2", "3"]
+    assert whole.split()[-1] == "unknown"
+    ask("--reset")
+    assert "nothing was asked yet" in repr(ask("--cost"))
+
+
+def test_quiet_shows_no_trace(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    ask("--quiet hello", answer("Hello."))
+    assert capsys.readouterr().out == ""
+    ask("hello", answer("Hello."))
+    assert "Hello." in capsys.readouterr().out
+    ask.shell.run_line_magic("config", "ArchytasNB.quiet = True")
+    ask("hello", answer("Hello."))
+    assert capsys.readouterr().out == ""
+    ask("--no-quiet hello", answer("Hello."))
+    assert "Hello." in capsys.readouterr().out
+
+
+def test_a_tool_that_asks_the_same_conversation_is_told_that_it_cannot(ask: Ask) -> None:
+    def again() -> str:
+        """Ask again."""
+        ask.shell.run_line_magic("agent", "--model script hello")
+        return "asked"
+
+    nb.tool(again)
+    run = ask("go", ("again", None), answer("Done."))
+    [(_, outcome)] = run.calls
+    assert "a tool cannot ask it another" in outcome.text
+    assert ask("hello", answer("Hello.")).answer == "Hello."
