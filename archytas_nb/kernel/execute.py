@@ -1,34 +1,47 @@
 """Run tool calls in the live kernel, on the thread that the user's code runs on.
 
 Each call comes to exactly one outcome: done, error, refused, interrupted, or not run. A tool may raise, print,
-display or be interrupted; this file never lets any of it escape but as an outcome.
+display or be interrupted; this file never lets any of it escape but as an outcome. Calls are run one after
+another, but neighbouring ``async def`` tools at the same time; what must be approved is approved first.
 """
 
 from __future__ import annotations
 
 import inspect
-import signal
-import sys
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import Token
 from dataclasses import dataclass, replace
 from typing import Any
 
+from archytas_nb.kernel import outcomes, routing
 from archytas_nb.kernel.approve import Approve, Approver
-from archytas_nb.kernel.background import run_coroutine
-from archytas_nb.kernel.capture import Capture, captured
-from archytas_nb.kernel.deadline import deadline
+from archytas_nb.kernel.background import Ended, Job, run_jobs
+from archytas_nb.kernel.capture import Capture, guarded
 from archytas_nb.kernel.decision import Decision
+from archytas_nb.kernel.figures import Figures
 from archytas_nb.kernel.namespace import Namespace
-from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, asked
+from archytas_nb.kernel.patience import Clock, Patient
+from archytas_nb.kernel.person import Keyboard, Person, asked
+from archytas_nb.kernel.signals import Watch, watching
 from archytas_nb.react.events import CallOutcome, ToolCall
-from archytas_nb.tools.clip import clip
-from archytas_nb.tools.tool import MAX_CHARS
+from archytas_nb.tools.bound import BoundCall
+from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 
 __all__ = ["Approve", "KernelExecutor"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A call that may be run."""
+
+    call: ToolCall
+    tool: Tool
+    bound: BoundCall
+    decision: Decision
+    capture: Capture
 
 
 class KernelExecutor:
@@ -40,7 +53,8 @@ class KernelExecutor:
         approve: A policy for the calls whose tools want approval, or a callable that decides on every call; None
             asks the person.
         person: Who is asked; by default whoever is at the keyboard.
-        on_output: Given what a tool prints, in pieces, while it runs; maybe on another thread.
+        on_output: Given what a tool prints, in pieces, while it runs; maybe on another thread, but never two
+            pieces at a time.
         allow: Names of tools that are run without being asked about.
     """
 
@@ -56,9 +70,14 @@ class KernelExecutor:
     ) -> None:
         self._tools = tools
         self._namespace = namespace
-        self._person: Person = Keyboard() if person is None else person
+        self._person = Patient(Keyboard() if person is None else person)
         self._approver = Approver(approve, allow, self._person)
-        self._on_output = on_output
+        self._on_output = guarded(on_output)
+
+    @property
+    def waited(self) -> float:
+        """Seconds that a person has taken to answer so far."""
+        return self._person.waited
 
     def run(self, calls: Sequence[ToolCall], seconds: float | None = None) -> tuple[CallOutcome, ...]:
         """Run calls in their order.
@@ -71,32 +90,55 @@ class KernelExecutor:
         Returns:
             One outcome for each; after an interrupt the rest are ``not_run``.
         """
-        ends = None if seconds is None else time.monotonic() + seconds
-        outcomes: list[CallOutcome] = []
-        with _interrupts_seen() as watch:
-            for call in calls:
-                outcome = self._watched(call, watch, ends)
-                if watch.seen and outcome.status != "interrupted":
-                    # A subprocess or a bare `except:` in the tool swallowed it.
-                    outcome = replace(_interrupted(call), outputs=outcome.outputs, seconds=outcome.seconds)
-                outcomes.append(outcome)
-                if outcome.status == "interrupted":
+        made: list[CallOutcome] = []
+        with watching() as watch:
+            self._person.watch = watch
+            clock = Clock(seconds, self._person)
+            for group in self._groups(calls):
+                made += self._run_group(group, watch, clock)
+                if any(outcome.status == "interrupted" for outcome in made[-len(group) :]):
                     break
-        rest = calls[len(outcomes) :]
-        not_run = (CallOutcome("not_run", "Not run: the user interrupted before.", call_id=c.id) for c in rest)
-        return (*outcomes, *not_run)
+        return (*made, *(outcomes.not_run(call) for call in calls[len(made) :]))
 
-    def _watched(self, call: ToolCall, watch: _Watch, ends: float | None) -> CallOutcome:
-        """Run one call; an interrupt is raised inside it only, so that no outcome of another call is lost."""
+    def _groups(self, calls: Sequence[ToolCall]) -> Iterator[Sequence[ToolCall]]:
+        """Calls that may run at the same time: neighbours whose tools are async; any other stands alone."""
+        start = 0
+        for end, call in enumerate(calls, 1):
+            if end == len(calls) or not (self._is_async(call) and self._is_async(calls[end])):
+                yield calls[start:end]
+                start = end
+
+    def _is_async(self, call: ToolCall) -> bool:
+        return call.name in self._tools and self._tools[call.name].is_async
+
+    def _run_group(self, calls: Sequence[ToolCall], watch: Watch, clock: Clock) -> list[CallOutcome]:
+        before = watch.interrupts
+        prepared: list[_Ready | CallOutcome] = []
+        for call in calls:
+            prepared.append(self._prepared(call, watch, clock))
+            if isinstance(prepared[-1], CallOutcome) and prepared[-1].status == "interrupted":
+                made = [outcomes.not_run(each.call) if isinstance(each, _Ready) else each for each in prepared]
+                return [*made, *map(outcomes.not_run, calls[len(prepared) :])]
+        ready = [each for each in prepared if isinstance(each, _Ready)]
+        run = iter(self._run_ready(ready, watch, clock) if ready else ())
+        made = [next(run) if isinstance(each, _Ready) else each for each in prepared]
+        if watch.interrupts > before and not any(outcome.status == "interrupted" for outcome in made):
+            made[-1] = outcomes.interrupted_late(made[-1])
+        return made
+
+    # ── before ────────────────────────────────────────────────────────────────────────────────────
+
+    def _prepared(self, call: ToolCall, watch: Watch, clock: Clock) -> _Ready | CallOutcome:
+        """Validate a call and have it approved; an interrupt is raised in here and becomes its outcome."""
         try:
             watch.raises = True
-            return self._run_one(call, ends)
+            return self._checked(call, clock)
         except KeyboardInterrupt:
-            return _interrupted(call)
+            return outcomes.interrupted_before(call)
         finally:
             watch.raises = False
 
-    def _run_one(self, call: ToolCall, ends: float | None) -> CallOutcome:
+    def _checked(self, call: ToolCall, clock: Clock) -> _Ready | CallOutcome:
         try:
             tool = self._tools[call.name]
         except KeyError as error:
@@ -104,95 +146,87 @@ class KernelExecutor:
         bound = tool.bind(call.input, self._namespace)
         if isinstance(bound, CallOutcome):
             return replace(bound, call_id=call.id)
+        if clock.is_over():
+            return outcomes.no_time_left(call)
         decision = self._approver.decide(tool, call, bound, self._namespace)
         if decision.bound is None:
-            return _not_allowed(call, decision)
-        bound = decision.bound
-        left = None if ends is None else ends - time.monotonic()
-        if left is not None and left <= 0:
-            return CallOutcome("not_run", "Not run: the time of this run was over.", call_id=call.id)
-        limit = min((each for each in (tool.timeout, left) if each is not None), default=None)
-        started = time.perf_counter()
-        token = asked.set(self._person)
-        with captured(self._on_output) as capture:
+            return outcomes.not_allowed(call, decision)
+        return _Ready(call, tool, decision.bound, decision, Capture(self._on_output))
+
+    # ── running ───────────────────────────────────────────────────────────────────────────────────
+
+    def _run_ready(self, ready: Sequence[_Ready], watch: Watch, clock: Clock) -> list[CallOutcome]:
+        """Run calls at the same time; a single one on this thread, where its tool is not async."""
+        shared = ready[0].capture if len(ready) == 1 else Capture(self._on_output)
+        with routing.capturing([each.capture for each in ready], shared):
+            figures = Figures()
+            if ready[0].tool.is_async:
+                ends = self._on_loop(ready, watch, clock)
+            else:
+                ends = [self._here(ready[0], watch, clock)]
+            made = [self._rendered(each, ended, watch) for each, ended in zip(ready, ends, strict=True)]
+            with self._inside(shared):
+                figures.take(shared, [outcome.value for outcome in made])
+        made = [
+            outcomes.with_output(outcome, each.call, each.decision, each.capture, each.tool)
+            for outcome, each in zip(made, ready, strict=True)
+        ]
+        return made if len(ready) == 1 else outcomes.with_shared(made, shared)
+
+    def _here(self, ready: _Ready, watch: Watch, clock: Clock) -> Ended:
+        """Run a call on this thread."""
+        limit = clock.limit(ready.tool)
+        interrupts, started = watch.interrupts, time.perf_counter()
+        ended = Ended("interrupted")
+        with self._inside(ready.capture):
             try:
-                with deadline(limit):
-                    value = bound.run()
-                    if inspect.isawaitable(value):
-                        value = run_coroutine(value)
-                outcome = tool.outcome(value, self._namespace)
+                watch.raises = True
+                watch.arm(limit)
+                ended = Ended("done", ready.bound.run())
             except KeyboardInterrupt:
-                outcome = _interrupted(call)
-            except NobodyThereError as error:
-                outcome = CallOutcome("refused", str(error))
+                pass
             except BaseException as error:  # noqa: BLE001 - a tool may raise anything; the model is told
-                _remember(error)
-                outcome = tool.failure(error)
+                ended = Ended("error", error=error)
             finally:
-                asked.reset(token)
-        if decision.edited:
-            outcome = replace(outcome, text=f"{_changed(decision)}\n{outcome.text}")
-        room = (tool.max_chars or MAX_CHARS) - len(outcome.text)
-        return _with_output(outcome, call, capture, room, time.perf_counter() - started)
+                watch.raises = False
+                watch.disarm()
+            seconds = time.perf_counter() - started
+            if ended.how == "done" and inspect.isawaitable(ended.value):
+                promised = ended.value  # a plain function may give what must be awaited
+                job = Job(lambda: promised, clock.limit(ready.tool, seconds))
+                [ended] = run_jobs([job], lambda: watch.interrupts > interrupts)
+                return replace(ended, seconds=time.perf_counter() - started)
+        return replace(outcomes.expired(ended, limit, seconds) if watch.expired else ended, seconds=seconds)
 
+    def _on_loop(self, ready: Sequence[_Ready], watch: Watch, clock: Clock) -> list[Ended]:
+        """Run calls at the same time on the loop's thread."""
+        interrupts = watch.interrupts
 
-def _with_output(
-    outcome: CallOutcome, call: ToolCall, capture: Capture, room: int, seconds: float
-) -> CallOutcome:
-    """Add what the tool showed: the person sees all of it, the model what fits beside the result."""
-    shown = clip(capture.text(), max(room - len("\n\nIt printed:\n"), 0))
-    text = f"{outcome.text}\n\nIt printed:\n{shown}" if shown else outcome.text
-    return replace(outcome, text=text, call_id=call.id, outputs=capture.outputs(), seconds=seconds)
+        def job(each: _Ready) -> Job:
+            return Job(each.bound.run, clock.limit(each.tool), lambda: self._enter(each.capture))
 
+        return run_jobs([job(each) for each in ready], lambda: watch.interrupts > interrupts)
 
-def _not_allowed(call: ToolCall, decision: Decision) -> CallOutcome:
-    if decision.stop:
-        return CallOutcome("interrupted", "Not run: the user stopped the run here.", call_id=call.id)
-    return CallOutcome("refused", decision.refusal, call_id=call.id)
+    def _rendered(self, ready: _Ready, ended: Ended, watch: Watch) -> CallOutcome:
+        """Render a result: the user's ``__repr__`` runs here, and may print or be interrupted."""
+        with self._inside(ready.capture):
+            try:
+                watch.raises = True
+                return outcomes.of(ended, ready.tool, self._namespace)
+            except KeyboardInterrupt:
+                return outcomes.of(replace(ended, how="interrupted"), ready.tool, self._namespace)
+            finally:
+                watch.raises = False
 
+    def _enter(self, capture: Capture) -> tuple[Token[Any], Token[Any]]:
+        return routing.current.set(capture), asked.set(self._person)
 
-def _changed(decision: Decision) -> str:
-    """Tell the model what was really run."""
-    return f"The user changed the input before the call was run. It was run with: {clip(decision.edited, 1000)}"
-
-
-def _interrupted(call: ToolCall) -> CallOutcome:
-    return CallOutcome("interrupted", "Interrupted by the user while it ran.", call_id=call.id)
-
-
-def _remember(error: BaseException) -> None:
-    """Let ``%debug`` in the next cell stop where the tool failed."""
-    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
-
-
-@dataclass(slots=True)
-class _Watch:
-    """Interrupts while calls are run.
-
-    Attributes:
-        seen: How many there were, those that a tool swallowed included.
-        raises: Whether one is raised now, or only noted.
-    """
-
-    seen: int = 0
-    raises: bool = False
-
-
-@contextmanager
-def _interrupts_seen() -> Iterator[_Watch]:
-    """Watch for interrupts in a block."""
-    watch = _Watch()
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield watch
-        return
-
-    def note(number: int, frame: Any) -> Any:
-        watch.seen += 1
-        return before(number, frame) if watch.raises else None
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield watch
-    finally:
-        signal.signal(signal.SIGINT, before)
+    @contextmanager
+    def _inside(self, capture: Capture) -> Iterator[None]:
+        """Whatever happens in the block belongs to a call."""
+        output, person = self._enter(capture)
+        try:
+            yield
+        finally:
+            asked.reset(person)
+            routing.current.reset(output)
