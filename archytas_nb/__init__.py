@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         TaskFailed,
         ToolError,
     )
+    from archytas_nb.models.cassette_scrub import cassette_scrub
     from archytas_nb.models.openai_chat import OpenAIModel
     from archytas_nb.react.events import CallOutcome
     from archytas_nb.run import Run
@@ -45,6 +46,7 @@ _HOMES = {
     "Tool": "tools.tool",
     "ToolError": "errors",
     "Toolbox": "tools.toolbox",
+    "cassette_scrub": "models.cassette_scrub",
     "tool": "tools.toolbox",
     "toolbox": "tools.toolbox",
 }
@@ -64,6 +66,7 @@ __all__ = [
     "ToolError",
     "Toolbox",
     "__version__",
+    "cassette_scrub",
     "load_ipython_extension",
     "tool",
     "toolbox",

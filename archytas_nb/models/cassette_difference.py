@@ -10,11 +10,12 @@ import re
 from dataclasses import dataclass
 
 from archytas_nb.errors import MissCause
-from archytas_nb.models.cassette_format import Part, Request
 from archytas_nb.models.cassette_text import first_line, text_difference
+from archytas_nb.models.cassette_values import Part, Request
 from archytas_nb.react.events import Json
 
 _OUTCOME = re.compile(r"^Outcome of (\S+) \((\w+)\):", re.MULTILINE)
+_LIMIT = re.compile(r"^The run must end now: its limit \S+", re.MULTILINE)
 _ENDS = ("final_answer", "fail_task")
 
 
@@ -135,6 +136,8 @@ def _message(now: Request, place: int, theirs: Part) -> Difference:
         said = f"the recording has a message of the {theirs.content.get('role')} where one of the {role} is sent"
         return Difference("conversation", said, where, lines)
     tool, call = _called(now, place, before, after)
+    if _LIMIT.findall(before) != _LIMIT.findall(after):
+        return Difference("settings", "another limit of the run is reached", where, lines)
     if tool:
         said = f"the outcome of the tool {tool!r} is another than in the recording"
         return Difference("outcome", f"{said} (the call {call})", where, lines, tool)
@@ -145,6 +148,10 @@ def _message(now: Request, place: int, theirs: Part) -> Difference:
 
 
 def _settings(now: Request, recorded: Request) -> Difference:
+    if now.model != recorded.model:
+        return Difference(
+            "settings", f"the model {now.model!r} is asked, and the recording is of {recorded.model!r}"
+        )
     return Difference(
         "settings",
         f"the settings have changed: max_tokens is {now.max_tokens!r}, in the recording {recorded.max_tokens!r}",

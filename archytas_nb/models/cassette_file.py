@@ -17,7 +17,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models.cassette_format import Entry, Header, read, written
+from archytas_nb.models.cassette_format import read, written
+from archytas_nb.models.cassette_values import Entry, Header
 
 _WAIT = 20.0  # seconds for a lock that is held for milliseconds
 
@@ -62,6 +63,21 @@ class CassetteFile:
     def was_changed(self) -> bool:
         """Whether somebody else has written it since it was read or written here."""
         return self._signature() != self._seen
+
+    def check(self) -> None:
+        """Say now what `write` would say later.
+
+        Raises:
+            ConfigurationError: The file could not be written.
+        """
+        folder = self.path.absolute().parent
+        while not folder.exists():
+            folder = folder.parent
+        blocked = "is a folder" if self.path.is_dir() else "" if os.access(folder, os.W_OK) else "is read-only"
+        if blocked:
+            raise ConfigurationError(
+                f"the cassette {str(self.path)!r} cannot be written ({blocked}); name a file in a folder of yours"
+            )
 
     def write(self, header: Header, entries: Sequence[Entry]) -> None:
         """Put this in the place of the file.

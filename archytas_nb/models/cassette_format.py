@@ -13,179 +13,31 @@ Lines of four kinds:
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, cast, get_args
 
 from archytas_nb.errors import ConfigurationError, ModelErrorKind
+from archytas_nb.models.cassette_values import (
+    DEFAULT,
+    Asked,
+    Entry,
+    Exchanged,
+    Header,
+    Part,
+    PartKind,
+    Request,
+    Speaker,
+)
 from archytas_nb.react.events import Json, ModelReply, Usage, WireCall
 
 VERSION = 2
-PartKind = Literal["message", "tool", "schema"]
-_DEFAULT = ModelReply()
-
-
-def ref_of(part: Json) -> str:
-    """The name that a part has in the file: a hash of its content, 12 hexadecimal digits."""
-    return _hash(part)[:12]
-
-
-def _hash(value: Json) -> str:
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Something that requests are made of.
-
-    Attributes:
-        kind: What it is.
-        content: A message, a tool's specification, or the schema of the reply; as it is compared.
-        ref: Its name in the file.
-    """
-
-    kind: PartKind
-    content: Json
-    ref: str
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request to the model in the form in which it is compared.
-
-    Attributes:
-        step: Which reply of its run it asks for, counted from 1; it does not count for equality.
-        messages: The conversation.
-        tools: The specifications for function calling.
-        schema: What the reply's text must satisfy, or None.
-        max_tokens: The longest reply that is asked for.
-        key: The fingerprint; two requests with the same key are the same.
-    """
-
-    step: int
-    messages: tuple[Part, ...]
-    tools: tuple[Part, ...]
-    schema: Part | None
-    max_tokens: int | None
-    key: str = field(init=False, default="")
-
-    def __post_init__(self) -> None:
-        refs = [[part.ref for part in self.messages], [part.ref for part in self.tools]]
-        schema = None if self.schema is None else self.schema.ref
-        object.__setattr__(self, "key", _hash([*refs, schema, self.max_tokens])[:16])
-
-    @property
-    def parts(self) -> Iterator[Part]:
-        """All parts, in the order in which they are written."""
-        yield from self.tools
-        if self.schema is not None:
-            yield self.schema
-        yield from self.messages
-
-
-@dataclass(frozen=True, slots=True)
-class Exchanged:
-    """One exchange with the model.
-
-    Attributes:
-        request: What was asked.
-        reply: What the model said; None where the endpoint would not take the request in this form.
-        fault: The kind of that refusal, which steered the run another way; None where there is a reply.
-    """
-
-    request: Request
-    reply: ModelReply | None
-    fault: ModelErrorKind | None = None
-
-    @property
-    def key(self) -> str:
-        """What it is found by."""
-        return self.request.key
-
-    def line(self) -> str:
-        """The exchange's own line."""
-        request = self.request
-        line: dict[str, Json] = {"exchange": request.key, "step": request.step}
-        line["messages"] = [part.ref for part in request.messages]
-        if request.tools:
-            line["tools"] = [part.ref for part in request.tools]
-        if request.schema is not None:
-            line["schema"] = request.schema.ref
-        if request.max_tokens is not None:
-            line["max_tokens"] = request.max_tokens
-        line |= {"error": self.fault} if self.reply is None else {"reply": _reply_line(self.reply)}
-        return _dump(line)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One exchange with the person: an approval, or an answer to ``ask_user``."""
-
-    prompt: str
-    answer: str
-
-    @property
-    def key(self) -> str:
-        """What it is found by."""
-        return f"person: {self.prompt}"
-
-    def line(self) -> str:
-        """The exchange's own line."""
-        return _dump({"asked": self.prompt, "answered": self.answer})
-
-
-Entry: TypeAlias = Exchanged | Asked
-
-
-@dataclass(frozen=True, slots=True)
-class Speaker:
-    """A model that was recorded.
-
-    Attributes:
-        name: What it calls itself.
-        protocol: The wire form that suited it.
-        facts: What else is known of it and steers a run, by attribute name.
-    """
-
-    name: str
-    protocol: Literal["react", "native"]
-    facts: dict[str, Json] = field(default_factory=dict)
-
-
-DEFAULT = "default"
-"""What the model is called that nobody has named."""
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What is said once for all exchanges.
-
-    Attributes:
-        models: Who was recorded, by what the notebook calls them.
-        volatile: What differs from run to run, as `Volatile` takes it.
-    """
-
-    models: dict[str, Speaker] = field(default_factory=dict)
-    volatile: Json = None
-
-    def line(self) -> str:
-        """The first line."""
-        line: dict[str, Json] = {"cassette": VERSION}
-        if self.models:
-            line["models"] = {
-                called: {"name": each.name, "protocol": each.protocol, **each.facts}
-                for called, each in self.models.items()
-            }
-        line |= {"volatile": self.volatile} if self.volatile else {}
-        return _dump(line)
+_PLAIN = ModelReply()
 
 
 def written(header: Header, entries: Iterable[Entry]) -> Iterator[str]:
     """The lines of a file, without their ends; each part stands before the first exchange that has it."""
-    yield header.line()
+    yield _header_line(header)
     known: set[str] = set()
     for entry in entries:
         if isinstance(entry, Exchanged):
@@ -193,7 +45,35 @@ def written(header: Header, entries: Iterable[Entry]) -> Iterator[str]:
                 if part.ref not in known:
                     known.add(part.ref)
                     yield _dump({"ref": part.ref, part.kind: part.content})
-        yield entry.line()
+        yield line_of(entry)
+
+
+def line_of(entry: Entry) -> str:
+    """The line of one exchange, without its end."""
+    if isinstance(entry, Asked):
+        return _dump({"asked": entry.prompt, "answered": entry.answer})
+    request = entry.request
+    line: dict[str, Json] = {"exchange": request.key, "step": request.step}
+    line["messages"] = [part.ref for part in request.messages]
+    if request.tools:
+        line["tools"] = [part.ref for part in request.tools]
+    if request.schema is not None:
+        line["schema"] = request.schema.ref
+    if request.max_tokens is not None:
+        line["max_tokens"] = request.max_tokens
+    if request.model != DEFAULT:
+        line["model"] = request.model
+    line |= {"error": entry.fault} if entry.reply is None else {"reply": _reply_line(entry.reply)}
+    line |= {"learned": entry.learned} if entry.learned else {}
+    return _dump(line)
+
+
+def _header_line(header: Header) -> str:
+    line: dict[str, Json] = {"cassette": VERSION}
+    if header.models:
+        line["models"] = {called: {"name": each.name, **each.facts} for called, each in header.models.items()}
+    line |= {"volatile": header.volatile} if header.volatile else {}
+    return _dump(line)
 
 
 def read(name: str, text: str) -> tuple[Header, list[Entry], str]:
@@ -255,10 +135,7 @@ def _header(name: str, line: str) -> Header:
 
 
 def _speaker(said: dict[str, Json]) -> Speaker:
-    protocol = said.pop("protocol")
-    if protocol not in ("react", "native"):
-        raise ValueError(f"protocol is {protocol!r}; expected 'react' or 'native'")
-    return Speaker(str(said.pop("name")), protocol, said)
+    return Speaker(str(said.pop("name")), said)
 
 
 def _entry(line: str, parts: dict[str, Part]) -> Entry | None:
@@ -279,10 +156,12 @@ def _entry(line: str, parts: dict[str, Part]) -> Entry | None:
         tuple(_part(ref, parts) for ref in said.get("tools", ())),
         None if schema is None else _part(schema, parts),
         said.get("max_tokens"),
+        str(said.get("model", DEFAULT)),
     )
+    learned = dict(said.get("learned", {}))
     if "error" in said:
-        return Exchanged(request, None, cast(ModelErrorKind, str(said["error"])))
-    return Exchanged(request, _read_reply(said["reply"]))
+        return Exchanged(request, None, cast(ModelErrorKind, str(said["error"])), learned)
+    return Exchanged(request, _read_reply(said["reply"]), learned=learned)
 
 
 def _part(ref: str, parts: dict[str, Part]) -> Part:
@@ -297,7 +176,7 @@ def _reply_line(reply: ModelReply) -> Json:
     line: dict[str, Json] = {}
     for each in dataclasses.fields(ModelReply):
         value = getattr(reply, each.name)
-        if value != getattr(_DEFAULT, each.name):
+        if value != getattr(_PLAIN, each.name):
             line[each.name] = _plain(value)
     return line
 

@@ -9,17 +9,17 @@ import dataclasses
 from collections.abc import Callable, Generator
 from typing import Any, Literal, Protocol
 
-from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
+from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ModelErrorKind
 from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_format import DEFAULT, Speaker
+from archytas_nb.models.cassette_values import DEFAULT, Speaker
 from archytas_nb.models.prices import Price
 from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice
 
 _STEERING = ("no_tools", "overflow")
 """Refusals that a run answers by asking in another way: they belong to the recording."""
 
-_FACTS = ("is_small", "context_tokens", "price")
-"""What else a run may read of a model."""
+_FACTS = ("protocol", "is_small", "context_tokens", "price")
+"""What a run reads of a model, beside its name."""
 
 
 class Person(Protocol):
@@ -60,8 +60,7 @@ class CassetteModel:
     @property
     def protocol(self) -> Literal["react", "native"]:
         """The wire form that was recorded, or the live model's while recording."""
-        speaker = self.cassette.speaker(self._called)
-        protocol: Literal["react", "native"] = speaker.protocol if speaker else self._real().protocol
+        protocol: Literal["react", "native"] = self._fact("protocol")
         return protocol
 
     @property
@@ -88,27 +87,30 @@ class CassetteModel:
             CassetteMiss: A replay was asked for something that was not recorded.
             ModelError: The live model's; or the recorded refusal of a request in this form.
         """
-        recorded = self.cassette.find(ask)
+        recorded = self.cassette.find(ask, self._called)
         if recorded is not None:
             if recorded.reply is None:
                 raise _refusal(recorded.fault)
             return recorded.reply
         if self.cassette.mode == "replay":
-            raise self.cassette.miss(ask)
+            raise self.cassette.miss(ask, self._called)
+        before = self._facts()
+        self._note_speaker(before)
+        fault: ModelErrorKind | None = None
+        reply: ModelReply | None = None
         try:
-            reply: ModelReply = yield from self._real().complete(ask)
-        except CassetteMiss:
-            raise
+            # To the millisecond, as a replay gives it.
+            reply = yield from self._real().complete(ask)
+            reply = dataclasses.replace(reply, seconds=round(reply.seconds, 3))
         except ModelError as error:
             if error.kind not in _STEERING:
                 raise
-            self._note_speaker()
-            self.cassette.add(ask, None, error.kind)
-            raise _refusal(error.kind) from error
-        self._note_speaker()
-        self.cassette.add(ask, reply)
-        # To the millisecond, as a replay gives it.
-        return dataclasses.replace(reply, seconds=round(reply.seconds, 3))
+            fault = error.kind
+        learned = {name: fact for name, fact in self._facts().items() if before.get(name) != fact}
+        self.cassette.add(ask, reply, fault, model=self._called, learned=learned)
+        if reply is None:
+            raise _refusal(fault)
+        return reply
 
     def person(self, real: Person) -> Person:
         """The person of the recording, and behind it the real one where recording is allowed."""
@@ -118,16 +120,18 @@ class CassetteModel:
         speaker = self.cassette.speaker(self._called)
         return getattr(self._real(), name, None) if speaker is None else speaker.facts.get(name)
 
-    def _note_speaker(self) -> None:
-        if self.cassette.speaker(self._called) is not None:
-            return
-        facts = {name: getattr(self._live, name, None) for name in _FACTS}
-        known = {
+    def _facts(self) -> dict[str, Any]:
+        """What is known of the live model now."""
+        facts = {name: getattr(self._real(), name, None) for name in _FACTS}
+        return {
             name: dataclasses.asdict(fact) if isinstance(fact, Price) else fact
             for name, fact in facts.items()
             if fact
         }
-        self.cassette.name_speaker(self._called, Speaker(str(self._live.name), self._live.protocol, known))
+
+    def _note_speaker(self, facts: dict[str, Any]) -> None:
+        if self.cassette.speaker(self._called) is None:
+            self.cassette.name_speaker(self._called, Speaker(str(self._real().name), facts))
 
     def _real(self) -> Any:
         if self.cassette.mode == "replay":

@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from archytas_nb.models.cassette_format import Part, PartKind, Request, ref_of
 from archytas_nb.models.cassette_scrub import Scrubber
+from archytas_nb.models.cassette_values import Part, PartKind, Request, ref_of
 from archytas_nb.models.cassette_volatile import Volatile
 from archytas_nb.react.events import AskModel, Json, ModelReply, WireCall
 
@@ -36,8 +36,14 @@ class Reader:
         self._known: dict[int, tuple[Any, Part]] = {}
         self._state: object = None
 
-    def request(self, ask: AskModel) -> Request:
-        """The request as it is compared."""
+    def use(self, volatile: Volatile) -> None:
+        """Put other placeholders in from now on."""
+        if volatile.said != self.volatile.said:
+            self.volatile = volatile
+            self._known.clear()
+
+    def request(self, ask: AskModel, model: str) -> Request:
+        """The request as it is compared; `model` is what the notebook calls the model."""
         state = self.scrub.state
         if state != self._state:
             self._known.clear()
@@ -45,12 +51,12 @@ class Reader:
         messages = tuple(self._part("message", message) for message in ask.messages)
         tools = tuple(self._part("tool", tool) for tool in ask.tools)
         schema = None if ask.schema is None else self._fresh("schema", ask.schema)
-        return Request(ask.step, messages, tools, schema, ask.max_tokens)
+        return Request(ask.step, messages, tools, schema, ask.max_tokens, model)
 
     def again(self, request: Request) -> Request:
         """A recorded request under the placeholders of now, which may be more than when it was recorded."""
         messages = (self._fresh("message", part.content) for part in request.messages)
-        return Request(request.step, tuple(messages), request.tools, request.schema, request.max_tokens)
+        return dataclasses.replace(request, messages=tuple(messages))
 
     def text(self, text: str) -> str:
         """A text as it is compared."""

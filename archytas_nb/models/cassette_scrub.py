@@ -16,7 +16,8 @@ from archytas_nb.errors import ConfigurationError
 Scrub: TypeAlias = Callable[[str], str]
 
 _SECRET = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD)$", re.IGNORECASE)
-_SHORTEST = 8  # characters; a shorter value is a word, and words are everywhere
+_PLACEHOLDER_KEY = re.compile(r".{0,7}|\D{0,15}|\d*", re.DOTALL)
+"""A value that is short, or a word, or a number is no secret but a name for none: ``not-needed``."""
 
 _functions: list[Scrub] = []
 
@@ -79,7 +80,7 @@ class Scrubber:
             ConfigurationError: The user's function fails, returns no text, or changes its own result.
         """
         for name, value in (*self._secrets.items(), *_environment()):
-            if len(value) >= _SHORTEST:
+            if not _PLACEHOLDER_KEY.fullmatch(value):
                 text = text.replace(value, f"{{{name}}}")
         for function in self._all():
             text = _applied(function, text)

@@ -10,7 +10,8 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from archytas_nb.models.cassette_format import Asked, Entry, Exchanged, Part, Request
+from archytas_nb.models.cassette_format import line_of
+from archytas_nb.models.cassette_values import Asked, Entry, Exchanged, Part, Request
 
 _COMPARED = 2000  # characters of a message that are looked at to find the most similar one
 _CANDIDATES = 8
@@ -79,10 +80,10 @@ class Tape:
 
     def follow(self, entries: Sequence[Entry]) -> None:
         """Take over what somebody else made of the file; what was used stays used."""
-        used = Counter(entry.line() for entry, used in zip(self.entries, self._used, strict=True) if used)
+        used = Counter(line_of(entry) for entry, used in zip(self.entries, self._used, strict=True) if used)
         self.entries, self._used, self._at = list(entries), [], 0
         for place, entry in enumerate(self.entries):
-            line = entry.line()
+            line = line_of(entry)
             self._used.append(used[line] > 0)
             if used[line]:
                 used[line] -= 1

@@ -109,8 +109,8 @@ def recorded(model: Any = None, settings: ModelSettings | None = None, cassette:
     used = cassette or cassette_in_use()
     if used is None:
         return choose_model(model, settings) if named else model
-    from archytas_nb.models.cassette_format import DEFAULT
     from archytas_nb.models.cassette_model import CassetteModel
+    from archytas_nb.models.cassette_values import DEFAULT
 
     if settings is not None and settings.api_key:
         used.hide("api_key", settings.api_key)

@@ -166,7 +166,7 @@ class _Notebook:
 
     def volatile(self) -> dict[str, str]:
         """What the notebook's cassettes allow to differ, as nbval wants it: patterns and what they become."""
-        from archytas_nb.models.cassette import volatile_of
+        from archytas_nb.models.cassette_store import volatile_of
 
         paths = {cassette_beside(self.path), *(Path(each["cassette"]) for each in read_reports(self._folder))}
         found: dict[str, str] = {}
