@@ -26,6 +26,7 @@ class Cell:
     messages: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
     reply: dict[str, Any] = field(default_factory=dict)
+    prompts: list[str] = field(default_factory=list)
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         return [message["content"] for message in self.messages if message["msg_type"] == kind]
@@ -61,7 +62,9 @@ class Kernel:
         code: str,
         *,
         person: bool = False,
+        answers: Iterable[str] = (),
         interrupt_after: float | None = None,
+        interrupt_when: Callable[[Cell], bool] | None = None,
         wait: float = 60.0,
         cell_id: str | None = None,
     ) -> Cell:
@@ -70,7 +73,9 @@ class Kernel:
         Args:
             code: The cell.
             person: Whether the kernel may ask questions, as in a notebook with somebody before it.
+            answers: What is typed at each prompt, in order; a prompt without one stays open.
             interrupt_after: Seconds until the kernel is interrupted.
+            interrupt_when: Asked now and then; the kernel is interrupted once when it says so.
             wait: Seconds to wait for the end at most.
             cell_id: What a notebook's front end calls the cell; None where there is no notebook.
         """
@@ -78,11 +83,17 @@ class Kernel:
         self.client.session.metadata = {} if cell_id is None else {"cellId": cell_id}
         request = self.client.execute(code, allow_stdin=person)
         cell = Cell()
+        typed = iter(answers)
         idle = False
         while not (idle and cell.status):
             if interrupt_after is not None and time.monotonic() - started >= interrupt_after:
                 self.manager.interrupt_kernel()
                 interrupt_after = None
+            if interrupt_when is not None and interrupt_when(cell):
+                self.manager.interrupt_kernel()
+                interrupt_when = None
+            if person:
+                self._answer(cell, typed)
             if time.monotonic() - started > wait:
                 raise TimeoutError(f"the cell did not end within {wait} s: {code!r}; so far {cell.messages!r}")
             try:
@@ -99,6 +110,16 @@ class Kernel:
                     cell.status = cell.reply["status"]
         cell.seconds = time.monotonic() - started
         return cell
+
+    def _answer(self, cell: Cell, typed: Iterator[str]) -> None:
+        try:
+            asked = self.client.get_stdin_msg(timeout=0)
+        except queue.Empty:
+            return
+        cell.prompts.append(asked["content"]["prompt"])
+        answer = next(typed, None)
+        if answer is not None:
+            self.client.input(answer)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archytas_nb.kernel.dialogue import harmless
+from archytas_nb.kernel.dialogue import harmless, marked
 from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, asked
 
 _NO_ANSWER = "(The user gave no answer.)"
@@ -39,7 +39,7 @@ def ask_user(question: str, choices: list[str] | None = None) -> str:
 
 
 def _free(person: Person, question: str) -> str:
-    said = person.ask(f"The agent asks: {harmless(question)}\n> ").strip()
+    said = person.ask(f"The agent asks: {marked(question)}\n> ").strip()
     if not said:
         said = person.ask("That was empty. Type an answer, or press Enter again to give none: ").strip()
     return said or _NO_ANSWER
@@ -48,7 +48,7 @@ def _free(person: Person, question: str) -> str:
 def _chosen(person: Person, question: str, choices: list[str]) -> str:
     listed = "\n".join(f"  {n}. {harmless(choice)}" for n, choice in enumerate(choices, 1))
     number = f"a number from 1 to {len(choices)}" if len(choices) > 1 else "1"
-    prompt = f"The agent asks: {harmless(question)}\n{listed}\n  0. something else\nAnswer with {number}, or 0: "
+    prompt = f"The agent asks: {marked(question)}\n{listed}\n  0. something else\nAnswer with {number}, or 0: "
     for _ in range(_TRIES):
         said = person.ask(prompt).strip()
         folded = [choice for choice in choices if choice.strip().casefold() == said.casefold()]

@@ -107,7 +107,7 @@ class Asking:
             if isinstance(bound, BoundCall):
                 self._given, self._bound, self._edited = new, bound, dialogue.as_json(new)
                 return
-            prompt = f"{dialogue.harmless(bound.text)}\n"
+            prompt = f"That is no input for {self._tool.name}: {dialogue.marked(bound.text)}\n"
 
 
 def refused(reason: str) -> Decision:

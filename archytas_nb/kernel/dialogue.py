@@ -128,12 +128,17 @@ def _block(text: str) -> list[str]:
     rows = text.splitlines()
     lines = []
     for row in rows[:_LINES]:
-        seen = harmless(row)
+        seen = harmless(row.expandtabs(4))
         more = "" if len(seen) <= _WIDTH else f"… ({len(seen):,} characters in this line)"
         lines.append(f"    │ {seen[:_WIDTH]}{more}")
     if len(rows) > _LINES:
         lines.append(f"    … {len(rows) - _LINES:,} more lines ({len(text):,} characters in all)")
     return lines
+
+
+def marked(text: str) -> str:
+    """A text that others wrote, for a prompt of ours: on the line where it fits there, else below and marked."""
+    return "\n".join(["", *_block(text)]) if len(text) > _WIDTH or len(text.splitlines()) > 1 else harmless(text)
 
 
 def as_json(value: Json) -> str:
@@ -142,10 +147,10 @@ def as_json(value: Json) -> str:
 
 
 def harmless(text: str) -> str:
-    """Spell out what would move a cursor, colour a terminal or turn the direction of text."""
+    """One line, in which is spelled out what would end it, move a cursor, colour it or turn its direction."""
     return "".join(
-        each
-        if each in "\n\t" or unicodedata.category(each) not in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-        else each.encode("unicode_escape", "surrogatepass").decode("ascii")
+        each.encode("unicode_escape", "surrogatepass").decode("ascii")
+        if unicodedata.category(each) in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+        else each
         for each in text
     )

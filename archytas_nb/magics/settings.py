@@ -9,7 +9,7 @@ from __future__ import annotations
 from traitlets import Unicode
 from traitlets.config import Configurable
 
-from archytas_nb.magics.traits import WordEnum, Count, Flag, Names, Retries, Seconds, Secret, Text
+from archytas_nb.magics.traits import Count, Flag, Names, Retries, Seconds, Secret, Text, WordEnum
 
 PROTOCOLS = ("auto", "react", "native")
 APPROVALS = ("ask", "auto", "deny")

@@ -1,0 +1,86 @@
+"""The model asks the user, who answers in their own words or by a choice; where nobody is, nothing waits."""
+
+import pytest
+
+from archytas_nb.kernel.ask import ask_user
+from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.react.events import CallOutcome, ToolCall
+from archytas_nb.tools.toolbox import Toolbox
+from tests.kernel.people import Scripted
+
+
+def ask(
+    question: str, *answers: object, choices: object = None, there: bool = True
+) -> tuple[CallOutcome, Scripted]:
+    person = Scripted(*answers, there=there)  # type: ignore[arg-type]
+    given = {"question": question} | ({} if choices is None else {"choices": choices})
+    executor = KernelExecutor(Toolbox(ask_user), {}, person=person)
+    [outcome] = executor.run([ToolCall("c", "ask_user", given)])
+    return outcome, person
+
+
+def test_the_tool_tells_the_model_when_to_use_it_and_what_it_takes() -> None:
+    tool = Toolbox(ask_user)["ask_user"]
+    assert "Ask the user a question" in tool.text
+    assert tool.issues == ()
+    assert tool.schema()["required"] == ["question"]
+
+
+def test_a_free_answer_is_handed_on_as_it_is() -> None:
+    outcome, person = ask("Which year?", " 2007, please ")
+    assert (outcome.status, outcome.value) == ("done", "2007, please")
+    assert "Which year?" in person.prompts[0]
+
+
+def test_an_empty_answer_is_asked_about_once_and_then_is_no_answer() -> None:
+    assert ask("Which year?", "", "2007")[0].value == "2007"
+    outcome, person = ask("Which year?", "", "")
+    assert outcome.value == "(The user gave no answer.)"
+    assert len(person.prompts) == 2
+
+
+@pytest.mark.parametrize("typed", ["2", " red ", "RED"])
+def test_a_choice_is_made_by_number_or_by_its_words(typed: str) -> None:
+    outcome, person = ask("Colour?", typed, choices=["blue", "red"])
+    assert outcome.value == "red"
+    assert "1. blue" in person.prompts[0]
+    assert "2. red" in person.prompts[0]
+
+
+def test_what_is_no_choice_is_asked_again_and_something_else_can_be_said() -> None:
+    outcome, person = ask("Colour?", "3", "", "green", "0", "sea green", choices=["blue", "red"])
+    assert outcome.value == "sea green"
+    assert "'3' is none of them" in person.prompts[1]
+
+
+def test_choices_that_are_numbers_mean_themselves() -> None:
+    assert ask("How many?", "2", choices=["10", "2", "3"])[0].value == "2"
+    assert ask("How many?", "1", choices=["10", "2", "3"])[0].value == "10"
+
+
+def test_where_nobody_is_there_the_call_is_refused_at_once() -> None:
+    outcome, person = ask("Which year?", "2007", there=False)
+    assert (outcome.status, person.prompts) == ("refused", [])
+    assert "Nobody can be asked here" in outcome.text
+
+
+def test_the_end_of_input_is_a_refusal_and_an_interrupt_interrupts() -> None:
+    assert ask("Which year?")[0].status == "refused"
+    assert ask("Which year?", KeyboardInterrupt)[0].status == "interrupted"
+
+
+def test_a_question_without_words_is_an_error_of_the_model() -> None:
+    outcome, person = ask("  ", "x")
+    assert (outcome.status, person.prompts) == ("error", [])
+
+
+def test_a_question_cannot_forge_what_the_terminal_shows() -> None:
+    _, person = ask("Sure?\x1b[2J\rAnswer y:", "n")
+    assert "\x1b" not in person.prompts[0]
+    assert "\r" not in person.prompts[0]
+
+
+def test_whoever_is_at_the_keyboard_is_asked_outside_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archytas_nb.kernel.person.Keyboard.there", True)
+    monkeypatch.setattr("builtins.input", lambda prompt: "typed")
+    assert ask_user("Which year?") == "typed"
