@@ -15,8 +15,10 @@ This file imports nothing of ours: every other file may import it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from archytas_nb.run import Run
@@ -36,7 +38,25 @@ ModelErrorKind = Literal[
 ]
 
 
-class ArchytasError(Exception):
+class _UsersFrames:
+    """Has IPython draw the user's lines and the message, none of the frames in between, which are ours."""
+
+    def _render_traceback_(self: Any) -> list[str]:
+        shell = sys.modules["IPython"].get_ipython()  # IPython calls this, so it is there
+        frames = []
+        tb: TracebackType | None = self.__traceback__
+        while tb is not None:
+            if not str(tb.tb_frame.f_globals.get("__name__", "")).startswith(f"{__package__}."):
+                frames.append(tb)
+            tb = tb.tb_next
+        shown: TracebackType | None = None
+        for each in reversed(frames):  # copies: %debug still finds the whole of it
+            shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
+        lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, shown)
+        return lines
+
+
+class ArchytasError(_UsersFrames, Exception):
     """Base of everything this package raises on purpose."""
 
 
@@ -113,7 +133,7 @@ class TaskFailed(RunError):
     """The model gave up on the task; the message is the reason that it gave."""
 
 
-class RunInterrupted(KeyboardInterrupt):
+class RunInterrupted(_UsersFrames, KeyboardInterrupt):
     """A person interrupted the run.
 
     It is a KeyboardInterrupt, so that scripts and notebooks stop as they do for any other interrupt.

@@ -11,6 +11,9 @@ from typing import Any
 
 def register(shell: Any) -> None:
     """Add our magics, completion and input transformer to a shell; a second time changes nothing."""
+    from IPython.core.error import UsageError
+    from traitlets import TraitError
+
     from archytas_nb.magics.agent_magic import ArchytasNB
     from archytas_nb.magics.cassette_magic import CassetteMagics
     from archytas_nb.magics.complete import FOR_AGENT, FOR_TOOLS, Completer, matcher
@@ -19,8 +22,12 @@ def register(shell: Any) -> None:
 
     if _ours(shell):
         return
-    agent, tools = ArchytasNB(shell=shell, parent=shell), ToolMagics(shell=shell, parent=shell)
-    cassette = CassetteMagics(shell=shell, parent=shell)
+    try:
+        agent = ArchytasNB(shell=shell, parent=shell)
+    except TraitError as error:  # in IPython's configuration file
+        shell.configurables[:] = [each for each in shell.configurables if each not in _ours(shell)]
+        raise UsageError(f"c.ArchytasNB.{error}") from None
+    tools, cassette = ToolMagics(shell=shell, parent=shell), CassetteMagics(shell=shell, parent=shell)
     for magics in (tools, cassette, agent):
         shell.register_magics(magics)
     shell.input_transformers_cleanup.append(keep_question_marks)

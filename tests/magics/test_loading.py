@@ -1,0 +1,99 @@
+"""Loading and unloading: the shell is afterwards what it was before, and nothing is said."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from archytas_nb.testing import ScriptedModel
+from tests.live_kernel import live_kernel
+
+
+def state(shell: Any) -> dict[str, Any]:
+    """Everything of a shell that an extension could leave something in, by identity where it matters."""
+    return {
+        "magics": {kind: dict(names) for kind, names in shell.magics_manager.magics.items()},
+        "registry": dict(shell.magics_manager.registry),
+        "lazy": dict(shell.magics_manager.lazy_magics),
+        "configurables": [id(each) for each in shell.configurables],
+        "cleanup": list(shell.input_transformers_cleanup),
+        "post": list(shell.input_transformers_post),
+        "line": list(shell.input_transformer_manager.line_transforms),
+        "tokens": list(shell.input_transformer_manager.token_transformers),
+        "ast": list(shell.ast_transformers),
+        "events": {name: list(each) for name, each in shell.events.callbacks.items()},
+        "matchers": list(shell.Completer.custom_matchers),
+        "hooks": {name: list(each.strs) + list(each.regexs) for name, each in shell.strdispatchers.items()},
+        "handlers": dict(shell.custom_exceptions)
+        if isinstance(shell.custom_exceptions, dict)
+        else shell.custom_exceptions,
+        "observers": {
+            name: {kind: list(each) for kind, each in kinds.items()}
+            for name, kinds in shell._trait_notifiers.items()
+        },
+        "names": {name for name in shell.user_ns if not name.startswith("_")} - {"script", "x"},
+        "hidden": {name for name in shell.user_ns_hidden if not name.startswith("_")},
+        "config": shell.config.copy(),
+        "formatters": {
+            name: dict(each.type_printers) for name, each in shell.display_formatter.formatters.items()
+        },
+        "displayhook": sys.displayhook,
+        "excepthook": sys.excepthook,
+        "streams": (sys.stdout, sys.stderr),
+        "loggers": list(logging.getLogger().handlers),
+    }
+
+
+def test_unloading_leaves_the_shell_as_it_was_even_after_questions(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.run_line_magic("unload_ext", "archytas_nb")
+    before = state(shell)
+    shell.run_line_magic("load_ext", "archytas_nb")
+    shell.run_line_magic("load_ext", "archytas_nb")
+    assert state(shell) != before
+    shell.user_ns["script"] = ScriptedModel(("final_answer", "Hello."), ("final_answer", "Bye."))
+    shell.run_cell("%agent --quiet --model script hello?;")
+    shell.run_cell("x = %agent --model script hello?\n%unload_ext archytas_nb")  # in the very cell that asked
+    after = state(shell)
+    for part, value in before.items():
+        assert after[part] == value, part
+    assert str(shell.user_ns["x"]) == "Bye."
+
+
+def test_loading_and_unloading_print_nothing(shell: InteractiveShell, capfd: pytest.CaptureFixture[str]) -> None:
+    shell.run_line_magic("unload_ext", "archytas_nb")
+    shell.run_line_magic("load_ext", "archytas_nb")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_goes_on_is_logged_and_not_printed(
+    shell: InteractiveShell, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shell.user_ns["script"] = ScriptedModel(("final_answer", "Hello."))
+    shell.run_line_magic("config", "ArchytasNB.api_key = 'sk-secret'")
+    with caplog.at_level(logging.INFO, "archytas_nb"):
+        shell.run_line_magic("agent", "--quiet --model script hello")
+    assert "a run with scripted (react) was answered" in caplog.text
+    assert "secret" not in caplog.text
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_setting_in_ipythons_own_configuration_counts_and_a_wrong_one_is_one_line(tmp_path: Path) -> None:
+    profile = tmp_path / "ipython" / "profile_default"
+    profile.mkdir(parents=True)
+    (profile / "ipython_kernel_config.py").write_text("c.ArchytasNB.max_steps = 3\n", "utf-8")
+    with live_kernel(tmp_path) as kernel:
+        kernel.run("%load_ext archytas_nb")
+        assert kernel.run("%config ArchytasNB.max_steps").result == "3"
+    (profile / "ipython_kernel_config.py").write_text("c.ArchytasNB.max_steps = 0\n", "utf-8")
+    with live_kernel(tmp_path) as kernel:
+        cell = kernel.run("%load_ext archytas_nb")
+        said = "UsageError: c.ArchytasNB.max_steps is 0; expected a whole number of at least 1\n"
+        assert (cell.status, cell.printed, cell.error) == ("error", said, "")
+        assert kernel.run("%config").printed.count("Archytas") == 0

@@ -1,0 +1,49 @@
+"""What a notebook shows of our exceptions: the user's lines and the message."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live_kernel import Kernel, live_kernel
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    """One kernel, without the extension."""
+    with live_kernel(Path(tmp_path_factory.mktemp("kernel"))) as kernel:
+        yield kernel
+
+
+@pytest.mark.parametrize("decorator", ["@nb.tool", "@nb.tool(timeout=3)"])
+def test_a_decorator_on_a_faulty_function_shows_its_line_and_the_faults_and_no_frame_of_ours(
+    kernel: Kernel, decorator: str
+) -> None:
+    cell = kernel.run(f"import archytas_nb as nb\n\n{decorator}\ndef f(x):\n    return x")
+    assert cell.status == "error"
+    assert f"----> 3 {decorator}" in cell.error
+    assert "it has no docstring" in cell.error
+    assert "archytas_nb/" not in cell.error
+    assert "hidden" not in cell.error
+
+
+def test_the_users_own_frames_are_shown_between(kernel: Kernel) -> None:
+    kernel.run("def define(f):\n    return nb.tool(f)")
+    cell = kernel.run("define(lambda x: 1)")
+    assert "----> 1 define(lambda x: 1)" in cell.error
+    assert "----> 2     return nb.tool(f)" in cell.error
+    assert "archytas_nb/" not in cell.error
+
+
+def test_a_run_that_fails_shows_the_line_that_asked(kernel: Kernel) -> None:
+    kernel.run("from archytas_nb.testing import ScriptedModel")
+    cell = kernel.run("agent = nb.Agent([], model=ScriptedModel(('fail_task', 'no idea')))\nagent.run('Why?')")
+    assert "----> 2 agent.run('Why?')" in cell.error
+    assert cell.error.endswith("TaskFailed: no idea")
+    assert "archytas_nb/" not in cell.error
+
+
+def test_debug_still_finds_the_whole_traceback(kernel: Kernel) -> None:
+    kernel.run("nb.tool(3)")
+    kernel.run("import sys; tb = sys.last_traceback\nwhile tb.tb_next: tb = tb.tb_next")
+    assert kernel.run("tb.tb_frame.f_globals['__name__']").result.startswith("'archytas_nb.tools.")

@@ -1,0 +1,124 @@
+"""A run as a value: how it shows itself where it is evaluated, printed, or silenced."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.run import Run
+from archytas_nb.testing import ScriptedModel
+from tests.live_kernel import Kernel, live_kernel
+
+EVIL = "<script>alert(1)</script> ![x](http://example.com/x.png) **bold**"
+
+
+def count(fruit: str) -> int:
+    """Count the fruit in stock.
+
+    Args:
+        fruit: Which one
+    """
+    return 3
+
+
+def run(*script: Any, **options: Any) -> Run:
+    return nb.Agent([count], model=ScriptedModel(*script), namespace={}, **options).run("How many apples?")
+
+
+def bundle(value: Run) -> dict[str, str]:
+    data, _ = value._repr_mimebundle_()
+    return data
+
+
+def test_a_run_shows_its_answer_and_folded_behind_it_the_steps() -> None:
+    data = bundle(run(("count", {"fruit": "apples"}), ("final_answer", "There are **3**.")))
+    assert data["text/plain"] == "There are **3**."
+    assert data["text/markdown"] == "There are **3**."
+    html = data["text/html"]
+    assert (
+        html.index("<strong>3</strong>") < html.index("<details") < html.index("in 1 step") < html.index("count(")
+    )
+
+
+def test_what_the_model_says_is_harmless_where_it_is_shown() -> None:
+    html = bundle(run(("final_answer", EVIL)))["text/html"]
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "<strong>bold</strong>" in html
+
+
+def test_an_incomplete_run_says_so() -> None:
+    value = run(("count", {"fruit": "apples"}), ("final_answer", "At least 3."), max_steps=1)
+    data = bundle(value)
+    assert "max_steps=1" in data["text/html"]
+    assert data["text/plain"] == "At least 3."
+
+
+def test_seconds_and_tokens_are_metadata_so_that_equal_runs_show_equal() -> None:
+    one, two = (run(("final_answer", "Three.")) for _ in range(2))
+    assert bundle(one) == bundle(two)
+    _, metadata = two._repr_mimebundle_()
+    assert {"seconds", "model"} <= set(metadata["archytas_nb"])
+    assert metadata["archytas_nb"]["usage"]["requests"] == 1
+
+
+def test_only_what_is_wanted_is_shown() -> None:
+    value = run(("count", {"fruit": "apples"}), ("final_answer", "Three."))
+    value.show("answer")
+    assert "<details" not in bundle(value)["text/html"]
+    value.show("status")
+    assert bundle(value) == {"text/plain": "<Run answered in 2 steps>"}
+    value.show("nothing")
+    assert value._ipython_display_() is None
+    value.show("all")
+    with pytest.raises(NotImplementedError):
+        value._ipython_display_()
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    with live_kernel(Path(tmp_path_factory.mktemp("kernel"))) as kernel:
+        kernel.run("%load_ext archytas_nb\nfrom archytas_nb.testing import ScriptedModel")
+        yield kernel
+
+
+def asked(kernel: Kernel, code: str) -> Any:
+    kernel.run("s = ScriptedModel(('final_answer', 'Three.'))")
+    return kernel.run(code.replace("%agent", "%agent --model s"))
+
+
+def test_the_answer_is_shown_once_in_the_cell_that_asks_and_again_where_the_run_is_evaluated(
+    kernel: Kernel,
+) -> None:
+    cell = asked(kernel, "%agent How many?")
+    assert (len(cell.displayed), cell.result, cell.printed) == (1, "", "")
+    cell = kernel.run("_")
+    assert (cell.displayed, cell.result) == ([], "Three.")
+    assert "text/html" in cell.of("execute_result")[0]["data"]
+
+
+def test_an_assigned_run_is_a_value_like_any_other(kernel: Kernel) -> None:
+    cell = asked(kernel, "x = %agent How many?")
+    assert (len(cell.displayed), cell.result) == (1, "")
+    assert kernel.run("print(x)").printed == "Three.\n"
+    assert kernel.run("x").result == "Three."
+    assert kernel.run("(x.answer, x.value, x.calls, x.usage.requests, len(x.events))").result.startswith(
+        "('Three.',"
+    )
+
+
+def test_a_semicolon_silences_the_value_and_not_the_trace(kernel: Kernel) -> None:
+    for line in ("%agent How many?;", "%agent How many;", "%agent --quiet How many;"):
+        cell = asked(kernel, line)
+        assert cell.status == "ok", cell.printed
+        assert (len(cell.displayed), cell.result) == (0 if "quiet" in line else 1, "")
+
+
+def test_a_quiet_question_shows_its_answer_as_the_value_of_the_cell(kernel: Kernel) -> None:
+    cell = asked(kernel, "%agent --quiet How many?")
+    assert (cell.displayed, cell.result) == ([], "Three.")
+    assert "<details" not in cell.of("execute_result")[0]["data"]["text/html"]
+    assert asked(kernel, "x = %agent --quiet How many?").messages
+    assert kernel.run("x").result == "Three."
