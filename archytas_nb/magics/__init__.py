@@ -6,7 +6,11 @@ imported when one is first used.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
+
+_SILENT = logging.NullHandler()
+"""What we log is for who asks for it: without a handler of the user's, Python would print it into a cell."""
 
 
 def register(shell: Any) -> None:
@@ -30,6 +34,7 @@ def register(shell: Any) -> None:
     tools, cassette = ToolMagics(shell=shell, parent=shell), CassetteMagics(shell=shell, parent=shell)
     for magics in (tools, cassette, agent):
         shell.register_magics(magics)
+    logging.getLogger("archytas_nb").addHandler(_SILENT)
     shell.input_transformers_cleanup.append(keep_question_marks)
     completers = {
         "agent": Completer(agent, agent.agent.parser, FOR_AGENT),
@@ -38,6 +43,11 @@ def register(shell: Any) -> None:
         "tool": Completer(tools, tools.tool.parser, {}),
     }
     shell.Completer.custom_matchers.append(matcher(shell, completers))
+    try:
+        agent.loaded()
+    except UsageError:
+        unregister(shell)
+        raise
 
 
 def unregister(shell: Any) -> None:
@@ -53,6 +63,7 @@ def unregister(shell: Any) -> None:
         shell.magics_manager.registry.pop(type(each).__name__, None)
     # IPython adds a Magics object once when it is made and once when it is registered.
     shell.configurables[:] = [each for each in shell.configurables if each not in ours]
+    logging.getLogger("archytas_nb").removeHandler(_SILENT)
     if keep_question_marks in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(keep_question_marks)
     matchers = shell.Completer.custom_matchers

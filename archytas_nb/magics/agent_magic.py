@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import magic_arguments
+from traitlets import observe
 
 from archytas_nb.errors import ArchytasError, RunError, RunInterrupted
 from archytas_nb.magics.brief import brief
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from archytas_nb.magics.conversation import Conversation, Origins
     from archytas_nb.run import Run, Shows
     from archytas_nb.session import Agent, Model
+
+_log = logging.getLogger("archytas_nb")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class ArchytasNB(Settings, Magics):
     """The agent of this notebook."""
 
     shell: Any
+    _is_loaded = False  # traits are set, and observed, before __init__ has ended
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -79,6 +84,31 @@ class ArchytasNB(Settings, Magics):
             return self._answered(text, args, silent=silent)
         except (ArchytasError, RunInterrupted) as error:
             raise brief(error) from None
+
+    def loaded(self) -> None:
+        """Begin what is to begin with the extension: nothing, unless `warm` says so.
+
+        Raises:
+            UsageError: The environment's value of `warm` makes no sense.
+        """
+        self._is_loaded = True
+        if self.warm:
+            self._warm_up()
+
+    @observe("warm")
+    def _warmth_changed(self, change: Any) -> None:
+        if change.new and self._is_loaded:
+            self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Start the model in the background; what goes wrong is said by the first question."""
+        try:
+            warm = getattr(self._chosen_model(None), "warm", None)
+        except (ArchytasError, UsageError) as error:
+            _log.info("the model could not be warmed: %s", error)
+        else:
+            if callable(warm):
+                warm()
 
     def unload(self) -> None:
         """Take back what is still waiting for the end of a cell."""
@@ -165,7 +195,7 @@ class ArchytasNB(Settings, Magics):
 
         wanted = self.tools if args.tools is None else split_names(args.tools)
         allowed = self.allow if args.allow is None else chosen_tools(split_names(args.allow), toolbox, "--allow")
-        model = self._chosen_model(args)
+        model = self._chosen_model(args.model)
         small = bool(getattr(model, "is_small", False))
         return Agent(
             tools=toolbox.only(*chosen_tools(wanted, toolbox)) if wanted else None,
@@ -227,14 +257,14 @@ class ArchytasNB(Settings, Magics):
         self._waiting.discard(waiting)
         self.shell.events.unregister("post_run_cell", waiting)
 
-    def _chosen_model(self, args: Any) -> Model:
+    def _chosen_model(self, name: str | None) -> Model:
         """The model for this question; made once, so that a cassette and a connection last."""
         from archytas_nb.magics.models import held_model, make_model, model_choice
 
-        held = held_model(self.shell.user_ns, args.model)
+        held = held_model(self.shell.user_ns, name)
         if held is not None:
             return held
-        choice = model_choice(self, args.model)
+        choice = model_choice(self, name)
         if choice not in self._models:
             self._models[choice] = make_model(choice)
         return self._models[choice]

@@ -6,7 +6,8 @@
 
 What Python reads as a dict, as a set of several things or of constants, or not at all, is text: JSON and code can
 be pasted. Everything else is a lookup, and one that cannot be made is an error before anything is asked: a
-misspelled name is never sent to a model in silence. A lookup calls nothing (see `lookup`).
+misspelled name is never sent to a model in silence. A lookup calls nothing, so that
+a question that was pasted runs nothing.
 """
 
 from __future__ import annotations

@@ -70,7 +70,11 @@ _FLAGS = (
     ),
     argument("--raw", action="store_true", help="Send the question as it is written: {name} is not replaced."),
     argument_group("the answer"),
-    argument("--out", metavar="NAME", help="Put the answer, or with --type the value, into this variable."),
+    argument(
+        "--out",
+        metavar="NAME",
+        help="Put the answer, or with --type the value, into this variable; without a whole answer the cell fails.",
+    ),
     argument(
         "--type",
         metavar="EXPR",
@@ -95,7 +99,10 @@ _FLAGS = (
     argument("--undo", action="store_true", help="Forget the last question and its answer."),
     argument("--reset", action="store_true", help="Forget the whole conversation."),
     argument(
-        "--cost", action="store_true", help="Show requests, tokens, seconds and, where prices are known, USD."
+        "--cost",
+        action="store_true",
+        help="Show requests, tokens, seconds and, where prices are known, USD, of the last question and of all; "
+        "what was undone or replaced was paid all the same.",
     ),
 )
 

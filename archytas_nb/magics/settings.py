@@ -39,20 +39,25 @@ class Settings(Configurable):
     ).tag(config=True)
     max_steps = Count(20, help="Most replies of the model for one question.").tag(config=True)
     max_errors = Count(5, help="Most unusable replies and failing calls in a row.").tag(config=True)
-    max_seconds = Seconds(600.0, help="Most seconds that one question may take.", allow_none=True).tag(
-        config=True
-    )
-    max_tokens = Count(1_000_000, help="Most tokens, in and out, for one question.", allow_none=True).tag(
-        config=True
-    )
+    max_seconds = Seconds(
+        600.0, help="Most seconds that one question may take; None for no bound.", allow_none=True
+    ).tag(config=True)
+    max_tokens = Count(
+        1_000_000, help="Most tokens, in and out, for one question; None for no bound.", allow_none=True
+    ).tag(config=True)
     timeout = Seconds(300.0, help="Seconds without a byte before a request is given up.").tag(config=True)
     max_retries = Retries(3, help="How often a passing failure of the endpoint is tried again.").tag(config=True)
     quiet = Flag(help="Show no trace, only the answer.").tag(config=True)
     cassette = Text(help="A file that model replies are recorded in and replayed from.").tag(config=True)
     cassette_mode = WordEnum(
-        CASSETTE_MODES, "auto", help="What the cassette is used for; off: it is left alone."
+        CASSETTE_MODES,
+        "auto",
+        help="What the cassette is used for; off: it is left alone. A mode in the environment, such as that of a "
+        "test run, counts before it.",
     ).tag(config=True)
     discover = Flag(
         default_value=True, help="Look for a model server on this machine where no endpoint is named."
     ).tag(config=True)
-    warm = Flag(help="Start the embedded model with the extension, before the first question.").tag(config=True)
+    warm = Flag(
+        help="Start the embedded model with the extension, or when this is set, before the first question."
+    ).tag(config=True)

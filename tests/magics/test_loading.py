@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 from archytas_nb.testing import ScriptedModel
@@ -45,7 +46,7 @@ def state(shell: Any) -> dict[str, Any]:
         "displayhook": sys.displayhook,
         "excepthook": sys.excepthook,
         "streams": (sys.stdout, sys.stderr),
-        "loggers": list(logging.getLogger().handlers),
+        "loggers": [list(logging.getLogger(name).handlers) for name in (None, "archytas_nb")],
     }
 
 
@@ -97,3 +98,69 @@ def test_a_setting_in_ipythons_own_configuration_counts_and_a_wrong_one_is_one_l
         said = "UsageError: c.ArchytasNB.max_steps is 0; expected a whole number of at least 1\n"
         assert (cell.status, cell.printed, cell.error) == ("error", said, "")
         assert kernel.run("%config").printed.count("Archytas") == 0
+
+
+class Cold:
+    """A model that can be warmed."""
+
+    name, protocol, is_scripted = "cold", "react", True
+
+    def __init__(self) -> None:
+        self.warmed = 0
+
+    def warm(self) -> None:
+        self.warmed += 1
+
+    def complete(self, ask: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def cold(monkeypatch: pytest.MonkeyPatch) -> Cold:
+    model = Cold()
+    monkeypatch.setattr("archytas_nb.magics.models.make_model", lambda _: model)
+    return model
+
+
+def test_the_model_is_warmed_only_where_that_was_asked_for(
+    shell: InteractiveShell, cold: Cold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.run_line_magic("reload_ext", "archytas_nb")
+    assert cold.warmed == 0
+    shell.run_line_magic("config", "ArchytasNB.warm = True")
+    assert cold.warmed == 1
+    monkeypatch.setenv("ARCHYTAS_NB_WARM", "1")
+    shell.run_line_magic("reload_ext", "archytas_nb")
+    assert cold.warmed == 2
+
+
+def test_a_model_that_cannot_be_warmed_harms_nothing(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ARCHYTAS_NB_MODEL", "nowhere")
+    monkeypatch.setenv("ARCHYTAS_NB_DISCOVER", "0")
+    shell.run_line_magic("config", "ArchytasNB.warm = True")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_variable_that_makes_no_sense_at_loading_leaves_nothing_half_loaded(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.run_line_magic("unload_ext", "archytas_nb")
+    before = state(shell)
+    monkeypatch.setenv("ARCHYTAS_NB_WARM", "perhaps")
+    with pytest.raises(
+        UsageError, match="ARCHYTAS_NB_WARM is 'perhaps' in the environment; expected True or False"
+    ):
+        shell.run_line_magic("load_ext", "archytas_nb")
+    assert state(shell) == before
+    monkeypatch.delenv("ARCHYTAS_NB_WARM")
+    shell.run_line_magic("load_ext", "archytas_nb")
+    assert "agent" in shell.magics_manager.magics["line"]
+
+
+def test_an_error_of_ours_that_nobody_logs_is_not_printed(
+    shell: InteractiveShell, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logging.getLogger("archytas_nb").error("the trace could not be shown")
+    assert capfd.readouterr() == ("", "")

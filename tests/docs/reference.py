@@ -1,0 +1,89 @@
+"""``docs/reference.md``: the magics, their options and the settings, as the code itself describes them.
+
+``python -m tests.docs.reference`` writes the page anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from archytas_nb.magics import expand
+from archytas_nb.magics.agent_magic import ArchytasNB
+from archytas_nb.magics.cassette_magic import CassetteMagics
+from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.tool_magic import ToolMagics
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reference.md"
+MAGICS = {
+    "`%agent`, `%%agent`": ArchytasNB.agent,
+    "`%%tool`": ToolMagics.tool,
+    "`%tools`": ToolMagics.tools,
+    "`%agent_cassette`": CassetteMagics.agent_cassette,
+}
+OTHER_VARIABLES = {"base_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY"}
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [
+        "# Magics, options and settings",
+        "The same is said by `%agent?`, `%agent --help` and `%config ArchytasNB`: this page is made of it.",
+    ]
+    for title, magic in MAGICS.items():
+        parts += [f"## {title}", *_magic(magic)]
+        if magic is ArchytasNB.agent:
+            parts += ["### `{…}` in a question", inspect.cleandoc(_fenced(expand.__doc__ or ""))]
+    parts += ["## Settings: `%config ArchytasNB`", _prose(inspect.getmodule(Settings).__doc__ or "")]
+    parts.append("\n".join(_settings()))
+    return "\n\n".join(parts) + "\n"
+
+
+def _magic(magic: Any) -> Iterator[str]:
+    parser: argparse.ArgumentParser = magic.parser
+    yield _prose(parser.description or "")
+    for group in parser._action_groups:
+        options = [_option(action) for action in group._group_actions]
+        if options:
+            if group.title not in ("options", "positional arguments"):
+                yield f"### {(group.title or '').capitalize()}"
+            yield "\n".join(options)
+
+
+def _option(action: argparse.Action) -> str:
+    names = [name for name in action.option_strings if name.startswith("--")] or [action.dest.upper()]
+    value = "" if action.nargs == 0 or not action.option_strings else f" {_value(action)}"
+    return f"- `{', '.join(names)}{value}`: {action.help}"
+
+
+def _value(action: argparse.Action) -> str:
+    return str(action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper()))
+
+
+def _settings() -> Iterator[str]:
+    for name, trait in Settings.class_own_traits(config=True).items():
+        values = getattr(trait, "values", None)
+        words = f" One of {', '.join(f'`{each}`' for each in values)}." if values else ""
+        variable = OTHER_VARIABLES.get(name) or trait.variable
+        yield f"- `{name}` (default `{trait.default()!r}`; `{variable}`): {trait.help}{words}"
+
+
+def _prose(text: str) -> str:
+    paragraphs = inspect.cleandoc(text).replace("``", "`").split("\n\n")
+    return "\n\n".join(" ".join(each.split()) for each in paragraphs)
+
+
+def _fenced(text: str) -> str:
+    """A docstring's prose, with its indented part as a block of code."""
+    parts = []
+    for each in inspect.cleandoc(text).split("\n\n"):
+        indented = all(line.startswith("    ") for line in each.splitlines())
+        parts.append(f"```text\n{inspect.cleandoc(each)}\n```" if indented else _prose(each))
+    return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,21 @@
+"""The reference is what the code says of itself."""
+
+from __future__ import annotations
+
+from archytas_nb.magics.settings import Settings
+from tests.docs.reference import MAGICS, PAGE, page
+
+
+def test_the_reference_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "out of date: run `python -m tests.docs.reference`"
+
+
+def test_every_option_and_every_setting_stands_in_it() -> None:
+    text = page()
+    for magic in MAGICS.values():
+        for action in magic.parser._actions:
+            assert all(f"{name}" in text for name in action.option_strings if name.startswith("--"))
+            assert action.help
+            assert action.help in text
+    for name in Settings.class_own_trait_names(config=True):
+        assert f"`{name}`" in text
