@@ -133,8 +133,11 @@ class ArchytasNB(Settings, Magics):
             run = self._talk.ask(
                 agent, lambda: agent.run(question.text, observers=[view.on_event], **question.keywords)
             )
-        shown: Shows = "answer" if quiet else "status" if mode == "terminal" else "nothing"
-        self._in_this_cell(run, "nothing" if silent else shown)
+        in_terminal = (
+            display_mode(self.shell) == "terminal"
+        )  # which writes "Out[1]:" for a value that shows nothing
+        unseen: Shows = "status" if in_terminal else "nothing"
+        self._in_this_cell(run, "answer" if quiet and not silent else unseen)
         if question.out is not None:
             self._put(run, question)
         return run

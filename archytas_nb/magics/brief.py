@@ -6,6 +6,7 @@ cell and ``except`` see as what it is; a `UsageError` would leave nothing in the
 
 from __future__ import annotations
 
+import sys
 from typing import TypeVar
 
 E = TypeVar("E", bound=BaseException)
@@ -20,5 +21,7 @@ def brief(error: E) -> E:
     Returns:
         The same exception, to be raised.
     """
-    error._render_traceback_ = lambda: [f"\x1b[31m{type(error).__name__}\x1b[39m: {error}"]  # type: ignore[attr-defined]
+    said = f"\x1b[31m{type(error).__name__}\x1b[39m: {error}"
+    echoed = isinstance(error, KeyboardInterrupt) and sys.stdout.isatty()  # a terminal has written ^C
+    error._render_traceback_ = lambda: ["", said] if echoed else [said]  # type: ignore[attr-defined]
     return error

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from archytas_nb._version import __version__
+from archytas_nb.trace.clean import tidy
 from archytas_nb.trace.html import html, value_html
 from archytas_nb.trace.markdown import fenced, harmless, markdown
 from archytas_nb.trace.text import plain
@@ -46,7 +47,7 @@ def value_bundle(view: RunView, text: str, *, with_steps: bool) -> tuple[dict[st
     """
     said = harmless(answer_markdown(view.ending)) if is_answer(view.ending) else ""
     data = {
-        "text/plain": text,
+        "text/plain": tidy(text),
         "text/markdown": said or fenced(text),
         "text/html": str(value_html(view, with_steps=with_steps)),
     }

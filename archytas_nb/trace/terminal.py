@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from archytas_nb.react.events import CallOutcomes, Event, Notice
+from archytas_nb.react.events import CallOutcomes, Event, Failed, Interrupted, Notice
 from archytas_nb.trace.clean import tidy
 from archytas_nb.trace.text import ending_lines, step_lines
 from archytas_nb.trace.values import RunView, StepView
@@ -33,9 +33,10 @@ class TerminalLayer:
         self._steps(complete)
 
     def finish(self, view: RunView) -> None:
-        """Print what is left, and the ending."""
+        """Print what is left, and the ending; why there is no answer is said by the line's error, once."""
         self._steps(view.steps)
-        self._write(("\n" if self._printed else "") + ending_lines(view))
+        if not isinstance(view.ending, (Failed, Interrupted)):
+            self._write(("\n" if self._printed else "") + ending_lines(view))
 
     def _steps(self, steps: tuple[StepView, ...]) -> None:
         for step in steps[self._printed :]:

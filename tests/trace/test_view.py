@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.react.events import Answered, Interrupted, Notice
+from archytas_nb.react.events import Answered, Failed, Interrupted, Notice
 from archytas_nb.trace import view as view_module
 from archytas_nb.trace.steps import fold
-from archytas_nb.trace.text import plain
+from archytas_nb.trace.text import ending_lines, plain
 from archytas_nb.trace.view import TraceView, display_mode
 from tests.trace.samples import SAMPLES
 
@@ -115,14 +115,17 @@ def test_an_interrupt_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if name not in {"unreachable", "shortened"}])
 def test_a_terminal_prints_the_lines_of_the_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is printed step by step has the lines of the plain text, but for the question."""
+    """What is printed step by step has the lines of the plain text, but for the question and what is an error."""
     question, events = SAMPLES[name]
     view = TraceView(question, mode="terminal")
     for event in events:
         view.on_event(event)
     printed = [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip()]
-    expected = [line for line in plain(fold(question, events)).splitlines()[1:] if line.strip()]
-    assert printed == expected
+    run = fold(question, events)
+    expected = plain(run)
+    if isinstance(run.ending, (Failed, Interrupted)):
+        expected = expected.removesuffix(ending_lines(run))
+    assert printed == [line for line in expected.splitlines()[1:] if line.strip()]
 
 
 def test_a_terminal_prints_each_step_as_soon_as_it_is_done(capsys: pytest.CaptureFixture[str]) -> None:
