@@ -73,7 +73,7 @@ _FLAGS = (
     argument(
         "--out",
         metavar="NAME",
-        help="Put the answer, or with --type the value, into this variable; without a whole answer the cell fails.",
+        help="Put the answer, or with --type the value, into this variable; without one the cell fails.",
     ),
     argument(
         "--type",

@@ -17,5 +17,5 @@ def test_every_option_and_every_setting_stands_in_it() -> None:
             assert all(f"{name}" in text for name in action.option_strings if name.startswith("--"))
             assert action.help
             assert action.help in text
-    for name in Settings.class_own_trait_names(config=True):
+    for name in Settings.class_own_traits(config=True):
         assert f"`{name}`" in text
