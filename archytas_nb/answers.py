@@ -92,7 +92,7 @@ def _tool(output_type: Any) -> Tool:
 def _form(tool: Tool) -> AnswerForm:
     spec = tool.spec()
     spec["function"]["name"] = ANSWER  # a name that no tool of a user's may have
-    return AnswerForm(tool.parameters[0].carrier.text, tool.input_schema(), spec)
+    return AnswerForm(tool.parameters[0].carrier.text, tool.schema("simple")["properties"]["answer"], spec)
 
 
 def _worded(outcome: CallOutcome) -> str:

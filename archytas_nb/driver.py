@@ -37,6 +37,7 @@ from archytas_nb.react.events import (
 from archytas_nb.react.guards import Guards
 from archytas_nb.react.history import Exchange
 from archytas_nb.react.loop import Flow, react_loop
+from archytas_nb.react.sending import Room
 from archytas_nb.react.wire import Wire
 from archytas_nb.run import Run
 
@@ -88,6 +89,7 @@ class Driver:
         executor: Runs the calls.
         guards: Fresh for this run.
         wire: Makes a wire form by its name.
+        room: How much the model can take.
         check: Judges answers; None where any will do.
         may_fall_back: Whether the text protocol is spoken where the endpoint takes no tools.
     """
@@ -99,6 +101,7 @@ class Driver:
     executor: Executor
     guards: Guards
     wire: Callable[[Spoken], Wire]
+    room: Room
     check: AnswerCheck | None = None
     may_fall_back: bool = False
 
@@ -133,7 +136,8 @@ class Driver:
     def _flow(self, spoken: Spoken) -> Flow:
         self.run.protocol = spoken
         checks = self.check is not None
-        return react_loop(self.wire(spoken), self.guards, self.past, self.exchange, checks=checks)
+        wire = self.wire(spoken)
+        return react_loop(wire, self.guards, self.past, self.exchange, checks=checks, room=self.room)
 
     def _falls_back(self) -> bool:
         if not self.may_fall_back or self.run.protocol != "native":

@@ -122,7 +122,7 @@ class Run:
         """
         match self.ending:
             case Failed(reason=reason, by=by):
-                error = TaskFailed(reason) if by == "model" else self.error or ModelError(reason)
+                error = TaskFailed(reason) if by == "model" else self._endpoint_error(reason)
                 error.run = self
                 raise error from None
             case Interrupted(during=during):
@@ -140,6 +140,15 @@ class Run:
                 a terminal, which writes ``Out[1]:`` before it looks.
         """
         self._shows = what
+
+    def _endpoint_error(self, reason: str) -> ModelError | ConfigurationError:
+        """What the endpoint failed with; the loop may have had more to say about it."""
+        error = self.error
+        if error is None or (isinstance(error, ModelError) and str(error) != reason and error.kind == "overflow"):
+            return ModelError(
+                reason, kind=getattr(error, "kind", "server"), status=getattr(error, "status", None)
+            )
+        return error
 
     def _ipython_display_(self) -> None:
         if self._shows != "nothing":

@@ -8,16 +8,18 @@ from __future__ import annotations
 import inspect
 import time
 import weakref
+from collections import ChainMap
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-from archytas_nb.answers import Answers, Until
+from archytas_nb.answers import Until
 from archytas_nb.driver import Driver, Events, Model, Observer, Spoken, recorded, watched
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.approve import Approve
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.namespace import Namespace, live_namespace
-from archytas_nb.kernel.person import Keyboard, Person
+from archytas_nb.question import Question, person_for, read, room_for
 from archytas_nb.react.events import AskModel, Ending, Event, Failed, Interrupted, Message
 from archytas_nb.react.guards import MAX_SECONDS, MAX_TOKENS, Guards, Limits
 from archytas_nb.react.history import Exchange, place_of
@@ -26,7 +28,6 @@ from archytas_nb.react.wire import Wire, messages_of
 from archytas_nb.react.wire_native import NativeWire
 from archytas_nb.react.wire_react import ReactWire
 from archytas_nb.run import Run
-from archytas_nb.tools.pictures import attached
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox
 
@@ -109,6 +110,9 @@ class Agent:
 
     @model.setter
     def model(self, model: str | Model | None) -> None:
+        if model is not self._model:
+            for exchange in self.exchanges:  # what was too long for one model need not be for another
+                exchange.cut = replace(exchange.cut, room=None)
         self._model = model
 
     @property
@@ -162,7 +166,7 @@ class Agent:
             ValueError: The question is empty, an image cannot be read, or `until` is no function.
         """
         run = Run(question)
-        asked = self._asked(question, output_type, until, images, origin)
+        asked = read(question, output_type, until, images, origin, self._names())
         events = self._begin(run, asked, observers)
         interrupt: KeyboardInterrupt | None = None
         try:
@@ -196,15 +200,9 @@ class Agent:
         origin: str = "",
         observers: Sequence[Observer] = (),
     ) -> Generator[Event, None, Run]:
-        """Ask a question and see every event as it happens.
+        """Ask a question and see every event as it happens; the arguments are those of `run`.
 
-        Args:
-            question: As all that follows, see `run`.
-            output_type: The type of the answer.
-            until: The condition that it must meet.
-            images: Shown with the question.
-            origin: What asks.
-            observers: Told of every event, and of what running tools print, which an iterator cannot be.
+        What running tools print goes to the observers only: an iterator cannot be told while a tool runs.
 
         Yields:
             The events of the run, the pieces of streamed replies included; the ending is the last.
@@ -213,7 +211,7 @@ class Agent:
             The run, as `run` does; raises what `run` raises, after the ending.
         """
         run = Run(question)
-        asked = self._asked(question, output_type, until, images, origin)
+        asked = read(question, output_type, until, images, origin, self._names())
         for event in self._begin(run, asked, observers):
             for observer in observers:
                 observer(event)
@@ -229,22 +227,16 @@ class Agent:
         images: Iterable[Any] = (),
         origin: str = "",
     ) -> AskModel:
-        """Say what would be sent for a question; nothing is asked and nothing is kept.
-
-        Args:
-            question: As all that follows, see `run`.
-            output_type: The type of the answer.
-            until: The condition that it must meet.
-            images: Shown with the question.
-            origin: What asks.
+        """Say what would be sent for a question, whose arguments are those of `run`; nothing is asked or kept.
 
         Returns:
             The first request of such a run.
         """
-        exchange, _ = self._asked(question, output_type, until, images, origin)
+        exchange = read(question, output_type, until, images, origin, self._names()).exchange
         tools = self.tools
         wire = self._wire(self._spoken(), tools)
-        flow = react_loop(wire, self._guards(tools), self._past(origin), exchange)
+        room = room_for(self.model, ChainMap({}, self._names()))  # a preview makes no variables
+        flow = react_loop(wire, self._guards(tools), self._past(origin), exchange, room=room)
         request = next(flow)
         while not isinstance(request, AskModel):
             request = flow.send(None)
@@ -252,17 +244,7 @@ class Agent:
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────
 
-    def _asked(
-        self, question: str, output_type: Any, until: Until | None, images: Iterable[Any], origin: str
-    ) -> tuple[Exchange, Answers]:
-        """What is asked, read before anything is spent on it."""
-        if not question.strip():
-            raise ValueError("the question is empty; expected text to ask the model")
-        answers = Answers(output_type, until, self._names())
-        pictures = tuple(attached(each) for each in images)
-        return Exchange(question, images=pictures, form=answers.form, origin=origin), answers
-
-    def _begin(self, run: Run, asked: tuple[Exchange, Answers], observers: Sequence[Observer]) -> Events:
+    def _begin(self, run: Run, asked: Question, observers: Sequence[Observer]) -> Events:
         """The events of a run, to be iterated; a run that was left unfinished is ended first."""
         earlier = self._running()
         if earlier is not None:
@@ -288,18 +270,12 @@ class Agent:
         may_repeat = {name for name, tool in tools.items() if tool.repeat}
         return Guards(self.limits, time.monotonic, may_repeat, getattr(self.model, "is_small", False))
 
-    def _person(self) -> Person:
-        """Who is asked: a model that records or replays comes between, so that what is said is kept too."""
-        between = getattr(self.model, "person", None)
-        person: Person = Keyboard() if between is None else between(Keyboard())
-        return person
-
     def _past(self, origin: str) -> tuple[Exchange, ...]:
         return tuple(self.exchanges[: place_of(self.exchanges, origin)])
 
-    def _events(self, run: Run, asked: tuple[Exchange, Answers], observers: Sequence[Observer]) -> Events:
+    def _events(self, run: Run, asked: Question, observers: Sequence[Observer]) -> Events:
         """Everything that happens in a run; what came of it is kept however it ends."""
-        exchange, _ = asked
+        exchange = asked.exchange
         try:
             yield from recorded(run, exchange, self._drive(run, asked, observers))
         finally:
@@ -307,9 +283,9 @@ class Agent:
                 place = place_of(self.exchanges, exchange.origin)
                 self.exchanges[place : place + 1] = [exchange]
 
-    def _drive(self, run: Run, asked: tuple[Exchange, Answers], observers: Sequence[Observer]) -> Events:
+    def _drive(self, run: Run, asked: Question, observers: Sequence[Observer]) -> Events:
         tools = self.tools
-        exchange, answers = asked
+        exchange, answers = asked.exchange, asked.answers
         early = self._named(run)
         if early is not None:
             run.ending = exchange.ending = early
@@ -318,9 +294,9 @@ class Agent:
         driver = Driver(
             run, exchange, self._past(exchange.origin), self.model,
             KernelExecutor(
-                tools, self._names(), self._approve, self._person(), watched(observers), allow=self._allow
+                tools, self._names(), self._approve, person_for(self.model), watched(observers), allow=self._allow
             ),
-            self._guards(tools), lambda spoken: self._wire(spoken, tools),
+            self._guards(tools), lambda spoken: self._wire(spoken, tools), room_for(self.model, self._names()),
             answers.check if answers.are_checked else None, may_fall_back=self.protocol == "auto",
         )  # fmt: skip
         yield from driver.events(self._spoken())

@@ -9,8 +9,9 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from archytas_nb.react.events import AskModel, CallOutcome, Message, ModelReply, ToolCall, Usage
+from archytas_nb.react.events import CallOutcome, ModelReply, ToolCall, Usage
 from archytas_nb.react.numbers import unfounded
+from archytas_nb.react.tokens import text_tokens
 
 MAX_SECONDS = 600.0
 """Enough for twenty replies of a small local model at half a minute each, and all that a person will wait."""
@@ -67,12 +68,16 @@ class Guards:
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _news: int = 0
 
-    def doubt(self, answer: str, messages: Iterable[Message]) -> str:
-        """What the model is asked about its answer before it counts; empty where nothing is to be asked."""
+    def doubt(self, answer: str, told: Callable[[], Iterable[str]]) -> str:
+        """What the model is asked about its answer before it counts; empty where nothing is to be asked.
+
+        Args:
+            answer: The answer.
+            told: All that the model was told: questions and outcomes.
+        """
         if not self.doubts_numbers:
             return ""
-        told = (str(message["content"]) for message in messages if message["role"] in ("user", "tool"))
-        numbers = unfounded(answer, told)
+        numbers = unfounded(answer, told())
         if not numbers:
             return ""
         self.doubts_numbers = False  # it may have computed them: a second time it is believed
@@ -103,14 +108,18 @@ class Guards:
             return self.limits.max_seconds
         return max(self.limits.max_seconds - (self.clock() - self._started), 0.0)
 
-    def spend(self, reply: ModelReply, asked: AskModel) -> None:
-        """Count what a reply cost; where the server does not say, four characters are taken for a token."""
+    def spend(self, reply: ModelReply, sent: int) -> None:
+        """Count what a reply cost; where the server does not say, it is estimated.
+
+        Args:
+            reply: The reply.
+            sent: About how many tokens were sent for it.
+        """
         self.usage += reply.usage
-        if self.limits.max_tokens is None or reply.usage.input_tokens or reply.usage.output_tokens:
+        if reply.usage.input_tokens or reply.usage.output_tokens:
             return
-        sent = sum(len(json.dumps(message, default=str)) for message in asked.messages)
-        said = len(reply.text) + len(reply.reasoning) + sum(len(call.arguments) for call in reply.calls)
-        self.usage += Usage(input_tokens=-(-sent // 4), output_tokens=-(-said // 4))
+        said = "".join([reply.text, reply.reasoning, *(call.arguments for call in reply.calls)])
+        self.usage += Usage(input_tokens=sent, output_tokens=text_tokens(said))
 
     def earlier(self, call: ToolCall) -> CallOutcome | None:
         """What a call comes to without being run, or None where it must be run.

@@ -7,7 +7,7 @@ without touching the record, and a call can never be separated from its outcome:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from archytas_nb.react.events import CallOutcome, Ending, Failed, Interrupted, Json, Stopped, ToolCall
@@ -33,20 +33,56 @@ class Step:
     """One reply of the model and what came of it.
 
     Attributes:
-        thought: What the model said beside its calls.
+        thought: What the model said beside its calls; it is sent back.
         calls: The calls it made; empty for a reply that could not be used.
         outcomes: One for each call, in the same order.
         correction: What the model is told of a reply that could not be used; empty otherwise.
+        reasoning: What the model thought where that is apart from what it said; shown, never sent back.
     """
 
     thought: str = ""
     calls: tuple[ToolCall, ...] = ()
     outcomes: tuple[CallOutcome, ...] = ()
     correction: str = ""
+    reasoning: str = ""
 
     def __post_init__(self) -> None:
         if [call.id for call in self.calls] != [outcome.call_id for outcome in self.outcomes]:
             raise ValueError(f"each call needs exactly one outcome, in order: {self.calls!r} {self.outcomes!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """How much of an outcome is sent where it is shortened.
+
+    Attributes:
+        head: Characters of its beginning.
+        name: The variable that holds the whole value; empty where there is none.
+    """
+
+    head: int
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How much of a record is not sent, because the model could not take it all.
+
+    It only ever grows: what was cut stays cut, so that requests go on to extend each other.
+
+    Attributes:
+        short: The outcomes that are shortened, by the id of their call.
+        folded: How many exchanges from the first on are sent as a question and its answer.
+        dropped: How many of these are not sent at all.
+        omitted: How many steps of the first exchange that is not folded are not sent.
+        room: Tokens that a request may have, where the endpoint has refused a longer one; else None.
+    """
+
+    short: Mapping[str, Short] = field(default_factory=dict)
+    folded: int = 0
+    dropped: int = 0
+    omitted: int = 0
+    room: int | None = None
 
 
 @dataclass(slots=True)
@@ -60,6 +96,7 @@ class Exchange:
         images: What the user showed with the question: PNG or JPEG, base64.
         form: How the answer is to be given; None for text.
         origin: What asked: a question of the same origin replaces this one. Empty where there is none.
+        cut: What is not sent of the conversation up to the end of this exchange.
     """
 
     question: str
@@ -68,6 +105,7 @@ class Exchange:
     images: tuple[str, ...] = ()
     form: AnswerForm | None = None
     origin: str = ""
+    cut: Cut = Cut()
 
     @property
     def is_worth_keeping(self) -> bool:

@@ -11,31 +11,29 @@ So it can be driven by hand with ``.send``, and recorded replies reproduce an eq
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import TypeAlias
 
+from archytas_nb.react.calling import run_calls
 from archytas_nb.react.events import (
     Answered,
     AskModel,
-    CallOutcome,
-    CallOutcomes,
     CheckAnswer,
     Ending,
     Failed,
     Interrupted,
-    Message,
     ModelReply,
     NoReply,
     Notice,
     Reply,
     Request,
-    RunCalls,
     Stopped,
-    ToolCall,
     Verdict,
 )
 from archytas_nb.react.guards import Guards
 from archytas_nb.react.history import Exchange, Step
+from archytas_nb.react.sending import Room, Sending
+from archytas_nb.react.tokens import texts_of
 from archytas_nb.react.wire import Action, AskOptions, Wire, as_text, messages_of, not_accepted
 
 Flow: TypeAlias = Generator[Request, Reply, Ending]
@@ -45,7 +43,13 @@ LAST_SECONDS = 30.0
 
 
 def react_loop(
-    wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Exchange, *, checks: bool = False
+    wire: Wire,
+    guards: Guards,
+    past: Sequence[Exchange],
+    exchange: Exchange,
+    *,
+    checks: bool = False,
+    room: Room | None = None,
 ) -> Flow:
     """Run one question to its ending.
 
@@ -56,6 +60,7 @@ def react_loop(
         exchange: This one; its steps are filled in while the loop goes on, so that a driver that is
             stopped at any point still holds a record in which each call has its outcome.
         checks: Whether answers are checked before they count.
+        room: How much the model can take; None where nothing is known of it.
 
     Yields:
         Requests for the driver.
@@ -63,166 +68,161 @@ def react_loop(
     Returns:
         The ending, which is also set on the exchange.
     """
-    ending = yield from _steps(wire, guards, past, exchange, checks=checks)
+    loop = _Loop(wire, guards, past, exchange, room or Room(), checks=checks)
+    ending = yield from loop.flow()
     exchange.ending = ending
     return ending
 
 
-def _steps(wire: Wire, guards: Guards, past: Sequence[Exchange], exchange: Exchange, *, checks: bool) -> Flow:
-    messages = messages_of(wire, [*past, exchange])
-    typed = exchange.form is not None
-    in_prose = False  # whether the last reply was plain text where an action was expected
-    while not (limit := guards.limit_reached()):
-        ask = wire.ask(guards.steps + 1, messages, _options(guards, exchange))
-        reply = yield ask
-        if isinstance(reply, NoReply):
-            return _no_reply(reply, guards)
-        guards.steps += 1
-        action = _read(wire, guards, reply, ask, prose_is_answer=in_prose, typed=typed)
-        if action.repaired:
-            yield Notice("repair", action.repaired)
-        in_prose = action.prose
-        in_doubt = (
-            action.answer is not None and not action.calls
-        )  # a reply's calls are run, whatever else it says
-        doubt = guards.doubt(as_text(action.answer), messages) if in_doubt else ""
-        if doubt:
+class _Loop:
+    """One question on its way to an ending."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        guards: Guards,
+        past: Sequence[Exchange],
+        exchange: Exchange,
+        room: Room,
+        *,
+        checks: bool,
+    ) -> None:
+        self.wire = wire
+        self.guards = guards
+        self.past = past
+        self.exchange = exchange
+        self.checks = checks
+        self.sending = Sending(wire, past, exchange, room, guards.limits.reply_tokens)
+
+    def flow(self) -> Flow:
+        """Step by step, until there is an ending."""
+        in_prose = False  # whether the last reply was plain text where an action was expected
+        while not (limit := self.guards.limit_reached()):
+            reply = yield from self._asked()
+            if isinstance(reply, NoReply):
+                return (yield from self._no_reply(reply))
+            self.guards.steps += 1
+            action = self._read(reply, prose_is_answer=in_prose)
+            if action.repaired:
+                yield Notice("repair", action.repaired)
+            in_prose = action.prose
+            ending = yield from self._acted(action)
+            if ending is not None:
+                return ending
+        return (yield from self._last_turn(limit))
+
+    def _asked(self, last: str = "") -> Generator[Request, Reply, Reply]:
+        """Ask the model; where its context is too small, once more with less."""
+        if said := self.sending.fit():
+            yield Notice("compaction", said)
+        reply = yield self._request(last)
+        if isinstance(reply, NoReply) and reply.kind == "overflow":
+            yield Notice("compaction", self.sending.fit_harder())
+            reply = yield self._request(last)
+        return reply
+
+    def _request(self, last: str) -> AskModel:
+        away = () if last else tuple(self.guards.taken_away)
+        seconds = self.guards.seconds_left()
+        if last and seconds is not None:
+            seconds = max(seconds, LAST_SECONDS)
+        options = AskOptions(self.sending.reply_tokens, away, last, self.exchange.form, seconds)
+        return self.wire.ask(self.guards.steps + 1, self.sending.messages, options)
+
+    def _read(self, reply: Reply, *, prose_is_answer: bool) -> Action:
+        if not isinstance(reply, ModelReply):
+            raise TypeError(f"the loop asked the model and was sent {reply!r}; expected ModelReply or NoReply")
+        self.guards.spend(reply, self.sending.tokens)
+        return self.wire.read(reply, prose_is_answer=prose_is_answer, form=self.exchange.form)
+
+    def _acted(self, action: Action) -> Generator[Request, Reply, Ending | None]:
+        """Do what a reply says; None where the run goes on."""
+        if doubt := self._doubt(action):
             yield Notice(
                 "repair", "the answer has a number that no outcome has: the model is asked about it once"
             )
-            action = Action(thought=action.thought)
-            step = Step(thought=action.thought, correction=doubt)
-        elif action.fault:
-            guards.note_fault()
-            step = Step(thought=action.thought, correction=action.fault)
-        else:
-            step = yield from _run(guards, action, (len(past) + 1, guards.steps))
-        if step.calls or step.correction:
-            exchange.steps.append(step)
-            messages += wire.step(step)
-        ending = _ending(action, step)
-        if checks and isinstance(ending, Answered):
-            verdict = yield CheckAnswer(guards.steps, action.answer)
-            ending, step = _judged(verdict, action, ending)
-            if ending is None:
-                guards.note_fault()
-                exchange.steps.append(step)
-                messages += wire.step(step)
-        if ending is not None:
-            return ending
-    return (yield from _last_turn(wire, guards, exchange, messages, limit, checks=checks))
+            self._add(_corrected(action, doubt))
+            return None
+        if action.fault:
+            self.guards.note_fault()
+            self._add(_corrected(action, action.fault))
+            return None
+        step = yield from run_calls(self.guards, action, (len(self.past) + 1, self.guards.steps))
+        if step.calls:
+            self._add(step)
+        if any(outcome.status == "interrupted" for outcome in step.outcomes):
+            return Interrupted("a tool")
+        if action.answers:
+            return (yield from self._judged(action))
+        return None if action.failure is None else Failed(action.failure)
 
-
-def _judged(verdict: Reply, action: Action, ending: Ending) -> tuple[Ending | None, Step]:
-    """What a verdict makes of an answer: the ending, or the step that asks for another answer."""
-    if isinstance(verdict, NoReply):
-        return Interrupted("the check of the answer"), Step()
-    if not isinstance(verdict, Verdict):
-        raise TypeError(f"the loop asked for an answer to be checked and was sent {verdict!r}; expected Verdict")
-    if not verdict.fault:
-        return ending, Step()
-    return None, Step(thought=action.thought, correction=not_accepted(action.answer, verdict.fault))
-
-
-def _options(guards: Guards, exchange: Exchange, last: str = "") -> AskOptions:
-    away = () if last else tuple(guards.taken_away)
-    seconds = guards.seconds_left()
-    if last and seconds is not None:
-        seconds = max(seconds, LAST_SECONDS)
-    return AskOptions(guards.limits.reply_tokens, away, last, exchange.form, seconds)
-
-
-def _last_turn(
-    wire: Wire, guards: Guards, exchange: Exchange, messages: Sequence[Message], limit: str, *, checks: bool
-) -> Flow:
-    """Let the model say, without tools, what it has: a limit must not throw away what was found."""
-    yield Notice("limit", f"the limit {limit} is reached: the model is asked to say what it has")
-    ask = wire.ask(guards.steps + 1, messages, _options(guards, exchange, limit))
-    reply = yield ask
-    if isinstance(reply, NoReply):
-        return _no_reply(reply, guards) if reply.kind == "interrupted" else Stopped(limit)
-    action = _read(wire, guards, reply, ask, prose_is_answer=True, typed=exchange.form is not None)
-    if checks and action.answer is not None:
-        yield CheckAnswer(guards.steps, action.answer)  # its value is kept; a fault changes nothing any more
-    said = action.answer if action.answer is not None else action.failure or action.thought
-    return Stopped(limit, as_text(said))
-
-
-def _read(
-    wire: Wire, guards: Guards, reply: Reply, asked: AskModel, *, prose_is_answer: bool, typed: bool
-) -> Action:
-    if not isinstance(reply, ModelReply):
-        raise TypeError(f"the loop asked the model and was sent {reply!r}; expected ModelReply or NoReply")
-    guards.spend(reply, asked)
-    return wire.read(reply, prose_is_answer=prose_is_answer, typed=typed)
-
-
-def _ending(action: Action, step: Step) -> Ending | None:
-    if any(outcome.status == "interrupted" for outcome in step.outcomes):
-        return Interrupted("a tool")
-    if action.answer is not None:
+    def _judged(self, action: Action) -> Generator[Request, Reply, Ending | None]:
+        """Have an answer checked; None where another one is asked for."""
+        if self.checks:
+            verdict = yield CheckAnswer(self.guards.steps, action.answer)
+            if isinstance(verdict, NoReply):
+                return Interrupted("the check of the answer")
+            if not isinstance(verdict, Verdict):
+                raise TypeError(
+                    f"the loop asked for an answer to be checked and was sent {verdict!r}; expected Verdict"
+                )
+            if verdict.fault:
+                self.guards.note_fault()
+                self._add(_corrected(action, not_accepted(action.answer, verdict.fault)))
+                return None
         return Answered(as_text(action.answer), action.thought)
-    return None if action.failure is None else Failed(action.failure)
+
+    def _last_turn(self, limit: str) -> Flow:
+        """Let the model say, without tools, what it has: a limit must not throw away what was found."""
+        yield Notice("limit", f"the limit {limit} is reached: the model is asked to say what it has")
+        reply = yield from self._asked(limit)
+        if isinstance(reply, NoReply):
+            return (yield from self._no_reply(reply)) if reply.kind == "interrupted" else Stopped(limit)
+        action = self._read(reply, prose_is_answer=True)
+        if not action.answers:
+            return Stopped(limit, as_text(action.failure or action.thought))
+        if self.checks:  # an answer that is accepted is the run's value; a fault changes nothing any more
+            verdict = yield CheckAnswer(self.guards.steps, action.answer)
+            if isinstance(verdict, NoReply):
+                return Interrupted("the check of the answer")
+        return Stopped(limit, as_text(action.answer))
+
+    def _no_reply(self, reply: NoReply) -> Flow:
+        if reply.kind == "interrupted":
+            return Interrupted("a request to the model")
+        if reply.kind == "deadline":
+            limit = f"max_seconds={self.guards.limits.max_seconds or 0:g}"
+            yield Notice("limit", f"the limit {limit} is reached while the model is asked")
+            # Half a JSON object says nothing to a person, half a text does.
+            return Stopped(limit, reply.text if self.wire.name == "native" else "")
+        if reply.kind == "overflow":
+            return Failed(_too_long(reply.text, self.sending.tokens), by="endpoint")
+        return Failed(reply.text, by="endpoint")
+
+    def _add(self, step: Step) -> None:
+        self.exchange.steps.append(step)
+        self.sending.add(step)
+
+    def _doubt(self, action: Action) -> str:
+        """What is doubtful about an answer; calls beside it are run first, whatever it says."""
+        if not action.answers or action.calls:
+            return ""
+        return self.guards.doubt(as_text(action.answer), self._told)
+
+    def _told(self) -> Iterator[str]:
+        """All that the model was told, also what is not sent any more."""
+        for message in messages_of(self.wire, [*self.past, self.exchange]):
+            if message["role"] in ("user", "tool"):
+                yield from texts_of(message)
 
 
-def _run(guards: Guards, action: Action, at: tuple[int, int]) -> Generator[Request, Reply, Step]:
-    """Have the calls of one reply run, but for those whose outcome is known already."""
-    question, step = at
-    calls = tuple(
-        ToolCall(f"q{question:02}s{step:02}c{n:02}", name, given)
-        for n, (name, given) in enumerate(action.calls, start=1)
+def _corrected(action: Action, correction: str) -> Step:
+    return Step(action.thought, correction=correction, reasoning=action.reasoning)
+
+
+def _too_long(said: str, tokens: int) -> str:
+    move = "Begin anew with agent.reset(), ask for less at once, or use a model with a longer context."
+    return (
+        f"the conversation is too long for the model even where only what is needed is sent, about {tokens:,} "
+        f"tokens: {said}{'' if 'agent.reset()' in said else f' {move}'}"
     )
-    known: dict[str, CallOutcome] = {}
-    for place, why in action.unread:
-        known[calls[place].id] = CallOutcome("error", why, call_id=calls[place].id)
-        yield Notice("repair", why)
-    waiting = [call for call in calls if call.id not in known]
-    thought = action.thought
-    while waiting:
-        batch = yield from _batch(guards, waiting, known)
-        if not batch:
-            continue
-        reply = yield RunCalls(step, tuple(batch), thought)
-        if not isinstance(reply, CallOutcomes):
-            raise TypeError(f"the loop asked for calls to be run and was sent {reply!r}; expected CallOutcomes")
-        thought = ""  # said once
-        for call, outcome in zip(batch, reply.outcomes, strict=True):
-            if outcome.call_id != call.id:
-                raise ValueError(f"the outcome of {call.id!r} was sent with call_id={outcome.call_id!r}")
-            known[call.id] = outcome
-            guards.note(call, outcome)
-        if any(outcome.status == "interrupted" for outcome in reply.outcomes):
-            late = "Not run: the user interrupted before."
-            known |= {call.id: CallOutcome("not_run", late, call_id=call.id) for call in waiting}
-            break
-    outcomes = tuple(known[call.id] for call in calls)
-    guards.note_step(outcomes)
-    return Step(thought=action.thought, calls=calls, outcomes=outcomes)
-
-
-def _batch(
-    guards: Guards, waiting: list[ToolCall], known: dict[str, CallOutcome]
-) -> Generator[Request, Reply, list[ToolCall]]:
-    """Take from the waiting calls those that are run together; others turn out to be known.
-
-    The second of two equal calls waits for what the first one comes to, as it would in a reply of its own.
-    """
-    batch: list[ToolCall] = []
-    while waiting and not guards.is_twin(waiting[0], batch):
-        call = waiting.pop(0)
-        outcome = guards.earlier(call)
-        if outcome is None:
-            batch.append(call)
-            continue
-        known[call.id] = outcome
-        again = "it was taken away" if call.name in guards.taken_away else "it is the same call again"
-        yield Notice("repeat", f"{call.name} was not run: {again}")
-    return batch
-
-
-def _no_reply(reply: NoReply, guards: Guards) -> Ending:
-    if reply.kind == "interrupted":
-        return Interrupted("a request to the model")
-    if reply.kind == "deadline":
-        return Stopped(f"max_seconds={guards.limits.max_seconds or 0:g}", reply.text)
-    return Failed(reply.text, by="endpoint")

@@ -10,10 +10,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from archytas_nb.react.calls import Meant, Schemas, opened
 from archytas_nb.react.events import Json
 from archytas_nb.react.exact import UnreadableError, whole
+from archytas_nb.react.history import AnswerForm
 from archytas_nb.react.lenient import read_value
 from archytas_nb.react.scan import Found, Scan, scan
 from archytas_nb.react.wire import ANSWER, FAIL, Action, answer_in, only_value
@@ -25,15 +27,23 @@ _FORM = '{"thought": "…", "tool": "…", "tool_input": …}'
 _REACT_FORM = f"Reply with one JSON object, and nothing else: {_FORM}"
 _NATIVE_FORM = "Make it a function call, or reply with the answer in plain text."
 _TEXT = {"type": "string"}
+_FENCED = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 
 
-def without_think(text: str) -> str:
-    """The text outside ``<think>`` blocks; an unclosed block reaches to the end."""
-    return scan(text, {}).prose
+def split_think(text: str) -> tuple[str, str]:
+    """The text outside ``<think>`` blocks, and that inside; an unclosed block reaches to the end."""
+    said = scan(text, {})
+    return said.prose, said.thoughts
 
 
 def read_action(
-    text: str, tools: Schemas, *, prose_is_answer: bool, strict: bool = False, typed: bool = False
+    text: str,
+    tools: Schemas,
+    *,
+    prose_is_answer: bool,
+    strict: bool = False,
+    form: AnswerForm | None = None,
+    cut: bool = False,
 ) -> Action:
     """Read the action that a text means.
 
@@ -43,12 +53,25 @@ def read_action(
         prose_is_answer: Whether text without any call is the answer.
         strict: Only a call of a known tool that stands by itself counts; any other text is prose. (In a
             reply of function calling JSON may well be the answer itself.)
-        typed: Whether the answer has a type of its own: it is then taken as it is, and may be empty.
+        form: How the answer is to be given; None for text.
+        cut: Whether the reply was cut off for its length.
 
     Returns:
         The action; with `fault` set where the text means none.
     """
-    said = scan(text, {**tools, ANSWER: _TEXT, FAIL: _TEXT})
+    said = scan(text, {**tools, ANSWER: _TEXT if form is None else form.schema, FAIL: _TEXT})
+    action = replace(
+        _read(said, prose_is_answer=prose_is_answer, strict=strict, form=form), reasoning=said.thoughts
+    )
+    if not (cut and action.fault):
+        return action
+    if not said.prose:
+        ask = _NATIVE_FORM if strict else _REACT_FORM
+        return replace(action, fault=f"Your reply was cut off for its length before it said anything. {ask}")
+    return replace(action, fault=f"Your reply was cut off for its length. {action.fault}")
+
+
+def _read(said: Scan, *, prose_is_answer: bool, strict: bool, form: AnswerForm | None) -> Action:
     ask = _NATIVE_FORM if strict else _REACT_FORM
     found = [each for each in said.found if _counts(each, strict=strict)]
     calls = [each for each in found if each.calls and any(call.known for call in each.calls)] or [
@@ -58,7 +81,7 @@ def read_action(
         broken = next((each for each in found if each.why), None)
         if broken is not None:
             return _fault(ask, f"{_quoted(said, broken)} could not be read: {broken.why}.")
-        return _prose(said, ask, prose_is_answer=prose_is_answer, strict=strict)
+        return _prose(said, ask, prose_is_answer=prose_is_answer, strict=strict, form=form)
     first = found[0]
     if first.why:
         return _fault(ask, f"{_quoted(said, first)} could not be read: {first.why}.")
@@ -71,8 +94,8 @@ def read_action(
     broken_call = next((call for call in taken if call.fault), None)
     if broken_call is not None:
         return _fault(ask, f"{_quoted(said, first)} was not run: {broken_call.fault}.")
-    notes += ["an invented outcome was cut off"] if said.cut else []
-    return _action(taken, notes, said.text[: first.start], typed=typed)
+    notes += ["an invented outcome was cut off"] * said.cut
+    return _action(taken, notes, said.text[: first.start], form)
 
 
 def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
@@ -140,18 +163,20 @@ def _taken(said: Scan, found: Sequence[Found]) -> tuple[list[Meant], list[str], 
     return taken, notes, ""
 
 
-def _action(taken: Sequence[Meant], notes: Sequence[str], before: str, *, typed: bool) -> Action:
+def _action(taken: Sequence[Meant], notes: Sequence[str], before: str, form: AnswerForm | None) -> Action:
     thought = next((call.thought for call in taken if call.thought), "") or _spoken(before)
     repaired = ", ".join(dict.fromkeys([*(each for call in taken for each in call.mended), *notes]))
     calls = tuple((call.name, call.input) for call in taken if call.name not in (ANSWER, FAIL))
-    answer = next((answer_in(call.input, typed=typed) for call in taken if call.name == ANSWER), None)
+    given = [call.input for call in taken if call.name == ANSWER][:1]
+    answer = next((answer_in(each, form) for each in given), None)
+    null = form is not None and given != [] and answer is None
     failed = [call for call in taken if call.name == FAIL]
-    if answer is None and not calls and not failed:
+    if answer is None and not null and not calls and not failed:
         return Action(thought=thought, fault=f"{ANSWER} needs the answer as its tool_input.")
-    if failed and not calls and answer is None:  # what the calls come to may change its mind
+    if failed and not calls and answer is None and not null:  # what the calls come to may change its mind
         reason = str(only_value(failed[0].input) or "").strip()
         return Action(thought, failure=reason or "no reason given", repaired=repaired)
-    return Action(thought, calls, answer, repaired=repaired)
+    return Action(thought, calls, answer, repaired=repaired, null=null)
 
 
 def _spoken(before: str) -> str:
@@ -160,18 +185,28 @@ def _spoken(before: str) -> str:
     return said[:500]
 
 
-def _prose(said: Scan, ask: str, *, prose_is_answer: bool, strict: bool) -> Action:
+def _prose(said: Scan, ask: str, *, prose_is_answer: bool, strict: bool, form: AnswerForm | None) -> Action:
     prose = said.prose
     if strict and (tag := _UNREAD_TAG.search(prose)):
         return _fault(ask, f"the call after {tag[0]!r} could not be read.")
     if not prose:
         return Action(fault=f"Your reply was empty. {ask}")
     if prose_is_answer:
-        return Action(answer=prose)
+        answer = prose if form is None else _typed(prose, form)
+        return Action(answer=answer, null=answer is None)
     if "{" in prose:
         return _fault(ask, "no tool is named in it.")
     fault = f"Your reply was plain text. {ask} Use {ANSWER} to give your answer."
     return Action(thought=prose[:500], fault=fault, prose=True)
+
+
+def _typed(prose: str, form: AnswerForm) -> Json:
+    """The value that plain text means where an answer is more than text; the text itself where it means none."""
+    bare = _FENCED.sub(r"\1", prose).strip()
+    if isinstance(form.schema, dict) and form.schema.get("type") == "string" and bare[:1] != '"':
+        return bare
+    given, _, fault = read_arguments(bare, form.schema)
+    return prose if fault else answer_in(given, form)
 
 
 def _fault(ask: str, what: str) -> Action:

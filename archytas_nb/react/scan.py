@@ -17,6 +17,7 @@ from archytas_nb.react.events import Json
 from archytas_nb.react.exact import UnreadableError, whole
 from archytas_nb.react.lenient import Reading, read_value
 
+_THINK_MARK = re.compile(r"</?think(?:ing)?>")
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
 _DEBRIS = re.compile(r"""["'“”‘’]\s*\}|,\s*["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""")
 _OBJECT = re.compile(r"""\{\s*(?:["'“”‘’}]|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
@@ -61,11 +62,13 @@ class Scan:
         text: The text with thoughts blanked out, cut where the model made up an observation; places still fit.
         found: What may be a call, in order.
         cut: Whether it was cut.
+        thoughts: What stood in ``<think>`` blocks.
     """
 
     text: str
     found: list[Found] = field(default_factory=list)
     cut: bool = False
+    thoughts: str = ""
 
     @property
     def prose(self) -> str:
@@ -108,6 +111,8 @@ def scan(text: str, tools: Schemas) -> Scan:
 
 
 def _blank(result: Scan, start: int, end: int) -> None:
+    thought = _THINK_MARK.sub("", result.text[start:end]).strip()
+    result.thoughts = "\n".join(part for part in (result.thoughts, thought) if part)
     result.text = result.text[:start] + " " * (end - start) + result.text[end:]
 
 

@@ -54,6 +54,8 @@ class Action:
         unread: Calls that are not run because their input could not be read: the place of each in `calls`, and
             what the model is told.
         prose: Whether a fault is that the reply is plain text, which the next time is taken for the answer.
+        null: Whether None is the answer, where the form of the answer allows that.
+        reasoning: What the model thought where that is apart from what it said.
     """
 
     thought: str = ""
@@ -64,6 +66,13 @@ class Action:
     repaired: str = ""
     unread: tuple[tuple[int, str], ...] = ()
     prose: bool = False
+    null: bool = False
+    reasoning: str = ""
+
+    @property
+    def answers(self) -> bool:
+        """Whether there is an answer."""
+        return self.answer is not None or self.null
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,10 @@ class Wire(Protocol):
     def system(self) -> Message:
         """The first message."""
 
+    @property
+    def beside(self) -> Json:
+        """What travels beside the messages and counts as tokens too; None where nothing does."""
+
     def question(self, exchange: Exchange) -> list[Message]:
         """The messages that open an exchange."""
 
@@ -109,13 +122,13 @@ class Wire(Protocol):
     def ask(self, step: int, messages: Sequence[Message], options: AskOptions) -> AskModel:
         """The request for the next reply."""
 
-    def read(self, reply: ModelReply, *, prose_is_answer: bool, typed: bool = False) -> Action:
+    def read(self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None) -> Action:
         """What a reply means.
 
         Args:
             reply: The reply.
             prose_is_answer: Whether plain text is to be taken for the answer.
-            typed: Whether the answer has a type of its own.
+            form: How the answer is to be given; None for text.
         """
 
 
@@ -188,16 +201,16 @@ def only_value(given: Json) -> Json:
     return next(iter(given.values())) if isinstance(given, dict) and len(given) == 1 else given
 
 
-def answer_in(given: Json, *, typed: bool) -> Json:
+def answer_in(given: Json, form: AnswerForm | None) -> Json:
     """The answer in what `ANSWER` was given; None where there is none.
 
     Text is found under whatever field it was put; an object with one field may be the answer itself. One with a
-    type may be empty, too.
+    form may be empty, too.
     """
     inner = only_value(given)
     named = isinstance(given, dict) and set(given) == {"answer"}
-    answer = inner if named or (isinstance(inner, str) and not typed) else given
-    return None if is_blank(answer) and not typed else answer
+    answer = inner if named or (isinstance(inner, str) and form is None) else given
+    return None if form is None and is_blank(answer) else answer
 
 
 def as_text(answer: Json) -> str:

@@ -13,8 +13,8 @@ from typing import Literal
 
 from archytas_nb.react.calls import resolved
 from archytas_nb.react.events import AskModel, Json, Message, ModelReply
-from archytas_nb.react.history import Exchange, Step
-from archytas_nb.react.parse import read_action, read_arguments, without_think
+from archytas_nb.react.history import AnswerForm, Exchange, Step
+from archytas_nb.react.parse import read_action, read_arguments, split_think
 from archytas_nb.react.prompt import FAIL_SPEC, native_system
 from archytas_nb.react.wire import (
     ANSWER,
@@ -45,6 +45,11 @@ class NativeWire:
             name: spec["function"]["parameters"] for name, spec in self._specs.items()
         }
 
+    @property
+    def beside(self) -> Json:
+        """The tools."""
+        return [*self._specs.values(), FAIL_SPEC]
+
     def system(self) -> Message:
         """The rules."""
         return self._system
@@ -54,7 +59,7 @@ class NativeWire:
         return [{"role": "user", "content": user_content(asked_for(exchange), exchange.images)}]
 
     def step(self, step: Step) -> list[Message]:
-        """The calls under our ids, then one message for each outcome."""
+        """The calls under our ids, then one message for each outcome, then the images that they hold."""
         if step.correction:
             said: Message = {"role": "assistant", "content": step.thought or "(A reply that could not be used.)"}
             return [said, {"role": "user", "content": step.correction}]
@@ -71,7 +76,7 @@ class NativeWire:
             {"role": "tool", "tool_call_id": outcome.call_id, "content": outcome.text}
             for outcome in step.outcomes
         ]
-        return [said, *answers]
+        return [said, *answers, *_shown(step)]
 
     def closing(self, text: str) -> list[Message]:
         """The answer in plain text."""
@@ -87,24 +92,24 @@ class NativeWire:
         ends = [FAIL_SPEC] if options.form is None else [options.form.spec, FAIL_SPEC]
         return AskModel(step, sent, (*offered, *ends), max_tokens=bound, seconds=options.seconds)
 
-    def read(self, reply: ModelReply, *, prose_is_answer: bool, typed: bool = False) -> Action:
+    def read(self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None) -> Action:
         """Read calls, an answer or a fault out of the reply."""
-        if reply.calls:
-            return self._from_calls(reply, typed=typed)
-        written = read_action(reply.text, self._inputs, prose_is_answer=True, strict=True, typed=typed)
         cut = reply.finish == "length"
-        if written.fault and cut:
-            return replace(written, fault=f"Your reply was cut off for its length. {written.fault}")
-        if cut and written.answer is not None and not prose_is_answer:
+        if reply.calls:
+            action = self._from_calls(reply, form)
+        else:
+            action = read_action(reply.text, self._inputs, prose_is_answer=True, strict=True, form=form, cut=cut)
+        if cut and not reply.calls and action.answers and not prose_is_answer:
             fault = "Your reply was cut off for its length. Say it in fewer words."
-            return Action(thought=as_text(written.answer)[:500], fault=fault, prose=True)
-        return written
+            action = Action(as_text(action.answer)[:500], fault=fault, prose=True, reasoning=action.reasoning)
+        return replace(action, reasoning=reply.reasoning.strip() or action.reasoning)
 
-    def _from_calls(self, reply: ModelReply, *, typed: bool) -> Action:
-        thought = without_think(reply.text).strip()
+    def _from_calls(self, reply: ModelReply, form: AnswerForm | None) -> Action:
+        thought, reasoning = split_think(reply.text)
         calls: list[tuple[str, Json]] = []
         unread: list[tuple[int, str]] = []
         answer: Json = None
+        null = False
         failure: str | None = None
         repaired: list[str] = []
         for call in reply.calls:
@@ -113,7 +118,8 @@ class NativeWire:
             if how:
                 repaired.append(f"{name}: {how}")
             if name == ANSWER and not fault:
-                answer = answer_in(given, typed=typed)
+                answer = answer_in(given, form)
+                null = form is not None and answer is None
             elif name == FAIL and not fault:
                 failure = str(only_value(given) or "no reason given")
             else:
@@ -121,11 +127,31 @@ class NativeWire:
                     cut = "Your reply was cut off for its length. " if reply.finish == "length" else ""
                     unread.append((len(calls), f"{cut}{name} was not run: {fault}. Send the call again."))
                 calls.append((name, given))
-        if answer is None and not calls and failure is None:
+        if answer is None and not null and not calls and failure is None:
             return Action(thought, fault=f"{ANSWER} needs the answer.")
-        if calls or answer is not None:
+        if calls or answer is not None or null:
             failure = None  # what the calls come to may change its mind
-        return Action(thought, tuple(calls), answer, failure, repaired="; ".join(repaired), unread=tuple(unread))
+        return Action(
+            thought, tuple(calls), answer, failure, repaired="; ".join(repaired), unread=tuple(unread),
+            null=null, reasoning=reasoning,
+        )  # fmt: skip
+
+
+def _shown(step: Step) -> list[Message]:
+    """The images of a step as a turn of the user's, because a tool's message can hold none.
+
+    Templates refuse a user's message after a tool's, so the assistant asks for it.
+    """
+    shown = [(call.name, o.images) for call, o in zip(step.calls, step.outcomes, strict=True) if o.images]
+    if not shown:
+        return []
+    images = [image for _, each in shown for image in each]
+    which = ", ".join(f"{name} ({len(each)} images)" if len(each) > 1 else name for name, each in shown)
+    text = f"{'The image' if len(images) == 1 else 'The images'} of {which}:"
+    return [
+        {"role": "assistant", "content": "(Show me what is to be seen.)"},
+        {"role": "user", "content": user_content(text, images)},
+    ]
 
 
 def _legal(name: str) -> str:

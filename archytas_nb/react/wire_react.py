@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from archytas_nb.react.events import AskModel, Json, Message, ModelReply
-from archytas_nb.react.history import Exchange, Step
+from archytas_nb.react.history import AnswerForm, Exchange, Step
 from archytas_nb.react.parse import read_action
 from archytas_nb.react.prompt import react_system
 from archytas_nb.react.wire import (
@@ -42,6 +43,11 @@ class ReactWire:
         text = {"type": "string"}
         self._ends = [_branch(ANSWER, text), _branch(FAIL, text)]
 
+    @property
+    def beside(self) -> Json:
+        """Nothing: the tools stand in the system prompt."""
+        return None
+
     def system(self) -> Message:
         """The rules and every tool's text."""
         return self._system
@@ -60,9 +66,10 @@ class ReactWire:
             f"Outcome of {call.name} ({outcome.status}):\n{outcome.text}"
             for call, outcome in zip(step.calls, step.outcomes, strict=True)
         ]
+        images = [image for outcome in step.outcomes for image in outcome.images]
         return [
             {"role": "assistant", "content": "\n".join(actions)},
-            {"role": "user", "content": "\n\n".join(outcomes)},
+            {"role": "user", "content": user_content("\n\n".join(outcomes), images)},
         ]
 
     def closing(self, text: str) -> list[Message]:
@@ -82,12 +89,13 @@ class ReactWire:
         legal = {"oneOf": [*offered, answer, fail]}
         return AskModel(step, sent, schema=legal, max_tokens=bound, seconds=options.seconds)
 
-    def read(self, reply: ModelReply, *, prose_is_answer: bool, typed: bool = False) -> Action:
+    def read(self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None) -> Action:
         """Read the action out of the reply's text."""
-        action = read_action(reply.text, self._inputs, prose_is_answer=prose_is_answer, typed=typed)
-        if action.fault and reply.finish == "length":
-            return Action(thought=action.thought, fault=f"Your reply was cut off for its length. {action.fault}")
-        return action
+        cut = reply.finish == "length"
+        action = read_action(reply.text, self._inputs, prose_is_answer=prose_is_answer, form=form, cut=cut)
+        if action.fault and cut:
+            action = replace(action, prose=False)
+        return replace(action, reasoning=reply.reasoning.strip() or action.reasoning)
 
 
 def _action(thought: str, name: str, given: Json) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.react.parse import read_action, read_arguments, without_think
+from archytas_nb.react.parse import read_action, read_arguments, split_think
 from archytas_nb.react.wire import Action
 
 ADD = {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"], "additionalProperties": False}
@@ -178,8 +178,8 @@ def test_a_call_in_the_text_that_cannot_be_read_is_neither_run_nor_shown(text: s
 
 
 def test_thoughts_are_no_part_of_an_answer() -> None:
-    assert without_think("<think>a</think> b <think>c") == "b"
-    assert without_think("a</think>b") == "b"
+    assert split_think("<think>a</think> b <think>c") == ("b", "a\nc")
+    assert split_think("a</think>b") == ("b", "a")
 
 
 # ── arguments of function calling ─────────────────────────────────────────────────────────────────

@@ -138,7 +138,8 @@ def test_a_written_final_answer_is_unwrapped() -> None:
 @pytest.mark.parametrize("said", ["", "Looking."])
 def test_what_a_model_reasoned_is_not_what_it_said(said: str) -> None:
     action = read(ModelReply(said, (WireCall("look", "{}"),), reasoning="I must look."))
-    assert (action.thought, action.calls) == (said, (("look", {}),))
+    assert (action.thought, action.reasoning) == (said, "I must look.")
+    assert action.calls == (("look", {}),)
 
 
 def test_an_answer_that_was_cut_off_is_asked_for_again_once() -> None:
