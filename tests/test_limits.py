@@ -67,7 +67,7 @@ def test_a_conversation_that_is_too_long_is_shortened_and_asked_again(talk: Talk
     # The next question begins where this one ended: it is not refused again.
     talk.events.clear()
     assert talk.ask("And now?").answer == "Fine."
-    assert compactions(talk) == []
+    assert not any("the endpoint finds" in said for said in compactions(talk))
     assert talk.server.then == play
     talk.goes_on()
 
