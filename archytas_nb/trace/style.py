@@ -54,7 +54,7 @@ MARK = "display:inline-block;min-width:1.05em;font-weight:600;color:"
 NUMBER = f"{DIM};display:inline-block;min-width:1.35em;text-align:right;font-variant-numeric:tabular-nums"
 PRE = (
     f"{MONO};margin:.35em 0;padding:.55em .8em;border:0;border-radius:6px;background:rgba(128,128,128,.1);"
-    "color:inherit;white-space:pre-wrap;overflow-wrap:anywhere;max-height:24em;overflow:auto;line-height:1.45"
+    "color:inherit;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;max-height:24em;overflow:auto;line-height:1.45"
 )
 PRINTED = f"{PRE};max-height:9em"
 CODE = f"{MONO};background:none;color:inherit;padding:0;border:0;white-space:inherit"

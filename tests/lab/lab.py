@@ -11,13 +11,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -25,6 +25,8 @@ FLAGS = (
 )
 LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 REPOSITORY = Path(__file__).parents[2]
+_WIDTH, _HEIGHT = 1000, 1200
+_CONTENT = "jupyterapp.shell.currentWidget.content"
 _IDLE = """() => {
   const panel = window.jupyterapp?.shell?.currentWidget
   return panel?.content?.widgets && panel.sessionContext?.session?.kernel?.status === 'idle'
@@ -37,9 +39,11 @@ class Lab:
 
     Args:
         home: An empty folder: the notebooks are in ``home/work``, and whatever Jupyter keeps lies beside it.
+        environment: Variables of the server, and so of its kernels.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._more = dict(environment or {})
         self.work = home / "work"
         self._home = home
         self._token = secrets.token_hex(8)
@@ -71,7 +75,11 @@ class Lab:
             yield self
         finally:
             server.terminate()
-            server.wait(30)
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:  # it waits for a kernel that has gone already
+                server.kill()
+                server.wait()
 
     def _environment(self) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
@@ -81,7 +89,7 @@ class Lab:
         env |= {"HOME": str(self._home), "IPYTHONDIR": str(self._home / "ipython")}
         env |= {"JUPYTERLAB_SETTINGS_DIR": str(self._home / "settings")}
         env |= {"JUPYTERLAB_WORKSPACES_DIR": str(self._home / "workspaces")}
-        return env
+        return env | self._more
 
     def _wait(self, server: subprocess.Popen[bytes], log: Path) -> None:
         for _ in range(600):
@@ -113,29 +121,33 @@ class Lab:
 class Desk:
     """One browser page with one open notebook."""
 
-    def __init__(
-        self, lab: Lab, browser: Browser, notebook: str, *, kernel: bool = True, width: int = 1000
-    ) -> None:
+    def __init__(self, lab: Lab, browser: Browser, notebook: str, *, kernel: bool = True) -> None:
         self.notebook = notebook
-        self.page: Page = browser.new_page(viewport={"width": width, "height": 900})
-        self.page.set_default_timeout(60_000)
+        self.page: Page = browser.new_page(viewport={"width": _WIDTH, "height": _HEIGHT})
+        self.page.set_default_timeout(30_000)
+        self.console: list[str] = []
+        self.page.on("pageerror", lambda error: self.console.append(str(error)))
+        if not kernel:
+            self.page.route("**/api/sessions*", self._refuse_kernel)
         self.page.goto(lab.address(notebook))
         if kernel:
             self.page.wait_for_function(_IDLE)
-        else:
-            self._decline_kernel()
+        else:  # the page says that none was started, and asks for another
+            self.page.locator(".jp-Dialog .jp-mod-accept").click()
+            self.page.locator(".jp-Dialog .jp-mod-reject").click()
+            self.page.locator(".jp-Dialog").wait_for(state="detached")
         self.command("application:toggle-left-area")
 
-    def _decline_kernel(self) -> None:
-        """Choose "No Kernel" in the dialog that asks for one."""
-        dialog = self.page.locator(".jp-Dialog")
-        dialog.locator("select").select_option(label="No Kernel")
-        dialog.locator(".jp-mod-accept").click()
-        dialog.wait_for(state="detached")
+    def _refuse_kernel(self, route: Route) -> None:
+        """Let the page find the sessions that run, and start none."""
+        if route.request.method == "POST":
+            route.fulfill(status=503, json={"message": "there is no kernel today", "traceback": ""})
+        else:
+            route.continue_()
 
-    def command(self, name: str, *, wait: bool = True) -> None:
+    def command(self, name: str, *, wait: bool = True, **given: str) -> None:
         """Run a command of the menus."""
-        run = f"jupyterapp.commands.execute({name!r})"
+        run = f"jupyterapp.commands.execute({name!r}, {json.dumps(given)})"
         self.page.evaluate(run if wait else f"void {run}")
 
     def run_all(self) -> None:
@@ -144,17 +156,44 @@ class Desk:
 
     def run_cell(self, index: int) -> None:
         """Run one cell, without waiting for it."""
-        self.page.evaluate(f"jupyterapp.shell.currentWidget.content.activeCellIndex = {index}")
+        self.page.evaluate(f"{_CONTENT}.activeCellIndex = {index}")
         self.command("notebook:run-cell", wait=False)
 
     def interrupt(self) -> None:
         """Kernel ▸ Interrupt."""
         self.command("notebook:interrupt-kernel")
 
+    def answer(self, line: str) -> None:
+        """Type a line into the box that asks for one."""
+        box = self.page.locator("input.jp-Stdin-input")
+        box.fill(line)
+        box.press("Enter")
+        box.wait_for(state="detached")
+
+    @property
+    def last(self) -> int:
+        """The last cell of code."""
+        kinds: list[str] = self.page.evaluate(f"{_CONTENT}.widgets.map(each => each.model.type)")
+        return max(at for at, kind in enumerate(kinds) if kind == "code")
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether the notebook is connected to one."""
+        session = "jupyterapp.shell.currentWidget.sessionContext.session"
+        return bool(self.page.evaluate(f"Boolean({session}?.kernel)"))
+
     def wait_until_run(self, index: int) -> None:
         """Wait until a cell has its number, and the kernel nothing to do."""
-        cell = f"jupyterapp.shell.currentWidget.content.widgets[{index}]"
-        self.page.wait_for_function(f"() => {cell}.model.executionCount && ({_IDLE})()")
+        numbered = f"{_CONTENT}.widgets[{index}].model.executionCount"
+        self.page.wait_for_function(f"() => {numbered} && ({_IDLE})()")
+
+    def wait_for_text(self, text: str) -> None:
+        """Wait until a text stands in an output."""
+        outputs = self.page.locator(".jp-OutputArea-output")
+        try:
+            outputs.filter(has_text=text).first.wait_for()
+        except Exception as error:
+            raise AssertionError(f"{text!r} is in none of {outputs.all_inner_texts()!r}") from error
 
     def save(self) -> None:
         """Save, and wait for it."""
@@ -162,8 +201,7 @@ class Desk:
 
     def outputs(self, index: int) -> list[dict[str, Any]]:
         """The outputs of a cell as the page has them."""
-        cell = f"jupyterapp.shell.currentWidget.content.widgets[{index}]"
-        found: list[dict[str, Any]] = self.page.evaluate(f"{cell}.model.outputs.toJSON()")
+        found: list[dict[str, Any]] = self.page.evaluate(f"{_CONTENT}.widgets[{index}].model.outputs.toJSON()")
         return found
 
     def text(self, index: int) -> str:
@@ -172,10 +210,31 @@ class Desk:
         area = self.page.locator(".jp-Notebook .jp-Cell").nth(index).locator(".jp-Cell-outputArea")
         return re.sub(r"\s+", " ", area.inner_text())
 
+    def unfold(self) -> None:
+        """Open whatever is folded."""
+        self.page.evaluate("document.querySelectorAll('.archytas-nb-trace details').forEach(e => e.open = true)")
+
+    def change_theme(self, theme: str) -> None:
+        """Settings ▸ Theme."""
+        self.command("apputils:change-theme", theme=theme)
+        self.page.locator(f"body[data-jp-theme-name='{theme}']").wait_for(state="attached")
+
+    def resize(self, width: int) -> None:
+        """Make the window as wide."""
+        self.page.set_viewport_size({"width": width, "height": _HEIGHT})
+
     def look_at(self, index: int) -> None:
         """Scroll to a cell."""
-        scroll = "content.scrollToItem(i, 'start')"
-        self.page.evaluate(f"i => jupyterapp.shell.currentWidget.{scroll}", index)
+        self.page.evaluate(f"{_CONTENT}.scrollToItem({index}, 'start')")
+
+    def picture(self, path: Path, index: int | None = None) -> None:
+        """Take a picture, of a cell where one is named, otherwise of the page."""
+        if index is None:
+            self.page.screenshot(path=path)
+        else:
+            self.look_at(index)
+            self.page.locator(".jp-Notebook .jp-Cell").nth(index).screenshot(path=path)
 
     def close(self) -> None:
+        """Leave; closing again does nothing."""
         self.page.close()

@@ -20,8 +20,6 @@ class Typist(ScriptedModel):
         piece: Characters of a piece.
     """
 
-    name = "typist"
-
     def __init__(
         self,
         *replies: Any,

@@ -1,0 +1,54 @@
+"""One server, one browser and one folder of pictures for all tests in JupyterLab."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.lab.lab import FLAGS, REPOSITORY, Lab
+from tests.servers.plays import Hang
+from tests.servers.server import Server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CASSETTE = REPOSITORY / "notebooks" / "cassettes" / "01_quickstart.jsonl"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium, with nothing to remember."""
+    pytest.importorskip("jupyterlab")
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: install chromium to run this")
+    with playwright.sync_playwright() as player:
+        browser = player.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A server whose kernels answer from the cassette of the quickstart, with every notebook written."""
+    from tests.lab.stories import write_all
+
+    replay = {"ARCHYTAS_NB_CASSETTE": str(CASSETTE), "ARCHYTAS_NB_CASSETTE_MODE": "replay"}
+    with Server(then=Hang()) as hanging, Lab(tmp_path_factory.mktemp("lab"), replay).running() as lab:
+        write_all(lab.work, hanging.url)
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pictures go: the folder that ARCHYTAS_NB_PICTURES names, for instance docs/images, else a new one."""
+    named = os.environ.get("ARCHYTAS_NB_PICTURES")
+    folder = Path(named) if named else tmp_path_factory.mktemp("pictures")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,143 @@
+"""The notebooks that are run in JupyterLab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+
+from tests.lab.lab import REPOSITORY
+
+# The cassette belongs to the quickstart alone.
+_SETUP = """\
+%load_ext archytas_nb
+import os, time
+for name in ("ARCHYTAS_NB_CASSETTE", "ARCHYTAS_NB_CASSETTE_MODE"):
+    os.environ.pop(name, None)
+from tests.lab.typist import Typist"""
+
+_PENGUINS = """\
+%load_ext archytas_nb
+import time
+import matplotlib.pyplot as plt
+import pandas as pd
+from palmerpenguins import load_penguins
+
+penguins = load_penguins().dropna()"""
+
+_PENGUIN_TOOLS = '''\
+%%tool
+def mass_by_species(unit: str = "g") -> pd.DataFrame:
+    """Average the body mass of each species.
+
+    Args:
+        unit: "g" or "kg"
+    """
+    if unit not in ("g", "kg"):
+        raise ValueError(f"unit is {unit!r}; expected 'g' or 'kg'")
+    masses = penguins.groupby("species", as_index=False)["body_mass_g"]
+    return masses.agg(["count", "mean"]).round({"mean": 0 if unit == "g" else 3})
+
+
+def plot_masses() -> None:
+    """Draw the body mass of each species as a box plot."""
+    groups = {name: group["body_mass_g"] for name, group in penguins.groupby("species")}
+    for name, group in groups.items():
+        print(f"reading {len(group)} {name} penguins")
+        time.sleep(0.7)
+    _, axes = plt.subplots(figsize=(6, 1.9), layout="constrained")
+    axes.boxplot(list(groups.values()), orientation="horizontal", tick_labels=list(groups))
+    axes.set_xlabel("body mass, g")
+    plt.show()'''
+
+# A screenshot shows the question, not where its answer comes from: the script is the configured model.
+_SCRIPT = """\
+from tests.lab.typist import Typist
+
+masses = Typist(
+    ("I average the masses of each species.", "mass_by_species", {"unit": "pounds"}),
+    ("It must be 'g' or 'kg'.", "mass_by_species", {"unit": "g"}),
+    ("A picture says more than three numbers.", "plot_masses", {}),
+    ("I have what I need.", "final_answer",
+     "**Gentoo** penguins are the heaviest: 5,092 g on average, about 1.4 kg more than the others.\\n\\n"
+     "| species | mean mass |\\n|---|---:|\\n| Adelie | 3,706 g |\\n| Chinstrap | 3,733 g |\\n"
+     "| Gentoo | 5,092 g |"
+    ),
+)"""
+
+_DELETE = '''\
+%%tool
+from archytas_nb import tool
+
+rows = list(range(10))
+
+@tool(approve=True)
+def delete_rows(above: int) -> str:
+    """Delete rows.
+
+    Args:
+        above: Rows with a greater number are deleted
+    """
+    rows[:] = [row for row in rows if row <= above]
+    return f"{len(rows)} rows are left"'''
+
+_DELETE_SCRIPT = """\
+allowed = Typist(("Only five are wanted.", "delete_rows", {"above": 4}), ("final_answer", "Five rows are left."))
+refused = Typist(("Away with them.", "delete_rows", {"above": -1}), ("final_answer", "I left them."))"""
+
+_SLEEP = '''\
+%%tool
+def sleep(seconds: float) -> str:
+    """Sleep.
+
+    Args:
+        seconds: How long
+    """
+    print("good night")
+    time.sleep(seconds)
+    return "slept"'''
+
+
+def write_all(folder: Path, hanging_url: str) -> None:
+    """Write every notebook into a folder.
+
+    Args:
+        folder: Where they go.
+        hanging_url: An endpoint that takes a request and never answers.
+    """
+    quickstart = nbformat.read(REPOSITORY / "notebooks" / "01_quickstart.ipynb", as_version=4)
+    for cell in quickstart.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(quickstart, folder / "quickstart.ipynb")
+    question = "%agent --model masses Which penguins are the heaviest, and by how much?"
+    _write(folder / "penguins.ipynb", _PENGUINS, _PENGUIN_TOOLS, _SCRIPT, question)
+    _write(
+        folder / "approval.ipynb",
+        _SETUP,
+        _DELETE,
+        _DELETE_SCRIPT,
+        "%agent --model allowed Keep the first five rows",
+        "%agent --model refused Delete all rows",
+    )
+    hanging = f'import archytas_nb as nb\nhanging = nb.OpenAIModel("tiny-1", {hanging_url!r}, "no-key")'
+    sleeping = 'sleeping = Typist(("sleep", {"seconds": 600}))\nquick = Typist(("final_answer", "Here I am."))'
+    _write(
+        folder / "interrupts.ipynb",
+        _SETUP,
+        _SLEEP,
+        f"{hanging}\n{sleeping}",
+        "%agent --model hanging Will you ever answer?",
+        "%agent --model sleeping Sleep for ten minutes",
+        "%agent --model quick Are you there?",
+    )
+
+
+def _write(path: Path, *cells: str) -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    notebook.metadata.kernelspec = {
+        "name": "python3",
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+    }
+    nbformat.write(notebook, path)

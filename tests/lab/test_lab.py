@@ -1,0 +1,157 @@
+"""In a real JupyterLab, as a person sees it: what runs, what is asked, what is interrupted, what stays."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.lab.lab import DARK, LIGHT, REPOSITORY, Desk, Lab
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+STATIC = {"text/plain", "text/markdown", "text/html"}
+
+
+@pytest.fixture
+def sit(lab: Lab, browser: Browser) -> Iterator[Any]:
+    """Open a notebook; what was opened is closed at the end."""
+    desks: list[Desk] = []
+
+    def open_notebook(name: str, **options: Any) -> Desk:
+        desks.append(Desk(lab, browser, name, **options))
+        return desks[-1]
+
+    yield open_notebook
+    for desk in desks:
+        desk.close()
+
+
+def bundles(outputs: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """What is displayed, by media type, as the file has it."""
+    return [
+        {kind: "".join(text) for kind, text in output["data"].items()}
+        for output in outputs
+        if output["output_type"] in {"display_data", "execute_result"}
+    ]
+
+
+def traces(notebook: dict[str, Any]) -> list[dict[str, str]]:
+    """The traces in a notebook file."""
+    every = [each for cell in notebook["cells"] for each in bundles(cell.get("outputs", []))]
+    return [each for each in every if "archytas-nb-trace" in each.get("text/html", "")]
+
+
+def test_the_quickstart_leaves_what_it_leaves_with_nobody_there(lab: Lab, sit: Any, pictures: Path) -> None:
+    """Run All, live; then each trace in the file equals that of the repository, which was run headless."""
+    desk = sit("quickstart.ipynb")
+    desk.run_all()
+    desk.wait_until_run(desk.last)
+    assert desk.console == []
+    desk.save()
+    committed = json.loads((REPOSITORY / "notebooks" / "01_quickstart.ipynb").read_text(encoding="utf-8"))
+    saved = traces(lab.saved("quickstart.ipynb"))
+    assert saved == traces(committed)
+    assert [set(each) for each in saved] == [STATIC] * len(saved)
+    assert len(saved) >= 4
+    desk.picture(pictures / "quickstart.png")
+
+
+def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, sit: Any, pictures: Path) -> None:
+    """Thought, call, the output of the running tool and the clock are live; then one static output, for ever."""
+    desk = sit("penguins.ipynb")
+    desk.run_all()
+    desk.wait_for_text("reading 68 Chinstrap penguins")
+    seen = desk.text(3)
+    assert "A picture says more than three numbers." in seen
+    assert re.search(r"running plot_masses · step 3 · \d+ s", seen)
+    assert "scripted · react" in seen
+    assert "ValueError: unit is 'pounds'" in seen
+    assert [set(each) - STATIC for each in bundles(desk.outputs(3))] == [
+        {"application/vnd.jupyter.widget-view+json"}
+    ]
+    desk.picture(pictures / "live.png", 3)
+    desk.wait_for_text("Gentoo penguins are the heaviest: 5,092 g")  # the answer, as it is written
+    desk.wait_until_run(3)
+    [left] = bundles(desk.outputs(3))
+    assert set(left) == STATIC
+    finished = desk.text(3)
+    assert "Gentoo penguins are the heaviest: 5,092 g on average" in finished
+    assert "running" not in finished
+    desk.picture(pictures / "finished.png", 3)
+    desk.save()
+    desk.command("kernelmenu:shutdown")
+    desk.close()
+
+    [trace] = traces(lab.saved("penguins.ipynb"))
+    assert trace == left
+    again = sit("penguins.ipynb", kernel=False)
+    assert not again.has_kernel
+    assert again.text(3) == finished
+    assert again.page.locator(".archytas-nb-trace img").evaluate("image => image.naturalWidth") > 400
+    again.picture(pictures / "reopened.png", 3)
+    again.unfold()
+    assert "DataFrame of 3 rows" in again.text(3)
+    again.change_theme(DARK)
+    again.picture(pictures / "dark.png", 3)
+    again.change_theme(LIGHT)
+    again.resize(520)
+    again.picture(pictures / "narrow.png", 3)
+    assert again.page.locator(".archytas-nb-trace").evaluate("each => each.scrollWidth <= each.clientWidth")
+
+
+def test_a_call_is_run_where_a_person_says_so_in_the_input_box(lab: Lab, sit: Any, pictures: Path) -> None:
+    """The person sees the call with its input, and says yes; the other one is refused with a reason."""
+    desk = sit("approval.ipynb")
+    for cell in range(4):
+        desk.run_cell(cell)
+    box = desk.page.locator(".jp-Stdin")
+    box.wait_for()
+    assert "delete_rows" in box.inner_text()
+    assert "4" in box.inner_text()
+    desk.picture(pictures / "approval.png", 3)
+    desk.answer("y")
+    desk.wait_until_run(3)
+    assert "5 rows are left" in bundles(desk.outputs(3))[0]["text/plain"]
+    desk.run_cell(4)
+    desk.answer("n, the table is in use")
+    desk.wait_until_run(4)
+    refusal = bundles(desk.outputs(4))[0]["text/plain"]
+    assert "⊘ delete_rows(above=-1) → refused" in refusal
+    assert "the table is in use" in refusal
+    desk.save()
+    assert len(traces(lab.saved("approval.ipynb"))) == 2
+
+
+def test_an_interrupt_from_the_menu_ends_a_hanging_request_and_a_sleeping_tool(lab: Lab, sit: Any) -> None:
+    """Each ends as interrupted, in one line and with the cell failed; the next question is answered."""
+    desk = sit("interrupts.ipynb")
+    for cell in range(3):
+        desk.run_cell(cell)
+    desk.wait_until_run(2)
+    desk.run_cell(3)
+    desk.wait_for_text("asking the model · step 1 · 1 s")
+    desk.interrupt()
+    desk.wait_until_run(3)
+    desk.run_cell(4)
+    desk.wait_for_text("good night")
+    desk.interrupt()
+    desk.wait_until_run(4)
+    desk.run_cell(5)
+    desk.wait_until_run(5)
+    desk.save()
+    cells = lab.saved("interrupts.ipynb")["cells"]
+    request, tool, answer = (bundles(cell["outputs"])[0]["text/plain"] for cell in cells[3:])
+    assert "■ Interrupted during a request to the model" in request
+    assert "■ sleep(seconds=600)" in tool
+    assert "┆ good night" in tool
+    assert "Here I am." in answer
+    for cell in cells[3:5]:
+        [error] = [each for each in cell["outputs"] if each["output_type"] == "error"]
+        assert len(error["traceback"]) <= 1
+        assert "Interrupt" in error["ename"]
