@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
 from IPython.core.magic_arguments import magic_arguments
 from traitlets import observe
 
@@ -57,10 +57,11 @@ class ArchytasNB(Settings, Magics):
         self._waiting: set[Callable[..., None]] = set()
 
     @no_var_expand
+    @needs_local_scope
     @magic_arguments()
     @agent_flags
     @line_cell_magic
-    def agent(self, line: str, cell: str | None = None) -> Any:
+    def agent(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
         """Ask a question; the agent answers it with the tools of this notebook, on its live objects.
 
         Options come first, then the question: the rest of the line, and with %%agent the cell below. In it {name}
@@ -81,7 +82,8 @@ class ArchytasNB(Settings, Magics):
         if reports or not text:
             return self._without_question(args, text, reports)
         try:
-            return self._answered(text, args, silent=silent)
+            question = self._read(text, args, self._scope(local_ns))
+            return self._answered(question, args, silent=silent)
         except (ArchytasError, RunInterrupted) as error:
             raise brief(error) from None
 
@@ -115,29 +117,25 @@ class ArchytasNB(Settings, Magics):
         for each in tuple(self._waiting):
             self._no_longer(each)
 
-    def _answered(self, text: str, args: Any, *, silent: bool) -> Any:
+    def _answered(self, question: Question, args: Any, *, silent: bool) -> Any:
         from archytas_nb.magics.stale import refresh
         from archytas_nb.trace.view import TraceView, display_mode
 
         refresh(self.shell.user_ns)
-        question = self._read(text, args)
         agent = self._agent(args)
         if args.dry_run:
             return self._preview(agent, question, args)
-        if args.new:
-            self._talk.reset()
         quiet = self.quiet if args.quiet is None else args.quiet
         mode = "quiet" if quiet else display_mode(self.shell)
-        self._cells.asked()
-        with TraceView(question.text, mode=mode) as view:
-            run = self._talk.ask(
-                agent, lambda: agent.run(question.text, observers=[view.on_event], **question.keywords)
-            )
-        in_terminal = (
-            display_mode(self.shell) == "terminal"
-        )  # which writes "Out[1]:" for a value that shows nothing
-        unseen: Shows = "status" if in_terminal else "nothing"
-        self._in_this_cell(run, "answer" if quiet and not silent else unseen)
+
+        def ask() -> Run:
+            self._cells.asked()
+            with TraceView(question.text, mode=mode) as view:
+                return agent.run(question.text, observers=[view.on_event], **question.keywords)
+
+        run = self._talk.ask(agent, ask, anew=args.new)
+        shown: Shows = "answer" if quiet else "status" if mode == "terminal" else "nothing"
+        self._in_this_cell(run, "nothing" if silent else shown)
         if question.out is not None:
             self._put(run, question)
         return run
@@ -169,12 +167,16 @@ class ArchytasNB(Settings, Magics):
         talk.reset()
         return None
 
-    def _read(self, text: str, args: Any) -> Question:
+    def _scope(self, local_ns: dict[str, Any] | None) -> dict[str, Any]:
+        """The variables that a question sees: those of the notebook and, in a function, its own before them."""
+        names: dict[str, Any] = self.shell.user_ns
+        return names if local_ns is None or local_ns is names else {**names, **local_ns}
+
+    def _read(self, text: str, args: Any, names: dict[str, Any]) -> Question:
         """Everything about a question that can be wrong, before anything is asked."""
         from archytas_nb.magics import options
         from archytas_nb.magics.expand import Expanded, expand
 
-        names = self.shell.user_ns
         expanded = Expanded(text) if args.raw else expand(text, names)
         out = None if args.out is None else options.variable(args.out)
         until = args.until

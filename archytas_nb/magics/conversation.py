@@ -64,12 +64,13 @@ class Conversation:
         self.paid.clear()
         return forgotten
 
-    def ask(self, agent: Agent, ask: Callable[[], Run]) -> Run:
+    def ask(self, agent: Agent, ask: Callable[[], Run], *, anew: bool = False) -> Run:
         """Have an agent go on with this conversation.
 
         Args:
             agent: Made for this question.
             ask: Asks it.
+            anew: Whether what was said before is forgotten.
 
         Returns:
             The run.
@@ -81,6 +82,8 @@ class Conversation:
         """
         if self._running:
             raise UsageError("a question of this conversation is being answered; a tool cannot ask it another")
+        if anew:
+            self.reset()
         agent.exchanges = self.exchanges
         self._running = True
         run: Run | None = None

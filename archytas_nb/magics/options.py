@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
+from archytas_nb.errors import ToolError
 from archytas_nb.magics.lookup import LookupFault, look, visible
 from archytas_nb.tools.names import did_you_mean
 
@@ -83,8 +84,10 @@ def answer_type(source: str, namespace: dict[str, Any]) -> Any:
     """What ``--type`` says, evaluated in the notebook.
 
     Raises:
-        UsageError: It is no expression, cannot be evaluated, or is None.
+        UsageError: It is no expression, cannot be evaluated, or no answer can be of that type.
     """
+    from archytas_nb.answers import Answers
+
     code = _compiled(source, "--type")
     try:
         value = eval(code, namespace)  # noqa: S307 - an expression of the user's, like a cell
@@ -95,6 +98,12 @@ def answer_type(source: str, namespace: dict[str, Any]) -> Any:
         raise UsageError(f"--type {source!r} cannot be evaluated: {_said(error)}{hint}") from None
     if value is None:
         raise UsageError(f"--type {source!r} is None; expected a type, such as int or list[str]")
+    try:
+        Answers(value, None, namespace)
+    except ToolError as error:
+        raise UsageError(
+            f"--type {source!r} cannot be the type of an answer: {'; '.join(error.faults)}"
+        ) from None
     return value
 
 

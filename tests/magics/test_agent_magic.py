@@ -251,3 +251,58 @@ def test_a_model_in_a_variable_answers_and_another_name_is_the_endpoints(asked: 
         cell = asked.run("%agent --model other how many?")
         assert cell.status == "ok", cell.error + cell.printed
         assert [request.body["model"] for request in server.chats] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--until 'x >' hi", "--until 'x >' is no Python expression"),
+        ("--type lst hi", "--type 'lst' cannot be evaluated"),
+        ("--tools nope hi", "--tools: no tool is named 'nope'; there: count"),
+        ("--max-steps none hi", "--max-steps: 'none' is no whole number above 0"),
+        ("--protocol smoke hi", "--protocol: invalid choice: 'smoke'"),
+        ("how many {pengiuns}", "no variable is named 'pengiuns', did you mean 'penguins'?"),
+        ("--undo hi", "--undo asks nothing"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line_and_costs_nothing(asked: Kernel, line: str, said: str) -> None:
+    with Server() as server:
+        use(asked, server)
+        cell = asked.run(f"%agent {line}")
+        assert cell.status == "error"
+        assert cell.printed.startswith("UsageError: ")
+        assert said in cell.printed
+        assert (cell.printed.count("\n"), cell.error, cell.displayed) == (1, "", [])
+        assert server.chats == []
+
+
+def test_a_setting_that_makes_no_sense_is_one_line_and_the_old_one_stays(asked: Kernel) -> None:
+    cell = asked.run("%config ArchytasNB.max_steps = 0")
+    assert cell.printed == "ERROR:root:max_steps is 0; expected a whole number of at least 1\n"
+    assert asked.run("%config ArchytasNB.max_steps").result == "20"
+
+
+def test_a_typed_answer_goes_into_a_variable_and_a_dry_run_shows_the_type(asked: Kernel) -> None:
+    with Server(Say('{"thought": "", "tool": "final_answer", "tool_input": 124}', raw=True)) as server:
+        use(asked, server)
+        line = "--protocol react --type int --out n How many {penguins[0]} penguins?"
+        shown = asked.run(f"%agent --dry-run {line}").result
+        assert "How many Gentoo penguins?" in shown
+        assert "(final_answer takes: int)" in shown
+        assert server.chats == []
+        cell = asked.run(f"%agent {line}")
+        assert cell.status == "ok", cell.printed + cell.error
+        assert asked.run("n").result == "124"
+
+
+def test_reports_are_the_value_of_their_cell(asked: Kernel) -> None:
+    with Server(CALL, ANSWER) as server:
+        use(asked, server)
+        asked.run("%agent How many?")
+        history = asked.run("%agent --history")
+        assert "There are 124 Gentoo penguins." in history.result
+        assert "<table" in history.of("execute_result")[0]["data"]["text/html"]
+        cost = asked.run("%agent --cost").result.splitlines()
+        assert cost[-1].split()[1:6] == ["1", "2", "200", "120", "20"]
+        assert asked.run("%agent --undo").result == "forgotten: How many?"
+        assert "nothing was asked yet" in asked.run("%agent --history").result

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,9 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 import archytas_nb as nb
-from archytas_nb.errors import RunError, TaskFailed, ToolError
+from archytas_nb.errors import RunError, TaskFailed
+from archytas_nb.models.prices import Price
+from archytas_nb.react.events import ModelReply, Usage
 from archytas_nb.testing import ScriptedModel
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -126,6 +129,7 @@ def test_an_answer_counts_only_when_the_condition_holds(ask: Ask) -> None:
         "--until answer> how many",
         "--until answr how many",
         "--type lst how many",
+        "--type 3 how many",
         "--out 1x how many",
         "--image gone how many",
         "--tools polt how many",
@@ -140,16 +144,13 @@ def test_an_answer_counts_only_when_the_condition_holds(ask: Ask) -> None:
         "",
     ],
 )
-def test_what_makes_no_sense_is_a_usage_error_and_asks_nothing(ask: Ask, line: str) -> None:
+def test_what_makes_no_sense_is_a_usage_error_and_asks_and_shows_nothing(
+    ask: Ask, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(UsageError) as error:
         ask(line)
     assert "\n" not in str(error.value)
-    assert ask.model.asked == []
-
-
-def test_a_type_that_no_answer_can_have_is_refused_before_anything_is_asked(ask: Ask) -> None:
-    with pytest.raises(ToolError, match="cannot be the type of an answer"):
-        ask("--type 3 how many")
+    assert capsys.readouterr() == ("", "")
     assert ask.model.asked == []
 
 
@@ -293,7 +294,9 @@ def test_quiet_shows_no_trace(ask: Ask, capsys: pytest.CaptureFixture[str]) -> N
     assert "Hello." in capsys.readouterr().out
 
 
-def test_a_tool_that_asks_the_same_conversation_is_told_that_it_cannot(ask: Ask) -> None:
+def test_a_tool_that_asks_the_same_conversation_is_told_that_it_cannot(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
     def again() -> str:
         """Ask again."""
         ask.shell.run_line_magic("agent", "--model script hello")
@@ -302,5 +305,39 @@ def test_a_tool_that_asks_the_same_conversation_is_told_that_it_cannot(ask: Ask)
     nb.tool(again)
     run = ask("go", ("again", None), answer("Done."))
     [(_, outcome)] = run.calls
+    assert capsys.readouterr().out.count("did not finish") == 0
     assert "a tool cannot ask it another" in outcome.text
     assert ask("hello", answer("Hello.")).answer == "Hello."
+
+
+def test_a_question_in_a_function_sees_the_functions_variables(ask: Ask) -> None:
+    line = "--model script is it {name} or {species}"
+    ask.shell.run_cell(f"def f(name):\n    return get_ipython().run_line_magic('agent', {line!r})")
+    model = ask.shell.user_ns["script"] = ScriptedModel(answer("Yes."))
+    assert ask.shell.user_ns["f"]("Adelie").answer == "Yes."
+    assert model.asked[0].messages[-1]["content"] == "is it Adelie or Gentoo"
+
+
+def test_usd_is_shown_where_the_price_is_known(ask: Ask) -> None:
+    reply = ModelReply('{"tool": "final_answer", "tool_input": "1"}', usage=Usage(1, 1_000_000, 500_000, 100_000))
+    ask("one", reply)
+    assert repr(ask("--cost")).splitlines()[1].split()[-1] == "unknown"
+    model = ask.shell.user_ns["priced"] = ScriptedModel(reply)
+    model.price = Price(input=2.0, cached=1.0, output=10.0)
+    ask.shell.run_line_magic("agent", "--model priced --new two")
+    assert repr(ask("--cost")).splitlines()[2].split()[1:] == [
+        *("1", "1", "1,000,000", "500,000", "100,000", "0.0", "2.5000")
+    ]
+
+
+def test_a_dry_run_does_not_begin_a_recording_anew(ask: Ask, tmp_path: Path) -> None:
+    cassette = tmp_path / "c.jsonl"
+    shell = ask.shell
+    shell.run_line_magic("config", f"ArchytasNB.cassette = {str(cassette)!r}")
+    shell.run_line_magic("config", "ArchytasNB.cassette_mode = 'record'")
+    shell.run_line_magic("config", "ArchytasNB.base_url = 'http://127.0.0.1:9/v1'")
+    cassette.write_text('{"cassette": 1}\n', "utf-8")
+    before = cassette.read_text("utf-8")
+    report = shell.run_line_magic("agent", "--model some --dry-run hello")
+    assert "hello" in repr(report)
+    assert cassette.read_text("utf-8") == before
