@@ -6,7 +6,9 @@ import importlib.util
 import pytest
 
 import archytas_nb as nb
+from archytas_nb.errors import ModelError
 from archytas_nb.models.embedded import EmbeddedModel
+from archytas_nb.react.events import AskModel
 
 stock = {"apples": 17, "pears": 4}
 
@@ -45,3 +47,13 @@ def test_the_embedded_model_answers_through_a_real_call(monkeypatch: pytest.Monk
     assert ("count_fruit", 17) in [(call.name, outcome.value) for call, outcome in run.calls]
     assert "17" in run.answer
     assert run.protocol == "react"
+
+
+@pytest.mark.local_model
+@pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
+def test_a_conversation_that_is_too_long_for_the_embedded_model_is_an_overflow() -> None:
+    model = EmbeddedModel()
+    messages = ({"role": "user", "content": "How many apples are in stock? " * 2000},)
+    with pytest.raises(ModelError, match="of the 8192 that it takes") as caught:
+        list(model.complete(AskModel(1, messages, max_tokens=10)))
+    assert caught.value.kind == "overflow"

@@ -1,4 +1,4 @@
-"""The model on this machine: found or started when it is first asked, started again once if it dies.
+"""The model on this machine: found or started when it is first asked, started again once if it dies or hangs.
 
 It joins the two halves, `local` (a server process) and `openai_chat` (how to speak to it), and knows neither
 a kernel nor a screen: progress is yielded, like everything else that a model has to say.
@@ -6,22 +6,28 @@ a kernel nor a screen: progress is yielded, like everything else that a model ha
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from archytas_nb.errors import ModelError
-from archytas_nb.models import local, weights
+from archytas_nb.errors import ArchytasError, ModelError
+from archytas_nb.models import local, local_watch, weights
 from archytas_nb.models.asking import Asking
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.deadline import Deadline
+from archytas_nb.models.images import seen
 from archytas_nb.models.local_engine import Engine
 from archytas_nb.models.local_schema import for_engine
 from archytas_nb.models.openai_chat import OpenAIModel
-from archytas_nb.react.events import AskModel, Notice
+from archytas_nb.react.events import AskModel, Message, Notice
+
+_PATIENCE = 3600.0
+"""Seconds without a word: a slow machine reads a long prompt for minutes, and another notebook's reply may come
+first. A server that hangs is noticed long before, and a run has its own deadline."""
 
 DEFAULT_NAME = "Qwen2.5-Coder-1.5B-Instruct"
 
@@ -31,6 +37,7 @@ class EmbeddedModel:
 
     Args:
         setting: A GGUF path or ``hf:REPO/FILE``; None takes the weights of the ``weights`` extra.
+        engine: How it is run; None for the defaults.
     """
 
     # The engine does not fill in tool calls for most models, but it can bind a reply to a schema.
@@ -42,9 +49,11 @@ class EmbeddedModel:
     price = None
     """It costs nothing but electricity."""
 
-    def __init__(self, setting: str | None = None) -> None:
+    def __init__(self, setting: str | None = None, engine: Engine | None = None) -> None:
         self._setting = setting
+        self._engine = engine or Engine()
         self._endpoint: local.Endpoint | None = None
+        self._warming: threading.Thread | None = None
 
     def __repr__(self) -> str:
         return f"EmbeddedModel({self._setting!r})"
@@ -57,7 +66,7 @@ class EmbeddedModel:
     @property
     def context_tokens(self) -> int:
         """Tokens that a conversation and its reply may have together."""
-        return Engine().context if self._endpoint is None else self._endpoint.context
+        return self._engine.context
 
     def complete(self, ask: AskModel) -> Asking:
         """Ask for one reply, once the model is ready.
@@ -77,15 +86,72 @@ class EmbeddedModel:
         """
         ask = replace(ask, schema=None if ask.schema is None else for_engine(ask.schema))
         deadline = Deadline(ask.seconds)
-        endpoint = yield from self._ready(deadline)
-        try:
-            return (yield from self._client(endpoint).complete(replace(ask, seconds=deadline.left)))
-        except ModelError as error:
-            if error.kind != "unreachable" or local.alive(endpoint):
-                raise
-        yield Notice("retry", f"the local model {self.name} died; it is started again and asked once more")
-        endpoint = yield from self._ready(deadline)
-        return (yield from self._client(endpoint).complete(replace(ask, seconds=deadline.left)))
+        for is_last in (False, True):
+            endpoint = yield from self._ready(deadline)
+            with local_watch.Watch(endpoint, local.kill) as watch:
+                try:
+                    return (yield from self._client(endpoint).complete(replace(ask, seconds=deadline.left)))
+                except ModelError as error:
+                    if error.kind != "unreachable":
+                        raise
+                    what = self._mishap(endpoint, ask, watch)
+                    if is_last:
+                        raise self._given_up(endpoint, what) from None
+            again = "it is asked" if local.alive(endpoint) else "it is started again and asked"
+            yield Notice("retry", f"the local model {self.name} {what}; {again} once more")
+        raise AssertionError("the second attempt returns or raises")
+
+    def _given_up(self, endpoint: local.Endpoint, what: str) -> ModelError:
+        text = f"the local model {self.name} {what}, for the second time. Its log is in {str(local.log_dir())!r}."
+        return ModelError(text, kind="bad_reply" if local.alive(endpoint) else "unreachable")
+
+    def warm(self, messages: Sequence[Message] = ()) -> None:
+        """Start the model before it is asked anything, on a thread; returns at once, and raises nothing.
+
+        What goes wrong is met again, and said, by the first question.
+
+        Args:
+            messages: What the first question will begin with, such as the system prompt: it is read meanwhile.
+        """
+        if self._warming is not None and self._warming.is_alive():
+            return
+        self._warming = threading.Thread(
+            target=self._warm, args=(tuple(messages),), name="archytas_nb-warm", daemon=True
+        )
+        self._warming.start()
+
+    def _warm(self, messages: tuple[Message, ...]) -> None:
+        with contextlib.suppress(ArchytasError, OSError):
+            self._start(weights.silent)
+            if messages and self._endpoint is not None:
+                for _ in self._client(self._endpoint).complete(AskModel(1, messages, max_tokens=1)):
+                    pass
+
+    def _mishap(self, endpoint: local.Endpoint, ask: AskModel, watch: local_watch.Watch) -> str:
+        """What became of a request that broke off.
+
+        Raises:
+            ModelError: It was too long. The engine says so in a reply that is not streamed only; a stream just
+                ends, with status 200.
+        """
+        if watch.hung:
+            local.kill(endpoint)
+            return f"hung: it answered nothing at all for {local_watch.HUNG_SECONDS:g} s"
+        text = "\n".join(str(message.get("content") or "") for message in seen(ask.messages, 0))
+        tokens = local_watch.tokens_of(endpoint, text)
+        if tokens is None and not local_watch.answers(endpoint, local.BUSY_SECONDS):
+            local.kill(endpoint)  # or wait until it is gone: its connections do not all end in the same moment
+            return "died"
+        # A chat template adds about five tokens to a message. Where the engine does not count, and the text is
+        # no language that we know, three characters a token are more than it has.
+        tokens = len(text) // 3 if tokens is None else tokens + 5 * len(ask.messages)
+        if tokens < 0.98 * endpoint.context:
+            return "broke off"
+        raise ModelError(
+            f"the conversation is too long for the local model {self.name}: it has about {tokens} tokens of the "
+            f"{endpoint.context} that it takes. Begin anew with agent.reset(), or use one with a longer context.",
+            kind="overflow",
+        )
 
     def _ready(self, deadline: Deadline) -> Generator[Notice, None, local.Endpoint]:
         """The server's address. It is waited for on a thread, so that progress can be shown meanwhile.
@@ -94,11 +160,9 @@ class EmbeddedModel:
         """
         if self._endpoint is not None and local.alive(self._endpoint):
             return self._endpoint
-
-        def start(progress: Callable[[str], None]) -> None:
-            self._endpoint = local.ensure_server(weights.locate(self._setting, progress), progress)
-
-        for text in _watched(start, deadline):
+        if self._warming is not None and self._warming.is_alive():
+            yield Notice("progress", f"Loading the local model {self.name}, as it was told to be warm")
+        for text in _watched(self._start, deadline):
             yield Notice("progress", text)
         if deadline.over:
             raise ModelError(
@@ -110,11 +174,15 @@ class EmbeddedModel:
             raise ModelError(f"the local model {self.name} gave no address", kind="unreachable")
         return self._endpoint
 
+    def _start(self, progress: weights.Progress) -> None:
+        path = weights.locate(self._setting, progress)
+        self._endpoint = local.ensure_server(path, progress, self._engine)
+
     def _client(self, endpoint: local.Endpoint) -> OpenAIModel:
         can = capabilities_of(endpoint.base_url, endpoint.model)
         can.schema, can.tools, can.images = "json_object", False, 0
         return OpenAIModel(
-            endpoint.model, endpoint.base_url, endpoint.api_key, max_retries=0, temperature=0, seed=1
+            endpoint.model, endpoint.base_url, endpoint.api_key, _PATIENCE, 0, temperature=0, seed=1
         )
 
 

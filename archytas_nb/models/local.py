@@ -14,6 +14,7 @@ import contextlib
 import http.client
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -57,6 +58,7 @@ class _Held:
 
     endpoint: Endpoint
     lease: Lease
+    pid: int
     log: Path
     process: subprocess.Popen[bytes] | None  # where it was this kernel that started it
     ready: bool = False
@@ -109,6 +111,20 @@ def alive(endpoint: Endpoint) -> bool:
     return any(held.endpoint == endpoint and held.lease.is_open() for held in _held.values())
 
 
+def kill(endpoint: Endpoint) -> None:
+    """End a server that does not answer any more, for every notebook that uses it, and wait until it is gone."""
+    with _turn:
+        held = next((held for held in _held.values() if held.endpoint == endpoint), None)
+        if held is None or not held.lease.is_open():
+            return
+        # The lease is open, so the process that this number names is still that server.
+        with contextlib.suppress(OSError):
+            os.kill(held.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+        deadline = time.monotonic() + BUSY_SECONDS
+        while held.lease.is_open() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+
+
 def stop() -> None:
     """Give up every embedded model that this process uses; those that nobody else uses end at once."""
     with _turn:
@@ -150,11 +166,11 @@ def _attach(
     """A lease on the server that the state file names, or None where there is no such server."""
     try:
         facts = json.loads(state.read_text(encoding="utf-8"))
-        lease = Lease(facts["lease_port"], facts["api_key"])
+        lease, pid = Lease(facts["lease_port"], facts["api_key"]), int(facts["pid"])
     except (OSError, ValueError, KeyError):
         return None
     url = f"http://127.0.0.1:{facts['port']}/v1"
-    return _Held(Endpoint(url, facts["api_key"], weights.stem, engine.context), lease, log, process)
+    return _Held(Endpoint(url, facts["api_key"], weights.stem, engine.context), lease, pid, log, process)
 
 
 def _start(state: Path, weights: Path, engine: Engine, log: Path) -> _Held:

@@ -2,10 +2,15 @@
 
 What it does besides is written in the "weights": ``GGUF <word>``, where the word is one of ``works``,
 ``refuses``, ``crashes``, ``hangs``, ``busy``, ``taken`` (the port, the first time).
+
+Asked to chat, it says in a stream how many words it was sent. A conversation of more words than its context has
+tokens gets an empty stream with status 200, as llama_cpp.server sends it. ``dies`` and ``freezes`` do so in the
+first reply, ``always-dies`` in each, ``drops`` ends its first stream at once, ``always-drops`` each.
 """
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -20,10 +25,37 @@ class Handler(BaseHTTPRequestHandler):
         good = self.headers.get("Authorization") == f"Bearer {config['api_key']}"
         known = {"environment": dict(os.environ), "config": config, "cwd": str(Path.cwd()), "argv": sys.argv}
         body = json.dumps({"object": "list", "pid": os.getpid(), **known} if good else {}).encode()
-        self.send_response(200 if good else 401)
-        self.send_header("Content-Length", str(len(body)))
+        self.send(body, 200 if good else 401)
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/extras/tokenize/count":
+            self.send(json.dumps({"count": len(asked["input"].split())}).encode())
+            return
+        words = " ".join(message["content"] for message in asked["messages"]).split()
+        with log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"pid": os.getpid(), **asked}) + "\n")
+        first = len(log.read_text(encoding="utf-8").splitlines()) == 1
+        if len(words) >= config["models"][0]["n_ctx"] or word == "always-drops" or (word == "drops" and first):
+            self.send(b"")
+            return
+        self.send(b'data: {"choices": [{"delta": {"content": "I read "}}]}\n\n', whole=False)
+        ends = {"always-dies": signal.SIGKILL}
+        if first:
+            ends |= {"dies": signal.SIGKILL, "freezes": signal.SIGSTOP}
+        if word in ends:
+            os.kill(os.getpid(), ends[word])
+            time.sleep(60)  # it takes a moment until this thread hears of it
+        last = {"delta": {"content": f"{len(words)} words."}, "finish_reason": "stop"}
+        self.wfile.write(b"data: " + json.dumps({"choices": [last]}).encode() + b"\n\ndata: [DONE]\n\n")
+
+    def send(self, body, status=200, whole=True):
+        self.send_response(status)
+        if whole:
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+        self.wfile.flush()
 
 
 if __name__ == "__main__":
@@ -31,7 +63,7 @@ if __name__ == "__main__":
     model = Path(config["models"][0]["model"])
     word = model.read_text(encoding="utf-8").split()[1]
     sys.stdout.write(f"fake engine: {word}\n")
-    mark = model.with_suffix(".mark")
+    mark, log = model.with_suffix(".mark"), model.with_suffix(".asked")
     if word == "refuses":
         raise ValueError(f"Failed to load model from file: {model}")
     if word == "crashes":

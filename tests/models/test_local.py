@@ -19,29 +19,10 @@ from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.models import local, local_engine
 from archytas_nb.models.local import alive, ensure_server, stop
 from archytas_nb.models.local_engine import Engine
+from tests.models.fake_machine import FAKE, PATIENCE, weights
 
-PATIENCE = 20.0  # seconds until a test that waits for something gives up
-FAKE = Engine(module="fake_engine", grace_seconds=0, load_seconds=PATIENCE, threads=3)
+pytestmark = pytest.mark.usefixtures("machine")
 ROOT = Path(local.__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def machine(tmp_path, monkeypatch):
-    """A machine of its own for each test: nothing is shared with the user's, and nothing outlives the test."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), str(ROOT)]))
-    monkeypatch.setattr(local, "log_dir", lambda: tmp_path / "log")
-    yield tmp_path
-    stop()
-    for child in local._children:
-        child.wait(timeout=PATIENCE)
-    local._children.clear()
-
-
-def weights(directory: Path, word: str = "works") -> Path:
-    path = directory / f"model-{word}.gguf"
-    path.write_text(f"GGUF {word}")
-    return path
 
 
 def ask(endpoint: local.Endpoint) -> dict:

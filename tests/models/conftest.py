@@ -1,0 +1,32 @@
+"""A machine of its own for each test that starts servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archytas_nb.models import local
+from tests.models.fake_machine import PATIENCE
+
+ROOT = Path(local.__file__).parents[2]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Nothing is shared with the user's machine, and nothing outlives the test."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), str(ROOT)]))
+    monkeypatch.setattr(local, "log_dir", lambda: tmp_path / "log")
+    yield tmp_path
+    local.stop()
+    children = local._children[:]
+    local._children.clear()
+    try:
+        for child in children:
+            child.wait(timeout=PATIENCE)
+    finally:
+        for child in children:
+            child.kill()

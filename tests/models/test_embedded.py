@@ -1,0 +1,189 @@
+"""The embedded model's own half: what it does when its server dies, hangs, breaks off or is sent too much."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.models import local, local_watch
+from archytas_nb.models.embedded import EmbeddedModel
+from archytas_nb.models.local_engine import Engine
+from archytas_nb.react.events import AskModel, ModelReply, Notice
+from tests.models.fake_machine import FAKE, PATIENCE, weights
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL and SIGSTOP")
+
+SMALL = Engine(**{**vars(FAKE), "context": 100})
+HELLO = ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello there"})
+
+
+def model_of(machine: Path, word: str = "works", engine: Engine = FAKE) -> EmbeddedModel:
+    return EmbeddedModel(str(weights(machine, word)), engine)
+
+
+def complete(model: EmbeddedModel, messages: Any = HELLO, **ask: Any) -> tuple[list[str], ModelReply]:
+    """The notices about retries, and the reply."""
+    flow, said = model.complete(AskModel(1, messages, **ask)), []
+    while True:
+        try:
+            event = next(flow)
+        except StopIteration as ended:
+            return said, ended.value
+        if isinstance(event, Notice) and event.kind == "retry":
+            said.append(event.text)
+
+
+def asked(machine: Path, word: str = "works") -> list[dict[str, Any]]:
+    path = machine / f"model-{word}.asked"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def words(count: int) -> tuple[dict[str, str], ...]:
+    return ({"role": "user", "content": "word " * count},)
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    waits = iter(range(int(PATIENCE / 0.02)))
+    while not condition() and next(waits, None) is not None:
+        threading.Event().wait(0.02)
+    return condition()
+
+
+def test_it_answers_and_says_what_is_waited_for(machine: Path) -> None:
+    flow = model_of(machine).complete(AskModel(1, HELLO, max_tokens=9))
+    first = next(flow)
+    assert first == Notice("progress", "Loading the local model model-works (0 s)")
+    said, reply = complete(model_of(machine))
+    assert (said, reply.text) == ([], "I read 4 words.")
+    assert (reply.usage.requests, reply.usage.input_tokens) == (1, 0)  # it is not told, so nothing is made up
+
+
+def test_a_server_that_dies_in_its_reply_is_started_again_once_and_named(machine: Path) -> None:
+    said, reply = complete(model_of(machine, "dies"))
+    assert said == ["the local model model-dies died; it is started again and asked once more"]
+    assert reply.text == "I read 4 words."
+    one, two = asked(machine, "dies")
+    assert one["pid"] != two["pid"]
+
+
+def test_a_server_that_dies_again_is_an_error_that_names_the_log(machine: Path) -> None:
+    with pytest.raises(ModelError, match=r"died, for the second time\. Its log is in") as caught:
+        complete(model_of(machine, "always-dies"))
+    assert caught.value.kind == "unreachable"
+    assert len(asked(machine, "always-dies")) == 2
+
+
+def test_a_server_that_hangs_is_ended_named_and_started_again(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_watch, "HUNG_SECONDS", 0.9)
+    said, reply = complete(model_of(machine, "freezes"))
+    [notice] = said
+    assert notice.startswith(
+        "the local model model-freezes hung: it answered nothing at all for 0.9 s; it is started"
+    )
+    assert reply.text == "I read 4 words."
+    one, two = asked(machine, "freezes")
+    assert one["pid"] != two["pid"]
+    assert [child.pid for child in local._children] == [two["pid"]]  # nothing is left of the first one
+
+
+def test_a_server_that_is_only_slow_is_left_alone(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_watch, "HUNG_SECONDS", 0.3)
+    ended: list[local.Endpoint] = []
+    endpoint = local.ensure_server(weights(machine), engine=FAKE)
+    with local_watch.Watch(endpoint, ended.append) as watch:
+        threading.Event().wait(1.0)
+    assert (ended, watch.hung) == ([], False)
+
+
+def test_a_stream_that_ends_without_a_word_is_asked_for_once_more(machine: Path) -> None:
+    said, reply = complete(model_of(machine, "drops"))
+    assert said == ["the local model model-drops broke off; it is asked once more"]
+    assert reply.text == "I read 4 words."
+
+
+def test_a_stream_that_always_ends_without_a_word_is_a_bad_reply(machine: Path) -> None:
+    with pytest.raises(ModelError, match="broke off, for the second time") as caught:
+        complete(model_of(machine, "always-drops"))
+    assert caught.value.kind == "bad_reply"
+    assert len(asked(machine, "always-drops")) == 2
+
+
+def test_a_conversation_that_is_too_long_is_an_overflow_at_once(machine: Path) -> None:
+    model = model_of(machine, engine=SMALL)
+    with pytest.raises(ModelError, match="it has about 205 tokens of the 100 that it takes") as caught:
+        complete(model, words(200))
+    assert caught.value.kind == "overflow"
+    assert len(asked(machine)) == 1
+    assert complete(model, words(20))[1].text == "I read 20 words."
+
+
+def test_the_context_is_known_before_anything_is_started() -> None:
+    assert EmbeddedModel().context_tokens == 8192
+    assert EmbeddedModel("/x.gguf", SMALL).context_tokens == 100
+
+
+def test_images_are_replaced_by_words(machine: Path) -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    content = [{"type": "text", "text": "What is this?"}, image]
+    complete(model_of(machine), ({"role": "user", "content": content},))
+    [sent] = asked(machine)
+    assert sent["messages"][0]["content"] == "What is this?\n[an image that this model cannot see]"
+
+
+def test_the_time_that_is_left_bounds_the_loading(machine: Path) -> None:
+    engine = Engine(**{**vars(FAKE), "load_seconds": 2.0})
+    with pytest.raises(ModelError, match="It goes on loading: ask again, or raise max_seconds") as caught:
+        complete(model_of(machine, "hangs", engine), seconds=0.5)
+    assert caught.value.kind == "deadline"
+
+
+def test_the_time_that_is_left_bounds_the_asking(machine: Path) -> None:
+    model = model_of(machine, "freezes")
+    endpoint = local.ensure_server(weights(machine, "freezes"), engine=FAKE)
+    with pytest.raises(ModelError, match="gave no whole reply within") as caught:
+        complete(model, seconds=1.0)
+    assert caught.value.kind == "deadline"
+    assert local.alive(endpoint)
+    local.kill(endpoint)  # it cannot end itself any more
+    assert not local.alive(endpoint)
+
+
+# ── warmth ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_nothing_is_started_before_it_is_asked_for(machine: Path) -> None:
+    model_of(machine)
+    assert not list(machine.glob("archytas-nb"))
+
+
+def test_a_warm_model_has_read_what_every_question_begins_with(machine: Path) -> None:
+    model = model_of(machine)
+    model.warm(HELLO[:1])
+    model.warm(HELLO[:1])  # once is enough
+    assert until(lambda: len(asked(machine)) == 1)
+    assert complete(model)[1].text == "I read 4 words."
+    first, second = asked(machine)
+    assert first["messages"] == [HELLO[0]]
+    assert first["max_tokens"] == 1
+    assert first["pid"] == second["pid"]
+
+
+def test_what_goes_wrong_while_it_warms_up_is_said_by_the_first_question(
+    machine: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    model = model_of(machine, "refuses")
+    model.warm()
+    assert model._warming is not None
+    model._warming.join(PATIENCE)
+    with pytest.raises(ConfigurationError, match="refused the file"):
+        complete(model)
+    assert not list(recwarn)
