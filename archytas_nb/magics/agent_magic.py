@@ -15,7 +15,7 @@ from traitlets import observe
 from archytas_nb.errors import ArchytasError, RunError, RunInterrupted
 from archytas_nb.magics.brief import brief
 from archytas_nb.magics.flags import REPORTS, agent_flags
-from archytas_nb.magics.line import split_options
+from archytas_nb.magics.line import help_text, split_options
 from archytas_nb.magics.settings import Settings
 from archytas_nb.magics.traits import split_names
 
@@ -73,7 +73,7 @@ class ArchytasNB(Settings, Magics):
         flags, text = split_options(line, self.agent.parser)
         args = self.agent.parser.parse_args(flags)
         if args.help:
-            print(self.agent.parser.format_help())  # noqa: T201 - what was asked for
+            print(help_text(self.agent.parser))  # noqa: T201 - what was asked for
             return None
         text = text if cell is None else f"{text}\n{cell}"
         silent = cell is None and text.endswith(";")

@@ -12,6 +12,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from archytas_nb.errors import ArchytasError
 from archytas_nb.magics.brief import brief
+from archytas_nb.magics.line import help_text
 from archytas_nb.magics.settings import CASSETTE_MODES
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class CassetteMagics(Magics):
         except ValueError as error:
             raise UsageError(f"%agent_cassette {line}: {error}") from None
         if args.help:
-            print(parser.format_help())  # noqa: T201 - what was asked for
+            print(help_text(parser))  # noqa: T201 - what was asked for
             return None
         try:
             return self._done(args)

@@ -47,6 +47,11 @@ def _rescued(line: str) -> str:
     return f"{found['indent']}{found['target'] or ''}{call}\n"
 
 
+def help_text(parser: ArgumentParser, sign: str = "%") -> str:
+    """What ``--help`` prints: IPython's own form is made for documents."""
+    return parser.format_help().replace("::\n\n  %", f"usage: {sign}", 1).rstrip()
+
+
 def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
     """Split a line into its leading options and the text behind them.
 

@@ -77,7 +77,7 @@ def picture(source: str, namespace: dict[str, Any]) -> str:
     try:
         return attached(value)
     except (ValueError, OSError) as error:
-        raise UsageError(f"--image {source}: {error}") from None
+        raise UsageError(f"--image {source}: {' '.join(str(error).split())}") from None
 
 
 def answer_type(source: str, namespace: dict[str, Any]) -> Any:

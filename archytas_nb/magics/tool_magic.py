@@ -13,7 +13,7 @@ from archytas_nb.errors import ArchytasError
 from archytas_nb.magics.brief import brief
 from archytas_nb.magics.cell import public_names, run_cell
 from archytas_nb.magics.flags import count, seconds
-from archytas_nb.magics.line import split_options
+from archytas_nb.magics.line import help_text, split_options
 
 if TYPE_CHECKING:
     from archytas_nb.tools.toolbox import Toolbox
@@ -50,7 +50,7 @@ class ToolMagics(Magics):
 
         args = vars(_parsed(line, self.tool.parser))
         if args.pop("help"):
-            return _help(self.tool.parser)
+            return _help(self.tool.parser, "%%")
         check = args.pop("check")
         options = {key: value for key, value in args.items() if value not in (None, False)}
         before, known = toolbox.snapshot(), dict(toolbox)
@@ -129,5 +129,5 @@ def _parsed(line: str, parser: Any) -> Any:
     return parser.parse_args([*options, *rest.split()])
 
 
-def _help(parser: Any) -> None:
-    print(parser.format_help())  # noqa: T201 - what was asked for
+def _help(parser: Any, sign: str = "%") -> None:
+    print(help_text(parser, sign))  # noqa: T201 - what was asked for

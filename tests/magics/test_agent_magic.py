@@ -221,7 +221,10 @@ def test_a_tool_that_takes_too_long_is_stopped_and_the_model_is_told(asked: Kern
 
 
 def test_help_is_printed_and_a_key_is_not(asked: Kernel) -> None:
-    assert "--max-steps" in asked.run("%agent --help").printed
+    for line in ("%agent --help", "%agent -h", "%tools --help", "%%tool --help\n1", "%agent_cassette --help"):
+        cell = asked.run(line)
+        assert (cell.status, cell.result) == ("ok", "")
+        assert cell.printed.startswith(f"usage: {line.split()[0]} [")
     asked.run("%config ArchytasNB.api_key = 'sk-secret123'")
     assert "sk-secret123" not in str(asked.run("%config ArchytasNB").messages)
     asked.run("%config ArchytasNB.api_key = ''")

@@ -7,6 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import archytas_nb as nb
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Kernel
+from tests.servers.server import Server
 
 
 def count_birds() -> int:
@@ -111,3 +112,14 @@ def test_a_kernel_completes_a_line_and_the_body_of_a_cell(kernel: Kernel) -> Non
     assert asked("x = %agent --protocol re") == ("re", ["react"])
     assert asked("y = 1\n%agent --max-t") == ("--max-t", ["--max-tokens"])
     assert asked("%%agent --new\nHow many {pen") == ("pen", ["penguins", "pens"])
+
+
+def test_the_models_of_the_endpoint_are_offered_and_an_endpoint_that_is_not_there_harms_nothing(
+    busy: InteractiveShell,
+) -> None:
+    with Server(models=("alpha", "qwen3:8b")) as server:
+        busy.run_line_magic("config", f"ArchytasNB.base_url = {server.url!r}")
+        assert {"alpha", "qwen3:8b", "local", "script"} <= set(offered(busy, "%agent --model "))
+        assert offered(busy, "%agent --model qwen3:") == ["qwen3:8b"]
+    busy.run_line_magic("config", "ArchytasNB.base_url = 'http://127.0.0.1:9/v1'")
+    assert offered(busy, "%agent --model lo") == ["local"]
