@@ -20,8 +20,8 @@ def register(shell: Any) -> None:
 
     from archytas_nb.magics.agent_magic import ArchytasNB
     from archytas_nb.magics.cassette_magic import CassetteMagics
-    from archytas_nb.magics.complete import FOR_AGENT, FOR_TOOLS, Completer, matcher
     from archytas_nb.magics.line import keep_question_marks
+    from archytas_nb.magics.matcher import matcher
     from archytas_nb.magics.tool_magic import ToolMagics
 
     if _ours(shell):
@@ -36,13 +36,8 @@ def register(shell: Any) -> None:
         shell.register_magics(magics)
     logging.getLogger("archytas_nb").addHandler(_SILENT)
     shell.input_transformers_cleanup.append(keep_question_marks)
-    completers = {
-        "agent": Completer(agent, agent.agent.parser, FOR_AGENT),
-        "agent_cassette": Completer(cassette, cassette.agent_cassette.parser, {}),
-        "tools": Completer(tools, tools.tools.parser, FOR_TOOLS),
-        "tool": Completer(tools, tools.tool.parser, {}),
-    }
-    shell.Completer.custom_matchers.append(matcher(shell, completers))
+    owners = {"agent": agent, "agent_cassette": cassette, "tool": tools, "tools": tools}
+    shell.Completer.custom_matchers.append(matcher(shell, owners))
     try:
         agent.loaded()
     except UsageError:

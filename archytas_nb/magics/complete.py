@@ -1,18 +1,15 @@
 """What the Tab key offers in the line of a magic: options, their values, tools, models, variables.
 
-A matcher of IPython's: it asks the magic's own parser what may stand at the cursor. Completing imports nothing
-that is not loaded already, save to ask an endpoint for its models.
+It asks the magic's own parser what may stand at the cursor, and knows lines of text alone: see `matcher` for how
+IPython comes here. Only a question for models imports what is not loaded already.
 """
 
 from __future__ import annotations
 
-import logging
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-
-from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 
 from archytas_nb.magics.line import OPTION, value_at
 from archytas_nb.magics.lookup import visible
@@ -25,22 +22,6 @@ _TYPES = ("bool", "dict[str, float]", "float", "int", "list[int]", "list[str]", 
 
 Words = Callable[[Any], Iterable[str]]
 """What may stand in a place, given the magics object."""
-
-_log = logging.getLogger("archytas_nb")
-
-
-class Completer(NamedTuple):
-    """How one magic is completed.
-
-    Attributes:
-        magics: The object that the magic belongs to.
-        parser: The magic's own.
-        values: What may stand behind an option; under ``""`` what may stand in the text, under ``"{"`` in braces.
-    """
-
-    magics: Any
-    parser: Any
-    values: Mapping[str, Words]
 
 
 class _Place(NamedTuple):
@@ -57,49 +38,31 @@ class _Place(NamedTuple):
     used: tuple[str, ...]
 
 
-def matcher(shell: Any, completers: Mapping[str, Completer]) -> Any:
-    """Make what IPython asks for completions.
+def completed(shell: Any, owners: Mapping[str, Any], lines: Sequence[str]) -> tuple[str, list[str]]:
+    """Find out what may stand at the cursor.
 
     Args:
         shell: The IPython shell.
-        completers: By the magic's name.
+        owners: The name of each magic, and the object that it belongs to.
+        lines: The cell's lines up to the cursor.
 
     Returns:
-        A matcher for ``shell.Completer.custom_matchers``. Where it knows what may stand at the cursor, nothing
-        else is offered there.
+        The word at the cursor as far as it is written, and what it may become.
     """
-
-    @context_matcher(identifier="archytas_nb", priority=100)
-    def match(context: CompletionContext) -> SimpleMatcherResult:
-        try:
-            word, words = _found(shell, completers, context)
-        except Exception:  # noqa: BLE001 - IPython prints what a matcher raises between the user's keystrokes
-            _log.exception("completion failed")
-            word, words = "", []
-        completions = [SimpleCompletion(text=each, type="magic") for each in words]
-        return SimpleMatcherResult(
-            completions=completions, suppress=bool(words), ordered=True, matched_fragment=word
-        )
-
-    return match
-
-
-def _found(shell: Any, completers: Mapping[str, Completer], context: CompletionContext) -> tuple[str, list[str]]:
-    """The word at the cursor as far as it is written, and what it may become."""
-    line: str = context.text_until_cursor
+    line = lines[-1]
     head = _HEAD.match(line)
-    first = _HEAD.match(context.full_text.lstrip())
-    if context.cursor_line > 0 and first is not None and first["cell"]:
-        if first["magic"] != "agent":
+    first = next((_HEAD.match(each) for each in lines[:-1] if each.strip()), None)
+    if first is not None and first["cell"]:
+        name, place = first["magic"], _in_text(line)
+        if name != "agent":
             return "", []
-        completer, place = completers["agent"], _in_text(line)  # the body of a %%agent
     elif head is not None and head.end() < len(line) and (head["sign"] or _is_automagic(shell, head["magic"])):
-        completer = completers[head["magic"]]
-        place = _place(line[head.end() :], completer.parser)
+        name = head["magic"]
+        place = _place(line[head.end() :], getattr(owners[name], name).parser)
     else:
         return "", []
     written = place.word.lower()
-    words = _words(completer, place)
+    words = _words(owners[name], name, place)
     return place.word, [word for word in words if word.lower().startswith(written) and word not in place.used]
 
 
@@ -108,8 +71,8 @@ def _is_automagic(shell: Any, name: str) -> bool:
     return bool(shell.automagic) and name not in shell.user_ns
 
 
-def _words(completer: Completer, place: _Place) -> list[str]:
-    magics, values, options = completer.magics, completer.values, _options(completer.parser)
+def _words(magics: Any, name: str, place: _Place) -> list[str]:
+    values, options = _VALUES.get(name, {}), _options(getattr(magics, name).parser)
     if place.option == "-":
         return [flag for flag in options if flag.startswith("--")]
     action = options.get(place.option)
@@ -195,19 +158,17 @@ def models(magics: Any) -> list[str]:
     return list(dict.fromkeys(["local", *held, *served(magics)]))
 
 
-FOR_AGENT: Mapping[str, Words] = {
-    "--model": models,
-    "--tools": tool_names,
-    "--allow": tool_names,
-    "--image": variables,
-    "--out": variables,
-    "--type": types,
-    "--until": lambda magics: ["answer", *variables(magics)],
-    "{": variables,
+_VALUES: Mapping[str, Mapping[str, Words]] = {
+    "agent": {
+        "--model": models,
+        "--tools": tool_names,
+        "--allow": tool_names,
+        "--image": variables,
+        "--out": variables,
+        "--type": types,
+        "--until": lambda magics: ["answer", *variables(magics)],
+        "{": variables,
+    },
+    "tools": {"--remove": tool_names, "--disable": tool_names, "--enable": tool_names, "": tool_names},
 }
-FOR_TOOLS: Mapping[str, Words] = {
-    "--remove": tool_names,
-    "--disable": tool_names,
-    "--enable": tool_names,
-    "": tool_names,
-}
+"""By magic, what may stand behind an option; under ``""`` what may stand in the text, under ``"{"`` in braces."""
