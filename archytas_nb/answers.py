@@ -12,12 +12,15 @@ from typing import Any
 from archytas_nb.errors import ToolError
 from archytas_nb.react.events import CallOutcome, Json, Verdict
 from archytas_nb.react.history import AnswerForm
-from archytas_nb.react.wire import ANSWER
+from archytas_nb.react.wire import ANSWER, as_text
 from archytas_nb.tools.failure import failure_text
 from archytas_nb.tools.tool import Tool
 
-Until = Callable[[Any], str]
-"""Given the answer (the typed value where a type was asked for); returns what is wrong with it, or ""."""
+Until = Callable[[Any], Any]
+"""Given the answer (the typed value where a type was asked for); returns what is wrong with it, or "".
+
+None and True count as an empty text, and False for what is wrong with it.
+"""
 
 _LONGEST = 2000
 
@@ -53,7 +56,7 @@ class Answers:
 
     def check(self, answer: Json) -> Verdict:
         """Judge an answer; what `until` raises is what it finds wrong."""
-        value = answer
+        value: Any = as_text(answer)
         if self._tool is not None:
             bound = self._tool.bind(answer, self._namespace)
             if isinstance(bound, CallOutcome):
@@ -62,15 +65,23 @@ class Answers:
             if isinstance(bound, CallOutcome):
                 return Verdict(faults)
             [value] = (*bound.args, *bound.kwargs.values())
-        if self._until is None:
-            return Verdict(value=value)
-        try:
-            fault = self._until(value)
-        except Exception as error:  # noqa: BLE001 - a condition may be written with assert
-            fault = failure_text(error, _LONGEST)
-        if not isinstance(fault, str):
-            raise TypeError(f"until returned {fault!r}; expected what is wrong with the answer, or an empty text")
-        return Verdict(fault) if fault else Verdict(value=value)
+        fault = "" if self._until is None else _asked(self._until, value)
+        return Verdict(fault) if fault else Verdict(value=None if self._tool is None else value)
+
+
+def _asked(until: Until, value: Any) -> str:
+    """What a condition finds wrong with a value."""
+    try:
+        fault = until(value)
+    except Exception as error:  # noqa: BLE001 - a condition may be written with assert
+        return failure_text(error, _LONGEST)
+    if fault is None or fault is True:
+        return ""
+    if fault is False:
+        return f"it does not meet the condition {getattr(until, '__name__', 'that was set')}"
+    if not isinstance(fault, str):
+        raise TypeError(f"until returned {fault!r}; expected what is wrong with the answer, or an empty text")
+    return fault.strip()
 
 
 def _tool(output_type: Any) -> Tool:
@@ -92,7 +103,9 @@ def _tool(output_type: Any) -> Tool:
 def _form(tool: Tool) -> AnswerForm:
     spec = tool.spec()
     spec["function"]["name"] = ANSWER  # a name that no tool of a user's may have
-    return AnswerForm(tool.parameters[0].carrier.text, tool.schema("simple")["properties"]["answer"], spec)
+    carrier = tool.parameters[0].carrier
+    text = "\n".join([carrier.text, *carrier.details])
+    return AnswerForm(text, tool.schema("simple")["properties"]["answer"], spec)
 
 
 def _worded(outcome: CallOutcome) -> str:

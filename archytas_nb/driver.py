@@ -43,6 +43,8 @@ from archytas_nb.run import Run
 
 Spoken: TypeAlias = Literal["react", "native"]
 Events: TypeAlias = Generator[Event, None, None]
+Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
+"""A reply on its way: its pieces, and the retries; it returns the reply."""
 
 _KINDS: dict[str, NoReplyKind] = {"no_tools": "no_tools", "overflow": "overflow", "deadline": "deadline"}
 """Failures of an endpoint that the loop answers with another move; any other ends the run."""
@@ -59,7 +61,7 @@ class Model(Protocol):
     def protocol(self) -> Spoken:
         """The wire form that suits this model, where the agent is not told one."""
 
-    def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
+    def complete(self, ask: AskModel) -> Asking:
         """Yield the pieces of a reply as they come, return it whole; raise ModelError where none comes."""
 
 
@@ -156,13 +158,15 @@ class Driver:
         return None
 
     def _asked(self, request: AskModel) -> Generator[Event, None, ModelReply | NoReply]:
+        said: list[str] = []
         try:
-            return (yield from self.model.complete(request))
+            return (yield from _heard(self.model.complete(request), said))
         except KeyboardInterrupt:
             return NoReply("interrupted")
         except (ModelError, ConfigurationError) as error:
             self.run.error = error
-            return NoReply(_KINDS.get(getattr(error, "kind", ""), "endpoint"), str(error))
+            kind = _KINDS.get(getattr(error, "kind", ""), "endpoint")
+            return NoReply(kind, "".join(said) if kind == "deadline" else str(error))
 
     def _checked(self, request: CheckAnswer) -> Verdict | NoReply:
         if self.check is None:
@@ -211,6 +215,26 @@ def watched(observers: Sequence[Observer]) -> Callable[[str], None]:
                 continue
 
     return on_output
+
+
+def _heard(reply: Asking, said: list[str]) -> Asking:
+    """Pass a streamed reply on, and note the text that has come so far."""
+    try:
+        event = next(reply)
+        while True:
+            if isinstance(event, Notice):
+                said.clear()  # after a retry the reply begins anew
+            elif event.kind == "text":
+                said.append(event.text)
+            try:
+                yield event
+            except BaseException as error:  # noqa: BLE001 - whatever it is, the model must hear of it
+                event = reply.throw(error)
+            else:
+                event = next(reply)
+    except StopIteration as stop:
+        whole: ModelReply = stop.value
+        return whole
 
 
 def shown(event: Event) -> Generator[Event, None, bool]:

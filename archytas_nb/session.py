@@ -47,7 +47,7 @@ class Agent:
         instructions: Added to the system prompt.
         max_steps: Most replies of the model in one run.
         max_errors: Most unusable replies and failing calls in a row.
-        max_seconds: Most wall time of a run; None for no bound.
+        max_seconds: Most wall time of a run, but for what a person takes to answer; None for no bound.
         max_tokens: Most input and output tokens of a run; None for no bound.
         namespace: Where variables are looked up and large results are kept; None takes the live one.
         approve: What is done where a tool wants approval: ``"ask"`` the person, ``"auto"`` runs it, ``"deny"``
@@ -266,9 +266,9 @@ class Agent:
             return NativeWire(tools, self.instructions)
         return ReactWire(tools, self.instructions)
 
-    def _guards(self, tools: Toolbox) -> Guards:
+    def _guards(self, tools: Toolbox, clock: Callable[[], float] = time.monotonic) -> Guards:
         may_repeat = {name for name, tool in tools.items() if tool.repeat}
-        return Guards(self.limits, time.monotonic, may_repeat, getattr(self.model, "is_small", False))
+        return Guards(self.limits, clock, may_repeat, getattr(self.model, "is_small", False))
 
     def _past(self, origin: str) -> tuple[Exchange, ...]:
         return tuple(self.exchanges[: place_of(self.exchanges, origin)])
@@ -291,12 +291,13 @@ class Agent:
             run.ending = exchange.ending = early
             yield early
             return
+        person, on_output = person_for(self.model), watched(observers)
+        executor = KernelExecutor(tools, self._names(), self._approve, person, on_output, allow=self._allow)
+        # A person may take their time to answer: a run's seconds are those of the model and its tools.
+        guards = self._guards(tools, lambda: time.monotonic() - executor.waited)
         driver = Driver(
-            run, exchange, self._past(exchange.origin), self.model,
-            KernelExecutor(
-                tools, self._names(), self._approve, person_for(self.model), watched(observers), allow=self._allow
-            ),
-            self._guards(tools), lambda spoken: self._wire(spoken, tools), room_for(self.model, self._names()),
+            run, exchange, self._past(exchange.origin), self.model, executor, guards,
+            lambda spoken: self._wire(spoken, tools), room_for(self.model, self._names()),
             answers.check if answers.are_checked else None, may_fall_back=self.protocol == "auto",
         )  # fmt: skip
         yield from driver.events(self._spoken())

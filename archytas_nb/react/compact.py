@@ -96,11 +96,15 @@ def _deeper(exchanges: Sequence[Exchange], cut: Cut, budget: int, size: Size) ->
         # Sizes fall from cut to cut but for a few tokens: a note may be longer than what it stands for.
         at = bisect.bisect_left(cuts, -wanted, key=lambda each: -size_of(each))
         return next(each for each in cuts[min(at, len(cuts) - 1) :] if size_of(each) <= budget)
-    last = [call.id for step in exchanges[-1].steps[-1:] for call in step.calls]
+    last = [outcome for step in exchanges[-1].steps[-1:] for outcome in step.outcomes]
     deepest = cuts[-1]
     for head in _HEADS:
-        room = {id_: Short(min(head, _head(deepest, id_)), _name(deepest, id_)) for id_ in last}
-        deepest = replace(deepest, short={**deepest.short, **room})
+        more = {
+            outcome.call_id: Short(head, _name(deepest, outcome.call_id))
+            for outcome in last
+            if head < _head(deepest, outcome.call_id) and (outcome.images or len(outcome.text) > head + _NOTE)
+        }
+        deepest = replace(deepest, short={**deepest.short, **more})
         if size_of(deepest) <= budget:
             break
     return deepest

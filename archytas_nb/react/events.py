@@ -187,7 +187,7 @@ class NoReply:
         kind: ``"endpoint"`` where it failed, ``"interrupted"`` by a person, ``"no_tools"`` where it takes no
             function-calling tools, ``"overflow"`` where the request is too long for the model,
             ``"deadline"`` where the run's time is over.
-        text: What was said about it.
+        text: What was said about it; at a deadline what the model had said of its reply.
     """
 
     kind: NoReplyKind

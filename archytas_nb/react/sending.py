@@ -90,7 +90,10 @@ class Sending:
         self.reply_tokens = max(self.reply_tokens // 2, 1)
         self._exchange.cut = replace(self._exchange.cut, room=max(sent * 3 // 4, 1))
         said = self._compact(self._budget(), "the endpoint finds the conversation too long")
-        return said or (
+        if said:
+            return said
+        self._exchange.cut = replace(self._exchange.cut, room=sent)  # less than that is not to be had
+        return (
             f"the endpoint finds the conversation too long, and nothing of its {sent:,} tokens can be left out: "
             "it is asked once more for a shorter reply"
         )

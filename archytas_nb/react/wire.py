@@ -174,11 +174,12 @@ def with_words(message: Message, text: str) -> Message:
     return {**message, "content": [*content, {"type": "text", "text": text}]}
 
 
-def asked_for(exchange: Exchange) -> str:
-    """The question, and how the answer is to be given."""
-    if exchange.form is None:
-        return exchange.question
-    return f"{exchange.question}\n\n({ANSWER} takes: {exchange.form.text})"
+def question_of(exchange: Exchange, how: str) -> Message:
+    """The message of a question, with how its answer is to be given where that is more than text."""
+    text = exchange.question
+    if exchange.form is not None:
+        text = f"{text}\n\n({how} {exchange.form.text})"
+    return {"role": "user", "content": user_content(text, exchange.images)}
 
 
 def not_accepted(answer: Json, fault: str) -> str:

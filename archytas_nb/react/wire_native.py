@@ -24,9 +24,9 @@ from archytas_nb.react.wire import (
     ToolCard,
     answer_in,
     as_text,
-    asked_for,
     last_words,
     only_value,
+    question_of,
     user_content,
     with_words,
 )
@@ -56,7 +56,7 @@ class NativeWire:
 
     def question(self, exchange: Exchange) -> list[Message]:
         """The question as it is, and the type of the answer where one is asked for."""
-        return [{"role": "user", "content": user_content(asked_for(exchange), exchange.images)}]
+        return [question_of(exchange, f"Give the answer by calling {ANSWER}, with:")]
 
     def step(self, step: Step) -> list[Message]:
         """The calls under our ids, then one message for each outcome, then the images that they hold."""

@@ -20,8 +20,8 @@ from archytas_nb.react.wire import (
     Action,
     AskOptions,
     ToolCard,
-    asked_for,
     last_words,
+    question_of,
     user_content,
     with_words,
 )
@@ -54,7 +54,7 @@ class ReactWire:
 
     def question(self, exchange: Exchange) -> list[Message]:
         """The question as it is, and the type of the answer where one is asked for."""
-        return [{"role": "user", "content": user_content(asked_for(exchange), exchange.images)}]
+        return [question_of(exchange, f"The tool_input of {ANSWER} must be:")]
 
     def step(self, step: Step) -> list[Message]:
         """The action in canonical JSON, then its outcome; an unusable reply is named, not repeated."""
@@ -80,11 +80,14 @@ class ReactWire:
         """The messages, and the schema of every action that is legal now: one branch for each tool."""
         sent, bound = tuple(messages), options.max_tokens
         answer, fail = self._ends
+        text = answer
         if options.form is not None:
             answer = _branch(ANSWER, options.form.schema)
         if options.last:
             sent = (*sent[:-1], with_words(sent[-1], last_words(options.last)))
-            return AskModel(step, sent, schema=answer, max_tokens=bound, seconds=options.seconds)
+            # Who is stopped may have nothing of the type yet: text will do then.
+            schema = text if options.form is None else {"oneOf": [answer, text]}
+            return AskModel(step, sent, schema=schema, max_tokens=bound, seconds=options.seconds)
         offered = [branch for name, branch in self._branches.items() if name not in options.taken_away]
         legal = {"oneOf": [*offered, answer, fail]}
         return AskModel(step, sent, schema=legal, max_tokens=bound, seconds=options.seconds)

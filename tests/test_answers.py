@@ -1,0 +1,226 @@
+"""What a final answer must be: the types that it may have, and the conditions that it must meet."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+import json
+from typing import Any, Literal, TypedDict
+
+import pydantic
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.answers import Answers
+from archytas_nb.errors import ToolError
+from archytas_nb.react.events import CheckAnswer, ModelReply, Verdict, WireCall
+from archytas_nb.run import Run
+from archytas_nb.testing import ScriptedModel
+
+pd = pytest.importorskip("pandas")
+Protocol = Literal["react", "native"]
+FRAME = pd.DataFrame({"a": [1]})
+
+
+@dataclasses.dataclass
+class Point:
+    """A point."""
+
+    x: int
+    y: float = 0.0
+
+
+class Color(enum.Enum):
+    """A colour."""
+
+    RED = "red"
+
+
+class Movie(TypedDict):
+    """A film."""
+
+    title: str
+    year: int
+
+
+class Wrapped(pydantic.BaseModel):
+    """A model whose only field has the name that answers are wrapped in."""
+
+    answer: int
+
+
+GOOD: list[tuple[Any, Any, Any]] = [
+    (int, 3, 3), (float, 1.5, 1.5), (bool, True, True), (str, "42", "42"), (list[str], ["a"], ["a"]),
+    (list[int], [], []), (dict[str, int], {"x": 3}, {"x": 3}), (dict[str, int], {"answer": 3}, {"answer": 3}),
+    (Literal["a", "b"], "a", "a"), (Color, "red", Color.RED), (Point, {"x": 1}, Point(1)),
+    (list[Point], [{"x": 1}], [Point(1)]), (Movie, {"title": "M", "year": 1}, {"title": "M", "year": 1}),
+    (Wrapped, {"answer": 1}, Wrapped(answer=1)), (int | None, None, None), (int | str, 3, 3),
+    (tuple[int, int], [1, 2], (1, 2)), (dt.date, "2020-01-01", dt.date(2020, 1, 1)),
+    (pd.DataFrame, "df", FRAME), (pd.DataFrame, {"$var": "df"}, FRAME), (Any, {"b": 1}, {"b": 1}),
+]  # fmt: skip
+
+
+def asked(protocol: Protocol, *script: Any, **options: Any) -> Run:
+    """Ask an agent without tools."""
+    model = ScriptedModel(*script, protocol=protocol)
+    return nb.Agent([], model, namespace={"df": FRAME}).run("Well?", **options)
+
+
+def called(given: Any, *, wrapped: bool) -> ModelReply:
+    """A function call with an answer, as models send it."""
+    arguments = json.dumps({"answer": given} if wrapped else given)
+    return ModelReply("", (WireCall("final_answer", arguments),), finish="tool_calls")
+
+
+def same(a: Any, b: Any) -> bool:
+    return a is b if isinstance(b, pd.DataFrame) else bool(a == b) and type(a) is type(b)
+
+
+@pytest.mark.parametrize(("kind", "given", "value"), GOOD, ids=lambda each: str(each)[:20])
+def test_an_answer_of_any_type_that_an_argument_may_have_is_the_runs_value(
+    kind: Any, given: Any, value: Any
+) -> None:
+    text = given if isinstance(given, str) else json.dumps(given)
+    runs = [
+        asked("react", ("final_answer", given), output_type=kind),
+        asked("react", ("final_answer", {"answer": given}), output_type=kind),
+        asked("native", called(given, wrapped=True), output_type=kind),
+        asked("native", text, output_type=kind),
+        asked("native", f"```json\n{text}\n```", output_type=kind),
+    ]
+    if isinstance(given, dict):
+        runs.append(asked("native", called(given, wrapped=False), output_type=kind))
+    for run in runs:
+        assert run.status == "answered", [event for event in run.events if isinstance(event, Verdict)]
+        assert same(run.value, value)
+
+
+@pytest.mark.parametrize("protocol", ["react", "native"])
+def test_a_wrong_answer_goes_back_to_the_model_with_the_reason(protocol: Protocol) -> None:
+    agent = nb.Agent([], ScriptedModel(("final_answer", "three"), ("final_answer", 3), protocol=protocol))
+    run = agent.run("How many?", output_type=int)
+    assert (run.value, run.answer) == (3, "3")
+    [first, second] = [event for event in run.events if isinstance(event, Verdict)]
+    assert "int" in first.fault
+    assert second.fault == ""
+    told = agent.model.asked[1].messages[-1]["content"]
+    assert told.startswith("Your answer 'three' is not accepted: ")
+    assert first.fault in told
+
+
+@pytest.mark.parametrize("protocol", ["react", "native"])
+def test_answers_that_stay_wrong_are_errors_in_a_row(protocol: Protocol) -> None:
+    script = [("final_answer", "three")] * 4
+    model = ScriptedModel(*script, protocol=protocol)
+    run = nb.Agent([], model, max_errors=3).run("How many?", output_type=int)
+    assert (run.status, run.reason, run.value) == ("stopped", "max_errors=3", None)
+    assert len(model.asked) == 4
+
+
+@pytest.mark.parametrize("protocol", ["react", "native"])
+def test_what_is_said_at_a_limit_is_the_value_only_where_it_is_of_the_type(protocol: Protocol) -> None:
+    for last, value in ((7, 7), ("I do not know.", None)):
+        model = ScriptedModel(("final_answer", "three"), ("final_answer", last), protocol=protocol)
+        run = nb.Agent([], model, max_steps=1).run("How many?", output_type=int)
+        assert (run.incomplete, run.value) == (True, value)
+
+
+@pytest.mark.parametrize("protocol", ["react", "native"])
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [(Point, 'Point is {"x": int, "y": float (optional)}'), (list[str], "list[str]"),
+     (pd.DataFrame, "the name of a variable that holds a DataFrame")],
+)  # fmt: skip
+def test_the_question_says_what_the_answer_must_be(protocol: Protocol, kind: Any, said: str) -> None:
+    agent = nb.Agent([], ScriptedModel(protocol=protocol))
+    [_, message] = agent.preview("Where?", output_type=kind).messages
+    assert message["content"].startswith("Where?\n\n(")
+    assert "final_answer" in message["content"]
+    assert said in message["content"]
+
+
+def test_the_text_protocol_binds_the_answer_to_its_schema() -> None:
+    ask = nb.Agent([], ScriptedModel()).preview("Where?", output_type=list[int])
+    [answer] = [b for b in ask.schema["oneOf"] if b["properties"]["tool"] == {"const": "final_answer"}]
+    assert answer["properties"]["tool_input"]["items"] == {"type": "integer"}
+
+
+def test_function_calling_offers_a_function_for_the_answer_only_where_it_has_a_type() -> None:
+    agent = nb.Agent([], ScriptedModel(protocol="native"))
+    names = [tool["function"]["name"] for tool in agent.preview("Where?", output_type=Point).tools]
+    assert names == ["final_answer", "fail_task"]
+    assert [tool["function"]["name"] for tool in agent.preview("Where?").tools] == ["fail_task"]
+
+
+# ── conditions ────────────────────────────────────────────────────────────────────────────────────
+
+
+def below_ten(n: int) -> str:
+    return "" if n < 10 else f"{n} is too many"
+
+
+def asserting(n: int) -> None:
+    assert n < 10, "it must be less than ten"
+
+
+@pytest.mark.parametrize(
+    ("until", "said"),
+    [(below_ten, "30 is too many"), (asserting, "it must be less than ten"),
+     (lambda n: n < 10, "it does not meet the condition <lambda>"),
+     (lambda n: n / (n - 30) and "", "division by zero")],
+)  # fmt: skip
+@pytest.mark.parametrize("protocol", ["react", "native"])
+def test_an_answer_must_meet_its_condition_which_gets_the_typed_value(
+    protocol: Protocol, until: Any, said: str
+) -> None:
+    run = asked(protocol, ("final_answer", 30), ("final_answer", 3), output_type=int, until=until)
+    assert run.value == 3
+    [first, second] = [event for event in run.events if isinstance(event, Verdict)]
+    assert said in first.fault
+    assert second.fault == ""
+
+
+@pytest.mark.parametrize("protocol", ["react", "native"])
+def test_without_a_type_the_condition_gets_the_text(protocol: Protocol) -> None:
+    seen: list[Any] = []
+    run = asked(protocol, ("final_answer", "Three."), until=lambda answer: seen.append(answer))
+    assert (seen, run.answer, run.value) == (["Three."], "Three.", None)
+
+
+def test_nothing_is_checked_where_nothing_is_asked_for() -> None:
+    run = asked("react", ("final_answer", "Three."))
+    assert not any(isinstance(event, (CheckAnswer, Verdict)) for event in run.events)
+
+
+def test_a_condition_that_returns_nonsense_is_named_and_the_conversation_goes_on() -> None:
+    agent = nb.Agent([], ScriptedModel(("final_answer", "3"), ("final_answer", "4")))
+    with pytest.raises(TypeError, match=r"until returned 3; expected what is wrong with the answer"):
+        agent.run("Well?", until=lambda answer: 3)
+    assert agent.run("Well?").answer == "4"
+
+
+def test_an_interrupt_in_a_condition_ends_the_run_and_the_conversation_goes_on() -> None:
+    def interrupted(answer: str) -> str:
+        raise KeyboardInterrupt
+
+    agent = nb.Agent([], ScriptedModel(("final_answer", "3"), ("final_answer", "4")))
+    with pytest.raises(nb.RunInterrupted, match="the check of the answer"):
+        agent.run("Well?", until=interrupted)
+    assert agent.run("Well?").answer == "4"
+
+
+# ── what cannot be asked for ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", ["no such type", 3])
+def test_a_type_that_no_answer_can_have_is_refused_before_anything_is_asked(kind: Any) -> None:
+    model = ScriptedModel()
+    with pytest.raises(ToolError, match=r"output_type .* cannot be the type of an answer"):
+        nb.Agent([], model).run("Well?", output_type=kind)
+    assert model.asked == []
+
+
+def test_a_condition_that_cannot_be_called_is_refused_before_anything_is_asked() -> None:
+    with pytest.raises(ValueError, match="until is 'x'; expected a function"):
+        Answers(None, "x", {})  # type: ignore[arg-type]
