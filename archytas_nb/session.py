@@ -122,6 +122,7 @@ class Agent:
 
     def reset(self) -> None:
         """Forget the conversation; tools, model and settings stay."""
+        self._end_earlier()
         self.exchanges.clear()
 
     def undo(self) -> str | None:
@@ -130,6 +131,7 @@ class Agent:
         Returns:
             Its question; None where there is none.
         """
+        self._end_earlier()
         return self.exchanges.pop().question if self.exchanges else None
 
     def run(
@@ -245,15 +247,19 @@ class Agent:
     # ── inside ────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, run: Run, asked: Question, observers: Sequence[Observer]) -> Events:
-        """The events of a run, to be iterated; a run that was left unfinished is ended first."""
+        """The events of a run, to be iterated."""
+        self._end_earlier()
+        events = self._events(run, asked, observers)
+        self._running = weakref.ref(events)
+        return events
+
+    def _end_earlier(self) -> None:
+        """End a run that was left unfinished, as by a stream that nobody iterates any more."""
         earlier = self._running()
         if earlier is not None:
             if inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING:
                 raise RuntimeError("this agent is answering a question already; ask another agent, or wait")
             earlier.close()
-        events = self._events(run, asked, observers)
-        self._running = weakref.ref(events)
-        return events
 
     def _names(self) -> Namespace:
         return live_namespace() if self._namespace is None else self._namespace

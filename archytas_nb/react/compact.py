@@ -140,8 +140,9 @@ def _cuts(exchanges: Sequence[Exchange], cut: Cut) -> Iterator[Cut]:
 def _named(exchanges: Sequence[Exchange], before: Cut, after: Cut, name_of: NameOf) -> Cut:
     """Give the outcomes that are newly shortened, and still sent, the names of their values."""
     short = {}
-    for exchange in exchanges[after.folded :]:
-        for call, outcome in (pair for step in exchange.steps for pair in _pairs(step)):
+    for n in range(after.folded, len(exchanges)):
+        steps = exchanges[n].steps[after.omitted if n == after.folded else 0 :]
+        for call, outcome in (pair for step in steps for pair in _pairs(step)):
             if (new := after.short.get(call.id)) is not None:
                 old = before.short.get(call.id)
                 short[call.id] = replace(new, name=name_of(call, outcome) if old is None else old.name)

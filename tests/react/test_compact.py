@@ -184,13 +184,9 @@ def test_a_later_means_is_taken_only_where_the_earlier_ones_are_used_up(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     cut, last = Judge(protocol).cut(record, budget), len(record) - 1
-    long = [
-        outcome.call_id
-        for exchange in record[cut.folded :]
-        for step in (exchange.steps[:-1] if exchange is record[-1] else exchange.steps)
-        for outcome in step.outcomes
-        if len(outcome.text) > HEAD + 200
-    ]
+    sent = [step for exchange in record[cut.folded : last] for step in exchange.steps]
+    sent = [*sent, *record[-1].steps[:-1]][cut.omitted :]
+    long = [each.call_id for step in sent for each in step.outcomes if len(each.text) > HEAD + 200]
     assert not cut.folded or set(long) <= set(cut.short)
     assert not cut.dropped or cut.folded == last
     assert not cut.omitted or cut.dropped == last

@@ -1,0 +1,253 @@
+"""A conversation over several questions: its places, its size, and what it sends."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import re
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import archytas_nb as nb
+from archytas_nb.errors import ModelError
+from archytas_nb.react.events import AskModel, CallOutcomes, Notice
+from archytas_nb.testing import ScriptedModel
+from tests.strict import fault_of, is_prefix
+
+PROTOCOLS: tuple[Literal["react", "native"], ...] = ("react", "native")
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n not really").decode()
+
+
+def look(a: int) -> str:
+    """Look at something.
+
+    Args:
+        a: Where
+    """
+    return f"{a} " * 300
+
+
+def table(a: int) -> list[int]:
+    """Make a long list.
+
+    Args:
+        a: Where it begins
+    """
+    return list(range(a, a + 400))
+
+
+def agent(protocol: str, *script: Any, context: int | None = None, **options: Any) -> nb.Agent:
+    model = ScriptedModel(*script, protocol=protocol)  # type: ignore[arg-type]
+    model.context_tokens = context  # type: ignore[attr-defined]
+    return nb.Agent([look, table], model, **{"namespace": {}, **options})
+
+
+def more(it: nb.Agent, *script: Any) -> None:
+    it.model._left += script  # type: ignore[attr-defined]
+
+
+def asked(it: nb.Agent, since: int = 0) -> list[AskModel]:
+    return it.model.asked[since:]  # type: ignore[attr-defined, no-any-return]
+
+
+# ── origins ───────────────────────────────────────────────────────────────────────────────────────
+
+cells = st.lists(st.lists(st.integers(0, 9), max_size=3), min_size=1, max_size=5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cells, st.data(), st.sampled_from(PROTOCOLS), st.sampled_from([None, 3000]))
+def test_a_cell_that_is_run_again_asks_exactly_what_it_asked_the_first_time(
+    cells: list[list[int]], data: st.DataObject, protocol: str, context: int | None
+) -> None:
+    it = agent(protocol, context=context)
+    first: list[list[AskModel]] = []
+    for n, looks in enumerate(cells):
+        first.append(run_cell(it, n, looks))
+    again = data.draw(st.lists(st.integers(0, len(cells) - 1), min_size=1, max_size=3))
+    for n in again:
+        before = [exchange.question for exchange in it.exchanges]
+        asks = run_cell(it, n, cells[n])
+        # What is shortened within the run is kept under a new name: the old variable may be in use.
+        assert asks[0] == first[n][0] if context else asks == first[n]
+        assert [exchange.question for exchange in it.exchanges] == before
+    assert fault_of(it.messages) == ""
+
+
+def run_cell(it: nb.Agent, n: int, looks: list[int]) -> list[AskModel]:
+    more(it, *[("look", {"a": a}) for a in looks], ("final_answer", f"Answer {n}."))
+    since = len(asked(it))
+    it.run(f"Question {n}?", origin=f"cell {n}")
+    return asked(it, since)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_exchange_is_replaced_in_its_place_and_sees_only_what_was_before_it(protocol: str) -> None:
+    it = agent(protocol, *[("final_answer", str(n)) for n in range(4)])
+    for question, origin in (("A?", "a"), ("B?", "b"), ("C?", "c"), ("B!", "b")):
+        it.run(question, origin=origin)
+    assert [exchange.question for exchange in it.exchanges] == ["A?", "B!", "C?"]
+    assert [m["content"] for m in asked(it)[-1].messages if m["role"] == "user"] == ["A?", "B!"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_old_exchange_stays_where_the_new_one_comes_to_nothing(protocol: str) -> None:
+    it = agent(protocol, ("final_answer", "1"), ("final_answer", "2"), ModelError("gone"))
+    it.run("A?", origin="a")
+    it.run("B?", origin="b")
+    with pytest.raises(ModelError):
+        it.run("A again?", origin="a")
+    assert [exchange.question for exchange in it.exchanges] == ["A?", "B?"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_was_found_before_an_interrupt_replaces_the_old_exchange(protocol: str) -> None:
+    it = agent(protocol, ("final_answer", "1"), ("look", {"a": 1}), KeyboardInterrupt())
+    it.run("A?", origin="a")
+    with pytest.raises(nb.RunInterrupted):
+        it.run("A again?", origin="a")
+    assert [exchange.question for exchange in it.exchanges] == ["A again?"]
+
+
+def test_questions_without_an_origin_never_replace_each_other() -> None:
+    it = agent("react", ("final_answer", "1"), ("final_answer", "2"))
+    it.run("A?")
+    it.run("A?")
+    assert len(it.exchanges) == 2
+
+
+# ── undo, reset, preview ──────────────────────────────────────────────────────────────────────────
+
+
+@settings(max_examples=30, deadline=None)
+@given(cells, st.sampled_from(PROTOCOLS))
+def test_after_undo_the_conversation_is_what_it_was(cells: list[list[int]], protocol: str) -> None:
+    it = agent(protocol)
+    states = [it.messages]
+    for n, looks in enumerate(cells):
+        run_cell(it, n, looks)
+        states.append(it.messages)
+    for n in reversed(range(len(cells))):
+        assert it.messages == states[n + 1]
+        assert it.undo() == f"Question {n}?"
+        assert it.messages == states[n]
+    assert it.undo() is None
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_undo_forgets_a_run_that_was_left_unfinished(protocol: str) -> None:
+    it = agent(protocol, ("final_answer", "1"), ("look", {"a": 1}))
+    it.run("One?")
+    stream = it.stream("Two?")
+    while not isinstance(next(stream), CallOutcomes):
+        pass
+    assert it.undo() == "Two?"
+    assert [exchange.question for exchange in it.exchanges] == ["One?"]
+    with pytest.raises(nb.RunInterrupted):
+        next(stream)
+
+
+@settings(max_examples=40, deadline=None)
+@given(cells, st.sampled_from(PROTOCOLS), st.sampled_from([None, 900]), st.sampled_from([None, int, list[str]]))
+def test_a_preview_is_exactly_what_is_sent_and_changes_nothing(
+    cells: list[list[int]], protocol: str, context: int | None, kind: Any
+) -> None:
+    it = agent(protocol, context=context)
+    for n, looks in enumerate(cells):
+        run_cell(it, n, looks)
+    names, messages = dict(it._namespace or {}), it.messages
+    wanted: dict[str, Any] = {"output_type": kind, "images": [PNG], "origin": "cell 0"}
+    shown = it.preview("What next?", **wanted)
+    assert (dict(it._namespace or {}), it.messages) == (names, messages)
+    more(it, ("final_answer", {None: "x", int: 3, list[str]: ["a"]}[kind]))
+    it.run("What next?", **wanted)
+    assert shown == asked(it)[-1]
+
+
+def test_a_preview_refuses_what_a_run_would_refuse() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        agent("react").preview(" ")
+
+
+# ── size ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_long_conversation_stays_within_the_models_context_and_can_go_on_for_ever(protocol: str) -> None:
+    it = agent(protocol, context=6000)
+    notices = 0
+    for n in range(25):
+        more(it, ("look", {"a": n}), ("final_answer", f"It is {n}."))
+        run = it.run(f"Question {n}?")
+        notices += sum(isinstance(event, Notice) and event.kind == "compaction" for event in run.events)
+    assert 1 <= notices <= 12
+    asks = asked(it)
+    assert max(len(str(ask.messages)) for ask in asks) < 6000 * 4
+    assert all(fault_of(ask.messages) == "" for ask in asks)
+    broken = sum(not is_prefix(a.messages, b.messages) for a, b in itertools.pairwise(asks))
+    assert broken == notices, "only a compaction costs the prompt cache"
+    assert len(it.exchanges) == 25
+    assert fault_of(it.messages) == ""
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_is_shortened_stays_reachable_by_its_name(protocol: str) -> None:
+    it = agent(protocol, *[("look", {"a": n}) for n in range(5)], ("final_answer", "x"), context=3000)
+    it.run("Look!")
+    names = it._namespace or {}
+    said = set(re.findall(r"full value in (\w+)", str([ask.messages for ask in asked(it)])))
+    assert said == set(names) != set()
+    assert {names[name] for name in said} < {look(n) for n in range(5)}, "what is sent whole needs no name"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_namespace_that_refuses_names_costs_the_names_only(protocol: str) -> None:
+    class Refusing(dict[str, Any]):
+        def __setitem__(self, key: str, value: Any) -> None:
+            raise TypeError("read-only")
+
+    it = agent(protocol, *[("look", {"a": n}) for n in range(4)], context=2500, namespace=Refusing())
+    more(it, ("final_answer", "x"))
+    assert it.run("Look!").answer == "x"
+    assert "shortened from" in str(asked(it)[-1].messages)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_model_with_more_room_is_sent_more_again(protocol: str) -> None:
+    it = agent(protocol, *[("look", {"a": n}) for n in range(4)], ModelError("long", kind="overflow"))
+    more(it, ("final_answer", "x"))
+    it.run("Look!")
+    assert it.exchanges[-1].cut.room is not None
+    it.model = ScriptedModel(("final_answer", "y"), protocol=protocol)  # type: ignore[arg-type]
+    assert it.exchanges[-1].cut.room is None
+    assert it.run("And now?").answer == "y"
+
+
+# ── images ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_image_of_a_question_is_sent_with_it_and_stays_in_the_conversation(protocol: str) -> None:
+    it = agent(protocol, ("final_answer", "A dot."), ("final_answer", "Yes."))
+    it.run("What is this?", images=[base64.b64decode(PNG)])
+    it.run("Sure?")
+    part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+    for ask in asked(it):
+        assert ask.messages[1]["content"] == [{"type": "text", "text": "What is this?"}, part]
+    assert it.messages[-2] == {"role": "user", "content": "Sure?"}
+    assert fault_of(it.messages) == ""
+
+
+def test_one_image_needs_no_list() -> None:
+    ask = agent("react").preview("What is this?", images=PNG)
+    assert len(ask.messages[1]["content"]) == 2
+
+
+def test_an_image_that_cannot_be_read_is_refused_before_anything_is_asked() -> None:
+    it = agent("react")
+    with pytest.raises(ValueError, match=r"neither the path of a file nor PNG or JPEG"):
+        it.run("What is this?", images=["nonsense"])
+    assert asked(it) == []

@@ -1,0 +1,166 @@
+"""One run: what the driver does for the loop, and who hears of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.errors import ModelError
+from archytas_nb.react.events import (
+    AskModel,
+    CallOutcomes,
+    Delta,
+    Event,
+    ModelReply,
+    NoReply,
+    Notice,
+    RunCalls,
+    Started,
+)
+from archytas_nb.testing import ScriptedModel
+
+
+def talk(words: int) -> str:
+    """Say something.
+
+    Args:
+        words: How much
+    """
+    for n in range(words):
+        print(n)
+    return "said"
+
+
+class Slow(ScriptedModel):
+    """A model that says a little and then runs out of the run's time."""
+
+    pieces: tuple[Delta | Notice, ...] = ()
+
+    def complete(self, ask: AskModel) -> Generator[Any, None, ModelReply]:
+        self.asked.append(ask)
+        yield from self.pieces
+        raise ModelError("the time of the run is over", kind="deadline")
+
+
+def test_what_a_tool_prints_is_heard_while_it_runs_and_is_not_kept() -> None:
+    seen: list[Event] = []
+    agent = nb.Agent([talk], ScriptedModel(("talk", 3), ("final_answer", "Done.")), namespace={})
+    run = agent.run("Talk!", observers=[seen.append])
+    output = [event for event in seen if isinstance(event, Delta) and event.kind == "output"]
+    assert "".join(event.text for event in output) == "0\n1\n2\n"
+    [calls] = [n for n, event in enumerate(seen) if isinstance(event, RunCalls)]
+    [outcomes] = [n for n, event in enumerate(seen) if isinstance(event, CallOutcomes)]
+    assert all(calls < seen.index(event) < outcomes for event in output)
+    assert not any(isinstance(event, Delta) for event in run.events)
+
+
+def test_those_who_watch_a_stream_hear_what_a_tool_prints_too() -> None:
+    seen: list[Event] = []
+    agent = nb.Agent([talk], ScriptedModel(("talk", 1), ("final_answer", "Done.")), namespace={})
+    events = list(agent.stream("Talk!", observers=[seen.append]))
+    heard = [event for event in seen if isinstance(event, Delta) and event.kind == "output"]
+    assert "".join(event.text for event in heard) == "0\n"
+    assert [event for event in seen if event not in heard] == events
+
+
+def test_a_watcher_that_breaks_at_a_tools_output_does_not_break_the_tool() -> None:
+    def watch(event: Event) -> None:
+        if isinstance(event, Delta) and event.kind == "output":
+            raise RuntimeError("a bug")
+
+    agent = nb.Agent([talk], ScriptedModel(("talk", 1), ("final_answer", "Done.")), namespace={})
+    run = agent.run("Talk!", observers=[watch])
+    assert [outcome.status for _, outcome in run.calls] == ["done"]
+
+
+def test_where_the_time_is_over_the_text_so_far_is_the_answer() -> None:
+    model = Slow(protocol="native")
+    model.pieces = (
+        Delta("text", "Lost."), Notice("retry", "again"), Delta("reasoning", "Hm."), Delta("text", "So far "),
+        Delta("text", "three."),
+    )  # fmt: skip
+    run = nb.Agent([talk], model, namespace={}, max_seconds=9).run("How many?")
+    assert (run.incomplete, run.reason, run.answer) == (True, "max_seconds=9", "So far three.")
+    [no_reply] = [event for event in run.events if isinstance(event, NoReply)]
+    assert (no_reply.kind, no_reply.text) == ("deadline", "So far three.")
+
+
+def test_a_model_is_told_how_much_of_the_time_is_left() -> None:
+    model = ScriptedModel(("talk", 1), ("final_answer", "Done."))
+    nb.Agent([talk], model, namespace={}, max_seconds=50).run("Talk!")
+    assert 0 < model.asked[1].seconds < model.asked[0].seconds <= 50  # type: ignore[operator]
+
+
+def test_a_run_has_finite_bounds_unless_it_is_told_otherwise() -> None:
+    limits = nb.Agent([talk], ScriptedModel()).limits
+    assert None not in (limits.max_steps, limits.max_errors, limits.max_seconds, limits.max_tokens)
+    limits = nb.Agent([talk], ScriptedModel(), max_seconds=None, max_tokens=None).limits
+    assert (limits.max_seconds, limits.max_tokens) == (None, None)
+
+
+def test_the_time_that_a_person_takes_to_answer_is_not_the_runs() -> None:
+    class Thinking(ScriptedModel):
+        """Somebody who thinks for a while before they agree."""
+
+        there = True
+
+        def person(self, real: Any) -> Any:
+            return self
+
+        def ask(self, prompt: str) -> str:
+            time.sleep(0.4)
+            return "y"
+
+    tool = nb.Tool.from_function(talk, approve=True)
+    model = Thinking(("talk", 1), ("talk", 2), ("final_answer", "Done."))
+    run = nb.Agent([tool], model, namespace={}, max_seconds=0.5).run("Talk!")
+    assert (run.status, [outcome.status for _, outcome in run.calls]) == ("answered", ["done", "done"])
+
+
+def test_a_model_may_stand_between_the_run_and_the_person() -> None:
+    class Recorded(ScriptedModel):
+        def person(self, real: Any) -> Any:
+            assert hasattr(real, "there")
+            assert callable(real.ask)
+            return Yes()
+
+    class Yes:
+        there = True
+
+        def ask(self, prompt: str) -> str:
+            return "blue"
+
+    model = Recorded(("ask_user", {"question": "Which colour?"}), ("final_answer", "Blue."))
+    run = nb.Agent([], model, namespace={}, ask_user=True).run("Paint!")
+    assert [outcome.value for _, outcome in run.calls] == ["blue"]
+
+
+@pytest.mark.parametrize("policy", ["auto", "deny"])
+def test_a_policy_decides_where_a_tool_wants_approval(policy: Any) -> None:
+    tool = nb.Tool.from_function(talk, approve=True)
+    model = ScriptedModel(("talk", 1), ("final_answer", "Done."))
+    run = nb.Agent([tool], model, namespace={}, approve=policy).run("Talk!")
+    assert [outcome.status for _, outcome in run.calls] == ["done" if policy == "auto" else "refused"]
+
+
+def test_a_tool_on_the_list_is_run_without_being_asked_about() -> None:
+    tool = nb.Tool.from_function(talk, approve=True)
+    model = ScriptedModel(("talk", 1), ("final_answer", "Done."))
+    run = nb.Agent([tool], model, namespace={}, allow=["talk"]).run("Talk!")
+    assert [outcome.status for _, outcome in run.calls] == ["done"]
+
+
+def test_a_run_that_no_model_can_be_named_for_has_no_beginning() -> None:
+    class Nameless(ScriptedModel):
+        @property
+        def name(self) -> str:  # type: ignore[override]
+            raise ModelError("nobody is there", kind="unreachable")
+
+    with pytest.raises(ModelError) as caught:
+        nb.Agent([talk], Nameless()).run("Talk!")
+    assert caught.value.run is not None
+    assert not any(isinstance(event, Started) for event in caught.value.run.events)
