@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from archytas_nb.errors import ConfigurationError, ModelError, RunInterrupted, TaskFailed
+from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, RunInterrupted, TaskFailed
 from archytas_nb.react.events import (
     Answered,
     CallOutcome,
@@ -120,6 +120,10 @@ class Run:
             TaskFailed: The model gave up.
             RunInterrupted: A person interrupted.
         """
+        if isinstance(self.error, CassetteMiss):
+            # However the run got over it: a replay that has left its recording fails.
+            self.error.run = self
+            raise self.error from None
         match self.ending:
             case Failed(reason=reason, by=by):
                 error = TaskFailed(reason) if by == "model" else self._endpoint_error(reason)

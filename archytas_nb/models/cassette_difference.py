@@ -46,12 +46,24 @@ def first_difference(now: Request, recorded: Request) -> Difference:
         recorded: What was asked when it was recorded; another request, by its fingerprint.
     """
     return (
-        _tools(now, recorded)
+        _limit(now, recorded)
+        or _tools(now, recorded)
         or _system(now, recorded)
         or _schema(now, recorded)
         or _messages(now, recorded)
         or _settings(now, recorded)
     )
+
+
+def _limit(now: Request, recorded: Request) -> Difference | None:
+    """A limit that is reached at another place: the last turn has neither tools nor the usual end."""
+    mine, theirs = (
+        _LIMIT.findall(content_text(each.messages[-1])) if each.messages else [] for each in (now, recorded)
+    )
+    if mine == theirs:
+        return None
+    here, there = (each[0] if each else "no limit is reached" for each in (mine, theirs))
+    return Difference("settings", "a limit of the run is reached elsewhere", "", f"    - {there}\n    + {here}")
 
 
 def _tools(now: Request, recorded: Request) -> Difference | None:
@@ -136,8 +148,6 @@ def _message(now: Request, place: int, theirs: Part) -> Difference:
         said = f"the recording has a message of the {theirs.content.get('role')} where one of the {role} is sent"
         return Difference("conversation", said, where, lines)
     tool, call = _called(now, place, before, after)
-    if _LIMIT.findall(before) != _LIMIT.findall(after):
-        return Difference("settings", "another limit of the run is reached", where, lines)
     if tool:
         said = f"the outcome of the tool {tool!r} is another than in the recording"
         return Difference("outcome", f"{said} (the call {call})", where, lines, tool)

@@ -55,8 +55,10 @@ class Reader:
 
     def again(self, request: Request) -> Request:
         """A recorded request under the placeholders of now, which may be more than when it was recorded."""
-        messages = (self._fresh("message", part.content) for part in request.messages)
-        return dataclasses.replace(request, messages=tuple(messages))
+        messages = tuple(self._fresh("message", part.content) for part in request.messages)
+        tools = tuple(self._fresh("tool", part.content) for part in request.tools)
+        schema = None if request.schema is None else self._fresh("schema", request.schema.content)
+        return dataclasses.replace(request, messages=messages, tools=tools, schema=schema)
 
     def text(self, text: str) -> str:
         """A text as it is compared."""
@@ -83,7 +85,7 @@ class Reader:
 
     def _fresh(self, kind: PartKind, content: Json) -> Part:
         kept = _message(content, self) if kind == "message" else _every_text(content, self.scrub)
-        return Part(kind, kept, ref_of(kept))
+        return Part(kind, kept, ref_of(kind, kept))
 
 
 def _message(message: Mapping[str, Json], reader: Reader, key: str = "") -> Json:

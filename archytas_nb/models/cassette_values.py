@@ -19,9 +19,9 @@ DEFAULT = "default"
 """What the model is called that nobody has named."""
 
 
-def ref_of(part: Json) -> str:
-    """The name of a part: a hash of its content, 12 hexadecimal digits."""
-    return _hash(part)[:12]
+def ref_of(kind: PartKind, content: Json) -> str:
+    """The name of a part: a hash of what it is, 12 hexadecimal digits."""
+    return _hash([kind, content])[:12]
 
 
 def _hash(value: Json) -> str:

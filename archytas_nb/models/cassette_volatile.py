@@ -15,9 +15,9 @@ from archytas_nb.react.events import Json
 PATTERNS: dict[str, str] = {
     "uuid": r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b",
     "address": r"\b0x[0-9a-fA-F]{4,}\b",
-    "path": r"(?<![\w:/.{<])/(?:[\w.@+~-]+/)+[\w.@+~-]*|\b[A-Za-z]:\\[^\s\"'<>|*?]+",
-    "date": r"\b\d{4}([-/])\d{2}\1\d{2}(?=\b|T\d)|\b\d{1,2}([./])\d{1,2}\2\d{4}\b",
-    "time": r"(?:\b|(?<=T))\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2}\b)?(?! ?\w*:\d)",
+    "path": r"(?<![\w:/.{}<])/(?:[\w.@+~-]+/)+[\w.@+~-]*|\b[A-Za-z]:\\[^\s\"'<>|*?]+",
+    "date": r"\b\d{4}(?:-\d{2}-|/\d{2}/)\d{2}(?=\b|T\d)|\b\d{1,2}(?:\.\d{1,2}\.|/\d{1,2}/)\d{4}\b",
+    "time": r"(?:(?<![\w:])|(?<=[\d}]T))\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?(?!\w|:\w)",
     "number": r"(?<![\w.])[-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?(?![\w])",
 }
 """Built-in names, in the order in which they are applied: a date is made of numbers."""

@@ -1,0 +1,82 @@
+"""Exchanges are found once each, in order; the nearest one is the one that a person would point at."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb.models.cassette_tape import Tape
+from archytas_nb.models.cassette_values import Asked
+from tests.models.tapes import ask, exchanged, request
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abcd"), max_size=14))
+def test_each_exchange_is_given_out_once_and_equal_ones_in_order(recorded: list[str], asked: list[str]) -> None:
+    tape = Tape(exchanged(each, reply=f"{each}{n}") for n, each in enumerate(recorded))
+    left = {name: [f"{name}{n}" for n, each in enumerate(recorded) if each == name] for name in "abcd"}
+    for name in asked:
+        found = tape.take(request(ask(name)).key)
+        wanted = left[name].pop(0) if left[name] else None
+        assert (found.reply.text if found else None) == wanted  # type: ignore[union-attr]
+    assert len(tape.unused) == sum(map(len, left.values()))
+
+
+@given(
+    st.lists(st.sampled_from("abc"), max_size=8),
+    st.sets(st.integers(0, 7)),
+    st.lists(st.sampled_from("xy"), max_size=4),
+)
+def test_what_was_used_stays_used_when_others_record(
+    recorded: list[str], used: set[int], others: list[str]
+) -> None:
+    entries = [exchanged(each, reply=f"{n}") for n, each in enumerate(recorded)]
+    tape = Tape(entries)
+    for n, each in enumerate(recorded):
+        if n in used:
+            tape.take(request(ask(each)).key)
+    before = tape.unused
+    more = [exchanged(each, reply=f"new {n}") for n, each in enumerate(others)]
+    tape.follow([*entries, *more])
+    assert tape.unused == [*before, *more]
+
+
+def test_unused_exchanges_have_names_that_another_process_can_drop_them_by() -> None:
+    entries = [exchanged("a", reply="1"), exchanged("b"), exchanged("a", reply="2"), Asked("Run?", "y")]
+    tape = Tape(entries)
+    tape.take(entries[0].key)
+    names = tape.unused_names()
+    other = Tape(entries)
+    other.use_all_but(names)
+    assert other.unused == tape.unused == entries[1:]
+    assert other.prune() == 3
+    assert other.entries == entries[:1]
+
+
+def test_the_nearest_exchange_is_that_of_the_question_that_was_changed() -> None:
+    questions = ["How many Gentoo penguins are there?", "Where do they live?", "Who counted them?"]
+    tape = Tape(exchanged(each) for each in questions)
+    nearest = tape.nearest(request(ask("Where do they breed?")))
+    assert nearest is not None
+    assert nearest.request.messages[-1].content["content"] == questions[1]
+
+
+def test_the_nearest_exchange_of_a_later_step_is_the_same_step_of_the_same_question() -> None:
+    tape = Tape(
+        [
+            exchanged("q1"),
+            exchanged("q1", "call", "outcome 1", step=2),
+            exchanged("q2"),
+            exchanged("q2", "call", "outcome 2", step=2),
+        ]
+    )
+    tape.take(exchanged("q1").key)
+    tape.take(exchanged("q2").key)
+    nearest = tape.nearest(request(ask("q2", "call", "outcome 3", step=2)))
+    assert nearest == exchanged("q2", "call", "outcome 2", step=2)
+
+
+def test_where_all_are_used_the_nearest_is_a_used_one() -> None:
+    tape = Tape([exchanged("a")])
+    tape.take(exchanged("a").key)
+    assert tape.nearest(request(ask("a"))) == exchanged("a")
+    assert Tape([Asked("Run?", "y")]).nearest(request(ask("a"))) is None
