@@ -50,6 +50,15 @@ def shown_url(url: str) -> str:
     return urllib.parse.urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
+def without_user(url: str) -> tuple[str, tuple[str, str] | None]:
+    """A URL without user and password, and these: the client's log shows every URL that it asks."""
+    parts = urllib.parse.urlsplit(url)
+    if "@" not in parts.netloc:
+        return url, None
+    user = (urllib.parse.unquote(parts.username or ""), urllib.parse.unquote(parts.password or ""))
+    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), user
+
+
 def is_local(url: str) -> bool:
     """Whether a URL names this machine."""
     return urllib.parse.urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")

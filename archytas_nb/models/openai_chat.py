@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.models import faults
-from archytas_nb.models.address import OPENAI_URL, is_local, shown_url, usable_key, usable_url
+from archytas_nb.models.address import OPENAI_URL, is_local, shown_url, usable_key, usable_url, without_user
 from archytas_nb.models.asking import Asking, Faulted, GivenUp, adapting, persistently
 from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of
 from archytas_nb.models.completion import NotACompletion, from_body, from_stream
@@ -241,7 +241,7 @@ class OpenAIModel:
         except ErrorInReply as error:
             raise self._translator.refusal(error, name, ask) from None
         except EOFError as error:
-            raise Faulted(faults.dropped(self._at, str(error))) from None
+            raise Faulted(faults.dropped(self._at, self._translator.clean(str(error)))) from None
         except openai.OpenAIError as error:
             if deadline.over:
                 raise Faulted(faults.out_of_time(self._at, deadline.seconds)) from None
@@ -267,10 +267,9 @@ def _client(base_url: str, api_key: str, timeout: float) -> openai.OpenAI:
 
         limits = _limits(timeout, Deadline())
         # A proxy of the environment cannot reach this machine's own servers.
-        http = openai.DefaultHttpxClient(trust_env=not is_local(base_url), timeout=limits)
-        client = openai.OpenAI(
-            base_url=base_url, api_key=api_key, max_retries=0, timeout=limits, http_client=http
-        )
+        url, user = without_user(base_url)
+        http = openai.DefaultHttpxClient(trust_env=not is_local(base_url), timeout=limits, auth=user)
+        client = openai.OpenAI(base_url=url, api_key=api_key, max_retries=0, timeout=limits, http_client=http)
         _CLIENTS[base_url, api_key, timeout] = client
     return client
 

@@ -19,6 +19,10 @@ CONNECT_SECONDS = 10.0
 """How long a connection may take to come about."""
 
 
+_HALF = 10
+"""Characters of a key that are not shown either; fewer may be what all keys of a kind begin with."""
+
+
 class Translator:
     """Puts what went wrong at an endpoint into words.
 
@@ -32,8 +36,10 @@ class Translator:
         self._key = key
 
     def clean(self, text: str) -> str:
-        """Text of a server without the key."""
-        return text.replace(self._key, "…") if self._key else text
+        """Text of a server without the key; a text that was cut may end with half of it."""
+        for length in range(len(self._key), min(_HALF, len(self._key) or 1) - 1, -1):
+            text = text.replace(self._key[:length], "…")
+        return text
 
     def client(self, error: Exception, timeout: float, model: str, ask: AskModel | None = None) -> Faulted:
         """The fault behind an exception of the client.

@@ -1,0 +1,167 @@
+"""A key is seen by nobody but its endpoint: not in what is shown, raised, logged or recorded, whatever happens.
+
+Servers are played that say the key back, in every place where servers say something.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import traceback
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.errors import RunError
+from archytas_nb.models import asking, openai_chat
+from archytas_nb.models.capabilities import capabilities_of
+from archytas_nb.models.cassette import Cassette
+from archytas_nb.models.cassette_model import CassetteModel
+from archytas_nb.react.events import to_json
+from archytas_nb.trace.bundle import bundle
+from archytas_nb.trace.steps import fold
+from tests.servers.faults import JSON, faults, page
+from tests.servers.plays import Events, Raw, Say, Status
+from tests.servers.server import Server
+
+KEY = "sk-canary-7f3a9c51d2e8"
+PASSWORD = "canary-b1946ac92492"
+PAGE = page(f"Bearer {KEY}")
+PLAYS: dict[str, Any] = {
+    "an answer": Say("All is well."),
+    "a call and an answer": Say(calls=(("add", {"a": 1, "b": 2}),), text="Three."),
+    **faults(KEY),
+}
+del PLAYS["a refusal"]  # the model's own words
+
+
+def add(a: int, b: int) -> int:
+    """Add.
+
+    Args:
+        a: One
+        b: Another
+    """
+    return a + b
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Retries without waits, and everything logged."""
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(asking, "FIRST_WAIT", 0.001)
+    capabilities_of.cache_clear()
+    yield
+    capabilities_of.cache_clear()
+
+
+def seen_of(agent: nb.Agent, events: list[Any], raised: list[BaseException]) -> Iterator[Any]:
+    """Everything that a person, a log or a file may see of a conversation."""
+    yield repr(agent)
+    yield repr(agent.model)
+    yield repr(agent.exchanges)
+    yield repr(agent.limits)
+    yield json.dumps(agent.messages)
+    yield repr(events)
+    yield json.dumps(to_json(events))
+    for forms in bundle(fold("Well?", events)):
+        yield repr(forms)
+    for error in raised:
+        yield from (str(error), repr(error), repr(error.args))
+        run = getattr(error, "run", None)
+        yield from (repr(run), str(run), repr(run and run._repr_mimebundle_()))
+        yield from traceback.format_exception(error)
+        yield from locals_of_ours(error)
+
+
+def locals_of_ours(error: BaseException) -> Iterator[str]:
+    """The variables of our own frames, which verbose tracebacks show."""
+    frames = traceback.TracebackException.from_exception(error, capture_locals=True)
+    for each in frames.stack:
+        if "archytas_nb" in each.filename:
+            yield repr(each.locals)
+    for other in (error.__cause__, error.__context__):
+        if other is not None:
+            yield from locals_of_ours(other)
+
+
+class Canaries:
+    """A conversation whose every trace is kept, to be searched for what must not be in it.
+
+    Args:
+        folder: Where it is recorded.
+        protocol: The wire form.
+        url: Where the model is told to ask.
+        options: Of the model.
+    """
+
+    def __init__(self, folder: Path, protocol: Any, url: str, **options: Any) -> None:
+        self.folder, self.url = folder, url
+        self.events: list[Any] = []
+        self.raised: list[BaseException] = []
+        real = nb.OpenAIModel("tiny-1", url, KEY, 0.2, **options)
+        recorder = CassetteModel(Cassette(folder / "said.jsonl", "auto"), lambda: real)
+        self.agent = nb.Agent([add], recorder, protocol, namespace={}, max_steps=3)
+
+    def ask(self, question: str) -> None:
+        try:
+            self.agent.run(question, observers=[self.events.append])
+        except RunError as error:
+            self.raised.append(error)
+
+    def found(self, *secrets: str, also: Iterable[str] = ()) -> list[str]:
+        """The lines that hold a secret."""
+        openai_chat.close_clients(self.url)
+        files = [each.read_text() for each in self.folder.rglob("*") if each.is_file()]
+        seen = [*seen_of(self.agent, self.events, self.raised), *files, *also]
+        return [line for text in seen for line in text.splitlines() if any(each in line for each in secrets)]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("protocol", ["react", "native"])
+@pytest.mark.parametrize("play", PLAYS)
+def test_a_key_is_not_seen_whatever_the_server_does(
+    play: str, protocol: str, stream: bool, tmp_path: Path, caplog: Any, capfd: Any
+) -> None:
+    with (
+        Server(then=PLAYS[play], models=None, elsewhere=Raw(PAGE, 401), strict=False) as server,
+        warnings.catch_warnings(record=True) as warned,
+    ):
+        talk = Canaries(tmp_path, protocol, server.url, stream=stream, max_retries=1)
+        talk.ask("Well?")
+        talk.ask("And now?")
+        assert {asked.headers["authorization"] for asked in server.chats} == {f"Bearer {KEY}"}
+        assert talk.found(KEY, also=[caplog.text, *capfd.readouterr(), *map(str, warned)]) == []
+
+
+@pytest.mark.parametrize("play", ["an answer", "401", "a page", "a dropped connection", "silence"])
+def test_a_password_in_the_address_is_not_seen_either(play: str, tmp_path: Path, caplog: Any, capfd: Any) -> None:
+    with Server(then=PLAYS[play], models=None, elsewhere=Raw(PAGE, 401), strict=False) as server:
+        url = server.url.replace("http://", f"http://user:{PASSWORD}@")
+        talk = Canaries(tmp_path, "auto", url, max_retries=1)
+        talk.ask("Well?")
+        assert (
+            base64.b64decode(server.chats[0].headers["authorization"].split()[1]).decode() == f"user:{PASSWORD}"
+        )
+        assert talk.found(KEY, PASSWORD, also=[caplog.text, *capfd.readouterr()]) == []
+
+
+@pytest.mark.parametrize("before", range(30, 330, 13))
+def test_half_a_key_is_not_seen_where_a_message_is_cut(before: int, tmp_path: Path) -> None:
+    said = f"{'x ' * (before // 2)}{KEY} and more {'y ' * 200}"
+    plays = [
+        Status(400, said), Raw(page(said)), Raw(said, 500, "text/plain"),
+        Raw(json.dumps({"said": said}), 200, JSON), Events((f"data: {{{said}",)),
+        Raw(json.dumps({"error": {"message": said, "code": 400}}), 200, JSON),
+    ]  # fmt: skip
+    with Server(*plays, strict=False) as server:
+        talk = Canaries(tmp_path, "native", server.url, max_retries=0)
+        for _ in range(len(plays)):
+            talk.ask("Well?")
+        assert len(talk.raised) == len(plays)
+        assert talk.found(*(KEY[:n] for n in range(10, len(KEY) + 1))) == []

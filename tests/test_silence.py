@@ -1,0 +1,68 @@
+"""Nothing ends in silence: a run has an answer, or says in words why it has none, whatever the server does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.errors import RunError
+from archytas_nb.models import asking, openai_chat
+from archytas_nb.models.capabilities import capabilities_of
+from archytas_nb.run import Run
+from archytas_nb.trace.steps import fold
+from archytas_nb.trace.text import plain
+from tests.servers.faults import faults
+from tests.servers.plays import Say
+from tests.servers.server import Server
+from tests.strict import fault_of
+
+PLAYS = faults("Bad luck")
+ANSWERS = {"null", "braces"}
+"""These texts may be the answer itself, where the model insists on them."""
+
+
+def add(a: int, b: int) -> int:
+    """Add.
+
+    Args:
+        a: One
+        b: Another
+    """
+    return a + b
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(asking, "FIRST_WAIT", 0.001)
+    capabilities_of.cache_clear()
+    yield
+    capabilities_of.cache_clear()
+
+
+@pytest.mark.parametrize("after", [0, 1], ids=["at once", "after a call"])
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("protocol", ["react", "native"])
+@pytest.mark.parametrize("play", PLAYS)
+def test_a_fault_that_stays_is_told_in_words(play: str, protocol: Any, stream: bool, after: int) -> None:
+    first = [Say(calls=(("add", {"a": 1, "b": 2}),))][:after]
+    with Server(*first, then=PLAYS[play]) as server:
+        model = nb.OpenAIModel("tiny-1", server.url, "key", 0.2, 1, stream=stream)
+        agent = nb.Agent([add], model, protocol, namespace={})
+        try:
+            run = agent.run("Well?")
+        except RunError as error:
+            run, said = error.run or Run(""), str(error)
+        else:
+            said = run.reason if run.incomplete else run.answer
+        assert len(said.strip()) > 8 or play in ANSWERS
+        assert (run.status == "answered") is (bool(run.answer.strip()) and not run.incomplete)
+        trace = plain(fold("Well?", run.events)).removeprefix("Well?")
+        assert " ".join(said.split())[:30] in " ".join(trace.split()), "the trace says it, too"
+        server.plays[:], server.then = [], Say("All is well.")
+        assert agent.run("And now?").answer == "All is well."
+        assert fault_of(agent.messages) == ""
+        assert server.complaints == []
+        openai_chat.close_clients(server.url)
