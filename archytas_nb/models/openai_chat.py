@@ -20,6 +20,7 @@ from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_
 from archytas_nb.models.completion import NotACompletion, from_body, from_stream
 from archytas_nb.models.deadline import Deadline
 from archytas_nb.models.listing import Served, models_in
+from archytas_nb.models.log import logged
 from archytas_nb.models.prices import Price, is_openai, price_of
 from archytas_nb.models.reading import watched
 from archytas_nb.models.refusal import ErrorInReply
@@ -136,7 +137,7 @@ class OpenAIModel:
             yield Notice("progress", introduction)
 
         def once(form: Capabilities) -> Asking:
-            return self._once(name, ask, form, deadline)
+            return logged(self._once(name, ask, form, deadline), self._at, name, ask)
 
         def in_its_form() -> Asking:
             can = capabilities_of(self.base_url, name)
