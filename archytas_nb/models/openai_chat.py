@@ -222,6 +222,7 @@ class OpenAIModel:
             raise Faulted(faults.out_of_time(self._at, deadline.seconds))
         stream = self.stream and can.stream
         completions = _client(self.base_url, self._key or "none", self.timeout).chat.completions
+        text: list[str] = []
         try:
             with completions.with_streaming_response.create(
                 model=name,
@@ -230,13 +231,10 @@ class OpenAIModel:
                 extra_body=body_of(ask, can, self.request, stream=stream),
                 timeout=_limits(self.timeout, deadline),
             ) as response:
-                chunks = watched(
-                    response.iter_bytes(), lambda: _socket(response), self._at, self.timeout, deadline
-                )
-                if stream:
-                    reply = yield from from_stream(chunks)
-                else:
-                    reply = from_body(b"".join(chunks).decode("utf-8", "replace"))
+                return (yield from self._received(response, text, deadline, stream=stream))
+        except Faulted as faulted:
+            faulted.fault.error.partial = "".join(text)
+            raise
         except NotACompletion as error:
             raise Faulted(faults.not_an_api(self._at, self._translator.clean(str(error)))) from None
         except ErrorInReply as error:
@@ -252,6 +250,13 @@ class OpenAIModel:
             # the server would go on writing a reply that nobody reads.
             close_clients(self.base_url)
             raise
+
+    def _received(self, response: Any, text: list[str], deadline: Deadline, *, stream: bool) -> Asking:
+        chunks = watched(response.iter_bytes(), lambda: _socket(response), self._at, self.timeout, deadline)
+        if stream:
+            reply = yield from from_stream(chunks, text)
+        else:
+            reply = from_body(b"".join(chunks).decode("utf-8", "replace"))
         if reply.finish == "content_filter" and not (reply.text or reply.calls):
             raise Faulted(faults.withheld(self._at))
         return reply

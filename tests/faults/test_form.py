@@ -1,0 +1,94 @@
+"""What an endpoint does not take, in a request or at this length, and what is done about it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from archytas_nb.react.events import Notice
+from tests.faults.talk import Talk
+from tests.servers.plays import Say, Status
+
+OVERFLOWS = {
+    "openai": Status(400, "This model's maximum context length is 4096 tokens.", code="context_length_exceeded"),
+    "by code alone": Status(400, "Invalid request.", code="context_length_exceeded"),
+    "llama.cpp": Status(400, "the request exceeds the available context size, try increasing it"),
+    "lm studio": Status(500, "Trying to keep the first 9000 tokens when context the overflows."),
+    "ollama": Status(500, "prompt too long; exceeded max context length by 123 tokens"),
+    "anthropic": Status(400, "prompt is too long: 200001 tokens > 200000 maximum"),
+    "a body that is too large": Status(413, "Request Entity Too Large"),
+}
+
+
+@pytest.mark.parametrize("server", OVERFLOWS)
+def test_a_conversation_that_is_too_long_is_recognised(talk: Talk, server: str) -> None:
+    talk.with_(then=OVERFLOWS[server])
+    said = talk.fails("overflow")
+    assert talk.server.url in said
+    assert "too long" in said
+    assert len(talk.server.chats) <= 2  # once more at most, with a shorter conversation
+    talk.goes_on()
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["messages: at least one is required", "temperature must be below 2", "Unknown parameter: 'context_length'."],
+)
+def test_another_refusal_is_not_taken_for_a_conversation_that_is_too_long(talk: Talk, said: str) -> None:
+    talk.with_(then=Status(400, said))
+    assert said in talk.fails("refused")
+    talk.goes_on()
+
+
+SEEN = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
+
+
+def test_an_endpoint_without_eyes_gets_words_and_is_asked_so_from_then_on(talk: Talk) -> None:
+    talk.with_(then=Say("Three."), cannot=["images"])
+    assert talk.ask(images=[SEEN]).answer == "Three."
+    assert "[an image that this model cannot see]" in json.dumps(talk.server.chats[-1].body["messages"])
+    assert SEEN not in json.dumps(talk.server.chats[-1].body["messages"])
+    assert len(talk.server.chats) == 2
+    talk.goes_on()
+    assert len(talk.server.chats) == 3
+
+
+def test_an_endpoint_with_eyes_gets_the_image(talk: Talk) -> None:
+    talk.with_(then=Say("Three."))
+    assert talk.ask(images=[SEEN]).answer == "Three."
+    assert SEEN in json.dumps(talk.server.chats[0].body["messages"])
+    talk.goes_on()
+
+
+def test_a_reasoning_model_that_takes_neither_bound_nor_temperature_is_asked_without(talk: Talk) -> None:
+    talk.with_(
+        then=Say("Three."), cannot=["max_tokens", "temperature", "stream_options"], model={"temperature": 0}
+    )
+    assert talk.ask().answer == "Three."
+    before = len(talk.server.chats)
+    assert before == (4 if talk.stream else 3)
+    assert "max_completion_tokens" in talk.server.chats[-1].body
+    notices = [event.text for event in talk.events if isinstance(event, Notice) and event.kind == "protocol"]
+    assert notices == ["the endpoint takes no 'temperature': it is asked without"]
+    talk.goes_on()
+    assert len(talk.server.chats) == before + 1
+
+
+def test_an_endpoint_without_tools_is_spoken_to_in_text(talk: Talk) -> None:
+    talk.with_(then=Say("Three."), cannot=["tools"], agent={"protocol": "auto"})
+    run = talk.ask()
+    assert run.answer == "Three."
+    assert run.protocol == "react"
+    assert len(talk.server.chats) == 2
+    talk.goes_on()
+    assert len(talk.server.chats) == 3  # it is remembered
+
+
+def test_an_endpoint_that_cannot_bind_the_form_of_a_reply_is_asked_without(talk: Talk) -> None:
+    talk.with_(then=Say("Three."), cannot=["json_schema", "json_object"])
+    assert talk.ask().answer == "Three."
+    assert len(talk.server.chats) == (3 if talk.protocol == "react" else 1)
+    before = len(talk.server.chats)
+    talk.goes_on()
+    assert len(talk.server.chats) == before + 1
