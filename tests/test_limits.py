@@ -10,7 +10,8 @@ import pytest
 
 from archytas_nb.react.events import Notice
 from tests.servers.plays import Hang, Play, Say, Status
-from tests.test_faults import Talk, slept, talk  # noqa: F401 - fixtures
+from tests.faults.conftest import slept, talk  # noqa: F401 - fixtures
+from tests.faults.talk import Talk
 
 FINE = Say("Fine.")
 
