@@ -100,10 +100,7 @@ class ModelError(RunError):
         kind: What sort of failure it was; ``"refused"`` means that the endpoint rejected the
             request's form, ``"no_tools"`` that it takes no function-calling tools.
         status: The HTTP status, or None where no HTTP answer came.
-        partial: The text that had come, where the time for a reply was over in the middle of it.
     """
-
-    partial: str = ""
 
     def __init__(self, message: str, *, kind: ModelErrorKind = "server", status: int | None = None) -> None:
         super().__init__(message)

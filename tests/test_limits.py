@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from archytas_nb.react.events import Notice
-from tests.servers.plays import Hang, Play, Say, Status
 from tests.faults.conftest import slept, talk  # noqa: F401 - fixtures
 from tests.faults.talk import Talk
+from tests.servers.plays import Hang, Play, Say, Status
 
 FINE = Say("Fine.")
 

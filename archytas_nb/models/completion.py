@@ -53,13 +53,12 @@ def from_body(text: str) -> ModelReply:
     )
 
 
-def from_stream(chunks: Iterable[bytes], text: list[str] | None = None) -> Generator[Delta, None, ModelReply]:
+def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
     """Read a stream of server-sent events.
 
     Args:
         chunks: The bytes of the body, cut anywhere. An EOFError of theirs says that the connection broke; it is
             passed over where the reply was already whole.
-        text: Where the pieces of text are gathered, for one who wants them although the reply breaks off.
 
     Yields:
         Each piece of text as it comes.
@@ -72,7 +71,7 @@ def from_stream(chunks: Iterable[bytes], text: list[str] | None = None) -> Gener
         ErrorInReply: The server sent an error in the stream.
         EOFError: The stream ended before the reply did.
     """
-    stream = _Stream([] if text is None else text)
+    stream = _Stream()
     other: list[str] = []
     try:
         for line in _lines(chunks):
@@ -140,8 +139,8 @@ class _Call:
 class _Stream:
     """A reply as it grows."""
 
-    def __init__(self, text: list[str]) -> None:
-        self._text = text
+    def __init__(self) -> None:
+        self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[_Call] = []
         self._open: dict[Any, _Call] = {}  # by index, the call that pieces are added to

@@ -222,7 +222,6 @@ class OpenAIModel:
             raise Faulted(faults.out_of_time(self._at, deadline.seconds))
         stream = self.stream and can.stream
         completions = _client(self.base_url, self._key or "none", self.timeout).chat.completions
-        text: list[str] = []
         try:
             with completions.with_streaming_response.create(
                 model=name,
@@ -231,10 +230,7 @@ class OpenAIModel:
                 extra_body=body_of(ask, can, self.request, stream=stream),
                 timeout=_limits(self.timeout, deadline),
             ) as response:
-                return (yield from self._received(response, text, deadline, stream=stream))
-        except Faulted as faulted:
-            faulted.fault.error.partial = "".join(text)
-            raise
+                return (yield from self._received(response, deadline, stream=stream))
         except NotACompletion as error:
             raise Faulted(faults.not_an_api(self._at, self._translator.clean(str(error)))) from None
         except ErrorInReply as error:
@@ -251,10 +247,10 @@ class OpenAIModel:
             close_clients(self.base_url)
             raise
 
-    def _received(self, response: Any, text: list[str], deadline: Deadline, *, stream: bool) -> Asking:
+    def _received(self, response: Any, deadline: Deadline, *, stream: bool) -> Asking:
         chunks = watched(response.iter_bytes(), lambda: _socket(response), self._at, self.timeout, deadline)
         if stream:
-            reply = yield from from_stream(chunks, text)
+            reply = yield from from_stream(chunks)
         else:
             reply = from_body(b"".join(chunks).decode("utf-8", "replace"))
         if reply.finish == "content_filter" and not (reply.text or reply.calls):
