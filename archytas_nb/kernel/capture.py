@@ -31,11 +31,10 @@ KEEP_DISPLAYED = 100
 
 Kind = Literal["stdout", "stderr", "display"]
 
-_CELL_FILE = re.compile(r"\S*ipykernel_\d+[/\\]\d+\.py")
+_CELL_FILE = re.compile(r"(?<!\S)\S*ipykernel_\d+[/\\]\d+\.py")
 _ESCAPES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]")
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
 _NAMELESS = re.compile(r"<IPython\.core\.display\.\w+ object>")
-_MARKUP = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^>]*>")
+_MARKUP = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^<>]*>")
 
 
 @dataclass(slots=True)
@@ -74,7 +73,7 @@ class Capture:
         if not text:
             return
         # A warning names the file of its cell, which has another name in every kernel: no recording would fit.
-        text = _CELL_FILE.sub("<cell>", text)
+        text = _CELL_FILE.sub("<cell>", text) if "ipykernel_" in text else text
         with self._lock:
             self._begin()
             first, rest = text[: self._room], text[self._room :]
@@ -182,9 +181,11 @@ def _read(output: Output) -> str:
         # Markdown, Latex and HTML objects have no plain text but their name.
         for mime in ("text/markdown", "text/latex", "text/html"):
             if isinstance(output.data.get(mime), str):
-                said = str(output.data[mime])
+                said = clip(str(output.data[mime]), 4 * MAX_CHARS)
                 return _MARKUP.sub("", said) if mime == "text/html" else said
-    return _OVERWRITTEN.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")))
+    text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
+    # A line that was overwritten, as progress bars do, is read in its last state.
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
 
 def guarded(on_output: Callable[[str], None] | None) -> Callable[[str], None] | None:

@@ -24,7 +24,7 @@ from archytas_nb.kernel.figures import Figures
 from archytas_nb.kernel.namespace import Namespace
 from archytas_nb.kernel.patience import Clock, Patient
 from archytas_nb.kernel.person import Keyboard, Person, asked
-from archytas_nb.kernel.signals import Watch, watching
+from archytas_nb.kernel.signals import ToolTimeout, Watch, watching
 from archytas_nb.react.events import CallOutcome, ToolCall
 from archytas_nb.tools.bound import BoundCall
 from archytas_nb.tools.tool import Tool
@@ -180,16 +180,21 @@ class KernelExecutor:
         ended = Ended("interrupted")
         with self._inside(ready.capture):
             try:
-                watch.raises = True
-                watch.arm(limit)
-                ended = Ended("done", ready.bound.run())
+                try:
+                    watch.raises = True
+                    watch.arm(limit)
+                    ended = Ended("done", ready.bound.run())
+                finally:
+                    watch.raises = False  # from here on nothing new is raised
+                    while watch.armed:
+                        try:
+                            watch.disarm()
+                        except ToolTimeout:  # it was on its way already
+                            continue
             except KeyboardInterrupt:
                 pass
             except BaseException as error:  # noqa: BLE001 - a tool may raise anything; the model is told
                 ended = Ended("error", error=error)
-            finally:
-                watch.raises = False
-                watch.disarm()
             seconds = time.perf_counter() - started
             if ended.how == "done" and inspect.isawaitable(ended.value):
                 promised = ended.value  # a plain function may give what must be awaited

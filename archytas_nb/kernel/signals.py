@@ -50,12 +50,14 @@ class Watch:
         raises: Whether they are raised now. Setting it is one step, before and after which nothing can come
             between: whoever sets it False in a ``finally`` is safe from then on.
         expired: Whether the limit of the present call was reached while it ran.
+        armed: Whether the time of a call runs. A plain attribute, as is `raises`: to read it calls nothing.
     """
 
     def __init__(self) -> None:
         self.interrupts = 0
         self.raises = False
         self.expired = False
+        self.armed = False
         self.has_timer = False
         self._limit: Limit | None = None
         self._remaining = 0.0
@@ -65,13 +67,14 @@ class Watch:
         """Start the time of a call."""
         self._limit, self.expired = limit, False
         if limit is not None:
+            self.armed = True
             self._start(limit.seconds)
 
     def disarm(self) -> None:
-        """End the time of a call."""
-        if self._limit is not None:
-            self._limit = None
+        """End the time of a call; may raise its exception once, where that was on its way already."""
+        if self.armed:
             self._stop()
+            self._limit, self.armed = None, False
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -125,8 +128,9 @@ class _Injection:
             with self._lock:
                 if self._over.is_set():
                     return
-                self._watch.expired = self._sent = True
-                _raise_in(self._tool_thread, ToolTimeout)
+                if self._watch.raises:
+                    self._watch.expired = self._sent = True
+                    _raise_in(self._tool_thread, ToolTimeout)
             wait = _AGAIN
 
     def stop(self) -> float:

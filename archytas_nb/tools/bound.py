@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -10,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from archytas_nb.tools.result import Drained
+
+
+_CANCEL_SECONDS = 2.0
+"""How long what was cancelled may take to clean up before we stop waiting for it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +66,7 @@ def awaited(awaitable: Any) -> Any:
     """Await on a thread of our own: the caller may be inside a running event loop, as every cell is.
 
     Raises:
+        KeyboardInterrupt: The user interrupted; what was awaited has been cancelled, and given time to end.
         BaseException: What the awaitable raised.
     """
     import asyncio  # slow to load, and few tools are async
@@ -67,6 +74,7 @@ def awaited(awaitable: Any) -> Any:
     box: dict[str, Any] = {}
 
     async def main() -> Any:
+        box["loop"], box["task"] = asyncio.get_running_loop(), asyncio.current_task()
         return await awaitable
 
     def work() -> None:
@@ -74,10 +82,21 @@ def awaited(awaitable: Any) -> Any:
             box["value"] = asyncio.run(main())
         except BaseException as error:  # noqa: BLE001  (carried over to the caller's thread)
             box["error"] = error
+        finally:
+            ended.set()
 
-    thread = threading.Thread(target=work, name="archytas-await", daemon=True)
-    thread.start()
-    thread.join()
+    ended = threading.Event()  # a join that is interrupted takes the thread for ended (CPython 3.11)
+    context = contextvars.copy_context()  # the kernel keeps in it to which cell an output belongs
+    threading.Thread(target=context.run, args=(work,), name="archytas-await", daemon=True).start()
+    try:
+        while not ended.wait(0.2):  # a wait without a bound cannot be interrupted on Windows
+            pass
+    except BaseException:
+        if "task" in box:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: it has just ended
+                box["loop"].call_soon_threadsafe(box["task"].cancel)
+        ended.wait(_CANCEL_SECONDS)
+        raise
     if "error" in box:
         raise box["error"]
     return box.get("value")

@@ -1,0 +1,271 @@
+"""Async tools of one reply run at the same time, each to one outcome, and none runs on in silence."""
+
+import asyncio
+import contextvars
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.kernel.tools import run_all, run_one, text_of
+
+
+@pytest.fixture
+def interrupt_soon() -> Iterator[None]:
+    timer = threading.Timer(0.3, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
+    timer.start()
+    yield
+    timer.join()
+
+
+class Sleeper:
+    """An async tool that sleeps, and remembers how that ended."""
+
+    def __init__(self, seconds: float = 30) -> None:
+        self.seconds = seconds
+        self.started = threading.Event()
+        self.ended = ""
+
+    async def __call__(self) -> str:
+        """Sleep on the loop."""
+        self.started.set()
+        try:
+            await asyncio.sleep(self.seconds)
+            self.ended = "slept"
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.05)  # cleaning up takes a while
+            self.ended = "cancelled"
+            raise
+        return "slept"
+
+
+def meeting(parties: int) -> Callable[[], object]:
+    """A tool that ends only when so many run at the same time."""
+    here: list[asyncio.Event] = []
+
+    async def meet() -> str:
+        """Meet the others."""
+        mine = asyncio.Event()
+        here.append(mine)
+        if len(here) == parties:
+            for each in here:
+                each.set()
+        await mine.wait()
+        return "met"
+
+    return meet
+
+
+def test_neighbours_run_at_the_same_time_and_outcomes_keep_their_order() -> None:
+    meet = meeting(3)
+    outcomes = run_all({"a": meet, "b": meet, "c": meet}, timeout=20)
+    assert [(each.status, each.value) for each in outcomes] == [("done", "met")] * 3
+
+
+def test_a_sync_tool_between_them_waits_for_those_before_and_holds_up_those_behind() -> None:
+    order: list[str] = []
+
+    def step(name: str) -> Callable[[], object]:
+        async def work() -> None:
+            """Work."""
+            order.append(f"{name} begins")
+            await asyncio.sleep(0.02)
+            order.append(f"{name} ends")
+
+        return work
+
+    def sync() -> None:
+        """Work here."""
+        order.append("sync")
+
+    run_all({"a": step("a"), "b": step("b"), "s": sync, "c": step("c")})
+    assert order[:2] == ["a begins", "b begins"]
+    assert sorted(order[2:4]) == ["a ends", "b ends"]
+    assert order[4:] == ["sync", "c begins", "c ends"]
+
+
+def test_one_that_fails_leaves_the_others_alone() -> None:
+    async def fail() -> None:
+        """Fail."""
+        raise SystemExit("leave")
+
+    async def work() -> int:
+        """Work."""
+        await asyncio.sleep(0.05)
+        return 1
+
+    failed, worked = run_all({"fail": fail, "work": work})
+    assert (failed.status, worked.status, worked.value) == ("error", "done", 1)
+    assert run_one(work).value == 1
+
+
+@pytest.mark.usefixtures("interrupt_soon")
+def test_an_interrupt_cancels_all_that_run_and_awaits_them_and_keeps_what_is_done() -> None:
+    first, second = Sleeper(), Sleeper()
+
+    async def quick() -> str:
+        """Be quick."""
+        return "quick"
+
+    outcomes = run_all({"first": first, "quick": quick, "second": second, "behind": Sleeper()})
+    assert [each.status for each in outcomes] == ["interrupted", "done", "interrupted", "interrupted"]
+    assert (first.ended, second.ended) == ("cancelled", "cancelled")
+    assert "still running" not in outcomes[0].text
+
+
+@pytest.mark.usefixtures("interrupt_soon")
+def test_calls_behind_an_interrupted_group_are_not_run() -> None:
+    ran: list[int] = []
+    outcomes = run_all({"a": Sleeper(), "b": Sleeper(), "after": lambda_of(ran)})
+    assert [each.status for each in outcomes] == ["interrupted", "interrupted", "not_run"]
+    assert ran == []
+
+
+def lambda_of(ran: list[int]) -> Callable[[], None]:
+    def note() -> None:
+        """Note it."""
+        ran.append(1)
+
+    return note
+
+
+def test_each_is_stopped_at_its_limit_and_awaited() -> None:
+    sleeper = Sleeper()
+    late, quick = run_all({"late": sleeper, "quick": Sleeper(0.01)}, timeout=0.2)
+    assert "stopped after 0.2 s, which is this tool's timeout" in late.text
+    assert (quick.status, sleeper.ended) == ("done", "cancelled")
+
+
+def test_a_timeout_of_the_tools_own_is_its_own_error() -> None:
+    async def own() -> None:
+        """Time out by itself."""
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(30)
+
+    outcome = run_one(own, timeout=20)
+    assert outcome.text.startswith("TimeoutError")
+
+
+def test_one_that_swallows_its_limit_is_no_success() -> None:
+    async def stubborn() -> str:
+        """Go on."""
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+        return "went on"
+
+    outcome = run_one(stubborn, timeout=0.1)
+    assert outcome.status == "error"
+    assert "it went on to its end" in outcome.text
+
+
+def test_one_that_blocks_the_loop_is_said_to_be_still_running_and_the_next_gets_another_loop() -> None:
+    release = threading.Event()
+
+    async def block() -> None:
+        """Block the loop."""
+        release.wait(60)
+
+    async def work() -> str:
+        """Work."""
+        return "worked"
+
+    try:
+        outcome = run_one(block, timeout=0.1)
+        assert outcome.status == "error"
+        assert "it is still running" in outcome.text
+        assert run_one(work).value == "worked"
+    finally:
+        release.set()
+
+
+@pytest.mark.usefixtures("interrupt_soon")
+def test_one_that_blocks_the_loop_does_not_hold_up_an_interrupt() -> None:
+    release = threading.Event()
+
+    async def block() -> None:
+        """Block the loop."""
+        release.wait(60)
+
+    try:
+        outcome = run_one(block)
+        assert outcome.status == "interrupted"
+        assert "still running" in outcome.text
+    finally:
+        release.set()
+
+
+def test_what_is_left_on_the_loop_cannot_end_it() -> None:
+    async def leave() -> None:
+        """Leave a task that exits."""
+
+        async def bad() -> None:
+            raise SystemExit
+
+        asyncio.get_running_loop().call_soon(lambda: (_ for _ in ()).throw(SystemExit))
+        leave.task = asyncio.create_task(bad())  # type: ignore[attr-defined]
+        await asyncio.sleep(0.02)
+
+    async def work() -> str:
+        """Work."""
+        return "worked"
+
+    run_one(leave)
+    assert run_one(work, timeout=20).value == "worked"
+
+
+def test_a_context_variable_of_the_cell_is_seen_in_the_tool() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("cell")
+
+    async def read() -> str:
+        """Read it."""
+        return variable.get()
+
+    variable.set("this cell")
+    assert run_one(read).value == "this cell"
+
+
+def test_what_each_prints_is_its_own_also_from_its_tasks_and_its_worker_threads() -> None:
+    def talker(name: str) -> Callable[[], object]:
+        async def talk() -> None:
+            """Talk."""
+            for n in range(5):
+                print(name, n)
+                await asyncio.sleep(0.001)
+            await asyncio.create_task(asyncio.to_thread(print, f"{name} in a thread"))
+
+        return talk
+
+    outcomes = run_all({name: talker(name) for name in ("a", "b", "c")})
+    for name, outcome in zip("abc", outcomes, strict=True):
+        expected = "".join(f"{name} {n}\n" for n in range(5)) + f"{name} in a thread\n"
+        assert text_of(outcome.outputs) == expected
+        assert outcome.text.endswith(expected.strip())
+
+
+def test_what_cannot_be_told_apart_is_given_with_the_last_and_said_to_be_so() -> None:
+    async def threads() -> None:
+        """Print on a thread that knows nothing of the call."""
+        thread = threading.Thread(target=print, args=("from a thread",))
+        thread.start()
+        while thread.is_alive():
+            await asyncio.sleep(0.001)
+
+    async def quiet() -> None:
+        """Say nothing."""
+        await asyncio.sleep(0.01)
+
+    first, last = run_all({"threads": threads, "quiet": quiet})
+    assert first.outputs == ()
+    assert "Shown while these 2 calls ran, by one of them:\nfrom a thread" in last.text
+    assert run_one(threads).text.endswith("It printed:\nfrom a thread")
+
+
+def test_the_whole_of_them_is_bounded_by_the_runs_time() -> None:
+    started = time.monotonic()
+    outcomes = run_all({"a": Sleeper(), "b": Sleeper()}, seconds=0.2)
+    assert all("what was left of this run's time" in each.text for each in outcomes)
+    assert time.monotonic() - started < 20

@@ -1,0 +1,125 @@
+"""The descriptors 1 and 2 are led to us while a call runs, and are as before afterwards, whatever holds them."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from archytas_nb.kernel.descriptors import Redirection, supported
+from tests.kernel.tools import run_one, text_of
+
+pytestmark = pytest.mark.skipif(not supported(), reason="descriptors are redirected on POSIX systems only")
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def test_text_is_handed_on_while_the_call_runs_and_bytes_that_are_cut_in_two_are_joined() -> None:
+    seen: list[tuple[str, str]] = []
+    redirection = Redirection(lambda kind, text: seen.append((kind, text)))
+    redirection.begin()
+    try:
+        os.write(1, "Grü".encode()[:-1])
+        redirection.drain()
+        os.write(1, "ü".encode()[1:] + b"n\n")
+        os.write(2, b"bad \xff\n")
+    finally:
+        redirection.end()
+    assert "".join(text for kind, text in seen if kind == "stdout") == "Grün\n"
+    assert "".join(text for kind, text in seen if kind == "stderr") == "bad \N{REPLACEMENT CHARACTER}\n"
+
+
+def test_more_than_a_pipe_holds_stops_nobody() -> None:
+    def flood() -> None:
+        """Write a lot."""
+        subprocess.run([sys.executable, "-c", "print('x' * 3_000_000)"], check=True)
+
+    outcome = run_one(flood, timeout=60)
+    assert outcome.status == "done"
+    assert "characters left out" in outcome.text
+
+
+def test_what_a_long_call_writes_is_seen_while_it_runs() -> None:
+    seen = threading.Event()
+
+    def wait() -> bool:
+        """Write, and wait until it was seen."""
+        os.write(1, b"progress\n")
+        return seen.wait(20)
+
+    assert run_one(wait, on_output=lambda text: seen.set()).value is True
+
+
+def test_a_process_that_is_left_running_goes_on_writing_where_it_would_have_written(tmp_path: Path) -> None:
+    script = tmp_path / "leave.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import subprocess, sys, time
+            from tests.kernel.tools import run_one, text_of
+
+            server = []
+            def leave() -> None:
+                '''Leave a server running.'''
+                code = "print('begun', flush=True); input(); print('x' * 200_000, flush=True)"
+                server.append(subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE))
+                time.sleep(1)
+            outcome = run_one(leave)
+            server[0].communicate(b'end\\n', 20)
+            assert server[0].returncode == 0
+            time.sleep(0.5)
+            print("captured", repr(text_of(outcome.outputs)))
+            """
+        ),
+        encoding="utf-8",
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, env=environment, check=True, timeout=60
+    )
+    assert "captured 'begun\\n'" in done.stdout
+    assert "x" * 200_000 in done.stdout
+
+
+def test_a_descriptor_that_is_closed_is_left_alone(tmp_path: Path) -> None:
+    script = tmp_path / "closed.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import os, sys
+            from tests.kernel.tools import run_one
+            os.close(1)
+            def work() -> int:
+                '''Work.'''
+                os.write(2, b"seen\\n")
+                return 1
+            outcome = run_one(work)
+            open({str(tmp_path / "said")!r}, "w").write(outcome.text)
+            """
+        ),
+        encoding="utf-8",
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, str(script)], env=environment, check=False, timeout=60, capture_output=True)
+    assert (tmp_path / "said").read_text() == "1\n\nIt printed:\nseen"
+
+
+def test_no_descriptor_and_no_thread_is_left_behind() -> None:
+    def shout() -> None:
+        """Shout."""
+        os.system("echo shout")
+
+    assert text_of(run_one(shout).outputs) == "shout\n"
+    before = open_descriptors(), threading.active_count()
+    for _ in range(30):
+        run_one(shout)
+    deadline = time.monotonic() + 20
+    while open_descriptors() > before[0] and time.monotonic() < deadline:
+        time.sleep(0.05)  # the thread that empties the pipes of a longer call closes them a moment later
+    assert (open_descriptors(), threading.active_count()) == before

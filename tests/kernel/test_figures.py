@@ -1,0 +1,100 @@
+"""Figures that a tool leaves open belong to its output, once, and do not show up elsewhere."""
+
+import base64
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kernel.tools import run_all, run_one
+
+pyplot = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def no_figures() -> Iterator[None]:
+    before = pyplot.get_backend()
+    pyplot.switch_backend("agg")
+    yield
+    pyplot.close("all")
+    pyplot.switch_backend(before)
+
+
+def plot() -> None:
+    """Plot."""
+    pyplot.figure()
+    pyplot.plot([1, 2])
+
+
+def test_a_figure_that_was_not_shown_is_displayed_reaches_the_model_and_is_closed() -> None:
+    outcome = run_one(plot)
+    [output] = outcome.outputs
+    assert output.kind == "display"
+    assert base64.b64decode(str(output.data["image/png"]))[:4] == b"\x89PNG"
+    assert outcome.images == (output.data["image/png"],)
+    assert "<Figure size" in outcome.text
+    assert pyplot.get_fignums() == []
+
+
+def test_figures_that_were_open_before_are_left_alone() -> None:
+    mine = pyplot.figure()
+    assert len(run_one(plot).outputs) == 1
+    assert pyplot.get_fignums() == [mine.number]
+
+
+def test_a_figure_that_is_returned_or_whose_axes_are_is_the_result_and_not_shown_twice() -> None:
+    def figure() -> object:
+        """Give a figure."""
+        return pyplot.figure()
+
+    def axes() -> object:
+        """Give axes."""
+        return pyplot.figure().add_subplot()
+
+    for function in (figure, axes):
+        outcome = run_one(function)
+        assert (len(outcome.images), outcome.outputs) == (1, ())
+        assert pyplot.get_fignums() == []
+
+
+def test_the_figures_of_a_tool_that_fails_are_shown_too() -> None:
+    def fail() -> None:
+        """Plot and fail."""
+        plot()
+        raise RuntimeError("too late")
+
+    outcome = run_one(fail)
+    assert (outcome.status, len(outcome.outputs)) == ("error", 1)
+    assert pyplot.get_fignums() == []
+
+
+def test_of_very_many_figures_some_are_drawn_and_all_are_closed() -> None:
+    def many() -> None:
+        """Plot a lot."""
+        for _ in range(15):
+            pyplot.figure(figsize=(1, 1))
+
+    outcome = run_one(many)
+    assert len([each for each in outcome.outputs if each.kind == "display"]) == 10
+    assert "15 figures were left open; 10 of them are shown" in outcome.text
+    assert pyplot.get_fignums() == []
+
+
+def test_figures_of_tools_that_ran_together_are_given_with_the_last() -> None:
+    async def one() -> None:
+        """Plot."""
+        plot()
+
+    first, last = run_all({"one": one, "two": one})
+    assert first.outputs == ()
+    assert [each.kind for each in last.outputs] == ["display", "display"]
+    assert "Shown while these 2 calls ran" in last.text
+
+
+def test_a_figure_that_cannot_be_drawn_costs_nothing_but_itself() -> None:
+    def broken() -> str:
+        """Plot what cannot be drawn."""
+        pyplot.figure().text(0, 0, "$\\nonsense{$")
+        return "done"
+
+    outcome = run_one(broken)
+    assert (outcome.status, outcome.value, outcome.outputs) == ("done", "done", ())
