@@ -28,9 +28,16 @@ PROTOCOLS: tuple[Literal["react", "native"], ...] = ("react", "native")
 
 
 class Box:
-    """Tools that note each time they are run; `cut` says at which run something happens in the tool."""
+    """Tools that note each time they are run.
 
-    def __init__(self, cut: int | None = None, what: BaseException | None = None) -> None:
+    Args:
+        cut: At which run something happens in the tool.
+        what: What then happens.
+        words: How many words ``look`` says beside what it sees.
+    """
+
+    def __init__(self, cut: int | None = None, what: BaseException | None = None, words: int = 0) -> None:
+        self.words = words
         self.ran: list[str] = []
         self.cut = cut
         self.what = what
@@ -42,7 +49,7 @@ class Box:
             raise self.what
 
     def tools(self) -> nb.Toolbox:
-        def look(place: str, deep: bool = False) -> int:
+        def look(place: str, deep: bool = False) -> int | str:
             """Look at something.
 
             Args:
@@ -50,7 +57,7 @@ class Box:
                 deep: How
             """
             self._run("look")
-            return self.state
+            return f"{self.state} {'word ' * self.words}" if self.words else self.state
 
         def put(place: str, n: int) -> str:
             """Put something there.
@@ -80,7 +87,10 @@ class Script:
 
     name = "script"
 
-    def __init__(self, replies: list[Any], protocol: Literal["react", "native"]) -> None:
+    def __init__(
+        self, replies: list[Any], protocol: Literal["react", "native"], context: int | None = None
+    ) -> None:
+        self.context_tokens = context
         self.protocol: Literal["react", "native"] = protocol
         self.replies = list(replies)
         self.asked: list[AskModel] = []
@@ -187,6 +197,8 @@ def _did_run(outcome: Any) -> bool:
 def check_requests(model: Script) -> None:
     """Each request extends the one before, which is what hits prompt caches; the last turn may add words."""
     asked = model.asked
+    if model.context_tokens is not None:  # a compaction begins the messages anew
+        return
     for earlier, later in itertools.pairwise(asked):
         assert is_prefix(earlier.messages, later.messages) or is_prefix(earlier.messages[:-1], later.messages)
     steps = [ask for ask in asked if not _is_last(ask)]
@@ -211,17 +223,23 @@ def check_next_question(agent: nb.Agent, box: Box) -> None:
     assert fault_of(agent.messages) == ""
 
 
-def new(protocol: Literal["react", "native"], script: list[Any], box: Box | None = None, **options: Any) -> Any:
+def new(
+    protocol: Literal["react", "native"],
+    script: list[Any],
+    box: Box | None = None,
+    context: int | None = None,
+    **options: Any,
+) -> Any:
     """An agent with its tools and its scripted model."""
     box = box or Box()
-    model = Script(script, protocol)
+    model = Script(script, protocol, context)
     return nb.Agent(box.tools(), model=model, namespace={}, **options), box, model
 
 
-def ended(agent: nb.Agent, question: str = "Well?", observers: Any = ()) -> Run:
+def ended(agent: nb.Agent, question: str = "Well?", observers: Any = (), **asked: Any) -> Run:
     """Run a question to whatever end, and return its run."""
     try:
-        return agent.run(question, observers=observers)
+        return agent.run(question, observers=observers, **asked)
     except (nb.ModelError, nb.TaskFailed, nb.RunInterrupted) as error:
         return error.run or Run("no run is attached to the error")
 
