@@ -158,15 +158,14 @@ class Driver:
         return None
 
     def _asked(self, request: AskModel) -> Generator[Event, None, ModelReply | NoReply]:
-        said: list[str] = []
         try:
-            return (yield from _heard(self.model.complete(request), said))
+            return (yield from self.model.complete(request))
         except KeyboardInterrupt:
             return NoReply("interrupted")
         except (ModelError, ConfigurationError) as error:
             self.run.error = error
             kind = _KINDS.get(getattr(error, "kind", ""), "endpoint")
-            return NoReply(kind, "".join(said) if kind == "deadline" else str(error))
+            return NoReply(kind, self.run.said_so_far if kind == "deadline" else str(error))
 
     def _checked(self, request: CheckAnswer) -> Verdict | NoReply:
         if self.check is None:
@@ -186,8 +185,7 @@ def recorded(run: Run, exchange: Exchange, events: Events) -> Events:
     try:
         event = next(events, None)
         while event is not None:
-            if not isinstance(event, Delta):
-                run.events.append(event)
+            run.note(event)
             run.seconds = time.perf_counter() - started
             try:
                 yield event
@@ -215,26 +213,6 @@ def watched(observers: Sequence[Observer]) -> Callable[[str], None]:
                 continue
 
     return on_output
-
-
-def _heard(reply: Asking, said: list[str]) -> Asking:
-    """Pass a streamed reply on, and note the text that has come so far."""
-    try:
-        event = next(reply)
-        while True:
-            if isinstance(event, Notice):
-                said.clear()  # after a retry the reply begins anew
-            elif event.kind == "text":
-                said.append(event.text)
-            try:
-                yield event
-            except BaseException as error:  # noqa: BLE001 - whatever it is, the model must hear of it
-                event = reply.throw(error)
-            else:
-                event = next(reply)
-    except StopIteration as stop:
-        whole: ModelReply = stop.value
-        return whole
 
 
 def shown(event: Event) -> Generator[Event, None, bool]:

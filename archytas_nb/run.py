@@ -10,6 +10,7 @@ from archytas_nb.react.events import (
     Answered,
     CallOutcome,
     CallOutcomes,
+    Delta,
     Ending,
     Event,
     Failed,
@@ -47,6 +48,7 @@ class Run:
     seconds: float = 0.0
     error: ModelError | ConfigurationError | None = None
     _value: Any = None
+    _pieces: list[Delta] = field(default_factory=list)
     _shows: Shows = "all"
 
     @property
@@ -70,6 +72,19 @@ class Run:
     def value(self) -> Any:
         """The Python value that was asked for or handed over; None where there is none."""
         return self._value
+
+    @property
+    def said_so_far(self) -> str:
+        """The text of the reply that is on its way."""
+        return "".join(piece.text for piece in self._pieces if piece.kind == "text")
+
+    def note(self, event: Event) -> None:
+        """Take an event in; pieces of a reply are kept only until it is there, or begins anew."""
+        if isinstance(event, Delta):
+            self._pieces.append(event)
+        else:
+            self._pieces.clear()
+            self.events.append(event)
 
     def note_value(self, value: Any) -> None:
         """Keep the value of an answer that was accepted."""

@@ -132,7 +132,7 @@ class _Loop:
     def _read(self, reply: Reply, *, prose_is_answer: bool) -> Action:
         if not isinstance(reply, ModelReply):
             raise TypeError(f"the loop asked the model and was sent {reply!r}; expected ModelReply or NoReply")
-        self.guards.spend(reply, self.sending.tokens)
+        self.guards.spend(reply, self.sending.tokens + self.sending.beside)
         return self.wire.read(reply, prose_is_answer=prose_is_answer, form=self.exchange.form)
 
     def _acted(self, action: Action) -> Generator[Request, Reply, Ending | None]:

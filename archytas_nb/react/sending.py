@@ -114,12 +114,17 @@ class Sending:
     def _size(self, exchanges: Sequence[Exchange]) -> int:
         return message_tokens(messages_of(self._wire, exchanges))
 
-    def _budget(self) -> int:
-        """Tokens that the messages may have."""
+    @property
+    def beside(self) -> int:
+        """About how many tokens travel beside the messages."""
         if self._beside is None:
             self._beside = json_tokens(self._wire.beside)
+        return self._beside
+
+    def _budget(self) -> int:
+        """Tokens that the messages may have."""
         context = self._room.context() or CONTEXT_TOKENS
-        room = max(context - self.reply_tokens - self._beside - _MARGIN, context // 4)
+        room = max(context - self.reply_tokens - self.beside - _MARGIN, context // 4)
         return min(room, self._exchange.cut.room or room)
 
 

@@ -140,14 +140,8 @@ def test_whatever_happens_in_a_condition_leaves_a_whole_record(
                 raise what("cut")
             return below(n)
 
-        script = [
-            TWO,
-            number(protocol, 30),
-            LOOKS[0],
-            number(protocol, 40),
-            number(protocol, 3),
-            number(protocol, 4),
-        ]
+        numbers = [number(protocol, n) for n in (30, 40, 3, 4)]
+        script = [TWO, numbers[0], LOOKS[0], *numbers[1:]]
         agent, box, model = new(protocol, script)
         run = ended(agent, output_type=int, until=until)
         # An interrupt ends the run; anything else is what the condition finds wrong.
