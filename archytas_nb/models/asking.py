@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Generator
+from dataclasses import replace
 from typing import TypeAlias
 
 from archytas_nb.errors import ModelError
 from archytas_nb.models import faults
-from archytas_nb.models.capabilities import Capabilities, given_up, lowered, shorter
+from archytas_nb.models.capabilities import Capabilities, given_up, lowered, shorter, with_room_to_think
 from archytas_nb.models.deadline import Deadline
 from archytas_nb.models.wording import context_tokens
-from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice
+from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice, Usage
 
 FIRST_WAIT = 0.5
 """Seconds before the first retry, where the server does not say; each further wait is twice as long."""
@@ -100,25 +101,23 @@ def adapting(
         can: What the endpoint has shown; learns from this.
         extra: Names of the caller's own fields, which may be given up too, in sight.
         stream: Whether a stream is wanted.
+
+    Yields:
+        What the asking yields, and what is given up or asked for again.
+
+    Returns:
+        The reply; its usage includes that of a reply which was thought away.
     """
-    form, forms, first = can, [can], None
+    form, forms, first, spent = can, [can], None, Usage()
     while True:
         try:
             reply = yield from once(form)
         except Faulted as faulted:
-            error = faulted.fault.error
-            if error.kind == "no_tools":
-                can.tools = False
-            first = first or faulted
-            said, streamed = faulted.fault.said, stream and form.stream
-            following = None
-            if error.kind == "refused" and error.status in _ABOUT_THE_FORM:
-                following = lowered(form, ask, said, extra, stream=streamed)
-            elif error.kind == "overflow":
-                form.context_tokens = can.context_tokens = context_tokens(said) or can.context_tokens
-                following = shorter(form, ask, said)
+            fault, first = faulted.fault, first or faulted
+            _note(fault, can, form)
+            following = _following(fault, form, ask, extra, stream=stream)
             if following is None or following in forms:
-                raise faulted if error.kind not in ("refused", "overflow") else first from None
+                raise faulted if fault.error.kind not in ("refused", "overflow") else first from None
             if lost := given_up(form, following):
                 yield Notice("protocol", lost)
             form = following
@@ -126,4 +125,28 @@ def adapting(
         else:
             if form is not can:
                 can.learn(form)
-            return reply
+            roomier = with_room_to_think(form, ask, reply)
+            spent += reply.usage
+            if roomier is None:
+                return replace(reply, usage=spent)
+            yield Notice("retry", "the model thought until its reply was cut off: asking again, with more room")
+            form = roomier
+            forms.append(form)
+
+
+def _note(fault: faults.Fault, *records: Capabilities) -> None:
+    """Remember what a refusal says whatever comes of it."""
+    for record in records:
+        if fault.error.kind == "no_tools":
+            record.tools = False
+        if fault.error.kind == "overflow":
+            record.context_tokens = context_tokens(fault.said) or record.context_tokens
+
+
+def _following(
+    fault: faults.Fault, form: Capabilities, ask: AskModel, extra: Collection[str], *, stream: bool
+) -> Capabilities | None:
+    """The form to ask in after this one was refused; None where there is none, or the form was not the reason."""
+    if fault.error.kind == "refused" and fault.error.status in _ABOUT_THE_FORM:
+        return lowered(form, ask, fault.said, extra, stream=stream and form.stream)
+    return shorter(form, ask, fault.said) if fault.error.kind == "overflow" else None

@@ -15,13 +15,15 @@ from typing import Literal
 from archytas_nb.models import wording
 from archytas_nb.models.address import OPENAI_URL
 from archytas_nb.models.images import images_in, seen
-from archytas_nb.react.events import AskModel, Json
+from archytas_nb.react.events import AskModel, Json, ModelReply
 
 SchemaDialect = Literal["json_schema", "json_object", "none"]
 LengthField = Literal["max_tokens", "max_completion_tokens"]
 
 _DIALECTS: tuple[SchemaDialect, ...] = ("json_schema", "json_object", "none")
 _LENGTH_FIELDS: tuple[LengthField, ...] = ("max_tokens", "max_completion_tokens")
+_THINKING = 8
+"""How many times longer a reply may be where the model thinks in it: thousands of tokens are usual."""
 _LEAST_ROOM = 256
 """Tokens; a reply that must be shorter than this is not worth asking for."""
 
@@ -41,6 +43,7 @@ class Capabilities:
         context_tokens: What a conversation and its reply may have together, or None where it has not said.
         images: The most images that it takes in a request, or None where it has set no bound.
         without: Fields that it does not take: the caller's own, and the other name of `length_field`.
+        thinks: Whether it has thought for the whole length of a reply, so that it needs room for both.
     """
 
     schema: SchemaDialect = "json_schema"
@@ -52,6 +55,7 @@ class Capabilities:
     context_tokens: int | None = None
     images: int | None = None
     without: frozenset[str] = frozenset()
+    thinks: bool = False
 
     def learn(self, shown: Capabilities) -> None:
         """Take over what a request has shown."""
@@ -81,7 +85,7 @@ def body_of(ask: AskModel, can: Capabilities, extra: Mapping[str, Json], *, stre
     if ask.tools:
         body["tools"] = ask.tools
     if ask.max_tokens is not None and not any(field in own for field in _LENGTH_FIELDS):
-        body[can.length_field] = min(ask.max_tokens, can.most_tokens or ask.max_tokens)
+        body[can.length_field] = _bound(ask.max_tokens, can)
     if stream and can.stream_options:
         body["stream_options"] = {"include_usage": True}
     if ask.schema is not None and can.schema == "json_schema":
@@ -90,6 +94,11 @@ def body_of(ask: AskModel, can: Capabilities, extra: Mapping[str, Json], *, stre
     elif ask.schema is not None and can.schema == "json_object":
         body["response_format"] = {"type": "json_object", "schema": ask.schema}
     return {**body, **own}
+
+
+def _bound(wanted: int, can: Capabilities) -> int:
+    wanted *= _THINKING if can.thinks else 1
+    return min(wanted, can.most_tokens or wanted)
 
 
 def _own(extra: Mapping[str, Json], can: Capabilities) -> dict[str, Json]:
@@ -140,7 +149,7 @@ def shorter(can: Capabilities, ask: AskModel, said: str) -> Capabilities | None:
     """The form with another name for the bound of a reply, or a lower bound; None where neither helps."""
     if ask.max_tokens is None:
         return None
-    most = min(ask.max_tokens, can.most_tokens or ask.max_tokens)
+    most = _bound(ask.max_tokens, can)
     context, prompt = wording.context_tokens(said), wording.prompt_tokens(said)
     limit = wording.most_tokens(said)
     if context and prompt:
@@ -154,6 +163,15 @@ def shorter(can: Capabilities, ask: AskModel, said: str) -> Capabilities | None:
     if re.search(r"max_(completion_)?tokens", said) and other not in can.without:
         return replace(can, length_field=other, without=can.without | {can.length_field})
     return None
+
+
+def with_room_to_think(can: Capabilities, ask: AskModel, reply: ModelReply) -> Capabilities | None:
+    """The form for a model that thought until its reply was cut off; None where that is not what happened."""
+    if reply.finish != "length" or reply.calls or ask.max_tokens is None or can.thinks:
+        return None
+    text = reply.text.lstrip()
+    thought = not text or (text.startswith("<think") and "</think" not in text)
+    return replace(can, thinks=True) if thought else None
 
 
 def given_up(before: Capabilities, after: Capabilities) -> str:
