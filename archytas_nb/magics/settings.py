@@ -6,7 +6,6 @@ file), the environment variable ``ARCHYTAS_NB_…`` of the same name, the defaul
 
 from __future__ import annotations
 
-from traitlets import Unicode
 from traitlets.config import Configurable
 
 from archytas_nb.magics.traits import Count, Flag, Names, Retries, Seconds, Secret, Text, WordEnum
@@ -20,7 +19,7 @@ class Settings(Configurable):
     """What may be set once for all questions."""
 
     model = Text(help="The model's name at its endpoint, or 'local' for the embedded model.").tag(config=True)
-    base_url = Unicode(help="Where the API begins; empty takes OPENAI_BASE_URL.").tag(config=True)
+    base_url = Text(help="Where the API begins; empty takes OPENAI_BASE_URL.").tag(config=True)
     api_key = Secret(help="The endpoint's key; empty takes OPENAI_API_KEY.").tag(config=True)
     local_model = Text(help="A GGUF path or hf:REPO/FILE for the embedded model.").tag(config=True)
     protocol = WordEnum(PROTOCOLS, "auto", help="How tools are spoken of to the model.").tag(config=True)

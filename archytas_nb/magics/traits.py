@@ -149,14 +149,16 @@ class _Hidden(str):
         return "'…'" if self else "''"
 
 
-class Secret(Unicode):  # type: ignore[type-arg]
+class Secret(Text):
     """A text whose value ``%config`` does not print into the notebook."""
 
-    def validate(self, obj: Any, value: Any) -> str:  # noqa: ARG002 (traitlets')
+    def validate(self, obj: Any, value: Any) -> str:
         """Accept a text, and hide it."""
-        if not isinstance(value, str):
-            raise TraitError(f"{self.name} is no text")  # what it is instead may be a secret too
-        return _Hidden(value)
+        return _Hidden(super().validate(obj, value))
+
+    def error(self, obj: Any, value: Any, error: Any = None, info: Any = None) -> Any:  # noqa: ARG002 (traitlets')
+        """Say what was expected; what it is instead may be a secret too."""
+        raise TraitError(f"{self.name} is no text")
 
 
 def split_names(text: str) -> list[str]:

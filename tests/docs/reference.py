@@ -25,6 +25,7 @@ MAGICS = {
     "`%agent_cassette`": CassetteMagics.agent_cassette,
 }
 OTHER_VARIABLES = {"base_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY"}
+"""What is read where neither the setting nor its own variable says anything."""
 
 
 def page() -> str:
@@ -67,8 +68,9 @@ def _settings() -> Iterator[str]:
     for name, trait in Settings.class_own_traits(config=True).items():
         values = getattr(trait, "values", None)
         words = f" One of {', '.join(f'`{each}`' for each in values)}." if values else ""
-        variable = OTHER_VARIABLES.get(name) or trait.variable
-        yield f"- `{name}` (default `{trait.default()!r}`; `{variable}`): {trait.help}{words}"
+        variables = [trait.variable, *([OTHER_VARIABLES[name]] if name in OTHER_VARIABLES else [])]
+        read = ", ".join(f"`{variable}`" for variable in variables)
+        yield f"- `{name}` (default `{trait.default()!r}`; {read}): {trait.help}{words}"
 
 
 def _prose(text: str) -> str:

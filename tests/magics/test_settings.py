@@ -28,6 +28,8 @@ def test_a_given_value_wins_over_the_environment_and_that_over_the_default(
     ("name", "said", "value"),
     [
         ("model", "qwen3:8b", "qwen3:8b"),
+        ("base_url", "http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1"),
+        ("api_key", "sk-secret", "sk-secret"),
         ("protocol", "react", "react"),
         ("tools", "a, b*", ["a", "b*"]),
         ("allow", "send", ["send"]),
@@ -84,13 +86,17 @@ def test_a_value_that_makes_no_sense_is_refused_in_one_line(name: str, value: ob
     assert "\n" not in str(error.value)
 
 
-def test_a_key_is_shown_nowhere_not_even_where_it_is_refused() -> None:
+def test_a_key_is_shown_nowhere_not_even_where_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(config=Config({"Settings": {"api_key": "sk-secret"}}))
     assert settings.api_key == "sk-secret"
     assert "secret" not in repr(settings.api_key) + Settings.class_get_help(settings)
     with pytest.raises(TraitError) as error:
-        settings.api_key = b"sk-secret"
+        settings.api_key = ["sk-secret"]
     assert "secret" not in str(error.value)
+    monkeypatch.setenv("ARCHYTAS_NB_API_KEY", "sk-secret")
+    settings = Settings()
+    assert settings.api_key == "sk-secret"
+    assert "secret" not in repr(settings.api_key) + Settings.class_get_help(settings)
 
 
 def test_names_may_be_a_list_or_a_text_and_a_limit_may_be_none() -> None:
