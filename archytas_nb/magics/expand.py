@@ -74,7 +74,7 @@ def expand(text: str, namespace: Mapping[str, Any], max_chars: int = 8000) -> Ex
         at = start + 1
         if text[start] == "}":
             out.append("}")
-            if start not in closers and at not in closers and text[at : at + 1] == "}":
+            if start not in closers and text[at : at + 1] == "}":
                 at += 1
         elif text[at : at + 1] == "{":
             out.append("{")

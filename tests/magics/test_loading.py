@@ -64,7 +64,19 @@ def test_unloading_leaves_the_shell_as_it_was_even_after_questions(
     after = state(shell)
     for part, value in before.items():
         assert after[part] == value, part
+    assert logging.getLogger("archytas_nb").handlers == []
     assert str(shell.user_ns["x"]) == "Bye."
+
+
+def test_unloading_leaves_nothing_of_a_question_that_no_cell_asked(shell: InteractiveShell) -> None:
+    shell.run_line_magic("unload_ext", "archytas_nb")
+    before = state(shell)["events"]
+    shell.run_line_magic("load_ext", "archytas_nb")
+    shell.user_ns["script"] = ScriptedModel(("final_answer", "Hello."))
+    shell.run_line_magic("agent", "--model script hello")
+    assert state(shell)["events"] != before
+    shell.run_line_magic("unload_ext", "archytas_nb")
+    assert state(shell)["events"] == before
 
 
 def test_loading_and_unloading_print_nothing(shell: InteractiveShell, capfd: pytest.CaptureFixture[str]) -> None:
