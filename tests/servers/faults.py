@@ -1,4 +1,4 @@
-"""Everything that a server may do wrong, each as a play, all of them saying one text where servers say something."""
+"""Everything that a server may do wrong, each as a play, all saying one text where servers say something."""
 
 from __future__ import annotations
 

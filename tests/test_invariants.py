@@ -1,0 +1,175 @@
+"""A run may be cut at any point, by an error, an interrupt or a limit: every promise still holds.
+
+The promises are those of `tests.invariants`: (1) each call has one outcome, (2) the history is always valid and
+grows at its end, (3) nothing runs on, (4) every run ends within its bounds, (5) nothing is repeated without a
+reason, (6) no call discards another's outcome, (7) a long conversation is shortened without harm.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.errors import ModelError
+from archytas_nb.react.events import Event
+from archytas_nb.react.guards import Limits
+from archytas_nb.run import Run
+from tests import invariants
+from tests.invariants import ANSWER, PROTOCOLS, Protocol, Teller, Tools
+
+SEEDS = (0, 1, 5, 7, 8, 12, 13, 18, 63, 65)
+"""Stories in which everything happens."""
+
+
+def long_enough(answer: str) -> str:
+    return "" if len(str(answer)) > 8 else f"{answer!r} is too short"
+
+
+class Talk:
+    """A conversation: a past, and a question whose run may be cut.
+
+    Args:
+        seed: Which story the model tells.
+        protocol: In which wire form.
+        limits: Other limits than those of the story.
+    """
+
+    def __init__(self, seed: int, protocol: Protocol, **limits: int) -> None:
+        rng = random.Random(seed)
+        self.tools = Tools()
+        context = rng.choice([None, 2500, 6000])
+        self.model = Teller(invariants.story(seed + 1000)[:3], protocol, context)
+        limits = {"max_steps": rng.randint(4, 12), "max_errors": rng.randint(2, 5)} | limits
+        policy: Any = rng.choice(["deny", "auto"])
+        self.agent = nb.Agent(self.tools.box(), self.model, protocol, namespace={}, approve=policy, **limits)
+        self.asking: dict[str, Any] = {"until": long_enough} if rng.random() < 0.7 else {}
+        self.ask("What was before?", lambda event: None)
+        self.model.asked.clear()
+        self.model.replies = invariants.story(seed)
+        self.events: list[Event] = []
+
+    def ask(self, question: str, observer: Callable[[Event], None]) -> Run:
+        try:
+            return self.agent.run(question, observers=[observer], **self.asking)
+        except (nb.ModelError, nb.TaskFailed, nb.RunInterrupted) as error:
+            return error.run or Run(question)
+
+    def run(self, cut: int = -1, what: type[BaseException] = RuntimeError) -> Run | None:
+        """Ask; a watcher may break, or be interrupted, at an event."""
+
+        def watch(event: Event) -> None:
+            self.events.append(event)
+            if len(self.events) - 1 == cut:
+                raise what("cut")
+
+        try:
+            return self.ask("What now?", watch)
+        except (RuntimeError, KeyboardInterrupt):
+            return None
+
+    def keeps_its_promises(self, run: Run | None) -> None:
+        """All of them, and the next question works."""
+        agent, tools, asked = self.agent, self.tools, self.model.asked
+        ran = len(tools.journal)
+        invariants.check_calls(agent, tools)
+        invariants.check_requests(asked, self.events, self.model.protocol)
+        invariants.check_repetition(self.events)
+        invariants.check_history(agent)
+        if run is not None:
+            assert run.ending is not None
+            invariants.check_bounds(asked, run, agent.limits)
+        assert len(tools.journal) == ran, "something ran on"
+        assert all(exchange.ending is not None for exchange in agent.exchanges)
+        self.goes_on()
+
+    def goes_on(self) -> None:
+        """The next question is answered, with a call before it."""
+        ran = len(self.tools.journal)
+        self.tools.what, self.asking = None, {}
+        self.model.asked.clear()
+        self.model.replies = [[("put", {"place": "z", "n": 7})]]
+        self.agent.limits = Limits()
+        run = self.ask("And then?", lambda event: None)
+        assert (run.status, run.answer) == ("answered", ANSWER)
+        assert self.tools.journal[ran:] == [("put", {"place": "z", "n": 7})]
+        invariants.check_history(self.agent)
+
+
+def whole(seed: int, protocol: Protocol) -> Talk:
+    """A talk that nothing has cut."""
+    talk = Talk(seed, protocol)
+    talk.run()
+    return talk
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_run_that_nothing_cuts_keeps_its_promises(protocol: Protocol) -> None:
+    for seed in range(60):
+        talk = Talk(seed, protocol)
+        talk.keeps_its_promises(talk.run())
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt, RuntimeError])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_cut_at_any_event(protocol: Protocol, what: type[BaseException]) -> None:
+    for seed in SEEDS:
+        for cut in range(len(whole(seed, protocol).events)):
+            talk = Talk(seed, protocol)
+            talk.keeps_its_promises(talk.run(cut, what))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_left_at_any_event(protocol: Protocol) -> None:
+    for seed in SEEDS:
+        for cut in range(len(whole(seed, protocol).events)):
+            talk = Talk(seed, protocol)
+            stream = talk.agent.stream("What now?", **talk.asking)
+            for _ in range(cut + 1):
+                talk.events.append(next(stream))
+            stream.close()
+            talk.keeps_its_promises(None)
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt(), ModelError("503", kind="server")])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_cut_in_any_request(protocol: Protocol, what: BaseException) -> None:
+    for seed in SEEDS:
+        for cut in range(len(whole(seed, protocol).model.asked)):
+            talk = Talk(seed, protocol)
+            talk.model.replies[cut:] = [what]
+            talk.keeps_its_promises(talk.run())
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt(), SystemExit(3), MemoryError("full")])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_cut_in_any_tool(protocol: Protocol, what: BaseException) -> None:
+    for seed in SEEDS:
+        before = len(Talk(seed, protocol).tools.journal)
+        for cut in range(before, len(whole(seed, protocol).tools.journal)):
+            talk = Talk(seed, protocol)
+            talk.tools.cut, talk.tools.what = cut, what
+            talk.keeps_its_promises(talk.run())
+
+
+@pytest.mark.parametrize("limit", ["max_steps", "max_errors", "max_tokens"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_cut_by_a_limit_at_any_step(protocol: Protocol, limit: str) -> None:
+    for seed in SEEDS:
+        for most in range(1, 7):
+            talk = Talk(seed, protocol, **{limit: most * (60 if limit == "max_tokens" else 1)})
+            talk.keeps_its_promises(talk.run())
+
+
+def test_these_are_more_than_a_thousand_runs_in_which_everything_happens() -> None:
+    events = [event for protocol in PROTOCOLS for seed in SEEDS for event in whole(seed, protocol).events]
+    assert 3 * len(events) > 1000, "each is a point at which a run is cut in three ways"
+    seen = {type(event).__name__ for event in events} | {getattr(event, "kind", "") for event in events}
+    wanted = {
+        "Started", "AskModel", "ModelReply", "NoReply", "RunCalls", "CallOutcomes", "CheckAnswer", "Verdict",
+        "Answered", "Failed", "Stopped", "compaction", "repeat", "limit", "overflow", "deadline", "endpoint",
+    }  # fmt: skip
+    assert wanted <= seen
