@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 
 from archytas_nb.errors import ArchytasError, RunInterrupted
-from archytas_nb.react.events import Usage
+from archytas_nb.react.events import ModelReply, Usage
 
 if TYPE_CHECKING:
     from archytas_nb.react.history import Exchange
@@ -32,7 +32,7 @@ class Paid:
         question: The question.
         model: The model's name.
         usage: Requests and tokens; also those of a run that failed.
-        seconds: Wall time.
+        seconds: What the model took; a replay says what it took when it was recorded.
         usd: What the tokens cost, or None where the price is not known.
     """
 
@@ -103,7 +103,8 @@ class Conversation:
         # An endpoint that does not say how many tokens it counted has not said what it costs either.
         price = getattr(agent.model, "price", None) if usage.input_tokens or usage.output_tokens else None
         usd = None if price is None else price.cost(usage)
-        self.paid.append(Paid(run.question, run.model, usage, run.seconds, usd))
+        seconds = sum(event.seconds for event in run.events if isinstance(event, ModelReply))
+        self.paid.append(Paid(run.question, run.model, usage, seconds, usd))
         _log.info(
             "a run with %s (%s) was %s after %.1f s: %d requests, %d tokens in, %d out",
             *(run.model, run.protocol, run.status, run.seconds),

@@ -101,8 +101,8 @@ _FLAGS = (
     argument(
         "--cost",
         action="store_true",
-        help="Show requests, tokens, seconds and, where prices are known, USD, of the last question and of all; "
-        "what was undone or replaced was paid all the same.",
+        help="Show requests, tokens, seconds of the model and, where prices are known, USD, of the last "
+        "question and of all; what was undone or replaced was paid all the same.",
     ),
 )
 

@@ -122,7 +122,7 @@ class Cost(_Rows):
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """The last question and the whole conversation."""
-        head = ("", "questions", "requests", "tokens in", "of them cached", "tokens out", "seconds", "USD")
+        head = ("", "questions", "requests", "tokens in", "of them cached", "tokens out", "model seconds", "USD")
         if not self.paid:
             return [head]
         return [head, _sum("last question", self.paid[-1:]), _sum("conversation", self.paid)]
