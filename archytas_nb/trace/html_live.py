@@ -14,7 +14,7 @@ from archytas_nb.trace.values import RunView, StepView
 
 _CURSOR = "▍"
 # A widget is as wide as its longest line, unless the line stands in a column that may be narrower.
-_ROOT = f"{style.ROOT};display:grid;grid-template-columns:minmax(0,1fr)"
+_ROOT = f"{style.ROOT};margin:0;display:grid;grid-template-columns:minmax(0,1fr)"
 STEPS_LAYOUT = {
     "border_top": style.LINE,
     "border_bottom": style.LINE,
@@ -39,6 +39,14 @@ def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool)
         newest: Whether it is the one that goes on, which is unfolded.
     """
     return _piece(step_html(step, Room.of([step]), newest=newest, streamed=_streamed(streamed)))
+
+
+def live_earlier(count: int) -> Html:
+    """How many steps are not listed any more; empty where all are."""
+    if not count:
+        return text("")
+    words = f"… {count:,} earlier step{'s' if count > 1 else ''}"
+    return _piece(element("em", text(words), style=style.DIM))
 
 
 def live_answer(words: str) -> Html:

@@ -60,7 +60,8 @@ class Progress:
         self.doing = "starting"
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._output = ""
+        self._output: list[str] = []
+        self._size = 0  # of the pieces in `_output`
         self._lines = 0  # complete lines that the tool has printed
 
     def take(self, event: Event) -> None:
@@ -113,19 +114,25 @@ class Progress:
         return " · ".join(word for word in words if word)
 
     def _forget(self) -> None:
-        self._text, self._reasoning, self._output, self._lines = [], [], "", 0
+        self._text, self._reasoning, self._output = [], [], []
+        self._size = self._lines = 0
 
     def _add(self, piece: Delta) -> None:
         if piece.kind == "output":
             self._lines += piece.text.count("\n")
-            self._output = (self._output + piece.text[-_OUTPUT:])[-_OUTPUT:]
+            self._output.append(piece.text[-_OUTPUT:])
+            self._size += len(self._output[-1])
+            if self._size > 2 * _OUTPUT:  # seldom, so that a print costs the same however many there were
+                self._output = ["".join(self._output)[-_OUTPUT:]]
+                self._size = len(self._output[0])
         else:
             (self._reasoning if piece.kind == "reasoning" else self._text).append(piece.text)
 
     def _last_lines(self) -> str:
-        lines = tidy(self._output).split("\n")[-_LINES:]
+        text = "".join(self._output)[-_OUTPUT:]
+        lines = tidy(text).split("\n")[-_LINES:]
         shown = [line if len(line) <= _LINE else f"{line[: _LINE - 1]}…" for line in lines]
-        above = self._lines - len(lines) + (1 if not self._output.endswith("\n") else 0)
+        above = self._lines - len(lines) + (0 if text.endswith("\n") else 1)
         if above > 0:
             shown.insert(0, f"… {above:,} line{'s' if above > 1 else ''} above")
-        return "\n".join(shown) if self._output else ""
+        return "\n".join(shown) if text else ""

@@ -23,14 +23,21 @@ from typing import Any
 
 from archytas_nb.react.events import Event
 from archytas_nb.trace.bundle import bundle
-from archytas_nb.trace.html_live import STEPS_LAYOUT, live_answer, live_question, live_status, live_step
+from archytas_nb.trace.html_live import (
+    STEPS_LAYOUT,
+    live_answer,
+    live_earlier,
+    live_question,
+    live_status,
+    live_step,
+)
 from archytas_nb.trace.progress import Progress
 from archytas_nb.trace.values import RunView, StepView
 
 INTERVAL = 0.05
 """Seconds between two drawings."""
 _TICK = 1.0
-_SHOWN_STEPS = 40
+_MOST_STEPS, _KEPT_STEPS = 24, 12
 _VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 
 _log = logging.getLogger("archytas_nb")
@@ -55,6 +62,7 @@ class LiveLayer:
         self._started = time.monotonic()
         self._drawn_at = self._started
         self._progress = Progress()
+        self._first = 0  # of the steps that have a widget
         self._boxes: dict[int, _Box] = {}
         self._all: list[Any] = []
         self._lock = threading.RLock()
@@ -66,7 +74,9 @@ class LiveLayer:
         self._style = self._made(self._head.style)
         self._answer = self._html("")
         self._status = self._html(live_status(self._words()))
-        self._steps = self._made(ipywidgets.VBox(layout=self._made(ipywidgets.Layout(**STEPS_LAYOUT))))
+        self._earlier = self._html("")
+        frame = self._made(ipywidgets.Layout(**STEPS_LAYOUT))
+        self._steps = self._made(ipywidgets.VBox([self._earlier], layout=frame))
         parts = [self._head, self._steps, self._answer, self._status]
         top = self._made(ipywidgets.VBox(parts, layout=self._layout))
         fallback, _ = bundle(view)
@@ -115,7 +125,7 @@ class LiveLayer:
     def _draw(self) -> None:
         self._due.clear()
         self._drawn_at = time.monotonic()
-        steps = self._view.steps[-_SHOWN_STEPS:]
+        steps = self._steps_to_show()
         new = [step.number for step in steps if step.number not in self._boxes]
         if new:
             self._make_room({step.number for step in steps}, new)
@@ -131,11 +141,19 @@ class LiveLayer:
         _set(self._answer, "value", live_answer(streamed.answer if streamed else ""))
         _set(self._status, "value", live_status(self._words()))
 
+    def _steps_to_show(self) -> tuple[StepView, ...]:
+        """The last steps. The oldest go many at once: where the first one goes, a front end builds all anew."""
+        steps = self._view.steps
+        if len(steps) - self._first > _MOST_STEPS:
+            self._first = len(steps) - _KEPT_STEPS
+        return steps[self._first :]
+
     def _make_room(self, shown: set[int], new: list[int]) -> None:
         for number in new:
             self._boxes[number] = _Box(self._html(""))
         gone = [self._boxes.pop(number) for number in list(self._boxes) if number not in shown]
-        self._steps.children = tuple(box.widget for box in self._boxes.values())
+        self._steps.children = (self._earlier, *(box.widget for box in self._boxes.values()))
+        _set(self._earlier, "value", live_earlier(self._first))
         for box in gone:
             self._all.remove(box.widget)
             box.widget.close()

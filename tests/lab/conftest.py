@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab.lab import FLAGS, REPOSITORY, Lab
+from tests.chromium import CHROMIUM, FLAGS
+from tests.lab.lab import REPOSITORY, Lab
 from tests.servers.plays import Hang
 from tests.servers.server import Server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 CASSETTE = REPOSITORY / "notebooks" / "cassettes" / "01_quickstart.jsonl"
 
 
@@ -29,7 +28,7 @@ def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine: install chromium to run this")
     with playwright.sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
+        browser = player.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()
 

@@ -19,14 +19,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage"
-)
 LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 REPOSITORY = Path(__file__).parents[2]
 _WIDTH, _HEIGHT = 1000, 1200
 _CONTENT = "jupyterapp.shell.currentWidget.content"
+_STILL = """() => {
+  let last = performance.now()
+  window.longestFreeze = 0
+  setInterval(() => {
+    window.longestFreeze = Math.max(window.longestFreeze, performance.now() - last - 20)
+    last = performance.now()
+  }, 20)
+}"""
 _IDLE = """() => {
   const panel = window.jupyterapp?.shell?.currentWidget
   return panel?.content?.widgets && panel.sessionContext?.session?.kernel?.status === 'idle'
@@ -159,6 +163,16 @@ class Desk:
         self.page.evaluate(f"{_CONTENT}.activeCellIndex = {index}")
         self.command("notebook:run-cell", wait=False)
 
+    def type_into(self, index: int, text: str) -> None:
+        """Write at the end of a cell, key by key."""
+        self.page.evaluate(f"{_CONTENT}.activeCellIndex = {index}; {_CONTENT}.mode = 'edit'")
+        self.page.keyboard.press("Control+End")
+        self.page.keyboard.type(text)
+
+    def source(self, index: int) -> str:
+        """What is written in a cell."""
+        return str(self.page.evaluate(f"{_CONTENT}.widgets[{index}].model.sharedModel.source"))
+
     def interrupt(self) -> None:
         """Kernel ▸ Interrupt."""
         self.command("notebook:interrupt-kernel")
@@ -213,6 +227,15 @@ class Desk:
     def unfold(self) -> None:
         """Open whatever is folded."""
         self.page.evaluate("document.querySelectorAll('.archytas-nb-trace details').forEach(e => e.open = true)")
+
+    def watch_for_freezes(self) -> None:
+        """From now on, note how long the page stands still."""
+        self.page.evaluate(_STILL)
+
+    @property
+    def longest_freeze(self) -> float:
+        """Seconds that the page stood still at most, since it is watched."""
+        return float(self.page.evaluate("window.longestFreeze")) / 1000
 
     def change_theme(self, theme: str) -> None:
         """Settings ▸ Theme."""

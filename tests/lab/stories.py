@@ -97,6 +97,28 @@ def sleep(seconds: float) -> str:
     time.sleep(seconds)
     return "slept"'''
 
+_LARGE = '''\
+%%tool
+def read_log() -> str:
+    """Read the log."""
+    lines = [f"line {n:06} of a log that is five megabytes long" for n in range(110_000)]
+    for line in lines:
+        print(line)
+    return "\\n".join(lines)
+
+
+def count(n: int) -> int:
+    """Count.
+
+    Args:
+        n: A number
+    """
+    return n'''
+
+_LARGE_SCRIPT = """\
+reads = Typist(("read_log", {}), ("final_answer", "The log is long."))
+counts = Typist(*(("count", {"n": n}) for n in range(300)), ("final_answer", "That was all."), piece=40, pause=0.01)"""
+
 
 def write_all(folder: Path, hanging_url: str) -> None:
     """Write every notebook into a folder.
@@ -130,6 +152,16 @@ def write_all(folder: Path, hanging_url: str) -> None:
         "%agent --model hanging Will you ever answer?",
         "%agent --model sleeping Sleep for ten minutes",
         "%agent --model quick Are you there?",
+    )
+    _write(
+        folder / "large.ipynb",
+        _SETUP,
+        _LARGE,
+        _LARGE_SCRIPT,
+        "%agent --model reads What does the log say?",
+        "len(read_log_1)",
+        "%agent --new --model counts --max-steps 400 --max-tokens 100000000 Count to three hundred",
+        "# typed while it runs: ",
     )
 
 

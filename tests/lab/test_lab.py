@@ -155,3 +155,31 @@ def test_an_interrupt_from_the_menu_ends_a_hanging_request_and_a_sleeping_tool(l
         [error] = [each for each in cell["outputs"] if each["output_type"] == "error"]
         assert len(error["traceback"]) <= 1
         assert "Interrupt" in error["ename"]
+
+
+def test_five_megabytes_and_three_hundred_steps_do_not_freeze_the_page(lab: Lab, sit: Any) -> None:
+    """A person can type all the while; what was cut is said, and is still in the kernel by its name."""
+    desk = sit("large.ipynb")
+    for cell in range(3):
+        desk.run_cell(cell)
+    desk.wait_until_run(2)
+    desk.watch_for_freezes()
+    desk.run_cell(3)
+    desk.wait_until_run(3)
+    desk.run_cell(4)
+    desk.run_cell(5)
+    desk.wait_for_text("count(n=99)")
+    desk.type_into(6, "here I am")
+    desk.wait_until_run(5)
+    print(f"the longest freeze took {desk.longest_freeze:.2f} s")
+    assert desk.longest_freeze < 2
+    assert desk.source(6).endswith("here I am")
+    desk.save()
+    cells = lab.saved("large.ipynb")["cells"]
+    [log], [length], [counted] = (bundles(cells[at]["outputs"]) for at in (3, 4, 5))
+    assert "characters left out" in log["text/html"]
+    assert "read_log_1" in log["text/html"]
+    assert int(length["text/plain"]) > 5_000_000
+    assert sum(map(len, log.values())) < 100_000
+    assert "288 earlier steps" in counted["text/html"]
+    assert sum(map(len, counted.values())) < 1_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,14 +10,11 @@ import pytest
 
 from archytas_nb.trace.html import html
 from archytas_nb.trace.steps import fold
+from tests.chromium import CHROMIUM, FLAGS, needs_chromium
 from tests.trace.hostile import PAYLOADS, places
 from tests.trace.samples import long_run
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage --virtual-time-budget=2000 --dump-dom"
-)
+DUMP = [*FLAGS, "--headless=new", "--virtual-time-budget=2000", "--dump-dom"]
 # Remote addresses lead nowhere, so that a request is seen but not sent.
 OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND"
 REPORT = """
@@ -31,16 +27,14 @@ REPORT = """
 }, 500)</script>
 """
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium on this machine: install chromium to run this"
-)
+pytestmark = needs_chromium
 
 
 def look(body: str, directory: Path) -> dict[str, str]:
     """Open a page and report what ran and what was asked for."""
     page = directory / "page.html"
     page.write_text(f"<!doctype html><meta charset=utf-8><body>{body}{REPORT}", encoding="utf-8")
-    command = [str(CHROMIUM), *FLAGS.split(), OFFLINE, f"--user-data-dir={directory / 'profile'}", page.as_uri()]
+    command = [str(CHROMIUM), *DUMP, OFFLINE, f"--user-data-dir={directory / 'profile'}", page.as_uri()]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     report = re.search(r"<output>(.*?)</output>", dom)
     assert report, f"the page did not come to its end: {dom[-500:]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ HERE = Path(__file__).parent
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 PREPARE = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
-from tests.trace.samples import SAMPLES, long_run
+from tests.trace.samples import SAMPLES
 from archytas_nb.trace.view import TraceView, display_mode
 
 def show(question, events, mode=None):
@@ -89,31 +88,6 @@ def test_live_and_headless_leave_the_same_output(kernel: BlockingKernelClient) -
     live = of_type(run(kernel, "view = show(*SAMPLES['rich'])"), "update_display_data")
     headless = of_type(run(kernel, "view = show(*SAMPLES['rich'])", allow_stdin=False), "display_data")
     assert live[0]["content"]["data"] == headless[0]["content"]["data"]
-
-
-@pytest.mark.parametrize("pause", [0.0, 0.0005])
-def test_a_long_live_run_stays_cheap(kernel: BlockingKernelClient, pause: float) -> None:
-    """A run of 100 steps with 200 pieces each sends less than 8 MB and less than 500 messages a second."""
-    code = f"""
-import time
-started = time.monotonic()
-view = TraceView("long", mode="live")
-for event in long_run(100, 200):
-    view.on_event(event)
-    time.sleep({pause}) if {pause} else None
-print(time.monotonic() - started)
-"""
-    messages = run(kernel, code)
-    size = sum(
-        len(json.dumps(each["content"])) + len(json.dumps(each["header"], default=str)) for each in messages
-    )
-    assert size < 8_000_000
-    (stream,) = of_type(messages, "stream")
-    seconds = float(stream["content"]["text"])
-    # At most twenty drawings a second; each sends the status and the steps that changed, or were added.
-    assert len(of_type(messages, "comm_msg")) < 20 * 4 * seconds + 200
-    assert len(of_type(messages, "comm_open")) < 100 + 20
-    assert open_comms(kernel) == {}
 
 
 def test_a_run_that_is_cut_off_says_so(kernel: BlockingKernelClient) -> None:
