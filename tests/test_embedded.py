@@ -7,7 +7,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
-from archytas_nb.models.embedded import EmbeddedModel
+from archytas_nb.models.embedded import CHANCE, EmbeddedModel, chance_for
 from archytas_nb.react.events import AskModel
 
 stock = {"apples": 17, "pears": 4}
@@ -23,6 +23,16 @@ def count_fruit(fruit: str) -> int:
         int: How many there are
     """
     return stock[fruit.lower()]
+
+
+def asked(*said: str) -> AskModel:
+    turns = [({"role": "assistant", "content": text}, {"role": "user", "content": "no"}) for text in said]
+    return AskModel(1, ({"role": "user", "content": "Well?"}, *[each for turn in turns for each in turn]))
+
+
+def test_chance_is_let_in_only_where_the_model_said_the_same_thing_twice_in_a_row() -> None:
+    assert [chance_for(asked(*said)) for said in ((), ("a",), ("a", "b"), ("a", "a", "b"))] == [0, 0, 0, 0]
+    assert chance_for(asked("b", "a", "a")) == CHANCE > 0
 
 
 def missing() -> str:

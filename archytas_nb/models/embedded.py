@@ -29,6 +29,7 @@ _PATIENCE = 3600.0
 """Seconds without a word: a slow machine reads a long prompt for minutes, and another notebook's reply may come
 first. A server that hangs is noticed long before, and a run has its own deadline."""
 
+CHANCE = 0.8
 DEFAULT_NAME = "Qwen2.5-Coder-1.5B-Instruct"
 
 
@@ -85,12 +86,14 @@ class EmbeddedModel:
             ModelError: The server did not start, or died twice.
         """
         ask = replace(ask, schema=None if ask.schema is None else for_engine(ask.schema))
-        deadline = Deadline(ask.seconds)
+        deadline, chance = Deadline(ask.seconds), chance_for(ask)
         for is_last in (False, True):
             endpoint = yield from self._ready(deadline)
             with local_watch.Watch(endpoint, local.kill) as watch:
                 try:
-                    return (yield from self._client(endpoint).complete(replace(ask, seconds=deadline.left)))
+                    return (
+                        yield from self._client(endpoint, chance).complete(replace(ask, seconds=deadline.left))
+                    )
                 except ModelError as error:
                     if error.kind != "unreachable":
                         raise
@@ -178,12 +181,21 @@ class EmbeddedModel:
         path = weights.locate(self._setting, progress)
         self._endpoint = local.ensure_server(path, progress, self._engine)
 
-    def _client(self, endpoint: local.Endpoint) -> OpenAIModel:
+    def _client(self, endpoint: local.Endpoint, temperature: float = 0) -> OpenAIModel:
         can = capabilities_of(endpoint.base_url, endpoint.model)
         can.schema, can.tools, can.images = "json_object", False, 0
         return OpenAIModel(
-            endpoint.model, endpoint.base_url, endpoint.api_key, _PATIENCE, 0, temperature=0, seed=1
+            endpoint.model, endpoint.base_url, endpoint.api_key, _PATIENCE, 0, temperature=temperature, seed=1
         )
+
+
+def chance_for(ask: AskModel) -> float:
+    """The temperature of a request: 0, but above it once the model has said the same thing twice in a row.
+
+    Without chance a small model that repeats itself does so until a limit ends the run.
+    """
+    said = [message.get("content") for message in ask.messages if message["role"] == "assistant"]
+    return CHANCE if len(said) > 1 and said[-1] == said[-2] else 0
 
 
 def _watched(work: Callable[[Callable[[str], None]], None], deadline: Deadline) -> Iterator[str]:

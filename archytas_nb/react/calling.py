@@ -46,8 +46,7 @@ def run_calls(guards: Guards, action: Action, at: tuple[int, int]) -> Generator[
         for call, outcome in zip(batch, reply.outcomes, strict=True):
             if outcome.call_id != call.id:
                 raise ValueError(f"the outcome of {call.id!r} was sent with call_id={outcome.call_id!r}")
-            known[call.id] = outcome
-            guards.note(call, outcome)
+            known[call.id] = guards.note(call, outcome)
         if any(outcome.status == "interrupted" for outcome in reply.outcomes):
             late = "Not run: the user interrupted before."
             known |= {call.id: CallOutcome("not_run", late, call_id=call.id) for call in waiting}
@@ -72,6 +71,9 @@ def _batch(
             batch.append(call)
             continue
         known[call.id] = outcome
+        if outcome.status == "not_run":
+            yield Notice("repair", f"the model is asked once before its call is run: {outcome.text}")
+            continue
         again = "it was taken away" if call.name in guards.taken_away else "it is the same call again"
         yield Notice("repeat", f"{call.name} was not run: {again}")
     return batch

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from archytas_nb.react.doubts import Doubts
 from archytas_nb.react.events import CallOutcome, ModelReply, ToolCall, Usage
-from archytas_nb.react.numbers import unfounded
 from archytas_nb.react.tokens import text_tokens
 
 MAX_SECONDS = 600.0
@@ -53,38 +53,38 @@ class Guards:
         limits: The bounds.
         clock: Seconds from any fixed point.
         may_repeat: Names of the tools whose outcome may differ from call to call.
-        doubts_numbers: Whether the model is asked once about a number in its answer that no outcome has.
+        doubts: Whether the model is asked once about what small models get wrong, before it counts.
+        taken_away: Names of the tools that cannot be used now.
+        just_failed: Whether a call of the last reply failed.
     """
 
     limits: Limits
     clock: Callable[[], float]
     may_repeat: Collection[str] = ()
-    doubts_numbers: bool = False
+    doubts: bool = False
     steps: int = 0
     errors: int = 0
     usage: Usage = field(default_factory=Usage)
     taken_away: set[str] = field(default_factory=set)
+    just_failed: bool = False
     _started: float | None = None
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _news: int = 0
+    _doubts: Doubts = field(default_factory=Doubts)
 
-    def doubt(self, answer: str, told: Callable[[], Iterable[str]]) -> str:
-        """What the model is asked about its answer before it counts; empty where nothing is to be asked.
+    def doubt(self, answer: str | None, question: str, told: Callable[[], Iterable[str]]) -> str:
+        """What the model is asked about its end before it counts; empty where nothing is to be asked.
 
         Args:
-            answer: The answer.
+            answer: The answer; None where it gives up.
+            question: What it answers.
             told: All that the model was told: questions and outcomes.
         """
-        if not self.doubts_numbers:
+        if not self.doubts:
             return ""
-        numbers = unfounded(answer, told())
-        if not numbers:
-            return ""
-        self.doubts_numbers = False  # it may have computed them: a second time it is believed
-        return (
-            f"You were told nothing that contains {', '.join(numbers)}. If a tool can find it out, call the "
-            "tool; otherwise give your answer again."
-        )
+        worked = [(key, seen.outcome.text) for key, seen in self._seen.items() if seen.outcome.status == "done"]
+        used = [text for pair in worked for text in pair]
+        return self._doubts.of_end(answer, question, used, told, just_failed=self.just_failed)
 
     def limit_reached(self) -> str:
         """The limit that forbids another step, for a person to read; empty where there is none."""
@@ -129,6 +129,8 @@ class Guards:
         something new happens, because a model that repeats itself twice repeats itself for ever. A call that
         failed may be tried again: what failed may have passed.
         """
+        if self.doubts and (asked := self._doubts.of_call(call.name, call.input)):
+            return CallOutcome("not_run", asked, call_id=call.id)
         if call.name in self.taken_away:
             text = (
                 f"{call.name} was not run and cannot be used now: you made the same call again and again. "
@@ -155,20 +157,22 @@ class Guards:
             return False
         return any(call.name == other.name and _key(call) == _key(other) for other in others)
 
-    def note(self, call: ToolCall, outcome: CallOutcome) -> None:
-        """Remember what a call that was run came to."""
+    def note(self, call: ToolCall, outcome: CallOutcome) -> CallOutcome:
+        """Remember what a call that was run came to, and return what the model is told of it."""
         key = _key(call)
         seen = self._seen.get(key)
         if seen is not None and (seen.outcome.status, seen.outcome.text) == (outcome.status, outcome.text):
             seen.outcome, seen.times, seen.news = outcome, seen.times + 1, self._news
-            return
+            return replace(outcome, text=f"{outcome.text}\n{_AGAIN}") if outcome.status == "error" else outcome
         self._news += 1
         self._seen[key] = _Seen(outcome, self._news)
         if outcome.status == "done":
             self.taken_away.clear()
+        return outcome
 
     def note_step(self, outcomes: Sequence[CallOutcome]) -> None:
         """Count a reply whose calls all came to nothing; one that was of use ends the row of errors."""
+        self.just_failed = any(outcome.status == "error" for outcome in outcomes)
         if any(outcome.status == "done" for outcome in outcomes):
             self.errors = 0
         elif any(outcome.status in ("error", "refused") for outcome in outcomes):
@@ -177,6 +181,7 @@ class Guards:
     def note_fault(self) -> None:
         """Count a reply that could not be used."""
         self.errors += 1
+        self.just_failed = False
 
 
 @dataclass(slots=True)
@@ -184,6 +189,12 @@ class _Seen:
     outcome: CallOutcome
     news: int
     times: int = 1
+
+
+_AGAIN = (
+    "You made this very call before, and it failed in the same way. Unless it says to try again, do not make it "
+    "any more: give another input, or use another tool."
+)
 
 
 def _key(call: ToolCall) -> str:

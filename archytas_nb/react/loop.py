@@ -138,9 +138,7 @@ class _Loop:
     def _acted(self, action: Action) -> Generator[Request, Reply, Ending | None]:
         """Do what a reply says; None where the run goes on."""
         if doubt := self._doubt(action):
-            yield Notice(
-                "repair", "the answer has a number that no outcome has: the model is asked about it once"
-            )
+            yield Notice("repair", f"the model is asked once before its end counts: {doubt}")
             self._add(_corrected(action, doubt))
             return None
         if action.fault:
@@ -204,10 +202,11 @@ class _Loop:
         self.sending.add(step)
 
     def _doubt(self, action: Action) -> str:
-        """What is doubtful about an answer; calls beside it are run first, whatever it says."""
-        if not action.answers or action.calls:
+        """What is doubtful about an end; calls beside it are run first, whatever it says."""
+        if action.calls or not (action.answers or action.failure is not None):
             return ""
-        return self.guards.doubt(as_text(action.answer), self._told)
+        answer = as_text(action.answer) if action.answers else None
+        return self.guards.doubt(answer, self.exchange.question, self._told)
 
     def _told(self) -> Iterator[str]:
         """All that the model was told, also what is not sent any more."""

@@ -29,6 +29,12 @@ from archytas_nb.react.wire import (
 THOUGHT_LENGTH = 200
 """Characters. Grammars of llama.cpp grow with it, and fail in the thousands: answers are bounded by tokens."""
 
+_HINTS = {
+    "error": "\n\nIt gave no result. Read why, and call again with an input in the form that is expected, "
+    "for one thing at a time."
+}
+"""What a small model does not conclude by itself from how a call ended."""
+
 
 class ReactWire:
     """The text protocol over a fixed set of tools."""
@@ -63,7 +69,7 @@ class ReactWire:
             return [said, {"role": "user", "content": step.correction}]
         actions = [_action(step.thought if n == 0 else "", c.name, c.input) for n, c in enumerate(step.calls)]
         outcomes = [
-            f"Outcome of {call.name} ({outcome.status}):\n{outcome.text}"
+            f"Outcome of {call.name} ({outcome.status}):\n{outcome.text}{_HINTS.get(outcome.status, '')}"
             for call, outcome in zip(step.calls, step.outcomes, strict=True)
         ]
         images = [image for outcome in step.outcomes for image in outcome.images]

@@ -268,7 +268,7 @@ class Tool:
             except Exception:  # noqa: BLE001  (a namespace that refuses to store costs the handle, not the result)
                 handle = ""
             if handle:
-                note = f'\n(kept as the variable {handle}; pass it on as {{"$var": "{handle}"}})'
+                note = f'\n(kept as the variable {handle}: send "{handle}" to pass it on)'
                 # Rendered anew, not cut again: a second cut would swallow the first one's count.
                 text = result.render(value, max(limit - len(note), 1)).text + note
         return CallOutcome("done", text, value=value, images=shown.images, seconds=seconds)

@@ -5,12 +5,12 @@ Law of this file: it takes things away and adds nothing. The loop, the prompt an
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import fields, replace
 from typing import Any
 
 import archytas_nb as nb
-from archytas_nb.react.events import AskModel, CallOutcome, Message, ModelReply, ToolCall
+from archytas_nb.react.events import AskModel, CallOutcome, ModelReply, ToolCall
 from archytas_nb.react.guards import Guards
 
 
@@ -35,7 +35,7 @@ class Unguarded(Guards):
         """Nothing is known of earlier calls."""
         return None
 
-    def doubt(self, answer: str, messages: Iterable[Message]) -> str:
+    def doubt(self, answer: str | None, question: str, told: Callable[[], Iterable[str]]) -> str:
         """Every answer is believed."""
         return ""
 

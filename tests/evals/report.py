@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tests.evals.runner import Result
@@ -61,13 +61,19 @@ def _row(kind: str, results: list[Result]) -> list[str]:
         f"{sum(each.solved for each in results)}/{count}",
         f"{steps / count:.1f}",
         f"{sum(each.calls for each in results) / count:.1f}",
-        f"{sum(each.input_tokens for each in results) / count:.0f}",
-        f"{sum(each.cached_tokens for each in results) / count:.0f}",
+        _mean(each.input_tokens for each in results),
+        _mean(each.cached_tokens for each in results),
         f"{out / count:.0f}",
         f"{sum(each.seconds for each in results) / count:.1f}",
         f"{sum(each.first_token for each in results) / max(steps, 1):.2f}",
         f"{out / writing:.1f}" if writing else "–",
     ]
+
+
+def _mean(counts: Iterable[int]) -> str:
+    """The mean; a dash where a server counts nothing."""
+    known = list(counts)
+    return f"{sum(known) / len(known):.0f}" if any(known) else "–"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -76,13 +76,15 @@ class Timed:
         self._model = model
         self.first_token = 0.0
         self.writing = 0.0
+        self.uncounted = 0
+        """Pieces of replies whose tokens the server did not count: servers send a token at a time."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
     def complete(self, ask: AskModel) -> Generator[Any, None, ModelReply]:
         """Ask, and note when the first piece and the whole reply came."""
-        started, first = time.perf_counter(), None
+        started, first, count = time.perf_counter(), None, 0
         pieces = self._model.complete(ask)
         while True:
             try:
@@ -92,9 +94,10 @@ class Timed:
                 self.first_token += (first or ended) - started
                 self.writing += ended - (first or ended)
                 reply: ModelReply = stop.value
+                self.uncounted += 0 if reply.usage.output_tokens else count
                 return reply
-            if first is None and isinstance(piece, Delta):
-                first = time.perf_counter()
+            if isinstance(piece, Delta):
+                first, count = first or time.perf_counter(), count + 1
             yield piece
 
 
@@ -127,6 +130,7 @@ def attempt(task: Task, model: Any, settings: Settings = Settings()) -> Result:
     result.statuses = [run.status for run in runs]
     result.protocol = runs[-1].protocol
     result.first_token, result.writing = timed.first_token, timed.writing
+    result.output_tokens = timed.uncounted
     for run in runs:
         result.steps += sum(isinstance(event, ModelReply) for event in run.events)
         result.calls += len(run.calls)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from typing import Any
 
 import pytest
 
-import archytas_nb as nb
 from archytas_nb.testing import ScriptedModel
 from tests.evals.checks import numbers
 from tests.evals.report import as_json, compared, table
@@ -16,8 +14,7 @@ from tests.evals.runner import Settings, attempt
 from tests.evals.task import KINDS, REGISTRY, Scene, Task
 from tests.evals.tasks import selected
 
-TYPED = "output_type" in inspect.signature(nb.Agent.run).parameters
-TASKS = [each for each in REGISTRY.values() if TYPED or each.kind != "typed answer"]
+TASKS = list(REGISTRY.values())
 over_tasks = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 
 

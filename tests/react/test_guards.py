@@ -222,6 +222,17 @@ def test_a_call_that_failed_may_be_tried_again(protocol: Protocol) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_call_that_fails_again_in_the_same_way_is_said_to_do_so(protocol: Protocol) -> None:
+    said = iter(["error: no", "error: no", "error: other"])
+    drive = Drive(
+        protocol, [*[calling(protocol, SAME)] * 3, answering(protocol, "3")], outcome=lambda call: next(said)
+    )
+    drive.run()
+    told = ["in the same way" in outcome.text for outcome in drive.outcomes]
+    assert told == [False, True, False]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_tool_that_may_repeat_is_run_each_time(protocol: Protocol) -> None:
     drive = Drive(protocol, [*[calling(protocol, SAME)] * 4, answering(protocol, "3")], may_repeat=("look",))
     drive.run()

@@ -54,7 +54,7 @@ def test_a_small_model_is_asked_once_about_a_number_and_may_call_the_tool_after_
         ("final_answer", "1233 and 1094 km, 2327 together."),
     )
     with model:
-        run = nb.Agent([length_of], model=model, namespace={}).run("How long are the Rhine and the Elbe?")
+        run = nb.Agent([length_of], model=model, namespace={}).run("How long are these two rivers?")
     assert run.answer == "1233 and 1094 km, 2327 together."
     assert "999" in model.asked[2].messages[-1]["content"]
     assert "1233" not in model.asked[2].messages[-1]["content"]

@@ -140,7 +140,7 @@ def test_a_result_that_is_not_small_is_kept_and_can_be_passed_on(value):
     ns: dict = {}
     outcome = returning(value).call(None, ns)
     assert ns == {"make_1": value} if not hasattr(value, "shape") else ns["make_1"] is value
-    assert outcome.text.endswith('(kept as the variable make_1; pass it on as {"$var": "make_1"})')
+    assert outcome.text.endswith('(kept as the variable make_1: send "make_1" to pass it on)')
 
 
 @pytest.mark.parametrize("value", [None, 1, "text", [1, 2], {"a": 1}, True, (1, 2), {1}])
@@ -159,7 +159,7 @@ def test_a_handle_never_takes_the_place_of_a_variable():
 
 def test_a_result_that_a_variable_holds_already_goes_by_its_name(ns):
     outcome = returning(ns["df"]).call(None, ns)
-    assert "(kept as the variable df;" in outcome.text
+    assert "(kept as the variable df:" in outcome.text
     assert "make_1" not in ns
 
 

@@ -1,0 +1,77 @@
+"""What a small model is asked about before it counts, because it is so often wrong.
+
+It looks up one of two things, sends two as one, gives up at the first error, and tells numbers from nowhere.
+Each doubt is uttered once in a run: the model may have its reasons, and a second time it is believed.
+Pure text: it knows neither wire forms nor tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from archytas_nb.react.events import Json
+from archytas_nb.react.names import several, unused
+from archytas_nb.react.numbers import unfounded
+
+
+@dataclass(slots=True)
+class Doubts:
+    """The doubts of one run: which were uttered."""
+
+    _uttered: set[str] = field(default_factory=set)
+
+    def of_call(self, name: str, given: Json) -> str:
+        """What is asked in place of running a call; empty where it is to be run."""
+        for value in given.values() if isinstance(given, Mapping) else [given]:
+            things = several(value) if isinstance(value, str) else []
+            if things and self._first(f"several:{name}:{value}"):
+                return (
+                    f"{name} was not run: {value!r} looks like {len(things)} things, and it takes one at a time. "
+                    f"Call it for {things[0]!r} first, and for {things[1]!r} after that. If it is one thing, "
+                    "make the same call again."
+                )
+        return ""
+
+    def of_end(
+        self,
+        answer: str | None,
+        question: str,
+        used: Sequence[str],
+        told: Callable[[], Iterable[str]],
+        *,
+        just_failed: bool,
+    ) -> str:
+        """What is asked in place of ending; empty where the end counts.
+
+        Args:
+            answer: The final answer; None where the model gives up.
+            question: What it answers.
+            used: The inputs of the calls that worked, and what they came to.
+            told: Everything that the model was told.
+            just_failed: Whether its last call failed.
+        """
+        if just_failed and self._first("failure"):
+            end = "give up again" if answer is None else "give your answer again"
+            return (
+                "Your last call failed, but another input may work. Call the tool again with an input in the "
+                f"form that is expected, for one thing at a time. If there is none, {end}."
+            )
+        if answer is None:
+            return ""
+        if (names := unused(question, used)) and self._first("names"):
+            return (
+                f"You used no tool for {' and '.join(names)} yet. If a call is missing, make it now; otherwise "
+                "give your answer again."
+            )
+        if (numbers := unfounded(answer, told())) and self._first("numbers"):
+            return (
+                f"You were told nothing that contains {', '.join(numbers)}. If a tool can find it out, call the "
+                "tool; otherwise give your answer again."
+            )
+        return ""
+
+    def _first(self, doubt: str) -> bool:
+        is_first = doubt not in self._uttered
+        self._uttered.add(doubt)
+        return is_first

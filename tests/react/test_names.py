@@ -1,0 +1,139 @@
+"""A small model is asked once before it ends on a name that no call has used, or on a call that failed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import archytas_nb as nb
+from archytas_nb.react.names import several, unused
+from archytas_nb.testing import ScriptedModel
+
+
+@pytest.mark.parametrize(
+    ("question", "used", "found"),
+    [
+        ("How long are the Rhine and the Elbe?", ["Rhine"], ["Elbe"]),
+        ("How long are the Rhine and the Elbe?", ["rhine", "ELBE"], []),
+        ("How long are the Rhine and the Elbe?", ["nothing of both"], []),
+        ("Compare Adler, Bach and Cramer.", ["Adler"], ["Bach", "Cramer"]),
+        ("What does Mara Lind earn?", ['{"name": "Mara Lind"}'], []),
+        ("Merge lakes.csv and trees.csv.", ["lakes.csv"], ["trees.csv"]),
+        ("The means of body_mass and bill_depth?", ["body_mass"], ["bill_depth"]),
+        ('Post "all good" in the channel "ops".', ["all good"], ["ops"]),
+        ("How many pears? And how many plums?", ["pears"], []),
+        ("", [], []),
+    ],
+)
+def test_names_that_no_call_used_are_found(question: str, used: list[str], found: list[str]) -> None:
+    assert unused(question, used) == found
+
+
+@given(st.text())
+def test_a_question_that_was_used_whole_leaves_no_name(question: str) -> None:
+    assert unused(question, [question]) == []
+
+
+def length_of(river: str) -> int:
+    """Look up the length of a river.
+
+    Args:
+        river: Its name
+    """
+    return {"Rhine": 1233, "Elbe": 1094}[river]
+
+
+class Small(ScriptedModel):
+    is_small = True
+
+
+def test_a_small_model_is_asked_once_about_a_name_and_may_make_the_missing_call() -> None:
+    model = Small(
+        ("length_of", "Rhine"),
+        ("final_answer", "The Rhine is 1233 km long."),
+        ("length_of", "Elbe"),
+        ("final_answer", "1233 and 1094 km."),
+    )
+    with model:
+        run = nb.Agent([length_of], model=model, namespace={}).run("How long are the Rhine and the Elbe?")
+    assert run.answer == "1233 and 1094 km."
+    assert "Elbe" in model.asked[2].messages[-1]["content"]
+    assert "Rhine" not in model.asked[2].messages[-1]["content"]
+
+
+def test_a_small_model_that_stays_with_its_answer_is_believed() -> None:
+    model = Small(("length_of", "Rhine"), *[("final_answer", "The Rhine is the longer one.")] * 2)
+    with model:
+        run = nb.Agent([length_of], model=model, namespace={}).run("Which is longer, the Rhine or the Elbe?")
+    assert run.answer == "The Rhine is the longer one."
+
+
+def test_a_larger_model_is_believed_at_once() -> None:
+    with ScriptedModel(("length_of", "Rhine"), ("final_answer", "The Rhine.")) as model:
+        assert nb.Agent([length_of], model=model, namespace={}).run("Is the Rhine or the Elbe longer?").answer
+
+
+def price_of(shop: str) -> float:
+    """Ask a shop for its price.
+
+    Args:
+        shop: The shop's name
+    """
+    return {"Adler": 1.95}[shop]
+
+
+@pytest.mark.parametrize("end", [("final_answer", "No price."), ("fail_task", "no such shop")])
+def test_a_small_model_that_ends_on_a_failed_call_is_asked_once_to_mend_it(end: tuple[str, str]) -> None:
+    with Small(("price_of", "Adler's"), end, ("price_of", "Adler"), ("final_answer", "It is 1.95.")) as model:
+        run = nb.Agent([price_of], model=model, namespace={}).run("What does it cost at Adler?")
+    assert run.answer == "It is 1.95."
+    assert "Your last call failed" in model.asked[2].messages[-1]["content"]
+
+
+def test_a_small_model_that_gives_up_twice_has_given_up() -> None:
+    with Small(("price_of", "Bach"), *[("fail_task", "no such shop")] * 2) as model:
+        agent = nb.Agent([price_of], model=model, namespace={})
+        with pytest.raises(nb.TaskFailed, match="no such shop"):
+            agent.run("What does it cost at Bach?")
+
+
+def test_a_larger_model_may_end_on_a_failed_call() -> None:
+    with ScriptedModel(("price_of", "Bach"), ("final_answer", "There is no such shop.")) as model:
+        run = nb.Agent([price_of], model=model, namespace={}).run("What does it cost at Bach?")
+    assert run.answer == "There is no such shop."
+
+
+@pytest.mark.parametrize(
+    ("value", "things"),
+    [
+        ("dev and ops", ["dev", "ops"]),
+        ("Adler, Bach and Cramer", ["Adler", "Bach", "Cramer"]),
+        ("Adler, Bach, and New York", ["Adler", "Bach", "New York"]),
+        ("a.csv, b.csv", ["a.csv", "b.csv"]),
+        ("dev", []),
+        ("New York", []),
+        ("Sand and", []),
+        ("Build is green, and the tests of it pass", []),
+        ("", []),
+    ],
+)
+def test_things_that_were_sent_as_one_are_told_apart(value: str, things: list[str]) -> None:
+    assert several(value) == things
+
+
+def test_a_small_model_is_asked_once_before_two_things_are_sent_as_one() -> None:
+    sent: list[str] = []
+
+    def post(channel: str, text: str) -> None:
+        """Post a message.
+
+        Args:
+            channel: Where
+            text: What
+        """
+        sent.append(channel)
+
+    calls = [("post", {"channel": each, "text": "Hi"}) for each in ("dev and ops", "dev", "ops", "dev and ops")]
+    with Small(*calls, ("final_answer", "Done.")) as model:
+        nb.Agent([post], model=model, namespace={}).run("Post it in the channels dev and ops.")
+    assert sent == ["dev", "ops", "dev and ops"], "the second time it is believed"
+    assert "looks like 2 things" in model.asked[1].messages[-1]["content"]
