@@ -1,7 +1,8 @@
 """What a small model is asked about before it counts, because it is so often wrong.
 
 It looks up one of two things, sends two as one, gives up at the first error, and tells numbers from nowhere.
-Each doubt is uttered once in a run: the model may have its reasons, and a second time it is believed.
+Each doubt is uttered once in a run: the model may have its reasons, and a second time it is believed. It follows
+what it reads last, so what is wanted of it stands at the end.
 Pure text: it knows neither wire forms nor tools.
 """
 
@@ -28,8 +29,7 @@ class Doubts:
             if things and self._first(f"several:{name}:{value}"):
                 return (
                     f"{name} was not run: {value!r} looks like {len(things)} things, and it takes one at a time. "
-                    f"Call it for {things[0]!r} first, and for {things[1]!r} after that. If it is one thing, "
-                    "make the same call again."
+                    f"Call it for {things[0]!r} now, and for {things[1]!r} after that."
                 )
         return ""
 
@@ -52,22 +52,22 @@ class Doubts:
             just_failed: Whether its last call failed.
         """
         if just_failed and self._first("failure"):
-            end = "give up again" if answer is None else "give your answer again"
+            end = "Give up again" if answer is None else "Give your answer again"
             return (
-                "Your last call failed, but another input may work. Call the tool again with an input in the "
-                f"form that is expected, for one thing at a time. If there is none, {end}."
+                f"Your last call failed, but another input may work. {end} only if there is none. Otherwise call "
+                "the tool now, with an input in the form that is expected and for one thing."
             )
         if answer is None:
             return ""
         if (names := unused(question, used)) and self._first("names"):
             return (
-                f"You used no tool for {' and '.join(names)} yet. If a call is missing, make it now; otherwise "
-                "give your answer again."
+                f"You used no tool for {' and '.join(names)} yet. If none is needed, give your answer again. "
+                "Otherwise make the missing call now."
             )
         if (numbers := unfounded(answer, told())) and self._first("numbers"):
             return (
-                f"You were told nothing that contains {', '.join(numbers)}. If a tool can find it out, call the "
-                "tool; otherwise give your answer again."
+                f"You were told nothing that contains {', '.join(numbers)}. If no tool can find it out, give "
+                "your answer again. Otherwise call the tool now."
             )
         return ""
 
