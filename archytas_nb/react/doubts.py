@@ -1,6 +1,8 @@
 """What a small model is asked about before it counts, because it is so often wrong.
 
-It looks up one of two things, sends two as one, gives up at the first error, and tells numbers from nowhere.
+It looks up one of two things, sends two as one, loses count of what it did, gives up at the first error, and
+tells numbers from nowhere.
+
 Each doubt is uttered once in a run: the model may have its reasons, and a second time it is believed. It follows
 what it reads last, so what is wanted of it stands at the end.
 Pure text: it knows neither wire forms nor tools.
@@ -32,6 +34,16 @@ class Doubts:
                     f"Call it for {things[0]!r} now, and for {things[1]!r} after that."
                 )
         return ""
+
+    def of_repetition(self, call: str, outcome: str) -> str:
+        """What is asked in place of making a call again that has worked; empty where it is to be made again."""
+        if not self._first(f"repetition:{call}"):
+            return ""
+        return (
+            f"You made this very call before, and it was not made again. Its outcome was:\n{outcome}\n"
+            "If something else is missing, make the call for that. If all that was asked for is done, use "
+            "final_answer now."
+        )
 
     def of_end(
         self,

@@ -125,9 +125,9 @@ class Guards:
         """What a call comes to without being run, or None where it must be run.
 
         A call that was made before is run again only where something new has happened since: then its outcome
-        may be another. Else the earlier outcome is repeated; the third time the tool is taken away until
-        something new happens, because a model that repeats itself twice repeats itself for ever. A call that
-        failed may be tried again: what failed may have passed.
+        may be another (a small model is asked first: it may have lost count). Else the earlier outcome is
+        repeated; the third time the tool is taken away until something new happens, because a model that repeats
+        itself twice repeats itself for ever. A call that failed may be tried again: what failed may have passed.
         """
         if self.doubts and (asked := self._doubts.of_call(call.name, call.input)):
             return CallOutcome("not_run", asked, call_id=call.id)
@@ -140,8 +140,11 @@ class Guards:
         seen = self._seen.get(_key(call))
         if seen is None or call.name in self.may_repeat:
             return None
-        if seen.outcome.status == "error" or seen.news != self._news:
+        if seen.outcome.status == "error":
             return None
+        if seen.news != self._news:
+            asked = self._doubts.of_repetition(_key(call), seen.outcome.text) if self.doubts else ""
+            return CallOutcome("not_run", asked, call_id=call.id) if asked else None
         seen.times += 1
         if seen.times > 2:
             self.taken_away.add(call.name)

@@ -137,3 +137,26 @@ def test_a_small_model_is_asked_once_before_two_things_are_sent_as_one() -> None
         nb.Agent([post], model=model, namespace={}).run("Post it in the channels dev and ops.")
     assert sent == ["dev", "ops", "dev and ops"], "the second time it is believed"
     assert "looks like 2 things" in model.asked[1].messages[-1]["content"]
+
+
+def test_a_small_model_that_lost_count_is_asked_once_before_a_call_is_made_again() -> None:
+    light = {"is": "off"}
+
+    def look() -> str:
+        """Look at the light."""
+        return light["is"]
+
+    def switch(to: str) -> str:
+        """Switch the light.
+
+        Args:
+            to: on or off
+        """
+        light["is"] = to
+        return "switched"
+
+    calls = [("look", None), ("switch", "on"), ("look", None), ("look", None), ("final_answer", "It is on.")]
+    with Small(*calls) as model:
+        run = nb.Agent([look, switch], model=model, namespace={}).run("Switch the light on.")
+    assert "final_answer now" in model.asked[3].messages[-1]["content"]
+    assert [outcome.text for _, outcome in run.calls] == ["off", "switched", "on"]
