@@ -167,30 +167,17 @@ class Agent:
             ToolError: No answer can be of the type.
             ValueError: The question is empty, an image cannot be read, or `until` is no function.
         """
-        run = Run(question)
-        asked = read(question, output_type, until, images, origin, self._names())
-        events = self._begin(run, asked, observers)
-        interrupt: KeyboardInterrupt | None = None
+        events = self.stream(
+            question, output_type=output_type, until=until, images=images, origin=origin, observers=observers
+        )
         try:
-            event = next(events, None)
-            while event is not None:
-                try:
-                    for observer in observers:
-                        observer(event)
-                except KeyboardInterrupt as stop:
-                    # It hit a watcher, not the run: the run must hear of it to come to a proper end.
-                    interrupt = stop
-                    event = events.throw(stop)
-                else:
-                    event = next(events, None)
-        except StopIteration:  # it was over already
-            pass
+            while True:
+                next(events)
+        except StopIteration as over:
+            run: Run = over.value
+            return run
         finally:
             events.close()
-        run.checked()
-        if interrupt is not None:  # too late to stop the run, but not to stop what comes after it
-            raise interrupt
-        return run
 
     def stream(
         self,
@@ -214,11 +201,29 @@ class Agent:
         """
         run = Run(question)
         asked = read(question, output_type, until, images, origin, self._names())
-        for event in self._begin(run, asked, observers):
-            for observer in observers:
-                observer(event)
-            yield event
-        return run.checked()
+        events = self._begin(run, asked, observers)
+        interrupt: KeyboardInterrupt | None = None
+        try:
+            event = next(events, None)
+            while event is not None:
+                try:
+                    for observer in observers:
+                        observer(event)
+                    yield event
+                except KeyboardInterrupt as stop:
+                    # It hit a watcher, not the run: the run must hear of it to come to a proper end.
+                    interrupt = stop
+                    event = events.throw(stop)
+                else:
+                    event = next(events, None)
+        except StopIteration:  # it was over already
+            pass
+        finally:
+            events.close()
+        run.checked()
+        if interrupt is not None:  # too late to stop the run, but not to stop what comes after it
+            raise interrupt
+        return run
 
     def preview(
         self,

@@ -164,3 +164,25 @@ def test_a_run_that_no_model_can_be_named_for_has_no_beginning() -> None:
         nb.Agent([talk], Nameless()).run("Talk!")
     assert caught.value.run is not None
     assert not any(isinstance(event, Started) for event in caught.value.run.events)
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt, RuntimeError])
+def test_a_watcher_of_a_stream_that_is_interrupted_or_breaks_ends_the_run_properly(
+    what: type[BaseException],
+) -> None:
+    for cut in range(6):
+        seen: list[Event] = []
+
+        def watch(event: Event, cut: int = cut, seen: list[Event] = seen) -> None:
+            seen.append(event)
+            if len(seen) == cut + 1:
+                raise what("cut")
+
+        model = ScriptedModel(("talk", 0), ("final_answer", "Done."), ("final_answer", "On."))
+        agent = nb.Agent([talk], model, namespace={})
+        with pytest.raises((what, nb.RunInterrupted)):
+            list(agent.stream("Talk!", observers=[watch]))
+        for exchange in agent.exchanges:
+            assert exchange.ending is not None
+        model._left = [("final_answer", "On.")]
+        assert agent.run("And now?").answer == "On."
