@@ -117,7 +117,8 @@ def count(n: int) -> int:
 
 _LARGE_SCRIPT = """\
 reads = Typist(("read_log", {}), ("final_answer", "The log is long."))
-counts = Typist(*(("count", {"n": n}) for n in range(300)), ("final_answer", "That was all."), piece=40, pause=0.01)"""
+calls = [("count", {"n": n}) for n in range(300)]
+counts = Typist(*calls, ("final_answer", "That was all."), piece=40, pause=0.01)"""
 
 
 def write_all(folder: Path, hanging_url: str) -> None:
