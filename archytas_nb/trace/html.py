@@ -90,12 +90,12 @@ def _ending(view: RunView) -> Html:
     if title:
         colour = style.BAD if title.startswith("✗") else style.WARN
         parts.append(element("p", element("strong", text(title)), style=f"margin:.5em 0 .3em;color:{colour}"))
-    if view.table:
-        parts.append(table_html(view.table))
-    elif said and view.typed:
+    if said and view.typed:
         parts.append(element("pre", text(clip(said, LARGEST_TEXT)), style=style.PRE))
     elif said and is_answer(view.ending):
         parts.append(answer_html(answer_markdown(view.ending)))
     elif said:
         parts.append(element("p", text(said), style=style.PROSE))
+    if view.table:
+        parts.append(table_html(view.table))
     return join(parts)

@@ -10,7 +10,8 @@ import re
 from html import unescape
 
 from archytas_nb.trace.clean import clip, one_line
-from archytas_nb.trace.values import CallView, RunView, StepView
+from archytas_nb.trace.table import Table
+from archytas_nb.trace.values import CallView, RunView, Shown, StepView
 from archytas_nb.trace.words import (
     EDITED,
     MARKS,
@@ -30,6 +31,7 @@ from archytas_nb.trace.words import (
 _PUNCTUATION = re.compile(r"([\\`*_\[\]<>#|~$&]|^[-+=]|(?<=\d)[.)](?=\s))")
 _FIRST_STEPS, _LAST_STEPS = 8, 40
 _BLOCK = 2_000
+_ROWS, _ANSWER_ROWS = 12, 60
 # Raw HTML, images, links to other than the web and mail, and TeX that reads files, links or defines.
 _HAZARDS = re.compile(
     r"<[a-z/!?]|!\[|\]\s*:|\]\s?\(\s*(?!https?://|mailto:)|(?:javascript|vbscript|data|file)\s*:"
@@ -62,6 +64,8 @@ def markdown(view: RunView) -> str:
     if said:
         prose = is_answer(view.ending) and not view.typed
         blocks.append(harmless(answer_markdown(view.ending)) if prose else fenced(said))
+    if view.table:
+        blocks.append(table_markdown(view.table, _ANSWER_ROWS))
     return "\n\n".join(blocks)
 
 
@@ -90,6 +94,18 @@ def harmless(answer: str) -> str:
     return fenced(answer) if _HAZARDS.search(flat) or re.search(r"(?i)(?:java|vb)script:", tight) else answer
 
 
+def table_markdown(table: Table, rows: int) -> str:
+    """A table, of whose body as many rows; what is left out is counted."""
+    *above, head = table.head or (("",) * len(table.rows[0]),)
+    lines = [*above, *table.rows[:rows]]
+    width = max(map(len, (head, *lines)))
+    rule = ["---:" if table.numeric(column) else "---" for column in range(width)]
+    body = [[escaped(cell) for cell in row] + [""] * (width - len(row)) for row in (head, *lines)]
+    written = [f"| {' | '.join(row)} |" for row in (body[0], rule, *body[1:])]
+    more = len(table.rows) - len(table.rows[:rows]) + table.left_out
+    return "\n".join(written) + (f"\n\n*… {more:,} more rows*" if more else "")
+
+
 def _step(step: StepView) -> str:
     parts = [escaped(step.thought)] if step.thought else []
     parts += [f"{note_mark(note)} *{escaped(note_text(note))}*" for note in step.notes]
@@ -111,9 +127,16 @@ def _call(call: CallView) -> list[str]:
     word = outcome_word(call).strip()
     said = f"{head} → {word}".rstrip()
     shown = [f"{EDITED} *{escaped(edited_text(call))}*"] if call.edited else []
-    shown += [fenced(clip(item.text, _BLOCK)) for item in call.shown if item.text]
-    shown += [f"*\\[{item.picture.media_type}\\]*" for item in call.shown if item.picture]
+    shown += [_shown(item) for item in call.shown if item.text or item.table or item.picture]
+    if call.table:
+        shown.insert(0, table_markdown(call.table, _ROWS))
     text = result_text(call)
     if "\n" not in text and len(text) <= 120:
         return [f"{said} {code(text)}", *shown]
     return [said, fenced(clip(text, _BLOCK)), *shown]
+
+
+def _shown(item: Shown) -> str:
+    if item.picture:
+        return f"*\\[{item.picture.media_type}\\]*"
+    return table_markdown(item.table, _ROWS) if item.table else fenced(clip(item.text, _BLOCK))

@@ -113,7 +113,10 @@ def _ask(view: RunView, last: StepView, number: int) -> RunView:
 def _noticed(view: RunView, last: StepView, notice: Notice) -> RunView:
     # An earlier outcome that is repeated is what came of the reply: it was not rejected.
     reply = None if notice.kind == "repeat" else last.reply
-    notes = (*last.notes, Note(notice.kind, tidy(notice.text)))
+    notes = last.notes
+    if notice.kind == "compaction":  # why no reply came is what it is about
+        notes = tuple(note for note in notes if note.kind != "no_reply")
+    notes = (*notes, Note(notice.kind, tidy(notice.text)))
     if notice.kind == "protocol" and view.protocol == "native":  # the only change that there is
         view = replace(view, protocol="react")
     return _with_last(view, replace(last, reply=reply, notes=notes))

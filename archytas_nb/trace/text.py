@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 
 from archytas_nb.trace.clean import first_lines, one_line
+from archytas_nb.trace.grid import grid_lines
 from archytas_nb.trace.values import CallView, RunView, Shown, StepView
 from archytas_nb.trace.words import (
     EDITED,
@@ -34,6 +35,7 @@ WIDTH = 110
 """Characters of a line, not counting its indent."""
 _FIRST_STEPS, _LAST_STEPS = 8, 12
 _RESULT_LINES, _SHOWN_LINES, _THOUGHT = 8, 6, 300
+_ANSWER_ROWS = 20
 _INDENT = "   "
 _NUMBERED = re.compile(r" ?\d+\. ")
 
@@ -109,7 +111,8 @@ def outcome_lines(call: CallView, head: str) -> list[str]:
     """The outcome behind `head` where it fits in that line, below it where it does not."""
     word, text = outcome_word(call), result_text(call)
     if "\n" not in text and len(text) + len(head) <= 2 * WIDTH:
-        return [f"{head} {word}{text}"]
+        grid = grid_lines(call.table, _RESULT_LINES, WIDTH) if call.table else []
+        return [f"{head} {word}{text}", *(f"  │ {line}" for line in grid)]
     lines = first_lines(text, _RESULT_LINES, WIDTH)
     return [f"{head} {word}".rstrip(), *(f"  │ {line}" for line in lines)]
 
@@ -122,10 +125,13 @@ def shown_lines(call: CallView) -> list[str]:
 def _shown(item: Shown) -> list[str]:
     if item.picture:
         return [f"[{item.picture.media_type}]"]
+    if item.table:
+        return grid_lines(item.table, _RESULT_LINES, WIDTH)
     return first_lines(item.text, _SHOWN_LINES, WIDTH)
 
 
 def ending_lines(view: RunView) -> str:
     """How the run ended, and the answer last."""
-    parts = (ending_title(view.ending), ending_text(view.ending))
+    grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS, WIDTH)) if view.table else ""
+    parts = (ending_title(view.ending), ending_text(view.ending), grid)
     return "\n".join(part for part in parts if part)

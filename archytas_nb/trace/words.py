@@ -65,8 +65,11 @@ def outcome_word(call: CallView) -> str:
 
 
 def result_text(call: CallView) -> str:
-    """What came of a call in its own words; where it returned nothing but drew, that it did."""
+    """What came of a call in its own words; of a table the title; of nothing but pictures, that it drew."""
     text = call.text.strip("\n")
+    if call.status == "done" and call.table:  # the table stands for the text but its title
+        title = text.partition("\n")[0]
+        return title if title.startswith("DataFrame") else "a table"
     if call.status != "done" or text != NOTHING or not call.pictures:
         return text
     return "a picture" if call.pictures == 1 else f"{call.pictures} pictures"

@@ -118,7 +118,7 @@ def test_a_hundred_streamed_steps_stay_far_below_what_a_front_end_can_take(kerne
         f"{counted.size:,} bytes, {len(counted.kinds):,} messages, {counted.busiest_second} in the busiest second"
     )
     assert "All is measured." in counted.shown
-    assert counted.kinds.count("comm_open") > STEPS  # it was shown live: each step has had its widget
+    assert counted.kinds.count("comm_msg") > 20  # it was shown live
     assert counted.kinds.count("comm_open") == counted.kinds.count("comm_close")
     assert counted.size < 8_000_000
     assert counted.busiest_second < 500

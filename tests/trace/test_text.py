@@ -102,11 +102,11 @@ Draw the masses
      ┆ [image/png]
      ┆ [image/png]
 
-2. head(rows=3) →
-     │   island  mean_mass_g
-     │ 0 a 0.0
-     │ 1 b 3.5
-     │ 2 c 7.0
+2. head(rows=3) → a table
+     │    island  mean_mass_g
+     │ 0  a               0.0
+     │ 1  b               3.5
+     │ 2  c               7.0
 
 The three groups differ:
 

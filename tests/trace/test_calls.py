@@ -1,0 +1,119 @@
+"""From calls and outcomes to what a person sees of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archytas_nb.react.events import CallOutcome, Output, ToolCall
+from archytas_nb.trace.calls import answered, asked, literal
+from archytas_nb.trace.steps import fold
+from archytas_nb.trace.values import CallView
+from tests.live_kernel import live_kernel
+from tests.trace.samples import DataFrame, call, png
+
+CHANGED = "The user changed the input before the call was run. It was run with: "
+
+
+def with_text(text: str, *outputs: Output) -> CallView:
+    """A call with an outcome of this text."""
+    [view] = answered((asked(ToolCall("a", "f")),), (CallOutcome("done", text, outputs=outputs),))
+    return view
+
+
+def test_what_the_model_read_is_not_shown_twice() -> None:
+    """Printed text that the outcome repeats, and an image that was displayed, appear once."""
+    outputs = (
+        Output("stdout", {"text/plain": "hello\n"}),
+        Output("stderr", {"text/plain": "careful\n"}),
+        Output("display", {"image/png": png()}),
+    )
+    events = call(1, "f", {}, "done\n\nIt printed:\nhello", outputs=outputs, images=(png(),))
+    (view,) = fold("q", events).steps[0].calls
+    assert view.text == "done"
+    assert [(each.kind, each.text, bool(each.picture)) for each in view.shown] == [
+        ("stdout", "hello", False),
+        ("stderr", "careful", False),
+        ("display", "", True),
+    ]
+
+
+def test_what_was_printed_is_shown_beside_a_table() -> None:
+    """A table stands for the text that the model read, not for what the tool printed."""
+    outputs = (Output("stdout", {"text/plain": "hello\n"}),)
+    events = call(1, "f", {}, "3 rows\n\nIt printed:\nhello", outputs=outputs, value=DataFrame())
+    (view,) = fold("q", events).steps[0].calls
+    assert view.table is not None
+    assert [each.text for each in view.shown] == ["hello"]
+
+
+def test_what_was_printed_is_shown_once_and_the_result_apart_from_it() -> None:
+    """The words that only the model needs are not shown to the person."""
+    view = with_text("5 rows\n\nIt printed:\nhello", Output("stdout", {"text/plain": "hello\n"}))
+    assert view.text == "5 rows"
+    assert [each.text for each in view.shown] == ["hello"]
+
+
+def test_a_result_that_only_looks_like_printed_text_is_left_whole() -> None:
+    """A tool may return those words; where it printed nothing of the kind, they are its result."""
+    text = "a story\n\nIt printed:\nmoney"
+    assert with_text(text).text == text
+    assert with_text(text, Output("stdout", {"text/plain": "paper"})).text == text
+
+
+def test_what_a_person_changed_is_told_apart_from_the_outcome() -> None:
+    """The input that was really run, and the result without it."""
+    view = with_text(CHANGED + '{"n": 2}\n4')
+    assert (view.edited, view.text) == ('{"n": 2}', "4")
+    assert with_text("4").edited == ""
+
+
+def test_the_words_are_those_that_the_kernel_says(tmp_path: Path) -> None:
+    """What is printed and what is edited in a real run is found in the outcome that it makes."""
+    cell = '''
+from archytas_nb import Tool
+from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.react.events import ToolCall
+from archytas_nb.tools.toolbox import Toolbox
+from archytas_nb.trace.calls import answered, asked
+
+def double(n: int) -> int:
+    """Double.
+
+    Args:
+        n: A number
+    """
+    print("doubling")
+    return 2 * n
+
+class Editor:
+    there = True
+    def __init__(self):
+        self.lines = ["e", "n = 4", "y"]
+    def ask(self, prompt):
+        return self.lines.pop(0)
+
+call = ToolCall("a", "double", {"n": 2})
+tools = Toolbox(Tool.from_function(double, approve=True))
+outcomes = KernelExecutor(tools, {}, person=Editor()).run([call])
+[view] = answered((asked(call),), outcomes)
+(view.text, view.edited, [each.text for each in view.shown])
+'''
+    with live_kernel(tmp_path) as kernel:
+        done = kernel.run(cell)
+        assert done.result == "('8', '{\"n\": 4}', ['doubling'])", done.error
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a\nb", '"a\\nb"'),
+        ({"a": [1, 2.5, True, None]}, '{"a": [1, 2.5, True, None]}'),
+        ("é", '"é"'),
+    ],
+)
+def test_a_json_value_is_written_as_python(value: Any, text: str) -> None:
+    """Arguments read like the call that a person would type."""
+    assert literal(value) == text
