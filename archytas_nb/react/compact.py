@@ -182,7 +182,7 @@ def _short(outcome: CallOutcome, short: Short | None) -> CallOutcome:
         return outcome
     if len(text) <= short.head + _NOTE and not outcome.images:
         return outcome
-    where = f'; full value in {short.name}, pass it on as {{"$var": "{short.name}"}}' if short.name else ""
+    where = f'; full value in {short.name}: send "{short.name}" to pass it on' if short.name else ""
     if len(text) > short.head + _NOTE:
         what, text = f"shortened from {len(text):,} characters", text[: short.head].rstrip()
     else:

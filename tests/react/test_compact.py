@@ -231,7 +231,7 @@ def test_first_old_outcomes_are_shortened_and_say_where_the_whole_value_is(proto
     assert cut.short
     text = view(record, cut)[0].steps[0].outcomes[0].text
     assert text.startswith("word word")
-    assert 'shortened from 2,000 characters; full value in look_1, pass it on as {"$var": "look_1"}' in text
+    assert 'shortened from 2,000 characters; full value in look_1: send "look_1" to pass it on' in text
     assert view(record, cut)[2].steps[1] == record[2].steps[1], "the last step is not old"
 
 
