@@ -60,7 +60,9 @@ class ReactWire:
 
     def question(self, exchange: Exchange) -> list[Message]:
         """The question as it is, and the type of the answer where one is asked for."""
-        return [question_of(exchange, f"The tool_input of {ANSWER} must be:")]
+        is_list = exchange.form is not None and exchange.form.schema.get("type") == "array"
+        bare = "a list with an entry for each thing" if is_list else "the bare value, with no sentence around it"
+        return [question_of(exchange, f"The tool_input of {ANSWER} must be {bare}:")]
 
     def step(self, step: Step) -> list[Message]:
         """The action in canonical JSON, then its outcome; an unusable reply is named, not repeated."""
