@@ -1,6 +1,7 @@
 """A line in the log for each request: where, how large, how long, and what came of it.
 
-Law of this file: no key, no URL with credentials and nothing that anyone said gets into the log, at no level.
+Law of this file: no key, no URL with credentials and nothing that anyone said gets into the log. It writes at
+DEBUG alone, so that nothing is printed where nobody has set up a log.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from archytas_nb.models.asking import Asking, Faulted
 from archytas_nb.react.events import AskModel
 
 _log = logging.getLogger("archytas_nb")
-_log.addHandler(logging.NullHandler())
 
 
 def logged(asking: Asking, at: str, model: str, ask: AskModel) -> Asking:

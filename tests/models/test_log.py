@@ -57,11 +57,9 @@ def test_no_level_shows_the_key_the_credentials_or_what_was_said(caplog: pytest.
 
 def test_nothing_is_printed_where_nobody_set_up_a_log() -> None:
     code = (
-        "import logging\n"
         "from archytas_nb.errors import ModelError\n"
         "from archytas_nb.models.openai_chat import OpenAIModel\n"
         "from archytas_nb.react.events import AskModel\n"
-        "logging.getLogger('archytas_nb').warning('a warning of ours')\n"
         "try:\n"
         "    list(OpenAIModel('m', 'http://127.0.0.1:9/v1', max_retries=0).complete(AskModel(1, ({},))))\n"
         "except ModelError:\n"
