@@ -81,7 +81,7 @@ class Kernel:
         """
         started = time.monotonic()
         self.client.session.metadata = {} if cell_id is None else {"cellId": cell_id}
-        request = self.client.execute(code, allow_stdin=person)
+        request = self.client.execute(code, allow_stdin=person, stop_on_error=False)
         cell = Cell()
         typed = iter(answers)
         idle = False

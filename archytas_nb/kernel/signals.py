@@ -1,23 +1,29 @@
 """Interrupts and time limits, raised in the tool that runs and nowhere else.
 
 Between calls an interrupt is only noted, so that no outcome is lost and nothing of ours is left half undone.
-A limit is kept by a timer's signal on the main thread. Elsewhere (another thread, Windows) the exception is put
-into the tool's thread, where it is raised at the next line of Python; code that waits in C runs to its end
-first. Either way nothing is left running when a call has its outcome.
+A limit is kept by a timer's signal on the main thread, elsewhere (another thread, Windows) by `injection`, where
+code that waits in C runs to its end first. Either way nothing is left running when a call has its outcome.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from archytas_nb.kernel.injection import Injection
 
 _AGAIN = 1.0
 """Seconds until a tool that swallowed its time limit is told again."""
+
+_SOON = 0.02
+"""Seconds until an exception is raised again that came at a place where Python ignores exceptions."""
 
 
 class ToolTimeout(BaseException):
@@ -50,22 +56,22 @@ class Watch:
         raises: Whether they are raised now. Setting it is one step, before and after which nothing can come
             between: whoever sets it False in a ``finally`` is safe from then on.
         expired: Whether the limit of the present call was reached while it ran.
-        armed: Whether the time of a call runs. A plain attribute, as is `raises`: to read it calls nothing.
+        armed: Whether something may still be raised by time. A plain attribute, as is `raises`: to read it calls
+            nothing.
+        has_timer: Whether a timer's signal can be had here.
     """
 
     def __init__(self) -> None:
         self.interrupts = 0
-        self.raises = False
-        self.expired = False
-        self.armed = False
-        self.has_timer = False
+        self.raises = self.expired = self.armed = self.has_timer = False
         self._limit: Limit | None = None
-        self._remaining = 0.0
-        self._injection: _Injection | None = None
+        self._ends = 0.0
+        self._was_lost = False
+        self._injection: Injection | None = None
 
     def arm(self, limit: Limit | None) -> None:
         """Start the time of a call."""
-        self._limit, self.expired = limit, False
+        self._limit, self.expired, self._was_lost = limit, False, False
         if limit is not None:
             self.armed = True
             self._start(limit.seconds)
@@ -73,84 +79,83 @@ class Watch:
     def disarm(self) -> None:
         """End the time of a call; may raise its exception once, where that was on its way already."""
         if self.armed:
+            self._limit, self._was_lost = None, False
             self._stop()
-            self._limit, self.armed = None, False
+            self.armed = False
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Stop the clock, while a person is asked."""
-        if self._limit is None:
+        limit = self._limit
+        if limit is None:
             yield
             return
-        left = self._stop()
+        left = self._ends - time.monotonic()
+        self._limit = None
+        self._stop()
         try:
             yield
         finally:
-            self._start(max(left, 0.001))
+            self._limit = limit
+            self._start(left)
 
     def _start(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
         if self.has_timer:
-            signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
+            self._schedule()
         else:
-            self._injection = _Injection(self, seconds)
+            self._injection = Injection(self._inject, seconds)
 
-    def _stop(self) -> float:
-        if self.has_timer:
-            return signal.setitimer(signal.ITIMER_REAL, 0)[0]
-        return 0.0 if self._injection is None else self._injection.stop()
+    def _stop(self) -> None:
+        if self._injection is not None:
+            self._injection.stop()
+            self._injection = None
+        elif self.has_timer:
+            self._schedule()
 
-    def reached(self) -> str:
-        """Say which limit was reached, for the exception."""
-        return f"stopped after {self._limit}" if self._limit is not None else "stopped"
+    def _schedule(self) -> None:
+        """Set the timer to what comes next."""
+        seconds = _SOON if self._was_lost else 0.0
+        if self._limit is not None and not self._was_lost:
+            seconds = max(self._ends - time.monotonic(), 0.001)
+        signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN if seconds else 0.0)
+
+    def _inject(self) -> type[BaseException] | None:
+        if not self.raises:
+            return None
+        self.expired = True
+        return ToolTimeout
 
     def on_alarm(self, _number: int, _frame: Any) -> None:
         """The timer's signal."""
-        if self.raises and self._limit is not None:
+        if not self.raises:
+            return
+        if self._was_lost:
+            self._was_lost = False
+            self._schedule()
+            if self.interrupts:
+                raise KeyboardInterrupt
+        if self._limit is not None and time.monotonic() >= self._ends:
             self.expired = True
-            raise ToolTimeout(self.reached())
+            raise ToolTimeout(f"stopped after {self._limit}")
 
+    def on_interrupt(self, before: Any, number: int, frame: Any) -> None:
+        """The signal of an interrupt; ``before`` is the handler that was there."""
+        self.interrupts += 1
+        if self.raises:
+            if callable(before):
+                before(number, frame)
+            raise KeyboardInterrupt  # a handler that only notes it, as asyncio's does, leaves the tool running
 
-class _Injection:
-    """A time limit without a timer's signal: a thread that puts the exception into the tool's."""
-
-    def __init__(self, watch: Watch, seconds: float) -> None:
-        self._watch = watch
-        self._ends = time.monotonic() + seconds
-        self._tool_thread = threading.get_ident()
-        self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._sent = False
-        threading.Thread(target=self._wait, name="archytas_nb-limit", daemon=True).start()
-
-    def _wait(self) -> None:
-        wait = self._ends - time.monotonic()
-        while not self._over.wait(max(wait, 0)):
-            with self._lock:
-                if self._over.is_set():
-                    return
-                if self._watch.raises:
-                    self._watch.expired = self._sent = True
-                    _raise_in(self._tool_thread, ToolTimeout)
-            wait = _AGAIN
-
-    def stop(self) -> float:
-        """End it, and catch what was sent but has not been raised yet; returns the seconds that were left."""
-        while True:
-            try:
-                with self._lock:
-                    self._over.set()
-                if self._sent:
-                    _raise_in(self._tool_thread, None)
-                return self._ends - time.monotonic()
-            except ToolTimeout:
-                continue
-
-
-def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
-    import ctypes
-
-    carried = None if kind is None else ctypes.py_object(kind)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), carried)
+    def on_unraisable(self, before: Callable[[Any], Any], what: Any) -> None:
+        """An exception came where Python can only ignore it: one of ours is raised again, a moment later."""
+        ours = what.exc_type is not None and issubclass(what.exc_type, (KeyboardInterrupt, ToolTimeout))
+        here = threading.current_thread() is threading.main_thread()
+        if ours and here and self.raises and self.has_timer:  # a finaliser, or a callback of the import system
+            self._was_lost = self.armed = True
+            self._schedule()
+        else:
+            before(what)
 
 
 @contextmanager
@@ -164,33 +169,38 @@ def watching() -> Iterator[Watch]:
     if threading.current_thread() is not threading.main_thread():
         yield watch
         return
-    interrupt = signal.getsignal(signal.SIGINT)
-
-    def note(number: int, frame: Any) -> None:
-        watch.interrupts += 1
-        if watch.raises:
-            if callable(interrupt):
-                interrupt(number, frame)
-            raise KeyboardInterrupt  # a handler that only notes it, as asyncio's does, leaves the tool running
-
-    alarm = signal.getsignal(signal.SIGALRM) if hasattr(signal, "setitimer") else None
-    watch.has_timer = alarm is not None  # one that was set in C cannot be put back, so it is left alone
-    started = time.monotonic()
-    pending = (0.0, 0.0)
+    interrupt, unraisable = signal.getsignal(signal.SIGINT), sys.unraisablehook
+    on_unraisable = partial(watch.on_unraisable, unraisable)
     try:
+        sys.unraisablehook = on_unraisable
         if callable(interrupt):
-            signal.signal(signal.SIGINT, note)
-        if watch.has_timer:
-            pending = signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, watch.on_alarm)
-        yield watch
+            signal.signal(signal.SIGINT, partial(watch.on_interrupt, interrupt))
+        with _timer(watch):
+            yield watch
     finally:
         watch.raises = False
-        if watch.has_timer:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, alarm)
-            if pending[0]:  # somebody else's time ran on meanwhile
-                left = max(pending[0] - (time.monotonic() - started), 0.001)
-                signal.setitimer(signal.ITIMER_REAL, left, pending[1])
+        if sys.unraisablehook is on_unraisable:
+            sys.unraisablehook = unraisable
         if callable(interrupt):
             signal.signal(signal.SIGINT, interrupt)
+
+
+@contextmanager
+def _timer(watch: Watch) -> Iterator[None]:
+    """Have the timer's signal come to the watch; a time that somebody else had set runs on afterwards."""
+    alarm = signal.getsignal(signal.SIGALRM) if hasattr(signal, "setitimer") else None
+    if alarm is None:  # there is none, or one that was set in C and could not be put back
+        yield
+        return
+    started = time.monotonic()
+    left, again = signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, watch.on_alarm)
+    watch.has_timer = True
+    try:
+        yield
+    finally:
+        watch.raises = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, alarm)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - started), 0.001), again)

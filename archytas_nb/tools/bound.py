@@ -74,7 +74,10 @@ def awaited(awaitable: Any) -> Any:
     box: dict[str, Any] = {}
 
     async def main() -> Any:
-        box["loop"], box["task"] = asyncio.get_running_loop(), asyncio.current_task()
+        task = asyncio.current_task()
+        box["loop"], box["task"] = asyncio.get_running_loop(), task
+        if "stopped" in box and task is not None:
+            task.cancel()
         return await awaitable
 
     def work() -> None:
@@ -87,11 +90,13 @@ def awaited(awaitable: Any) -> Any:
 
     ended = threading.Event()  # a join that is interrupted takes the thread for ended (CPython 3.11)
     context = contextvars.copy_context()  # the kernel keeps in it to which cell an output belongs
-    threading.Thread(target=context.run, args=(work,), name="archytas-await", daemon=True).start()
+    thread = threading.Thread(target=context.run, args=(work,), name="archytas-await", daemon=True)
     try:
+        thread.start()
         while not ended.wait(0.2):  # a wait without a bound cannot be interrupted on Windows
             pass
     except BaseException:
+        box["stopped"] = True
         if "task" in box:
             with contextlib.suppress(RuntimeError):  # the loop is closed: it has just ended
                 box["loop"].call_soon_threadsafe(box["task"].cancel)

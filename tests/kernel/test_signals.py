@@ -204,3 +204,35 @@ def test_an_alarm_after_the_tool_has_ended_is_raised_nowhere() -> None:
             signal.raise_signal(signal.SIGALRM)  # no limit is set
             watch.raises = False
         assert not watch.expired
+
+
+def test_an_interrupt_that_python_ignores_because_of_where_it_came_is_raised_again() -> None:
+    class Doomed:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def lose() -> str:
+        """Lose an interrupt in a finaliser, then sleep."""
+        doomed = Doomed()
+        del doomed
+        time.sleep(30)
+        return "slept"
+
+    outcome = run_one(lose)
+    assert (outcome.status, outcome.value) == ("interrupted", None)
+    assert outcome.seconds < 20
+
+
+def test_a_limit_that_is_reached_in_a_finaliser_is_raised_again() -> None:
+    class Slow:
+        def __del__(self) -> None:
+            time.sleep(0.3)
+
+    def lose() -> str:
+        """Lose the limit in a finaliser, then sleep."""
+        slow = Slow()
+        del slow
+        time.sleep(30)
+        return "slept"
+
+    assert "stopped after 0.1 s" in run_one(lose, timeout=0.1).text

@@ -13,7 +13,8 @@ ended = threading.Event()
 
 
 async def sleep() -> str:
-    """Sleep."""
+    """Sleep, and be interrupted soon after."""
+    asyncio.get_running_loop().call_later(0.2, signal.pthread_kill, threading.main_thread().ident, signal.SIGINT)
     try:
         await asyncio.sleep(30)
     finally:
@@ -23,11 +24,8 @@ async def sleep() -> str:
 
 def test_an_interrupt_cancels_an_async_tool_that_was_called_by_hand() -> None:
     ended.clear()
-    timer = threading.Timer(0.3, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
         Tool.from_function(sleep).call()
-    timer.join()
     assert ended.is_set()
 
 

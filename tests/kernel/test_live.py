@@ -1,0 +1,335 @@
+"""In a real kernel: what tools show, what a person is asked, what an interrupt stops, where %debug stops."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live_kernel import Cell, Kernel, live_kernel
+
+SETUP = '''
+import asyncio, json, logging, os, signal, subprocess, sys, threading, time, warnings
+import archytas_nb as nb
+from pathlib import Path
+from archytas_nb.react.events import CallOutcomes, ModelReply, WireCall
+from archytas_nb.testing import ScriptedModel
+
+early = logging.StreamHandler()  # holds the stream of now
+logging.getLogger("early").addHandler(early)
+def state():
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGALRM)]
+    return [os.fstat(fd).st_ino for fd in (1, 2)], handlers, sys.unraisablehook
+
+def ours():
+    """Methods of ours that are left on the kernel's objects (IPython puts some of its own there)."""
+    patched = [vars(each).values() for each in (sys.stdout, sys.stderr, get_ipython().display_pub)]
+    return [each for values in patched for each in values if "archytas" in str(getattr(each, "__module__", ""))]
+
+before = state()
+
+def ask(*calls, **options):
+    """Have these calls (names, or pairs of name and input) run as those of one reply; return their outcomes."""
+    pairs = [(call, None) if isinstance(call, str) else call for call in calls]
+    wired = tuple(WireCall(name, json.dumps(given or {})) for name, given in pairs)
+    model = ScriptedModel(ModelReply("", wired, finish="tool_calls"), "done", protocol="native")
+    agent = nb.Agent(model=model, **options)
+    run = agent.run("Go")
+    return [outcome for event in run.events if isinstance(event, CallOutcomes) for outcome in event.outcomes]
+
+def begun(): Path(f"begun{len(list(Path().glob('begun*')))}").touch()
+'''
+
+TOOLS = '''
+@nb.tool
+def sleep() -> str:
+    """Sleep."""
+    begun()
+    time.sleep(60)
+
+@nb.tool
+async def sleep_async() -> str:
+    """Sleep on the loop."""
+    begun()
+    try:
+        await asyncio.sleep(60)
+    finally:
+        Path(f"cancelled{len(list(Path().glob('cancelled*')))}").touch()
+
+nb.toolbox.add(sleep_async, name="sleep_async_too")
+
+@nb.tool
+def shell_sleep() -> str:
+    """Sleep in a shell."""
+    get_ipython().system("touch begun0; sleep 60; touch slept")
+
+@nb.tool
+def child_sleep() -> str:
+    """Sleep in a child."""
+    subprocess.run("touch begun0; sleep 60; touch slept", shell=True)
+
+@nb.tool
+def swallow() -> str:
+    """Swallow the interrupt."""
+    begun()
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        return "went on"
+
+@nb.tool(approve=True)
+def pay(to: str, amount: int) -> str:
+    """Pay.
+
+    Args:
+        to: Who gets it
+        amount: How much
+    """
+    Path("paid").write_text(f"{amount} to {to}")
+    return f"paid {amount} to {to}"
+
+@nb.tool
+def fail(n: int) -> str:
+    """Fail.
+
+    Args:
+        n: A number
+    """
+    secret = n * 2
+    raise RuntimeError("it failed")
+'''
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(tmp_path_factory.mktemp("live"))
+
+
+@pytest.fixture(scope="module")
+def kernel(folder: Path) -> Iterator[Kernel]:
+    with live_kernel(folder) as kernel:
+        ok(kernel.run(SETUP))
+        ok(kernel.run(TOOLS))
+        yield kernel
+
+
+@pytest.fixture(autouse=True)
+def everything_is_as_before(kernel: Kernel, folder: Path) -> Iterator[None]:
+    """After each test: no patch, handler, timer or redirection is left, and the next question works."""
+    for each in folder.iterdir():
+        if each.is_file():
+            each.unlink()
+    yield
+    assert ok(kernel.run("state() == before, ours(), signal.getitimer(signal.ITIMER_REAL)")).result == (
+        "(True, [], (0.0, 0.0))"
+    )
+    assert ok(kernel.run("ask(('pay', {'to': 'Zoe', 'amount': 1}), approve='auto')[0].text")).result == (
+        "'paid 1 to Zoe'"
+    )
+
+
+def ok(cell: Cell) -> Cell:
+    assert cell.status == "ok", cell.error
+    return cell
+
+
+def begun(folder: Path, number: int = 1) -> Callable[[Cell], bool]:
+    """Whether so many tools have begun."""
+    return lambda cell: len(list(folder.glob("begun*"))) >= number
+
+
+# ── what a tool shows ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_all_that_a_tool_shows_is_its_own_in_order_and_nothing_reaches_the_cell(kernel: Kernel) -> None:
+    code = '''
+@nb.tool
+def tell() -> str:
+    """Tell in all ways."""
+    print("printed")
+    os.system("echo system; echo system error >&2")
+    print("then")
+    subprocess.run(["echo", "subprocess"])
+    logging.getLogger("early").warning("logged")
+    logging.getLogger("unconfigured").warning("last resort")
+    warnings.warn("warned")
+    get_ipython().system("echo shell")
+    display({"a": 1})
+    thread = threading.Thread(target=print, args=("thread",)); thread.start(); thread.join()
+    import ctypes; ctypes.CDLL(None).puts(b"from C")
+    sys.__stdout__.write("under the stream\\n")
+    return "ok"
+text = ask("tell")[0].text
+'''
+    cell = ok(kernel.run(code))
+    assert (cell.printed, cell.displayed) == ("", [])
+    said = ok(kernel.run("print(text)")).printed
+    assert re.sub(r"<cell>:\d+", "<cell>:N", said) == (
+        "ok\n\nIt printed:\nprinted\nsystem\nsystem error\nthen\nsubprocess\nlogged\nlast resort\n"
+        "<cell>:N: UserWarning: warned\n  warnings.warn(\"warned\")\nshell\n{'a': 1}\nthread\nfrom C\n"
+        "under the stream\n"
+    )
+
+
+def test_a_displayed_table_and_an_updated_display_are_seen_as_at_the_end(kernel: Kernel) -> None:
+    code = '''
+@nb.tool
+def show() -> None:
+    """Show."""
+    import pandas
+    from IPython.display import HTML, clear_output, display, update_display
+    display("gone"); clear_output()
+    handle = display("working", display_id=True)
+    display(pandas.DataFrame({"a": [1]}))
+    handle.update("finished")
+    display(HTML("<b>bold</b>"))
+[outcome] = ask("show")
+'''
+    cell = ok(kernel.run(code))
+    assert (cell.displayed, cell.of("clear_output"), cell.of("update_display_data")) == ([], [], [])
+    said = ok(kernel.run("print(outcome.text); print('text/html' in outcome.outputs[1].data)")).printed
+    assert "gone" not in said
+    assert "working" not in said
+    assert "'finished'\n   a\n0  1\nbold" in said
+    assert said.endswith("True\n")
+
+
+@pytest.mark.parametrize("end", ["", "; plt.show()", "; return plt.gcf()", "; raise RuntimeError"])
+def test_a_figure_reaches_the_model_once_and_does_not_appear_below_the_cell(kernel: Kernel, end: str) -> None:
+    code = f'''
+@nb.tool
+def plot():
+    """Plot."""
+    import matplotlib.pyplot as plt
+    plt.plot([1, 2]){end}
+[outcome] = ask("plot")
+'''.replace("def plot():", "def plot() -> object:")
+    cell = ok(kernel.run(code))
+    assert cell.displayed == []
+    shown = ok(
+        kernel.run("len(outcome.images), len([each for each in outcome.outputs if 'image/png' in each.data])")
+    )
+    assert shown.result == ("(1, 0)" if "return" in end else "(1, 1)")
+
+
+def test_figures_of_the_users_own_cells_are_still_shown_below_them(kernel: Kernel) -> None:
+    cell = ok(kernel.run("import matplotlib.pyplot as plt; plt.plot([1, 2]); ask('pay', approve='deny');"))
+    assert ["image/png" in each for each in cell.displayed] == [True]
+
+
+def test_what_is_printed_while_it_runs_is_seen_as_it_comes(kernel: Kernel) -> None:
+    code = '''
+from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.react.events import ToolCall
+seen = []
+@nb.tool
+def steps() -> str:
+    """Work in steps."""
+    print("one")
+    os.system("echo two")
+    deadline = time.time() + 20
+    while "two" not in "".join(seen) and time.time() < deadline:
+        time.sleep(0.01)
+    return "seen while it ran" if "one" in "".join(seen) and "two" in "".join(seen) else "not seen"
+def watch(text):
+    print("watcher")
+    seen.append(text)
+KernelExecutor(nb.toolbox, {}, on_output=watch).run([ToolCall("c", "steps")])[0].value
+'''
+    cell = ok(kernel.run(code))
+    assert cell.result == "'seen while it ran'"
+    assert set(cell.printed.split()) == {"watcher"}
+
+
+def test_debug_after_a_failing_tool_stops_in_the_tool_also_after_another_error(kernel: Kernel) -> None:
+    assert kernel.run("1 / 0").status == "error"
+    ok(kernel.run("ask(('fail', {'n': 21}))"))
+    debug = ok(kernel.run("%debug", person=True, answers=["p secret", "w", "up", "q"]))
+    printed = re.sub(r"\x1b\[[0-9;]*m", "", debug.printed)
+    assert "42" in printed
+    assert "raise RuntimeError" in printed
+    assert "*** Oldest frame" in printed  # nothing of ours is above the tool
+    assert "1 / 0" not in printed
+
+
+# ── what a person is asked ────────────────────────────────────────────────────────────────────────
+
+PAY = "[outcome] = ask(('pay', {'to': 'Ann', 'amount': 5}))\nprint(outcome.status, '|', outcome.text)"
+
+
+def test_a_person_sees_the_call_and_allows_it(kernel: Kernel, folder: Path) -> None:
+    cell = ok(kernel.run(PAY, person=True, answers=["y"]))
+    assert cell.printed == "done | paid 5 to Ann\n"
+    [prompt] = cell.prompts
+    assert prompt.startswith('The agent wants to run pay:\n  to = "Ann"\n  amount = 5\nRun it? [y]es')
+    assert (folder / "paid").read_text() == "5 to Ann"
+
+
+def test_a_person_refuses_with_a_reason_edits_or_asks_for_help(kernel: Kernel, folder: Path) -> None:
+    cell = ok(kernel.run(PAY, person=True, answers=["maybe", "?", "n", "too early"]))
+    assert cell.printed == "refused | The user refused this call. The reason: too early\n"
+    assert not (folder / "paid").exists()
+    cell = ok(kernel.run(PAY, person=True, answers=["e", "amount = 'x'", "amount = 4", "y"]))
+    assert 'It was run with: {"to": "Ann", "amount": 4}' in cell.printed
+    assert (folder / "paid").read_text() == "4 to Ann"
+
+
+def test_a_person_stops_the_run(kernel: Kernel, folder: Path) -> None:
+    cell = kernel.run(PAY, person=True, answers=["s"])
+    assert (cell.status, cell.reply["ename"]) == ("error", "RunInterrupted")
+    assert not (folder / "paid").exists()
+
+
+def test_headless_nothing_waits_and_the_refusal_says_how_to_allow(kernel: Kernel, folder: Path) -> None:
+    cell = ok(kernel.run(PAY))
+    assert cell.printed.startswith("refused | Refused: pay needs a person's approval, and nobody can be asked")
+    assert not (folder / "paid").exists()
+    assert ok(kernel.run(PAY.replace("}))", "}), allow=['pay'])"))).printed == "done | paid 5 to Ann\n"
+
+
+def test_the_model_asks_the_user(kernel: Kernel) -> None:
+    code = "ask(('ask_user', {'question': 'Which?', 'choices': ['red', 'blue']}), ask_user=True)[0].text"
+    cell = ok(kernel.run(code, person=True, answers=["7", "2"]))
+    assert cell.result == "'blue'"
+    assert cell.prompts[0].startswith("The agent asks: Which?\n  1. red\n  2. blue\n")
+    assert "Nobody can be asked here" in ok(kernel.run(code)).result
+
+
+# ── what an interrupt stops ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("calls", [
+    "'sleep'", "'sleep_async'", "'sleep_async', 'sleep_async_too'", "'shell_sleep'", "'child_sleep'", "'swallow'",
+    "'sleep', 'sleep'", "'sleep_async', 'sleep'",
+])  # fmt: skip
+def test_an_interrupt_stops_what_runs_and_the_next_question_works(
+    kernel: Kernel, folder: Path, calls: str
+) -> None:
+    together = 2 if calls == "'sleep_async', 'sleep_async_too'" else 1
+    cell = kernel.run(f"ask({calls})", interrupt_when=begun(folder, together), wait=30)
+    assert (cell.status, cell.reply["ename"]) == ("error", "RunInterrupted")
+    assert len(list(folder.glob("cancelled*"))) == (together if "async" in calls else 0)
+    left = (
+        "print(subprocess.run(['pgrep', '-f', 'sleep 60; touch slept'], capture_output=True, text=True).stdout)"
+    )
+    assert ok(kernel.run(left)).printed.strip() == ""
+
+
+def test_an_interrupt_at_the_prompt_runs_nothing_and_the_conversation_goes_on(
+    kernel: Kernel, folder: Path
+) -> None:
+    cell = kernel.run(PAY, person=True, interrupt_when=lambda cell: bool(cell.prompts), wait=30)
+    assert (cell.status, cell.reply["ename"]) == ("error", "RunInterrupted")
+    assert not (folder / "paid").exists()
+    assert ok(kernel.run(PAY, person=True, answers=["y"])).printed == "done | paid 5 to Ann\n"
+
+
+def test_an_async_tool_that_is_called_by_hand_is_cancelled(kernel: Kernel, folder: Path) -> None:
+    cell = kernel.run("nb.toolbox['sleep_async'].call()", interrupt_when=begun(folder), wait=30)
+    assert (cell.status, cell.reply["ename"]) == ("error", "KeyboardInterrupt")
+    assert len(list(folder.glob("cancelled*"))) == 1
+
+
+def test_a_limit_stops_a_shell_and_its_child(kernel: Kernel) -> None:
+    code = "nb.toolbox.add(shell_sleep, timeout=0.5)\nask('shell_sleep')[0].text"
+    assert "stopped after 0.5 s" in ok(kernel.run(code)).result

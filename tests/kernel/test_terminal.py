@@ -1,0 +1,145 @@
+"""In a terminal, without Jupyter: a person sees the question though output is captured, and types the answer."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+pty = pytest.importorskip("pty")
+
+SCRIPT = """
+import os, sys
+from archytas_nb.kernel.ask import ask_user
+from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.react.events import ToolCall
+from archytas_nb.tools.toolbox import Toolbox
+
+def pay(amount: int) -> str:
+    '''Pay.
+
+    Args:
+        amount: How much
+    '''
+    print("printed by the tool")
+    os.system("echo written by the tool")
+    return f"paid {amount}"
+
+def confirm() -> str:
+    '''Ask in the middle of a tool.'''
+    print("captured before")
+    said = ask_user("Sure?")
+    print("captured after")
+    return said
+
+box = Toolbox(ask_user, confirm)
+box.add(pay, approve=True)
+executor = KernelExecutor(box, {}, on_output=lambda text: print(f"LIVE {text!r}", flush=True))
+def run(name, given=None):
+    [outcome] = executor.run([ToolCall("c", name, given)])
+    print("OUTCOME", outcome.status, repr(outcome.text), flush=True)
+"""
+
+
+class Terminal:
+    """A script in a terminal of its own."""
+
+    def __init__(self, folder: Path, code: str) -> None:
+        script = folder / "script.py"
+        script.write_text(SCRIPT + textwrap.dedent(code), encoding="utf-8")
+        self.end, child = pty.openpty()
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "dumb"}
+        self.process = subprocess.Popen(
+            [sys.executable, str(script)],
+            stdin=child, stdout=child, stderr=child, env=environment, start_new_session=True,
+        )  # fmt: skip
+        os.close(child)
+        self.seen = ""
+
+    def until(self, pattern: str) -> str:
+        """Read until this was seen, and return all that was seen since the last time."""
+        deadline = time.monotonic() + 40
+        while not re.search(pattern, self.seen):
+            ready, _, _ = select.select([self.end], [], [], 0.2)
+            try:
+                self.seen += os.read(self.end, 4096).decode() if ready else ""
+            except OSError:  # the script has ended
+                break
+            assert time.monotonic() < deadline, self.seen
+        assert re.search(pattern, self.seen), self.seen
+        seen, self.seen = self.seen.replace("\r\n", "\n"), ""
+        return seen
+
+    def type(self, text: str) -> None:
+        os.write(self.end, f"{text}\n".encode())
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.end)
+
+
+def test_a_call_is_approved_in_a_terminal_and_what_the_tool_writes_is_not_on_it(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "run('pay', 5)")
+    try:
+        assert "The agent wants to run pay:\n  amount = 5\nRun it?" in terminal.until(r"\[\?\] help: ")
+        terminal.type("y")
+        seen = terminal.until("OUTCOME .*\n")
+        assert "OUTCOME done 'paid 5\\n\\nIt printed:\\nprinted by the tool\\nwritten by the tool'" in seen
+        assert "LIVE 'printed by the tool'" in seen
+        assert "\nprinted by the tool" not in seen
+        assert "LIVE 'LIVE" not in seen
+    finally:
+        terminal.close()
+
+
+def test_a_tool_asks_in_the_middle_of_its_run_and_goes_on_capturing(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "run('confirm')")
+    try:
+        assert "The agent asks: Sure?\n> " in terminal.until(r"> $")
+        terminal.type("quite")
+        seen = terminal.until("OUTCOME .*\n")
+        assert "OUTCOME done 'quite\\n\\nIt printed:\\ncaptured before\\ncaptured after'" in seen
+    finally:
+        terminal.close()
+
+
+def test_ctrl_c_and_the_end_of_input_at_the_prompt_run_nothing(tmp_path: Path) -> None:
+    terminal = Terminal(
+        tmp_path, "run('pay', 5)\nrun('pay', 6)\nrun('ask_user', {'question': 'Which?'})\nrun('pay', 'x')"
+    )
+    try:
+        terminal.until(r"help: $")
+        time.sleep(0.5)  # Python's readline misses a signal that comes just before it waits for a key
+        os.killpg(terminal.process.pid, signal.SIGINT)
+        assert "OUTCOME interrupted" in terminal.until("OUTCOME .*\n")
+        terminal.until(r"help: $")
+        os.write(terminal.end, b"\x04")
+        assert "nobody answered" in terminal.until("OUTCOME .*\n")
+        terminal.until(r"> $")
+        terminal.type("red")
+        assert "OUTCOME done 'red'" in terminal.until("OUTCOME .*\n")
+    finally:
+        terminal.close()
+
+
+def test_without_a_terminal_nobody_is_asked(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT + "run('pay', 5)\nrun('ask_user', {'question': 'Which?'})", encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        input="y\ny\n",
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.count("OUTCOME refused") == 2
