@@ -10,7 +10,7 @@ import importlib.util
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,6 @@ class AgentRuns:
         self._mode: str = config.option.agent_mode
         self._told: list[Told] = []
         self._running: _Notebook | None = None
-        self._partly: set[Path] = set()
         option = config.option
         self._nbval_is_there = hasattr(option, "nbval")
         self._runs_notebooks = self._mode in ("record", "update")
@@ -69,10 +68,6 @@ class AgentRuns:
 
         return NotebookFile.from_parent(parent, path=file_path, mode=self._mode)
 
-    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """A notebook of which only some cells are run leaves exchanges unused, and that is no fault."""
-        self._partly |= {item.path for item in items}
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Set the environment before the notebook's kernel starts."""
@@ -81,6 +76,7 @@ class AgentRuns:
         if self._running is None or self._running.path != item.path:
             self._end_notebook()
             self._running = _Notebook(item.path, self._mode, self.rerun(item.path))
+        self._running.cells += 1
         patterns = getattr(item.parent, "sanitize_patterns", None)
         if patterns is not None and self._mode == "replay":
             patterns.update(self._running.volatile())
@@ -109,7 +105,7 @@ class AgentRuns:
                 self._end_notebook()
                 if told is not None:
                     item.user_properties.append((PROPERTY, told.as_text()))
-                    if not running.failed and running.path not in self._partly:
+                    if not running.failed and running.cells == cells_of(item):
                         self.judge(told)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -153,12 +149,24 @@ class AgentRuns:
             self._running = None
 
 
+def cells_of(item: pytest.Item) -> int:
+    """How many tests a notebook has where all of it is run: of some of its cells, exchanges are left over."""
+    book = getattr(item.parent, "nb", None)
+    return 1 if book is None else sum(cell.cell_type == "code" for cell in book.cells)
+
+
 class _Notebook:
-    """One notebook while it is run."""
+    """One notebook while it is run.
+
+    Attributes:
+        failed: Whether a cell has failed.
+        cells: How many were run.
+    """
 
     def __init__(self, path: Path, mode: str, rerun: str) -> None:
         self.path = path
         self.failed = False
+        self.cells = 0
         self._mode = mode
         self._folder = Path(tempfile.mkdtemp(prefix="archytas_nb-"))
         self._environment = KernelEnvironment(path, mode, self._folder, rerun)

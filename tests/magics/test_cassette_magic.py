@@ -1,0 +1,122 @@
+"""`%agent_cassette`: one line makes a notebook a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+from archytas_nb.errors import ConfigurationError
+from archytas_nb.models import recorded
+from tests.live_kernel import Kernel
+from tests.servers.plays import Say
+from tests.servers.server import Server
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded, "_open", {})
+    monkeypatch.setattr(recorded._Inserted, "path", None)
+
+
+def use(shell: InteractiveShell, line: str) -> Any:
+    return shell.run_line_magic("agent_cassette", line)
+
+
+def test_a_notebook_records_and_replays_without_the_server(kernel: Kernel, tmp_path: Path) -> None:
+    path = tmp_path / "talk.jsonl"
+    with Server(Say("I am here.")) as server:
+        kernel.run(f"%config ArchytasNB.base_url = {server.url!r}")
+        assert kernel.run(f"%agent_cassette {path}").status == "ok"
+        recorded_cell = kernel.run("%agent --new Who is there?")
+    assert "I am here." in recorded_cell.displayed[0]["text/plain"]
+    kernel.run(f"%agent_cassette {path} --mode replay")
+    cell = kernel.run("%agent --new Who is there?")
+    assert cell.displayed == recorded_cell.displayed
+    miss = kernel.run("%agent --new Who was there?")
+    assert "CassetteMiss" in miss.error
+    assert f"%agent_cassette {path} --mode auto" in miss.error
+    state = kernel.run("%agent_cassette").result
+    assert state == f"{path} (replay): 1 exchanges, 1 replayed, 1 missed"
+    assert kernel.run("%agent_cassette --mode off\n%agent_cassette").result == "no cassette is in use"
+
+
+def test_an_agent_of_plain_python_answers_from_it_too(kernel: Kernel, tmp_path: Path) -> None:
+    path = tmp_path / "talk.jsonl"
+    with Server(Say("I am here."), Say("And here.")) as server:
+        kernel.run(f"import archytas_nb as nb\nmodel = nb.OpenAIModel('tiny-1', {server.url!r}, 'sk-1')")
+        kernel.run(f"%agent_cassette {path}")
+        assert kernel.run("nb.Agent([], model).run('Who?').answer").result == "'I am here.'"
+        assert kernel.run("%agent --new --model model Who?").status == "ok"
+    kernel.run(f"%agent_cassette {path} --mode replay")
+    assert kernel.run("nb.Agent([], model).run('Who?').answer").result == "'I am here.'"
+    assert server.url not in path.read_text()
+    kernel.run("%agent_cassette --mode off")
+
+
+def test_without_a_path_it_shows_what_became_of_the_one_in_use(shell: InteractiveShell, tmp_path: Path) -> None:
+    assert repr(use(shell, "")) == "no cassette is in use"
+    assert use(shell, f"{tmp_path / 'x.jsonl'}") is None
+    state = use(shell, "")
+    assert (state.mode, state.exchanges, state.unused) == ("auto", 0, 0)
+    assert repr(state) == f"{tmp_path / 'x.jsonl'} (auto): 0 exchanges"
+
+
+def test_a_path_may_have_spaces_and_variables(shell: InteractiveShell, tmp_path: Path) -> None:
+    shell.user_ns["species"] = "Gentoo"
+    use(shell, f'"{tmp_path}/my {{species}}.jsonl" --mode record --volatile date,path')
+    cassette = recorded.cassette_in_use()
+    assert cassette is not None
+    assert (cassette.path.name, cassette.mode) == ("my Gentoo.jsonl", "record")
+
+
+def test_what_was_not_asked_for_can_be_dropped(shell: InteractiveShell, tmp_path: Path) -> None:
+    from archytas_nb.models.cassette import Cassette
+    from archytas_nb.react.events import ModelReply
+    from tests.models.tapes import ask
+
+    path = tmp_path / "x.jsonl"
+    before = Cassette(path)
+    for each in "abc":
+        before.add(ask(each), ModelReply(each))
+    use(shell, str(path))
+    cassette = recorded.cassette_in_use()
+    assert cassette is not None
+    cassette.find(ask("b"))
+    state = use(shell, "--prune")
+    assert (state.exchanges, state.unused) == (1, 0)
+    assert Cassette(path, "replay").find(ask("b")) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--mode auto", "name the cassette"),
+        ("--prune", "no cassette is in use"),
+        ("x.jsonl --mode never", "invalid choice"),
+        ("x.jsonl y.jsonl", "unrecognized arguments"),
+        ('"x.jsonl', "No closing quotation"),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_refused_in_one_line(shell: InteractiveShell, line: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        use(shell, line)
+
+
+def test_a_file_that_cannot_be_used_is_named_and_what_is_in_use_stays(
+    shell: InteractiveShell, tmp_path: Path
+) -> None:
+    use(shell, f"{tmp_path}/good.jsonl")
+    (tmp_path / "bad.jsonl").write_text("no")
+    with pytest.raises(ConfigurationError, match="is not a cassette"):
+        use(shell, f"{tmp_path}/bad.jsonl")
+    assert use(shell, "").path == f"{tmp_path}/good.jsonl"
+
+
+def test_it_explains_itself(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
+    use(shell, "--help")
+    said = capsys.readouterr().out
+    assert all(each in said for each in ("--mode", "--prune", "--volatile", "replays the replies"))

@@ -1,0 +1,219 @@
+"""A notebook is tested from its recording, with no model at hand, and a run says what became of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.pytest_plugin.runs import CELLS, change, run_pytest, write_notebook
+from tests.servers.plays import Say
+from tests.servers.server import Server
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A notebook that asks one question, and its cassette, as they were recorded from a server."""
+    folder = Path(tmp_path_factory.mktemp("recording"))
+    write_notebook(folder / "asks.ipynb", *CELLS)
+    with Server(Say(calls=(("one", {}),)), Say("It is one.")) as server:
+        done = run_pytest(folder, "--agent-record", "asks.ipynb", OPENAI_BASE_URL=server.url)
+    assert done.code == 0, done.out
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def notebook(tmp_path: Path, recording: dict[str, bytes]) -> Path:
+    for name, data in recording.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    return tmp_path / "asks.ipynb"
+
+
+def test_a_recorded_notebook_passes_strict_nbval_without_a_model_again_and_again(notebook: Path) -> None:
+    for _ in range(2):
+        done = run_pytest(notebook.parent, "--nbval", "--agent-replay", "asks.ipynb")
+        assert done.code == 0, done.out
+        assert "3 passed" in done.out
+    assert "agent: replay" in done.lines
+    assert "asks.ipynb  2 replayed, 200 + 20 tokens not paid" in done.lines
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("%agent What is it?", "%agent What is this?", "the question has changed"),
+        ("How often it counts", "How many times it counts", "the text or schema of the tool 'one' has changed"),
+        (
+            "return 1 * times",
+            "return 2 * times",
+            "the outcome of the tool 'one' is another",
+        ),
+    ],
+)
+def test_a_change_fails_the_cell_that_asks_and_is_named(notebook: Path, old: str, new: str, said: str) -> None:
+    change(notebook, old, new)
+    done = run_pytest(notebook.parent, "--nbval", "--agent-replay", "asks.ipynb")
+    assert done.code == 1
+    assert "1 failed, 2 passed" in done.out
+    assert said in done.out
+    assert "Record what is missing, with a model at hand: pytest --agent-update asks.ipynb" in done.out
+    assert "1 missed" in done.out
+
+
+def test_a_notebook_without_a_cassette_fails_instead_of_asking_a_model(notebook: Path) -> None:
+    (notebook.parent / "cassettes" / "asks.jsonl").unlink()
+    with Server(Say("Live!")) as server:
+        folder, url = notebook.parent, server.url
+        done = run_pytest(folder, "--nbval", "--agent-replay", "asks.ipynb", OPENAI_BASE_URL=url)
+        assert done.code == 1
+        assert server.asked == []
+    assert "does not exist. Record it with a model at hand: pytest --agent-update asks.ipynb" in done.out
+
+
+def test_a_replay_refuses_a_model_that_is_asked_past_the_cassette(tmp_path: Path) -> None:
+    """Whatever a notebook does in Python, the keys and the address of the endpoint are not there."""
+    asks = "import os, openai\n(os.environ.get('OPENAI_API_KEY'), os.environ['OPENAI_BASE_URL'])"
+    tries = "openai.OpenAI(api_key='x', max_retries=0).models.list()"
+    write_notebook(tmp_path / "past.ipynb", asks, tries)
+    with Server(Say("Live!")) as server:
+        variables = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-4242"}
+        done = run_pytest(tmp_path, "--nbval-lax", "--agent-replay", "past.ipynb", **variables)
+        assert server.asked == []
+    assert "APIConnectionError" in done.out
+    assert "1 failed, 1 passed" in done.out
+
+
+def test_the_environment_is_given_back(notebook: Path) -> None:
+    (notebook.parent / "test_after.py").write_text(
+        "import os\n"
+        "def test_after(): assert os.environ['OPENAI_BASE_URL'] == 'mine'\n"
+        "def test_no_mode(): assert not [name for name in os.environ if 'CASSETTE' in name]\n"
+    )
+    done = run_pytest(
+        notebook.parent, "--nbval", "--agent-replay", "asks.ipynb", "test_after.py", OPENAI_BASE_URL="mine"
+    )
+    assert "5 passed" in done.out
+
+
+def test_what_is_not_asked_any_more_is_said_and_fails_only_where_that_is_asked_for(notebook: Path) -> None:
+    change(notebook, "%agent What is it?", "1")
+    done = run_pytest(notebook.parent, "--nbval-lax", "--agent-replay", "asks.ipynb")
+    assert done.code == 0
+    assert "asks.ipynb  2 unused" in done.lines
+    assert "pytest --agent-update drops them" in done.out
+    strict = run_pytest(notebook.parent, "--nbval-lax", "--agent-replay", "--agent-strict", "asks.ipynb")
+    assert strict.code == 1
+    assert "2 recorded exchanges were not asked for; pytest --agent-update asks.ipynb mends both" in strict.out
+
+
+def test_a_notebook_that_is_run_in_part_leaves_nothing_to_complain_about(notebook: Path) -> None:
+    options = ("--nbval", "--agent-replay", "--agent-strict")
+    done = run_pytest(notebook.parent, *options, "asks.ipynb::Cell 0", "asks.ipynb::Cell 1")
+    assert (done.code, "2 passed" in done.out) == (0, True)
+
+
+def test_live_asks_the_model_and_takes_another_answer(notebook: Path) -> None:
+    before = (notebook.parent / "cassettes" / "asks.jsonl").read_bytes(), notebook.read_bytes()
+    with Server(Say("It is two.")) as server:
+        done = run_pytest(notebook.parent, "--nbval", "--agent-live", "asks.ipynb", OPENAI_BASE_URL=server.url)
+        assert len(server.chats) == 1
+    assert done.code == 0, done.out
+    assert ((notebook.parent / "cassettes" / "asks.jsonl").read_bytes(), notebook.read_bytes()) == before
+
+
+def test_xdist_reports_as_one_process_does(notebook: Path) -> None:
+    for name in ("b", "c"):
+        (notebook.parent / f"{name}.ipynb").write_bytes(notebook.read_bytes())
+        cassette = notebook.parent / "cassettes"
+        (cassette / f"{name}.jsonl").write_bytes((cassette / "asks.jsonl").read_bytes())
+    folder = notebook.parent
+    done = run_pytest(folder, "--nbval", "--agent-replay", "-n", "2", "--dist", "loadfile", ".")
+    assert done.code == 0, done.out
+    for name in ("asks", "b", "c"):
+        assert f"{name + '.ipynb':10}  2 replayed, 200 + 20 tokens not paid" in done.lines
+    assert "in all 6 replayed, 660 tokens not paid" in done.lines
+
+
+def test_what_a_cassette_lets_differ_may_differ_in_the_outputs_too(tmp_path: Path) -> None:
+    """A date in a question stands in the trace as well; one declaration is enough."""
+    cells = (
+        "%load_ext archytas_nb",
+        "import os\nnow = os.environ['NOW']",
+        "%agent Is it {now}, really?",
+    )
+    write_notebook(tmp_path / "dated.ipynb", *cells)
+    cassette = tmp_path / "cassettes" / "dated.jsonl"
+    cassette.parent.mkdir()
+    cassette.write_text('{"cassette": 2, "volatile": ["date"]}\n')
+    with Server(Say("It is 2026-01-01.")) as server:
+        done = run_pytest(tmp_path, "--agent-update", ".", OPENAI_BASE_URL=server.url, NOW="2026-01-01")
+    assert done.code == 0, done.out
+    options = ("--nbval", "--agent-replay", "dated.ipynb")
+    assert run_pytest(tmp_path, *options, NOW="2026-02-02").code == 0
+    assert "the question has changed" in run_pytest(tmp_path, *options, NOW="tomorrow").out
+
+
+def test_a_cassette_that_the_notebook_names_itself_counts(tmp_path: Path) -> None:
+    cells = ("%load_ext archytas_nb\n%agent_cassette mine.jsonl", "%agent Who is it?")
+    write_notebook(tmp_path / "named.ipynb", *cells)
+    with Server(Say("Me.")) as server:
+        done = run_pytest(tmp_path, "--agent-record", "named.ipynb", OPENAI_BASE_URL=server.url)
+    assert done.code == 0, done.out
+    assert (tmp_path / "mine.jsonl").exists()
+    assert not (tmp_path / "cassettes").exists()
+    replay = run_pytest(tmp_path, "--nbval", "--agent-replay", "named.ipynb")
+    assert replay.code == 0, replay.out
+    assert "named.ipynb  1 replayed, 100 + 10 tokens not paid" in replay.lines
+
+
+def test_other_runs_pay_nothing_and_see_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import sys\n"
+        "ours = {name for name in sys.modules if name.startswith('archytas_nb')}\n"
+        "def test(): assert ours == {'archytas_nb', 'archytas_nb._version', 'archytas_nb.pytest_plugin'}\n"
+    )
+    done = run_pytest(tmp_path, "test_it.py")
+    assert done.code == 0, done.out
+    assert "agent" not in done.out.replace("archytas-nb", "")
+
+
+def test_it_works_where_nbval_is_not_installed(notebook: Path) -> None:
+    (notebook.parent / "test_it.py").write_text("def test(): pass\n")
+    done = run_pytest(notebook.parent, "-p", "no:nbval", "--agent-replay", "test_it.py")
+    assert done.code == 0, done.out
+    assert "agent: replay (notebooks are not run: nbval is not installed)" in done.lines
+    update = run_pytest(notebook.parent, "-p", "no:nbval", "--agent-update", "asks.ipynb")
+    assert update.code == 0, update.out
+    assert "asks.ipynb  2 replayed, 200 + 20 tokens not paid" in update.lines
+
+
+def test_without_nbval_given_it_says_that_notebooks_are_not_run(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test(): pass\n")
+    done = run_pytest(tmp_path, "--agent-replay", "test_it.py")
+    assert "agent: replay (notebooks are not run: give --nbval too)" in done.lines
+
+
+def test_changing_one_thing_fails_exactly_the_notebook_that_has_it(tmp_path: Path) -> None:
+    """Three notebooks; one word of a docstring, one result of a tool, one prompt."""
+    changes = {
+        "word": ("How often it counts", "How often that counts", "the text or schema of the tool 'one'"),
+        "result": ("return 1 * times", "return 3 * times", "the outcome of the tool 'one' is another"),
+        "prompt": ("What is it?", "What was it?", "the question has changed"),
+    }
+    for name in changes:
+        write_notebook(tmp_path / f"{name}.ipynb", *CELLS, f"'{name}'")
+    plays = [Say(calls=(("one", {"times": 2}),)), Say("It is two.")] * 3
+    with Server(*plays) as server:
+        assert run_pytest(tmp_path, "--agent-record", ".", OPENAI_BASE_URL=server.url).code == 0
+    assert run_pytest(tmp_path, "--nbval", "--agent-replay", ".").code == 0
+    for name, (old, new, said) in changes.items():
+        path = tmp_path / f"{name}.ipynb"
+        whole = path.read_bytes()
+        change(path, old, new)
+        done = run_pytest(tmp_path, "--nbval", "--agent-replay", ".")
+        failed = [line for line in done.lines if line.startswith("FAILED")]
+        assert len(failed) == 1
+        assert f"{name}.ipynb::Cell 2" in failed[0]
+        assert said in done.out
+        path.write_bytes(whole)

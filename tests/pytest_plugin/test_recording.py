@@ -1,0 +1,128 @@
+"""A notebook is recorded and saved by one command, and costs nobody anything that goes wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.pytest_plugin.runs import CELLS, change, run_pytest, run_python, write_notebook
+from tests.servers.plays import Say, Status
+from tests.servers.server import Server
+
+CALL, ANSWER = Say(calls=(("one", {}),)), Say("It is one.")
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Path:
+    return write_notebook(tmp_path / "asks.ipynb", *CELLS)
+
+
+def record(notebook: Path, *plays: Say | Status, option: str = "--agent-record") -> str:
+    with Server(*plays, then=Status(500)) as server:
+        done = run_pytest(notebook.parent, option, notebook.name, OPENAI_BASE_URL=server.url)
+        assert len(server.plays) == 0
+    return done.out
+
+
+def answers(notebook: Path) -> list[str]:
+    lines = (notebook.parent / "cassettes" / f"{notebook.stem}.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line)["reply"].get("text", "") for line in lines if '"exchange"' in line]
+
+
+def test_a_notebook_is_recorded_and_its_outputs_are_saved(notebook: Path) -> None:
+    assert "1 passed" in record(notebook, CALL, ANSWER)
+    book = nbformat.read(notebook, as_version=4)
+    assert "It is one." in book.cells[2].outputs[0].data["text/plain"]
+    assert all("execution" not in cell.metadata for cell in book.cells)
+    assert answers(notebook)[-1] == "It is one."
+
+
+def test_a_recorded_notebook_is_saved_byte_by_byte_as_it_was(notebook: Path) -> None:
+    record(notebook, CALL, ANSWER)
+    before = notebook.read_bytes(), notebook.stat().st_mtime_ns
+    for _ in range(2):
+        assert "asks.ipynb  2 replayed" in record(notebook, option="--agent-update")
+    assert (notebook.read_bytes(), notebook.stat().st_mtime_ns) == before
+
+
+def test_an_update_asks_the_model_only_for_what_has_changed_and_drops_what_is_stale(tmp_path: Path) -> None:
+    cells = ("%load_ext archytas_nb", *(f"%agent --new Question {each}?" for each in "abc"))
+    notebook = write_notebook(tmp_path / "three.ipynb", *cells)
+    record(notebook, Say("A."), Say("B."), Say("C."))
+    change(notebook, "Question b?", "Question d?")
+    said = record(notebook, Say("D."), option="--agent-update")
+    assert "three.ipynb  2 replayed, 1 recorded, 1 dropped" in said
+    assert answers(notebook) == ["A.", "D.", "C."]
+    assert run_pytest(tmp_path, "--nbval", "--agent-replay", "--agent-strict", ".").code == 0
+
+
+def test_a_notebook_that_fails_is_not_saved_and_what_was_recorded_is_kept(notebook: Path) -> None:
+    write_notebook(notebook, *CELLS, "1 / 0")
+    before = notebook.read_bytes()
+    said = record(notebook, CALL, ANSWER)
+    assert "ZeroDivisionError" in said
+    assert "The notebook is not saved; what was recorded is kept: go on with pytest --agent-update." in said
+    assert notebook.read_bytes() == before
+    write_notebook(notebook, *CELLS)
+    assert "1 passed" in record(notebook, option="--agent-update")
+
+
+def test_where_the_model_cannot_be_asked_nothing_is_lost(notebook: Path) -> None:
+    record(notebook, CALL, ANSWER)
+    before = notebook.read_bytes(), answers(notebook)
+    assert "1 failed" in record(notebook, Status(401))
+    assert (notebook.read_bytes(), answers(notebook)) == before
+
+
+def test_a_failing_update_drops_nothing(tmp_path: Path) -> None:
+    cells = ("%load_ext archytas_nb", "%agent --new A?", "%agent --new B?")
+    notebook = write_notebook(tmp_path / "two.ipynb", *cells)
+    record(notebook, Say("A."), Say("B."))
+    write_notebook(notebook, "%load_ext archytas_nb", "1 / 0", *cells[1:])
+    assert "1 failed" in record(notebook, option="--agent-update")
+    assert answers(notebook) == ["A.", "B."]
+
+
+def test_notebooks_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "other.ipynb", "1 + 1")
+    before = path.read_bytes()
+    assert "no tests ran" in run_pytest(tmp_path, "--agent-record", ".").out
+    assert path.read_bytes() == before
+
+
+def test_a_record_wins_over_a_replay_that_a_configuration_file_asks_for(notebook: Path) -> None:
+    with Server(CALL, ANSWER) as server:
+        options = ("--nbval", "--agent-replay", "--agent-record", "asks.ipynb")
+        assert run_pytest(notebook.parent, *options, OPENAI_BASE_URL=server.url).code == 0
+    assert answers(notebook)[-1] == "It is one."
+
+
+def test_jupyter_execute_gives_the_same_outputs_and_only_adds_its_time_stamps(notebook: Path) -> None:
+    record(notebook, CALL, ANSWER)
+    before = notebook.read_bytes()
+    done = run_python(
+        *("-m", "jupyter", "execute", "--inplace", str(notebook)),
+        ARCHYTAS_NB_CASSETTE=str(notebook.parent / "cassettes" / "asks.jsonl"),
+        ARCHYTAS_NB_CASSETTE_MODE="replay",
+    )
+    assert done.code == 0, done.out
+    book = nbformat.read(notebook, as_version=4)
+    for cell in book.cells:
+        cell.metadata.pop("execution")
+    assert (nbformat.writes(book) + "\n").encode() == before
+
+
+def test_nbconvert_gives_the_same_bytes_where_it_is_told_to_record_no_times(notebook: Path) -> None:
+    record(notebook, CALL, ANSWER)
+    before = notebook.read_bytes()
+    options = ("--to", "notebook", "--execute", "--inplace", "--ExecutePreprocessor.record_timing=False")
+    done = run_python(
+        *("-m", "jupyter", "nbconvert", *options, str(notebook)),
+        ARCHYTAS_NB_CASSETTE=str(notebook.parent / "cassettes" / "asks.jsonl"),
+        ARCHYTAS_NB_CASSETTE_MODE="replay",
+    )
+    assert done.code == 0, done.out
+    assert notebook.read_bytes() == before
