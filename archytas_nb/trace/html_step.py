@@ -20,7 +20,7 @@ from archytas_nb.trace.words import (
     edited_text,
     is_fault,
     note_mark,
-    note_text,
+    note_title,
     note_word,
     outcome_word,
     rejected_title,
@@ -107,7 +107,7 @@ def _head(step: StepView, *, newest: bool) -> Html:
 def _topic(step: StepView) -> str:
     if step.rejected:
         return rejected_title(step.rejected[0])
-    return step.thought or (note_text(step.notes[-1]) if step.notes else "thinking")
+    return step.thought or (note_title(step.notes[-1]) if step.notes else "thinking")
 
 
 def _body(step: StepView, room: Room) -> Html:
@@ -167,7 +167,7 @@ def _is_brief(call: CallView) -> bool:
 
 def _outcome(call: CallView, room: Room) -> Html:
     if call.status is None:
-        return element("div", text("running …"), style=style.DIM)
+        return element("div", text("…"), style=style.DIM)
     said = clip(outcome_word(call) + call.text, room.each)
     if call.table:
         title = element("em", text("as the model read it"), style=style.SMALL)

@@ -76,7 +76,8 @@ class Progress:
                 self.doing = "reading the reply"
             case RunCalls():
                 self._forget()
-                self.doing = "running " + one_line(", ".join(call.name for call in event.calls), 80)
+                # Not "running": a person may be asked first whether it may run.
+                self.doing = "calling " + one_line(", ".join(call.name for call in event.calls), 80)
             case CallOutcomes():
                 self._forget()
                 self.doing = "asking the model"

@@ -103,6 +103,12 @@ def note_text(note: Note) -> str:
     return f"{note_word(note)}: {note.text}"
 
 
+def note_title(note: Note) -> str:
+    """What stands for a note in a line above it."""
+    titles: dict[NoteKind, str] = {"no_reply": "no reply", "verdict": "answer that was not accepted"}
+    return titles.get(note.kind) or note_text(note)
+
+
 def is_fault(note: Note) -> bool:
     """Whether a note tells of a failure, not of how one was got over."""
     return note.kind in {"no_reply", "verdict"}

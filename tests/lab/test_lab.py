@@ -69,7 +69,7 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     desk.wait_for_text("reading 68 Chinstrap penguins")
     seen = desk.text(3)
     assert "A picture says more than three numbers." in seen
-    assert re.search(r"running plot_masses · step 3 · \d+ s", seen)
+    assert re.search(r"calling plot_masses · step 3 · \d+ s", seen)
     assert "scripted · react" in seen
     assert "ValueError: unit is 'pounds'" in seen
     assert [set(each) - STATIC for each in bundles(desk.outputs(3))] == [
@@ -82,7 +82,7 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     assert set(left) == STATIC
     finished = desk.text(3)
     assert "Gentoo penguins are the heaviest: 5,092 g on average" in finished
-    assert "running" not in finished
+    assert "calling" not in finished
     desk.picture(pictures / "finished.png", 3)
     desk.save()
     desk.command("kernelmenu:shutdown")

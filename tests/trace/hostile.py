@@ -20,7 +20,7 @@ from archytas_nb.react.events import (
     ToolCall,
     Verdict,
 )
-from archytas_nb.trace.html import html
+from archytas_nb.trace.html import html, value_html
 from archytas_nb.trace.html_live import live_answer, live_question, live_status, live_step
 from archytas_nb.trace.progress import Progress
 from archytas_nb.trace.safe import stylesheet
@@ -175,7 +175,8 @@ def places(payload: str) -> list[str]:
     endings: list[list[Event]] = [answer(8, payload), accepted, typed, [Failed(payload)]]
     endings += [[Failed(payload, by="endpoint")], [Stopped(payload, payload)], [Interrupted(payload)], []]
     views = [fold(payload, [*events, *ending]) for ending in endings]
-    return [*(html(view) for view in views), *_live(payload, events)]
+    values = [value_html(view, with_steps=True) for view in views]
+    return [*(html(view) for view in views), *values, *_live(payload, events)]
 
 
 def _live(payload: str, events: list[Event]) -> list[str]:

@@ -75,7 +75,7 @@ def test_however_much_is_printed_little_is_held_and_shown(pieces: list[str]) -> 
 def test_the_status_says_what_is_done_the_step_the_time_and_the_tokens() -> None:
     """One line, without what is not known yet."""
     view = RunView("q", steps=(StepView(3),), usage=Usage(2, 1200, 0, 34))
-    assert after(RUNNING).status(view, 75.9) == "running measure · step 3 · 1 min 15 s · 1,234 tokens"
+    assert after(RUNNING).status(view, 75.9) == "calling measure · step 3 · 1 min 15 s · 1,234 tokens"
     assert after().status(RunView("q"), 0.2) == "starting · 0 s"
     assert after(AskModel(1, ())).status(RunView("q"), 1) == "asking the model · 1 s"
     assert after(Notice("retry", "busy; trying again in 2 s")).status(RunView("q"), 1).startswith("busy; trying")
