@@ -100,7 +100,9 @@ def _head(step: StepView, *, newest: bool) -> Html:
         parts += [element("span", text(f" {each}"), style=f"color:{_COLOURS[each]}") for each in told]
     else:
         topic = "thinking" if newest and not step.failed else one_line(_topic(step), 120)
-        parts.append(element("span", text(topic), style=style.DIM))
+        said_below = step.thought and not (newest or step.rejected)
+        spared = {"class": style.FOLDED_ONLY} if said_below else {}
+        parts.append(element("span", element("span", text(topic), style=style.DIM), **spared))
     return join(parts)
 
 

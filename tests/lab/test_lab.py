@@ -95,14 +95,15 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     assert again.text(3) == finished
     assert again.page.locator(".archytas-nb-trace img").evaluate("image => image.naturalWidth") > 400
     again.picture(pictures / "reopened.png", 3)
-    again.unfold()
-    assert "DataFrame of 3 rows" in again.text(3)
     again.change_theme(DARK)
     again.picture(pictures / "dark.png", 3)
     again.change_theme(LIGHT)
     again.resize(520)
     again.picture(pictures / "narrow.png", 3)
     assert again.page.locator(".archytas-nb-trace").evaluate("each => each.scrollWidth <= each.clientWidth")
+    assert "3706.0" not in again.text(3)
+    again.unfold()
+    assert "3706.0" in again.text(3)
 
 
 def test_a_call_is_run_where_a_person_says_so_in_the_input_box(lab: Lab, sit: Any, pictures: Path) -> None:
