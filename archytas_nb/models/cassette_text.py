@@ -30,15 +30,18 @@ def text_difference(before: str, after: str) -> tuple[str, str]:
     line = first_line(before, after)
     a, b = (lines[line] if line < len(lines) else "" for lines in (old, new))
     at = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    shown: list[str] = []
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, old[line:], new[line:], autojunk=False).get_opcodes():
-        if tag == "equal":
-            if shown:
-                break
-            continue
-        shown += [f"    - {_cut(text, at)}" for text in old[line + i : line + j][: _MOST_LINES // 2]]
-        shown += [f"    + {_cut(text, at)}" for text in new[line + k : line + m][: _MOST_LINES // 2]]
+    codes = difflib.SequenceMatcher(None, old[line:], new[line:], autojunk=False).get_opcodes()
+    changed = next((code for code in codes if code[0] != "equal"), None)
+    if changed is None:
+        return "", ""
+    _, i, j, k, m = changed
+    shown = _lines("-", old[line + i : line + j], at) + _lines("+", new[line + k : line + m], at)
     return f"line {line + 1}, character {at + 1}", "\n".join(shown)
+
+
+def _lines(sign: str, lines: list[str], at: int) -> list[str]:
+    """The first of some lines; the place is one in the first of them."""
+    return [f"    {sign} {_cut(text, at if n == 0 else 0)}" for n, text in enumerate(lines[: _MOST_LINES // 2])]
 
 
 def _cut(text: str, at: int) -> str:
