@@ -161,7 +161,7 @@ def delete(name: str) -> str:
 
 
 def approvals(path: Path, mode: Any, person: Any, patch: pytest.MonkeyPatch) -> nb.Run:
-    patch.setattr("archytas_nb.session.Keyboard", lambda: person)
+    patch.setattr("archytas_nb.question.Keyboard", lambda: person)
     live = ScriptedModel(("delete", {"name": "a"}), ("delete", {"name": "b"}), ("final_answer", "Done."))
     model = CassetteModel(Cassette(path, mode), lambda: live)
     tools = nb.Toolbox()
