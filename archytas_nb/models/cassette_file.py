@@ -86,12 +86,13 @@ class CassetteFile:
             ConfigurationError: It cannot be written; the file is as it was.
         """
         text = "".join(f"{line}\n" for line in written(header, entries))
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        target = self.path.resolve()  # a link stays a link
+        beside = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             with beside.open("w", encoding="utf-8", newline="\n") as file:
                 file.write(text)
-            beside.replace(self.path)
+            beside.replace(target)
         except OSError as error:
             beside.unlink(missing_ok=True)
             raise ConfigurationError(
@@ -103,8 +104,9 @@ class CassetteFile:
     def locked(self) -> Iterator[None]:
         """Keep others from writing it for a moment."""
         # Beside the temporary files, not beside the notebook: a lock is nothing to commit.
+        user = getattr(os, "getuid", lambda: 0)()
         name = hashlib.sha256(str(self.path.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        lock = FileLock(Path(tempfile.gettempdir()) / f"archytas_nb-{name}.lock")
+        lock = FileLock(Path(tempfile.gettempdir()) / f"archytas_nb-{user}-{name}.lock")
         try:
             lock.acquire(timeout=_WAIT)
         except Timeout as error:

@@ -37,7 +37,11 @@ class NotebookRun(pytest.Item):
 
     def runtest(self) -> None:
         """Run all cells, and write the outputs where a cell gave another one."""
-        save(self.path, executed(self.path))
+        option = self.config.option  # nbval's, where it is installed
+        kernel = getattr(option, "nbval_kernel_name", None)
+        if getattr(option, "nbval_current_env", False):
+            kernel = "python3"  # which the Python that runs pytest stands for
+        save(self.path, executed(self.path, kernel))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A cell's error as the notebook would show it, and what is kept."""
@@ -51,14 +55,26 @@ class NotebookRun(pytest.Item):
         return self.path, None, f"{self.path.name}: {self.name}"
 
 
-def executed(path: Path) -> nbformat.NotebookNode:
-    """Run a notebook in its folder, as ``jupyter execute`` does, but without time stamps."""
+def executed(path: Path, kernel: str | None = None) -> nbformat.NotebookNode:
+    """Run a notebook in its folder, as ``jupyter execute`` does, but without time stamps.
+
+    Args:
+        path: The notebook.
+        kernel: The kernel's name; None takes the notebook's own.
+
+    Returns:
+        The notebook with the outputs of this run.
+
+    Raises:
+        CellExecutionError: A cell failed that was not meant to.
+        DeadKernelError: The kernel died.
+    """
     book: nbformat.NotebookNode = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     for cell in book.cells:
         cell.metadata.pop("execution", None)
-    client = NotebookClient(
-        book, timeout=None, record_timing=False, resources={"metadata": {"path": str(path.parent)}}
-    )
+    name: Any = {"kernel_name": kernel} if kernel else {}
+    resources = {"metadata": {"path": str(path.parent)}}
+    client = NotebookClient(book, timeout=None, record_timing=False, resources=resources, **name)
     client.execute()
     return book
 
