@@ -20,7 +20,7 @@ from html import escape
 from typing import Any, NewType
 
 from archytas_nb.trace.clean import tidy
-from archytas_nb.trace.style import SHEET
+from archytas_nb.trace.style import MONO, SHEET
 from archytas_nb.trace.table import Table
 
 Html = NewType("Html", str)
@@ -145,7 +145,7 @@ def _markdown() -> Any:
 
 _HEADING = 'style="margin:1em 0 .4em"'
 _CODE = (
-    "white-space:pre-wrap;overflow-wrap:anywhere;padding:.6em .8em;border-radius:6px;"
+    f"{MONO};white-space:pre-wrap;overflow-wrap:anywhere;padding:.6em .8em;border-radius:6px;"
     "background:rgba(128,128,128,.1);color:inherit"
 )
 

@@ -167,14 +167,26 @@ def hostile_run(payload: str) -> list[Event]:
     ]
 
 
+def endings(payload: str) -> list[list[Event]]:
+    """Every way in which such a run can end, and none."""
+    accepted = [*ask(8), CheckAnswer(8, [payload]), Verdict(value=DataFrame(payload)), Answered(payload)]
+    typed = [*ask(8), CheckAnswer(8, [payload]), Verdict(value=[payload]), Answered(payload)]
+    given_up: list[list[Event]] = [[Failed(payload)], [Failed(payload, by="endpoint")]]
+    return [
+        answer(8, payload),
+        accepted,
+        typed,
+        *given_up,
+        [Stopped(payload, payload)],
+        [Interrupted(payload)],
+        [],
+    ]
+
+
 def places(payload: str) -> list[str]:
     """Every page and every piece of a live page that such a run can come to."""
     events = hostile_run(payload)
-    accepted = [*ask(8), CheckAnswer(8, [payload]), Verdict(value=DataFrame(payload)), Answered(payload)]
-    typed = [*ask(8), CheckAnswer(8, [payload]), Verdict(value=[payload]), Answered(payload)]
-    endings: list[list[Event]] = [answer(8, payload), accepted, typed, [Failed(payload)]]
-    endings += [[Failed(payload, by="endpoint")], [Stopped(payload, payload)], [Interrupted(payload)], []]
-    views = [fold(payload, [*events, *ending]) for ending in endings]
+    views = [fold(payload, [*events, *ending]) for ending in endings(payload)]
     values = [value_html(view, with_steps=True) for view in views]
     return [*(html(view) for view in views), *values, *_live(payload, events)]
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from archytas_nb.react.events import Answered
-from archytas_nb.trace.markdown import code, escaped, fenced, markdown
+from archytas_nb.trace.markdown import code, escaped, fenced, markdown, table_markdown
 from archytas_nb.trace.steps import fold
-from tests.trace.hostile import PAYLOADS, faults_of
-from tests.trace.samples import SAMPLES, answer, call
+from archytas_nb.trace.table import Table
+from tests.trace.hostile import PAYLOADS, endings, faults_of, hostile_run
+from tests.trace.samples import SAMPLES
 
 OPEN = MarkdownIt("commonmark", {"html": True}).enable("table")
 
@@ -43,8 +44,21 @@ def test_an_answered_run() -> None:
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_nothing_runs_or_loads_where_html_is_let_through(payload: str) -> None:
     """Each payload in each place a model or a tool can write to is inert even in a permissive renderer."""
-    events = [*call(1, payload, {"a": payload}, payload, thought=payload), *answer(2, payload)]
-    assert faults_of(OPEN.render(markdown(fold(payload, events)))) == []
+    for ending in endings(payload):
+        page = OPEN.render(markdown(fold(payload, [*hostile_run(payload), *ending])))
+        assert faults_of(page) == []
+
+
+def test_a_table_is_a_table_whatever_is_in_its_cells() -> None:
+    """Bars and marks in a cell are text; what does not fit is counted; numbers stand to the right."""
+    table = Table((("", "a|b"),), tuple((str(n), "`x` | <b> *y*") for n in range(5)), left_out=2)
+    text = table_markdown(table, 3)
+    assert text.endswith("*… 4 more rows*")
+    page = OPEN.render(text)
+    assert page.count("<tr>") == 4
+    assert page.count("<td") == 6
+    assert "<td>`x` | &lt;b&gt; *y*</td>" in page
+    assert '<td style="text-align:right">2</td>' in page
 
 
 def test_a_harmless_answer_stays_markdown() -> None:
