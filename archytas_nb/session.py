@@ -302,6 +302,9 @@ class Agent:
             run.ending = exchange.ending = early
             yield early
             return
+        begins = getattr(self.model, "begins", None)
+        if begins is not None:  # a recording gives a cell that is run again what it gave before
+            begins(exchange.origin)
         person, on_output = person_for(self.model), watched(observers)
         executor = KernelExecutor(tools, self._names(), self._approve, person, on_output, allow=self._allow)
         # A person may take their time to answer: a run's seconds are those of the model and its tools.

@@ -84,12 +84,23 @@ class Cassette:
         """Keep a value, such as a key, out of the cassette; ``{name}`` stands for it."""
         self._reader.scrub.hide(name, value)
 
-    def find(self, ask: AskModel, model: str = DEFAULT) -> Exchanged | None:
+    def begins(self, origin: str) -> None:
+        """Let a cell that is run again be given again what it was given before.
+
+        Args:
+            origin: What asks, such as a cell; an empty text is nobody in particular.
+        """
+        with self._one_at_a_time:
+            self._store.begins(origin)
+            self._tell()
+
+    def find(self, ask: AskModel, model: str = DEFAULT, origin: str = "") -> Exchanged | None:
         """Take the recorded exchange for a request out.
 
         Args:
             ask: The request.
             model: What the notebook calls the model that it asks.
+            origin: What asks.
 
         Returns:
             None where there is none left, or nothing is replayed.
@@ -106,7 +117,7 @@ class Cassette:
             if self.mode == "auto":
                 self._store.catch_up()
             if self.mode != "record":
-                found = self._store.tape.take(request.key)
+                found = self._store.tape.take(request.key, origin)
             if not isinstance(found, Exchanged):
                 if self.mode != "replay":
                     self._store.check()
@@ -115,12 +126,12 @@ class Cassette:
             self._count_replayed(found.reply)
         return found
 
-    def answer(self, prompt: str) -> str | None:
+    def answer(self, prompt: str, origin: str = "") -> str | None:
         """Take the person's recorded answer; None where there is none left, or nothing is replayed."""
         if self.mode not in ("auto", "replay"):
             return None
         with self._one_at_a_time:
-            found = self._store.tape.take(Asked(self._reader.text(prompt), "").key)
+            found = self._store.tape.take(Asked(self._reader.text(prompt), "").key, origin)
             if not isinstance(found, Asked):
                 return None
             self._count_replayed(None)
@@ -138,6 +149,7 @@ class Cassette:
         fault: ModelErrorKind | None = None,
         *,
         model: str = DEFAULT,
+        origin: str = "",
         learned: dict[str, Json] | None = None,
     ) -> None:
         """Record an exchange, behind the last one that was used or recorded.
@@ -147,6 +159,7 @@ class Cassette:
             reply: What came back, or None where the endpoint would not take the request.
             fault: The kind of that refusal.
             model: What the notebook calls the model.
+            origin: What asks.
             learned: What became known of the model by it.
 
         Raises:
@@ -154,11 +167,11 @@ class Cassette:
         """
         kept = None if reply is None else self._reader.reply(reply)
         self._learned.setdefault(model, {}).update(learned or {})
-        self._add(Exchanged(self._reader.request(ask, model), kept, fault, learned or {}))
+        self._add(Exchanged(self._reader.request(ask, model), kept, fault, learned or {}), origin)
 
-    def add_answer(self, prompt: str, answer: str) -> None:
+    def add_answer(self, prompt: str, answer: str, origin: str = "") -> None:
         """Record what a person answered."""
-        self._add(Asked(self._reader.text(prompt), self._reader.scrub(answer)))
+        self._add(Asked(self._reader.text(prompt), self._reader.scrub(answer)), origin)
 
     def called(self, model: object) -> str:
         """What to call a model that the notebook made itself: the order in which they are met is their name."""
@@ -227,11 +240,11 @@ class Cassette:
             f"run it with %agent_cassette {self.path} --mode auto, or ARCHYTAS_NB_CASSETTE_MODE=auto"
         )
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: Entry, origin: str) -> None:
         if self.mode not in ("auto", "record"):
             return
         with self._one_at_a_time:
-            self._store.add(entry)
+            self._store.add(entry, origin)
         self.tally.recorded += 1
         self._tell()
 

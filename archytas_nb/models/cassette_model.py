@@ -45,6 +45,7 @@ class CassetteModel:
     def __init__(self, cassette: Cassette, live: Callable[[], Any], called: str = DEFAULT) -> None:
         self.cassette = cassette
         self._called = called
+        self._origin = ""
         self._make_live = live
         self._live: Any = None
 
@@ -80,6 +81,15 @@ class CassetteModel:
         price = self._fact("price")
         return Price(**price) if isinstance(price, dict) else price
 
+    def begins(self, origin: str) -> None:
+        """A question begins; one of the same origin is asked again, and is given again what it was given.
+
+        Args:
+            origin: What asks, such as a cell; an empty text is nobody in particular.
+        """
+        self._origin = origin
+        self.cassette.begins(origin)
+
     def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
         """The recorded reply, or the live model's where recording is allowed.
 
@@ -87,7 +97,7 @@ class CassetteModel:
             CassetteMiss: A replay was asked for something that was not recorded.
             ModelError: The live model's; or the recorded refusal of a request in this form.
         """
-        recorded = self.cassette.find(ask, self._called)
+        recorded = self.cassette.find(ask, self._called, self._origin)
         if recorded is not None:
             if recorded.reply is None:
                 raise _refusal(recorded.fault)
@@ -107,14 +117,14 @@ class CassetteModel:
                 raise
             fault = error.kind
         learned = {name: fact for name, fact in self._facts().items() if before.get(name) != fact}
-        self.cassette.add(ask, reply, fault, model=self._called, learned=learned)
+        self.cassette.add(ask, reply, fault, model=self._called, origin=self._origin, learned=learned)
         if reply is None:
             raise _refusal(fault)
         return reply
 
     def person(self, real: Person) -> Person:
         """The person of the recording, and behind it the real one where recording is allowed."""
-        return _RecordedPerson(self.cassette, real)
+        return _RecordedPerson(self.cassette, real, self._origin)
 
     def _fact(self, name: str) -> Any:
         speaker = self.cassette.speaker(self._called)
@@ -147,9 +157,10 @@ class CassetteModel:
 class _RecordedPerson:
     """A person whose answers are recorded, and replayed."""
 
-    def __init__(self, cassette: Cassette, real: Person) -> None:
+    def __init__(self, cassette: Cassette, real: Person, origin: str) -> None:
         self._cassette = cassette
         self._real = real
+        self._origin = origin
 
     @property
     def there(self) -> bool:
@@ -164,7 +175,7 @@ class _RecordedPerson:
         Raises:
             CassetteMiss: A replay was asked something that nobody was asked when it was recorded.
         """
-        recorded = self._cassette.answer(prompt)
+        recorded = self._cassette.answer(prompt, self._origin)
         if recorded is not None:
             return recorded
         if self._cassette.mode == "replay":
@@ -174,7 +185,7 @@ class _RecordedPerson:
                 cause="question",
             )
         answer = self._real.ask(prompt)
-        self._cassette.add_answer(prompt, answer)
+        self._cassette.add_answer(prompt, answer, self._origin)
         return answer
 
 

@@ -41,7 +41,9 @@ class Store:
         self._reader = reader
         self._declared = reader.volatile
         self._header = Header(volatile=self._declared.line())
+        self._anew = anew
         self._old: Counter[str] = Counter()
+        self._replaced: list[Entry] = []
         if not self._file.exists:
             return
         try:
@@ -82,8 +84,18 @@ class Store:
         if not self._old and self._file.exists and self._file.was_changed:
             self._take_over(*self._file.read())
 
-    def add(self, entry: Entry) -> None:
+    def begins(self, origin: str) -> None:
+        """Let a cell that is run again have what it had; where all is recorded anew, that is replaced."""
+        given_back = self.tape.give_back(origin)
+        if self._anew:
+            self._replaced += given_back
+
+    def add(self, entry: Entry, origin: str = "") -> None:
         """Record an exchange, behind the last one that was used or recorded here.
+
+        Args:
+            entry: The exchange.
+            origin: The cell that asked, or an empty text.
 
         Raises:
             ConfigurationError: The file cannot be written; it is as it was.
@@ -93,7 +105,9 @@ class Store:
                 self._forget_old()
             else:
                 self.catch_up()
-            self.tape.add(entry)
+            self.tape.drop(self._replaced)
+            self._replaced.clear()
+            self.tape.add(entry, origin)
             self._file.write(self._header, self.tape.entries)
 
     def prune(self) -> int:

@@ -26,14 +26,14 @@ class Tape:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries: list[Entry] = list(entries)
-        self._used = [False] * len(self.entries)
+        self._users: list[str | None] = [None] * len(self.entries)
         self._at = 0
 
-    def take(self, key: str) -> Entry | None:
+    def take(self, key: str, origin: str = "") -> Entry | None:
         """Use the first exchange with this key that is not used yet; None where there is none."""
         for place, entry in enumerate(self.entries):
-            if not self._used[place] and entry.key == key:
-                self._used[place] = True
+            if self._users[place] is None and entry.key == key:
+                self._users[place] = origin
                 self._at = place + 1
                 return entry
         return None
@@ -42,23 +42,40 @@ class Tape:
         """How often this was recorded."""
         return sum(entry.key == key for entry in self.entries)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: Entry, origin: str = "") -> None:
         """Put a new exchange behind the last one that was used or added; it counts as used."""
         self.entries.insert(self._at, entry)
-        self._used.insert(self._at, True)
+        self._users.insert(self._at, origin)
         self._at += 1
+
+    def give_back(self, origin: str) -> list[Entry]:
+        """Take what a cell has used for unused again: it is run once more, and begins where it began."""
+        places = [place for place, user in enumerate(self._users) if origin and user == origin]
+        for place in places:
+            self._users[place] = None
+        self._at = places[0] if places else self._at
+        return [self.entries[place] for place in places]
+
+    def drop(self, entries: Iterable[Entry]) -> None:
+        """Drop exchanges, each once, where they are not used."""
+        for entry in entries:
+            for place, each in enumerate(self.entries):
+                if each == entry and self._users[place] is None:
+                    del self.entries[place], self._users[place]
+                    self._at -= place < self._at
+                    break
 
     @property
     def unused(self) -> list[Entry]:
         """What nobody asked for yet."""
-        return [entry for entry, used in zip(self.entries, self._used, strict=True) if not used]
+        return [entry for entry, user in zip(self.entries, self._users, strict=True) if user is None]
 
     def unused_names(self) -> list[tuple[str, int]]:
         """The unused exchanges by their keys, and by which of the exchanges with that key each is."""
         seen: Counter[str] = Counter()
         names = []
-        for entry, used in zip(self.entries, self._used, strict=True):
-            if not used:
+        for entry, user in zip(self.entries, self._users, strict=True):
+            if user is None:
                 names.append((entry.key, seen[entry.key]))
             seen[entry.key] += 1
         return names
@@ -67,26 +84,26 @@ class Tape:
         """Take everything for used but what is named, as `unused_names` names it."""
         seen: Counter[str] = Counter()
         for place, entry in enumerate(self.entries):
-            self._used[place] = (entry.key, seen[entry.key]) not in names
+            self._users[place] = None if (entry.key, seen[entry.key]) in names else ""
             seen[entry.key] += 1
 
     def prune(self) -> int:
         """Drop what is not used, and say how many that were."""
-        before = len(self.entries)
-        self.entries = [entry for entry, used in zip(self.entries, self._used, strict=True) if used]
-        self._used = [True] * len(self.entries)
-        self._at = len(self.entries)
-        return before - len(self.entries)
+        unused = self.unused
+        self.drop(unused)
+        return len(unused)
 
     def follow(self, entries: Sequence[Entry]) -> None:
         """Take over what somebody else made of the file; what was used stays used."""
-        used = Counter(line_of(entry) for entry, used in zip(self.entries, self._used, strict=True) if used)
-        self.entries, self._used, self._at = list(entries), [], 0
+        users: dict[str, list[str]] = {}
+        for entry, user in zip(self.entries, self._users, strict=True):
+            if user is not None:
+                users.setdefault(line_of(entry), []).append(user)
+        self.entries, self._users, self._at = list(entries), [], 0
         for place, entry in enumerate(self.entries):
-            line = line_of(entry)
-            self._used.append(used[line] > 0)
-            if used[line]:
-                used[line] -= 1
+            left = users.get(line_of(entry))
+            self._users.append(left.pop(0) if left else None)
+            if self._users[place] is not None:
                 self._at = place + 1
 
     def nearest(self, request: Request) -> Exchanged | None:
@@ -96,7 +113,7 @@ class Tape:
             if isinstance(entry, Exchanged):
                 score = _likeness(request, entry.request)
                 behind = self._at - place if place < self._at else place - self._at
-                pool.append(((not self._used[place], *score, place >= self._at, -behind), entry))
+                pool.append(((self._users[place] is None, *score, place >= self._at, -behind), entry))
         if not pool:
             return None
         pool.sort(key=lambda each: each[0], reverse=True)

@@ -1,4 +1,4 @@
-"""A machine of its own for each test that starts servers."""
+"""A machine of its own for each test that starts servers; property tests may take the time that they need."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from archytas_nb.models import local
 from tests.models.fake_machine import PATIENCE
 
+settings.register_profile("no_deadline", deadline=None)
+settings.load_profile("no_deadline")
 ROOT = Path(local.__file__).parents[2]
 
 

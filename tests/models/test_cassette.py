@@ -241,3 +241,29 @@ def test_a_report_is_kept_up_to_date(tmp_path: Path) -> None:
     assert (told()["replayed"], told()["unused"], told()["usage"]["requests"]) == (2, [], 2)
     cassette.miss(ask("something else"))
     assert told()["missed"] == ["tools"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "replay"])
+def test_a_cell_that_is_run_again_is_given_again_what_it_was_given(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "x.jsonl"
+    record(path)
+    again = agent(path, mode)
+    answers = [again.run(QUESTION, origin="cell#1").answer for _ in range(3)]
+    assert answers == ["It is 3."] * 3
+
+
+def test_a_cell_that_is_recorded_again_replaces_what_it_had_once_its_new_reply_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    replies = [("final_answer", "one"), ("final_answer", "two"), ModelError("down"), ("final_answer", "uno")]
+    live = ScriptedModel(*replies)
+    talk = agent(path, "record", lambda: live)
+    talk.run("first?", origin="1")
+    talk.run("second?", origin="2")
+    before = path.read_bytes()
+    with pytest.raises(ModelError):
+        talk.run("First?", origin="1")
+    assert path.read_bytes() == before
+    talk.run("First?", origin="1")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    texts = [json.loads(line["reply"]["text"])["tool_input"] for line in lines if "exchange" in line]
+    assert texts == ["uno", "two"]

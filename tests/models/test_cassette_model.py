@@ -244,3 +244,16 @@ def test_a_placeholder_that_is_named_later_counts_for_what_was_recorded_before(t
     path.write_text(f'{{"cassette": 2, "volatile": {{"order": "ORD-[0-9]+"}}}}\n{rest}')
     assert header == '{"cassette": 2}'
     assert Cassette(path, "replay").find(ask("Order ORD-3?")) is not None
+
+
+def test_what_the_user_answered_is_recorded_and_replayed(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.jsonl"
+    answers = []
+    for mode, person in (("record", Somebody("the blue one")), ("replay", Somebody(there=False))):
+        patch.setattr("archytas_nb.question.Keyboard", lambda person=person: person)
+        live = ScriptedModel(("ask_user", {"question": "Which one?"}), ("final_answer", "Blue it is."))
+        model = CassetteModel(Cassette(path, mode), lambda live=live: live)  # type: ignore[arg-type]
+        run = nb.Agent([], model, namespace={}, ask_user=True).run("Paint it.")
+        answers.append([outcome.text for _, outcome in run.calls])
+    assert answers[0] == answers[1]
+    assert "the blue one" in answers[0][0]

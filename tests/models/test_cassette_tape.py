@@ -80,3 +80,19 @@ def test_where_all_are_used_the_nearest_is_a_used_one() -> None:
     tape.take(exchanged("a").key)
     assert tape.nearest(request(ask("a"))) == exchanged("a")
     assert Tape([Asked("Run?", "y")]).nearest(request(ask("a"))) is None
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["", "cell 1", "cell 2"])), max_size=10))
+def test_a_cell_that_is_run_again_is_given_again_what_it_was_given(asked: list[tuple[str, str]]) -> None:
+    tape = Tape(exchanged(name, reply=str(n)) for n, name in enumerate("abab"))
+    given_ = [(name, origin, tape.take(exchanged(name).key, origin)) for name, origin in asked]
+    tape.give_back("cell 1")
+    again = [tape.take(exchanged(name).key, origin) for name, origin, _ in given_ if origin == "cell 1"]
+    assert again == [found for _, origin, found in given_ if origin == "cell 1"]
+
+
+def test_what_nobody_in_particular_asked_is_not_given_back() -> None:
+    tape = Tape([exchanged("a")])
+    tape.take(exchanged("a").key)
+    assert tape.give_back("") == []
+    assert tape.unused == []
