@@ -77,7 +77,7 @@ class Approver:
             return _refused(tool, "needs a person's approval, and nobody can be asked here")
         try:
             decision = Asking(self._person, tool, call.input, bound, namespace).decide(why)
-        except EOFError:
+        except (EOFError, OSError):
             return _refused(tool, "needs a person's approval, and nobody answered")
         if decision.always:
             self._allowed.add(tool.name)

@@ -31,7 +31,7 @@ def ask_user(question: str, choices: list[str] | None = None) -> str:
         )
     try:
         return _chosen(person, question, choices) if choices else _free(person, question)
-    except EOFError:
+    except (EOFError, OSError):
         raise NobodyThereError(
             "The user was asked, and no answer can come: the input has ended."
             " Go on with what is known, or say in the final answer what must be decided first."

@@ -73,6 +73,7 @@ class KernelExecutor:
         self._person = Patient(Keyboard() if person is None else person)
         self._approver = Approver(approve, allow, self._person)
         self._on_output = guarded(on_output)
+        from archytas_nb.tools import result  # noqa: F401  (loaded now, not in the time of the first tool)
 
     @property
     def waited(self) -> float:

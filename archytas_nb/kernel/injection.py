@@ -1,13 +1,18 @@
 """Raise an exception in a thread at a given time, where no signal can. Knows nothing of tools.
 
 It is raised at the next line of Python that the thread runs; code that waits in C runs to its end first.
+
+The thread that is hit may be anywhere when it happens, also in here. So what it calls can be done again, and it
+takes no lock that is written in Python: such a lock stays closed for ever when it is hit while it opens.
 """
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 _AGAIN = 1.0
 """Seconds until it is raised again in a thread that swallowed it."""
@@ -23,31 +28,39 @@ class Injection:
 
     def __init__(self, due: Callable[[], type[BaseException] | None], seconds: float) -> None:
         self._due = due
-        self._ends = time.monotonic() + seconds
+        self._seconds = seconds
         self._thread = threading.get_ident()
-        self._lock = threading.Lock()
-        self._over = threading.Event()
         self._sent: type[BaseException] | None = None
+        self._begun = self._stopped = self._over = False
+        self._wake = _thread.allocate_lock()
+        self._wake.acquire()
+
+    def start(self) -> None:
+        """Let the time begin; apart from making it, so that it can be stopped whatever is raised in here."""
         threading.Thread(target=self._wait, name="archytas_nb-limit", daemon=True).start()
 
     def _wait(self) -> None:
-        wait = self._ends - time.monotonic()
-        while not self._over.wait(max(wait, 0)):
-            with self._lock:
-                if self._over.is_set():
-                    return
+        self._begun = True
+        try:
+            wait = self._seconds
+            while not self._wake.acquire(timeout=max(wait, 0.0)) and not self._stopped:
                 kind = self._due()
                 if kind is not None:
                     self._sent = kind
                     _raise_in(self._thread, kind)
-            wait = _AGAIN
+                wait = _AGAIN
+        finally:
+            self._over = True
 
     def stop(self) -> None:
-        """End it, and catch what was sent but has not been raised yet."""
+        """End it, and catch what was sent but has not been raised yet. May be called again."""
         while True:
             try:
-                with self._lock:
-                    self._over.set()
+                self._stopped = True
+                with suppress(RuntimeError):  # it was let go before
+                    self._wake.release()
+                while self._begun and not self._over:
+                    time.sleep(0.0002)
                 if self._sent is not None:
                     _raise_in(self._thread, None)
             except BaseException as error:

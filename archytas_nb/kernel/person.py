@@ -24,7 +24,7 @@ class Person(Protocol):
         """Show a prompt, which may have several lines, and return the line that was typed.
 
         Raises:
-            EOFError: No answer will come.
+            EOFError: No answer will come; an OSError says the same.
             KeyboardInterrupt: The person interrupted instead of answering.
         """
 
@@ -38,12 +38,14 @@ class Keyboard:
 
     @property
     def there(self) -> bool:
-        """Whether the front end takes input, or the process has a terminal."""
-        shell = current_shell()
-        kernel = getattr(shell, "kernel", None)
+        """Whether the front end takes input, or there is no kernel and the process has a terminal."""
+        kernel = getattr(current_shell(), "kernel", None)
         if kernel is not None:
             return bool(getattr(kernel, "_allow_stdin", False))
-        return shell is not None or (sys.stdin is not None and sys.stdin.isatty())
+        try:
+            return sys.stdin.isatty()  # an IPython that reads a script from a pipe would wait for ever
+        except (AttributeError, ValueError):  # there is none, or it is closed
+            return False
 
     def ask(self, prompt: str) -> str:
         """Ask by `input()`."""

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -67,6 +67,7 @@ class Watch:
         self._limit: Limit | None = None
         self._ends = 0.0
         self._was_lost = False
+        self._thread = threading.get_ident()
         self._injection: Injection | None = None
 
     def arm(self, limit: Limit | None) -> None:
@@ -105,6 +106,7 @@ class Watch:
             self._schedule()
         else:
             self._injection = Injection(self._inject, seconds)
+            self._injection.start()
 
     def _stop(self) -> None:
         if self._injection is not None:
@@ -147,15 +149,44 @@ class Watch:
                 before(number, frame)
             raise KeyboardInterrupt  # a handler that only notes it, as asyncio's does, leaves the tool running
 
-    def on_unraisable(self, before: Callable[[Any], Any], what: Any) -> None:
-        """An exception came where Python can only ignore it: one of ours is raised again, a moment later."""
-        ours = what.exc_type is not None and issubclass(what.exc_type, (KeyboardInterrupt, ToolTimeout))
-        here = threading.current_thread() is threading.main_thread()
-        if ours and here and self.raises and self.has_timer:  # a finaliser, or a callback of the import system
+    def on_lost(self, kind: type[BaseException]) -> bool:
+        """Whether an exception was ours that came where Python can only ignore it; then it comes again."""
+        is_ours = issubclass(kind, (KeyboardInterrupt, ToolTimeout))
+        if not (is_ours and self.raises and threading.get_ident() == self._thread):
+            return False
+        if self.has_timer:  # elsewhere it comes again by itself
             self._was_lost = self.armed = True
             self._schedule()
-        else:
-            before(what)
+        return True
+
+
+class _Lost:
+    """Hears of exceptions that came in a finaliser or a callback of the import system, while watches are on."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._watches: list[Watch] = []
+        self._before: Callable[[Any], Any] = sys.unraisablehook
+
+    def begin(self, watch: Watch) -> None:
+        with self._lock:
+            if not self._watches:
+                self._before, sys.unraisablehook = sys.unraisablehook, self.hook
+            self._watches.append(watch)
+
+    def end(self, watch: Watch) -> None:
+        with self._lock:
+            self._watches.remove(watch)
+            if not self._watches and sys.unraisablehook == self.hook:
+                sys.unraisablehook = self._before
+
+    def hook(self, what: Any) -> None:
+        kind = what.exc_type
+        if kind is None or not any(watch.on_lost(kind) for watch in list(self._watches)):
+            self._before(what)
+
+
+_lost = _Lost()
 
 
 @contextmanager
@@ -166,23 +197,19 @@ def watching() -> Iterator[Watch]:
         The watch.
     """
     watch = Watch()
-    if threading.current_thread() is not threading.main_thread():
-        yield watch
-        return
-    interrupt, unraisable = signal.getsignal(signal.SIGINT), sys.unraisablehook
-    on_unraisable = partial(watch.on_unraisable, unraisable)
+    is_main = threading.current_thread() is threading.main_thread()
+    interrupt = signal.getsignal(signal.SIGINT) if is_main else None
+    _lost.begin(watch)
     try:
-        sys.unraisablehook = on_unraisable
         if callable(interrupt):
             signal.signal(signal.SIGINT, partial(watch.on_interrupt, interrupt))
-        with _timer(watch):
+        with _timer(watch) if is_main else nullcontext():
             yield watch
     finally:
         watch.raises = False
-        if sys.unraisablehook is on_unraisable:
-            sys.unraisablehook = unraisable
         if callable(interrupt):
             signal.signal(signal.SIGINT, interrupt)
+        _lost.end(watch)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import contextvars
 import inspect
@@ -86,21 +87,24 @@ def awaited(awaitable: Any) -> Any:
         except BaseException as error:  # noqa: BLE001  (carried over to the caller's thread)
             box["error"] = error
         finally:
-            ended.set()
+            ended.release()
 
-    ended = threading.Event()  # a join that is interrupted takes the thread for ended (CPython 3.11)
+    # Not an event, whose lock stays closed for ever where an interrupt comes while it opens; nor a join, which
+    # takes the thread for ended then.
+    ended = _thread.allocate_lock()
+    ended.acquire()
     context = contextvars.copy_context()  # the kernel keeps in it to which cell an output belongs
     thread = threading.Thread(target=context.run, args=(work,), name="archytas-await", daemon=True)
     try:
         thread.start()
-        while not ended.wait(0.2):  # a wait without a bound cannot be interrupted on Windows
+        while not ended.acquire(timeout=0.2):  # a wait without a bound cannot be interrupted on Windows
             pass
     except BaseException:
         box["stopped"] = True
         if "task" in box:
             with contextlib.suppress(RuntimeError):  # the loop is closed: it has just ended
                 box["loop"].call_soon_threadsafe(box["task"].cancel)
-        ended.wait(_CANCEL_SECONDS)
+        ended.acquire(timeout=_CANCEL_SECONDS)
         raise
     if "error" in box:
         raise box["error"]

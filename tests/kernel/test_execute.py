@@ -9,10 +9,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.react.events import CallOutcome, ToolCall
 from archytas_nb.tools.toolbox import Toolbox
+from tests.kernel.people import Scripted
+from tests.kernel.tools import run_one
 
 
 def say(text: str) -> None:
@@ -160,13 +164,6 @@ def test_the_last_traceback_is_the_tools_so_that_debug_stops_in_it() -> None:
     assert done.stdout.strip() == "fail"
 
 
-def run_one(function: object, given: object = None, **options: object) -> CallOutcome:
-    box = Toolbox()
-    name = box.add(function, **options).name
-    [outcome] = KernelExecutor(box, {}).run([ToolCall("q01s01c01", name, given)])
-    return outcome
-
-
 def test_a_tool_is_stopped_at_its_timeout_on_the_thread_and_on_the_loop() -> None:
     for function in (sleep, sleep_async):
         outcome = run_one(function, timeout=0.1)
@@ -207,10 +204,67 @@ def lambda_of(value: object) -> object:
     return give
 
 
-def test_the_file_of_a_cell_is_not_told() -> None:
-    def warn() -> None:
-        """Warn."""
-        print("/tmp/ipykernel_123/456.py:4: UserWarning: careful", file=sys.stderr)
+def twice(n: int) -> int:
+    """Double.
 
-    assert "<cell>:4: UserWarning" in run_one(warn).text
-    assert "ipykernel" not in str(run_one(warn).outputs)
+    Args:
+        n: A number
+    """
+    print(f"twice {n}")
+    return 2 * n
+
+
+async def twice_async(n: int) -> int:
+    """Double on the loop.
+
+    Args:
+        n: A number
+    """
+    await asyncio.sleep(0.001 * (n % 3))
+    print(f"twice {n}")
+    return 2 * n
+
+
+async def fail_async(n: int) -> int:
+    """Fail on the loop.
+
+    Args:
+        n: A number
+    """
+    await asyncio.sleep(0)
+    raise RuntimeError(f"not {n}")
+
+
+KINDS = {
+    "twice": "done", "twice_async": "done", "asked": "done", "refused": "refused", "asked_async": "done",
+    "refused_async": "refused", "fail": "error", "fail_async": "error", "nobody": "error",
+}  # fmt: skip
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.sampled_from(sorted(KINDS)), max_size=8), st.none() | st.integers(0, 9))
+def test_each_call_has_its_own_outcome_in_order_whatever_the_mix(names: list[str], stop_at: int | None) -> None:
+    box = Toolbox(twice, twice_async, fail, fail_async)
+    for name in ("asked", "refused"):
+        box.add(twice, name=name, approve=True)
+        box.add(twice_async, name=f"{name}_async", approve=True)
+    asked = [name for name in names if name.startswith(("asked", "refused"))]
+    answers = ["y" if name.startswith("asked") else "n, no" for name in asked]
+    if stop_at is not None and stop_at < len(answers):
+        answers[stop_at] = "s"
+    person = Scripted(*answers)
+    calls = [ToolCall(f"c{n}", name, {"why": "x"} if name == "fail" else n) for n, name in enumerate(names)]
+    outcomes = KernelExecutor(box, {}, person=person).run(calls)
+    assert [each.call_id for each in outcomes] == [call.id for call in calls]
+    stopped = next((n for n, each in enumerate(outcomes) if each.status == "interrupted"), None)
+    for n, (name, outcome) in enumerate(zip(names, outcomes, strict=True)):
+        if stopped is None or (n < stopped and outcome.status != "not_run"):
+            assert outcome.status == KINDS[name]
+        elif n < stopped:  # it stood ready with the one at which the person stopped
+            assert "async" in name
+        elif n > stopped:
+            assert outcome.status == "not_run"
+        if outcome.status == "done":
+            assert outcome.value == 2 * n
+            assert [each.data["text/plain"] for each in outcome.outputs] == [f"twice {n}\n"]
+    assert (stopped is not None) == ("s" in answers)

@@ -109,13 +109,13 @@ def test_elsewhere_a_tool_that_waits_in_c_ends_first_and_the_outcome_says_so() -
 
 def test_elsewhere_nothing_is_raised_into_a_thread_whose_tool_has_ended() -> None:
     def work() -> list[str]:
-        return [run_one(brief, timeout=0.001).status for _ in range(300)]
+        return [run_one(brief, timeout=0.001).status for _ in range(100)]
 
     assert set(off_main(work)) <= {"done", "error"}
 
 
 def test_the_same_on_the_main_thread() -> None:
-    assert {run_one(brief, timeout=0.0015).status for _ in range(300)} <= {"done", "error"}
+    assert {run_one(brief, timeout=0.0015).status for _ in range(100)} <= {"done", "error"}
 
 
 def test_a_timer_of_the_users_own_goes_on() -> None:
