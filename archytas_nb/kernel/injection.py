@@ -37,7 +37,7 @@ class Injection:
 
     def start(self) -> None:
         """Let the time begin; apart from making it, so that it can be stopped whatever is raised in here."""
-        threading.Thread(target=self._wait, name="archytas_nb-limit", daemon=True).start()
+        _thread.start_new_thread(self._wait, ())  # to start a `threading.Thread` waits for it with such a lock
 
     def _wait(self) -> None:
         self._begun = True
