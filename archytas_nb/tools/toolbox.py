@@ -96,9 +96,8 @@ class Toolbox(Mapping[str, Tool]):
         Raises:
             ToolError: The function cannot be a tool, or another tool's name is the same on the wire.
         """
-        tool = (
-            f if isinstance(f, Tool) and not options else Tool.from_function(getattr(f, "function", f), **options)
-        )
+        known = f if isinstance(f, Tool) else None if self is toolbox else _decorated(f)
+        tool = Tool.from_function(getattr(f, "function", f), **options) if options or known is None else known
         before = self._tools.get(tool.name)
         if before is not None and before.source_name != tool.source_name:
             raise ToolError(
@@ -221,6 +220,11 @@ def has_decorated_methods(cls: type) -> bool:
 
 def _is_function(raw: Any) -> bool:
     return inspect.isfunction(getattr(raw, "__func__", raw))
+
+
+def _decorated(f: Any) -> Tool | None:
+    """The tool that a function was made by ``@tool``: a function keeps its approval and its limits everywhere."""
+    return next((each for each in toolbox.values() if each.function is f), None)
 
 
 toolbox = Toolbox()

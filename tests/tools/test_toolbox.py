@@ -50,6 +50,16 @@ def test_options_of_the_decorator_reach_the_tool(box):
     assert (made.approve, made.timeout, made.max_chars, made.repeat) == (True, 2.5, 100, True)
 
 
+def test_a_decorated_function_keeps_its_options_in_another_toolbox(box):
+    @tool(approve=True, timeout=3)
+    def f() -> int:
+        """Do."""
+        return 1
+
+    [kept] = Toolbox(f).values()
+    assert (kept.approve, kept.timeout) == (True, 3)
+
+
 def test_an_unknown_option_is_refused():
     with pytest.raises(TypeError, match="no option 'timeot'"):
         tool(timeot=3)(make("f"))
