@@ -1,0 +1,88 @@
+"""The README's snippets, run as a reader would: in a kernel, one after another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live_kernel import Kernel, live_kernel
+from tests.servers.plays import Say
+from tests.servers.server import Server
+
+ROOT = Path(__file__).parent.parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+CALL = Say(calls=(("count_species", {"species": "Gentoo"}),))
+ANSWER = "There are 124 Gentoo penguins."
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, server: Server) -> Iterator[Kernel]:
+    with live_kernel(tmp_path, OPENAI_BASE_URL=server.url, OPENAI_API_KEY="none") as kernel:
+        kernel.run("from palmerpenguins import load_penguins\npenguins = load_penguins()")
+        yield kernel
+
+
+def snippet(kernel: Kernel, beginning: str) -> str:
+    """Run the snippet that begins so; what it printed or gave as its value."""
+    [code] = [each for each in SNIPPETS if each.startswith(beginning)]
+    cell = kernel.run(code)
+    assert cell.status == "ok", cell.error
+    return cell.printed + cell.result + "".join(each["text/plain"] for each in cell.displayed)
+
+
+def test_the_shortest_example_does_what_it_shows(kernel: Kernel, server: Server) -> None:
+    assert snippet(kernel, "%load_ext") == ""
+    snippet(kernel, "%%tool")
+    server.plays += [CALL, Say(ANSWER)]
+    shown = snippet(kernel, "%agent How many")
+    assert "124" in shown
+    assert f"\n    {ANSWER}\n" in README
+    assert ANSWER in shown
+    assert kernel.run("print(count_species('Gentoo'))").printed == "124\n"
+
+
+def test_a_typed_answer_is_put_into_its_variable(kernel: Kernel, server: Server) -> None:
+    snippet(kernel, "%load_ext")
+    snippet(kernel, "%%tool")
+    server.plays += [CALL, Say("124")]
+    snippet(kernel, "%agent --type int")
+    assert kernel.run("print(gentoos, gentoos + 1)").printed == "124 125\n"
+
+
+def test_a_cassette_that_is_named_is_filled_and_needs_no_model_afterwards(tmp_path: Path) -> None:
+    for plays in ([CALL, Say(ANSWER)], []):
+        with Server(*plays) as server, live_kernel(tmp_path, OPENAI_BASE_URL=server.url) as kernel:
+            kernel.run("from palmerpenguins import load_penguins\npenguins = load_penguins()")
+            for beginning in ("%load_ext", "%%tool", "%agent_cassette"):
+                snippet(kernel, beginning)
+            assert ANSWER in snippet(kernel, "%agent How many")
+            assert len(server.chats) == len(plays)
+    assert (tmp_path / "cassettes" / "my_notebook.jsonl").exists()
+
+
+def test_plain_python_works_as_shown(kernel: Kernel, server: Server) -> None:
+    snippet(kernel, "%load_ext")
+    snippet(kernel, "%%tool")
+    server.plays += [CALL, Say(ANSWER)]
+    assert ANSWER in snippet(kernel, "import archytas_nb as nb")
+
+
+def test_every_snippet_is_run_by_a_test() -> None:
+    run = ("%load_ext", "%%tool", "%agent How many", "%agent --type int", "%agent_cassette", "import archytas_nb")
+    assert [code for code in SNIPPETS if not code.startswith(run)] == []
+
+
+def test_every_file_that_the_readme_points_to_is_there() -> None:
+    links = [link for link in re.findall(r"\]\(([^)#]+)", README) if "://" not in link]
+    assert len(links) > 5
+    assert [link for link in links if not (ROOT / link).exists()] == []
