@@ -125,7 +125,7 @@ class Tools:
 CALLS: list[tuple[str, Any]] = [
     ("look", {"place": "a"}), ("look", {"place": "b"}), ("put", {"place": "a", "n": 1}), ("boom", {"why": "no"}),
     ("tell", {"n": 300}), ("tell", {"n": 500}), ("wait", {"n": 1}), ("wait", {"n": 2}), ("drop", {"place": "a"}),
-    ("roll", {}), ("look", {"wrong": 1}), ("nothing", {"x": 1}),
+    ("roll", {}), ("look", {"wrong": 1}), ("no thing!", {"x": 1}),
 ]  # fmt: skip
 BROKEN = '{"tool": "look", "tool_input": {"place": "her'
 ODD = ["", "<think>hm", BROKEN, "42", '{"a": 1}', "Hello there.", '{"tool": "nothing", "tool_input": 1}']

@@ -1,8 +1,9 @@
 """What a run costs beside the floors, all in one process and against one server of no latency.
 
 ``python -m tests.benchmarks.loop`` prints the table and whether the wanted ratios hold; ``--check`` makes a ratio
-that does not hold an error. Medians of interleaved rounds, so that a busy moment hits all alike. Peers
-are added with ``--peer NAME=PYTHON``, each in the environment of that interpreter, see `peer`.
+that does not hold an error. Medians of interleaved rounds, so that a busy moment hits all alike; on a machine
+that is busy all the time, ``--cpu`` counts the processor's time instead of the clock's. Peers are added with
+``--peer NAME=PYTHON``, each in the environment of that interpreter, see `peer`.
 """
 
 from __future__ import annotations
@@ -21,36 +22,27 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.benchmarks.contenders import FLOOR, IMPORTS, OURS, STEPS, STREAMS
+from tests.benchmarks.peer import CLOCKS, DEFINE
 
 K = TypeVar("K")
 Table = dict[str, dict[str, float]]
+
+WARM = "warm step, ms"
+STREAM = "stream, µs/token"
+DEFINED = "define + schema, µs/tool"
+COLUMNS = ("import, ms", WARM, "50 steps, ms", "200 steps, ms", STREAM, DEFINED)
 
 _LOAD_EXT = """
 import json, sys, time
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
 before = set(sys.modules)
-started = time.perf_counter()
+started = time.{clock}()
 shell.run_line_magic("load_ext", "archytas_nb")
-ms = (time.perf_counter() - started) * 1000
+ms = (time.{clock}() - started) * 1000
 heavy = [name for name in ("openai", "ipywidgets", "pydantic") if name in sys.modules and name not in before]
-print(json.dumps({"ms": ms, "heavy": heavy}))
+print(json.dumps({{"ms": ms, "heavy": heavy}}))
 """
-
-_DEFINE = '''
-def t{n}(path: str, rows: list[int] | None = None, mode: str = "mean") -> float:
-    """Summarise rows of a file.
-
-    Args:
-        path: Where the file is.
-        rows: Which rows; all by default.
-        mode: How.
-
-    Returns:
-        The summary.
-    """
-    return 0.0
-'''
 
 
 @contextlib.contextmanager
@@ -67,35 +59,40 @@ def served() -> Iterator[str]:
         process.communicate()
 
 
-def medians(work: Mapping[K, Callable[[], Any]], rounds: int) -> dict[K, float]:
+def medians(work: Mapping[K, Callable[[], Any]], rounds: int, clock: str = "wall") -> dict[K, float]:
     """The median time of each in milliseconds, after one round that warms up."""
+    now = CLOCKS[clock]
     times: dict[K, list[float]] = {name: [] for name in work}
     for turn in range(rounds + 1):
         for name, run in work.items():
-            started = time.perf_counter()
+            started = now()
             run()
             if turn:
-                times[name].append((time.perf_counter() - started) * 1000)
+                times[name].append((now() - started) * 1000)
     return {name: statistics.median(each) for name, each in times.items()}
 
 
-def measured(rounds: int, steps: tuple[int, int], tokens: int) -> Table:
-    """Milliseconds for both numbers of steps, microseconds per streamed token, by contender."""
+def measured(rounds: int, steps: tuple[int, int], tokens: int, clock: str = "wall") -> Table:
+    """Milliseconds for one step and for both numbers of steps, microseconds per streamed token, by contender."""
     table: Table = {name: {} for name in STEPS}
     with served() as root:
-        work = {
-            (name, f"{count} steps, ms"): functools.partial(
-                _exactly, count, run, f"{root}/steps-{count}-{form}/v1"
-            )
-            for count in steps
-            for name, (run, form) in STEPS.items()
-        }
-        for (name, column), ms in medians(work, rounds).items():
+
+        def taking(count: int) -> dict[str, Callable[[], None]]:
+            return {
+                name: functools.partial(_exactly, count, run, f"{root}/steps-{count}-{form}/v1")
+                for name, (run, form) in STEPS.items()
+            }
+
+        # A single step is over in a moment: it is taken ten times as often.
+        for name, ms in medians(taking(1), 10 * rounds, clock).items():
+            table[name][WARM] = ms
+        work = {(name, f"{count} steps, ms"): run for count in steps for name, run in taking(count).items()}
+        for (name, column), ms in medians(work, rounds, clock).items():
             table[name][column] = ms
         url = f"{root}/tokens-{tokens}/v1"
         streams = {name: functools.partial(_exactly, tokens, run, url) for name, run in STREAMS.items()}
-        for name, ms in medians(streams, rounds).items():
-            table[name]["stream, µs/token"] = ms * 1000 / tokens
+        for name, ms in medians(streams, rounds, clock).items():
+            table[name][STREAM] = ms * 1000 / tokens
     return table
 
 
@@ -105,30 +102,31 @@ def _exactly(wanted: int, run: Callable[[str], int], url: str) -> None:
         raise AssertionError(f"{done} were done instead of {wanted}: the times would compare unlike things")
 
 
-def measured_peer(name: str, python: str, steps: tuple[int, int], rounds: int) -> dict[str, float]:
+def measured_peer(name: str, python: str, steps: tuple[int, int], rounds: int, clock: str) -> dict[str, float]:
     """One row of the table, measured by another interpreter."""
     with served() as root:
-        arguments = [name, root, *map(str, steps), str(rounds)]
+        arguments = [name, root, *map(str, steps), str(rounds), clock]
         command = [python, str(Path(__file__).with_name("peer.py")), *arguments]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     row: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return row
 
 
-def imports(rounds: int) -> dict[str, float]:
+def imports(rounds: int, clock: str) -> dict[str, float]:
     """Milliseconds that each adds to the start of Python."""
     commands = {"": "pass", **IMPORTS}
     work = {
         name: functools.partial(subprocess.run, [sys.executable, "-c", code], check=True)
         for name, code in commands.items()
     }
-    times = medians(work, rounds)
+    times = medians(work, rounds, clock)
     return {name: ms - times[""] for name, ms in times.items() if name}
 
 
-def load_ext() -> dict[str, Any]:
+def load_ext(clock: str = "wall") -> dict[str, Any]:
     """What ``%load_ext`` costs in a fresh shell, in milliseconds, and which heavy packages it imports."""
-    done = subprocess.run([sys.executable, "-c", _LOAD_EXT], check=True, capture_output=True, text=True)
+    code = _LOAD_EXT.format(clock="process_time" if clock == "cpu" else "perf_counter")
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 
@@ -139,7 +137,7 @@ def define(count: int = 100) -> float:
 
     namespace: dict[str, Any] = {}
     for n in range(count + 1):
-        exec(_DEFINE.format(n=n), namespace)
+        exec(DEFINE.format(n=n), namespace)
     Tool.from_function(namespace.pop(f"t{count}")).spec()
     functions = [namespace[f"t{n}"] for n in range(count)]
     started = time.process_time()
@@ -157,10 +155,9 @@ def wanted(table: Table, steps: tuple[int, int], extension: dict[str, Any]) -> l
         exponent = math.log(mine[many] / mine[few]) / math.log(steps[1] / steps[0])
         rows += [(f"{name}: {many[:-4]} ÷ floor", mine[many] / floor[many], 1.6)]
         rows += [(f"{name}: exponent", exponent, 1.25)]
-    stream = "stream, µs/token"
-    rows.append(("stream ÷ floor", table[OURS][stream] / table[FLOOR][stream], 2.0))
-    if "define + schema, µs" in table[OURS]:
-        rows.append(("define + schema, µs/tool", table[OURS]["define + schema, µs"], 250.0))
+    rows.append(("stream ÷ floor", table[OURS][STREAM] / table[FLOOR][STREAM], 2.0))
+    if DEFINED in table[OURS]:
+        rows.append((DEFINED, table[OURS][DEFINED], 250.0))
     rows.append(("%load_ext, ms", extension["ms"], 60.0))
     rows.append(("%load_ext imports openai, ipywidgets or pydantic", float(len(extension["heavy"])), 0.0))
     return rows
@@ -168,7 +165,11 @@ def wanted(table: Table, steps: tuple[int, int], extension: dict[str, Any]) -> l
 
 def printed(table: Table) -> str:
     """The table in Markdown."""
-    columns = list(dict.fromkeys(column for row in table.values() for column in row))
+    measured = dict.fromkeys(column for row in table.values() for column in row)
+    columns = [
+        *(each for each in COLUMNS if each in measured),
+        *(each for each in measured if each not in COLUMNS),
+    ]
     lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     for name, row in table.items():
         cells = (f"{row[column]:,.1f}" if column in row else "–" for column in columns)
@@ -182,15 +183,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--check", action="store_true", help="fail where a wanted ratio does not hold")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON", help="measure a peer too")
+    parser.add_argument("--cpu", action="store_true", help="count the processor's time, not the clock's")
     options = parser.parse_args(arguments)
-    steps = (50, 200)
-    table = measured(options.rounds, steps, 2000)
-    for name, ms in imports(options.rounds).items():
+    steps, clock = (50, 200), "cpu" if options.cpu else "wall"
+    table = measured(options.rounds, steps, 2000, clock)
+    for name, ms in imports(options.rounds, clock).items():
         table[name]["import, ms"] = ms
-    table[OURS]["define + schema, µs"] = statistics.median(define() for _ in range(options.rounds))
+    table[OURS][DEFINED] = statistics.median(define() for _ in range(options.rounds))
     for name, _, python in (peer.partition("=") for peer in options.peer):
-        table[name] = measured_peer(name, python, steps, options.rounds)
-    extensions = [load_ext() for _ in range(options.rounds)]
+        try:
+            table[name] = measured_peer(name, python, steps, options.rounds, clock)
+        except subprocess.CalledProcessError as error:
+            print(f"{name} could not be measured: {error}", file=sys.stderr)
+    extensions = [load_ext(clock) for _ in range(options.rounds)]
     extension = {**extensions[0], "ms": statistics.median(each["ms"] for each in extensions)}
     print(printed(table), "\n")
     rows = wanted(table, steps, extension)

@@ -29,8 +29,11 @@ def main() -> None:
         threading.Thread(target=_serve, args=(connection,), daemon=True).start()
 
 
+_done: dict[bytes, int] = {}
+"""Steps so far by path: a client may open another connection in the middle of a run."""
+
+
 def _serve(connection: socket.socket) -> None:
-    done = 0
     data = b""
     while True:
         while b"\r\n\r\n" not in data:
@@ -51,7 +54,8 @@ def _serve(connection: socket.socket) -> None:
         if played[1] == b"tokens":
             connection.sendall(_tokens(int(played[2])))
         else:
-            done = done + 1 if done < int(played[2]) else 0
+            done = _done.get(played[0], 0)
+            done = _done[played[0]] = done + 1 if done < int(played[2]) else 0
             form, streamed = (played[3] or b"-native")[1:].decode(), played[4] == b"-streamed"
             connection.sendall(_step(done, form, streamed=streamed))
 
