@@ -10,6 +10,7 @@ import time
 import weakref
 from collections import ChainMap
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -167,17 +168,12 @@ class Agent:
             ToolError: No answer can be of the type.
             ValueError: The question is empty, an image cannot be read, or `until` is no function.
         """
-        events = self.stream(
-            question, output_type=output_type, until=until, images=images, origin=origin, observers=observers
-        )
-        try:
-            while True:
-                next(events)
-        except StopIteration as over:
-            run: Run = over.value
-            return run
-        finally:
-            events.close()
+        run = Run(question)
+        asked = read(question, output_type, until, images, origin, self._names())
+        with closing(self._watched(run, asked, observers)) as events:
+            for _ in events:
+                pass
+        return run.checked()
 
     def stream(
         self,
@@ -201,29 +197,8 @@ class Agent:
         """
         run = Run(question)
         asked = read(question, output_type, until, images, origin, self._names())
-        events = self._begin(run, asked, observers)
-        interrupt: KeyboardInterrupt | None = None
-        try:
-            event = next(events, None)
-            while event is not None:
-                try:
-                    for observer in observers:
-                        observer(event)
-                    yield event
-                except KeyboardInterrupt as stop:
-                    # It hit a watcher, not the run: the run must hear of it to come to a proper end.
-                    interrupt = stop
-                    event = events.throw(stop)
-                else:
-                    event = next(events, None)
-        except StopIteration:  # it was over already
-            pass
-        finally:
-            events.close()
-        run.checked()
-        if interrupt is not None:  # too late to stop the run, but not to stop what comes after it
-            raise interrupt
-        return run
+        yield from self._watched(run, asked, observers)
+        return run.checked()
 
     def preview(
         self,
@@ -251,12 +226,31 @@ class Agent:
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────
 
-    def _begin(self, run: Run, asked: Question, observers: Sequence[Observer]) -> Events:
-        """The events of a run, to be iterated."""
+    def _watched(self, run: Run, asked: Question, observers: Sequence[Observer]) -> Events:
+        """The events of a run, each shown to its observers first; an interrupt of theirs is the run's."""
         self._end_earlier()
         events = self._events(run, asked, observers)
         self._running = weakref.ref(events)
-        return events
+        interrupt: KeyboardInterrupt | None = None
+        try:
+            event = next(events, None)
+            while event is not None:
+                try:
+                    for observer in observers:
+                        observer(event)
+                    yield event
+                except KeyboardInterrupt as stop:
+                    # It hit a watcher, not the run: the run must hear of it to come to a proper end.
+                    interrupt = stop
+                    event = events.throw(stop)
+                else:
+                    event = next(events, None)
+        except StopIteration:  # it was over already
+            pass
+        finally:
+            events.close()
+        if interrupt is not None and not isinstance(run.ending, Interrupted):
+            raise interrupt  # too late to stop the run, but not to stop what comes after it
 
     def _end_earlier(self) -> None:
         """End a run that was left unfinished, as by a stream that nobody iterates any more."""

@@ -126,16 +126,17 @@ class ArchytasNB(Settings, Magics):
         if args.dry_run:
             return self._preview(agent, question, args)
         quiet = self.quiet if args.quiet is None else args.quiet
-        mode = "quiet" if quiet else display_mode(self.shell)
+        mode = display_mode(self.shell)
+        # A terminal writes the mark of an output before it asks what there is to show: never show it nothing.
+        shown: Shows = "answer" if quiet and not silent else "status" if mode == "terminal" else "nothing"
 
         def ask() -> Run:
             self._cells.asked()
-            with TraceView(question.text, mode=mode) as view:
+            with TraceView(question.text, mode="quiet" if quiet else mode) as view:
                 return agent.run(question.text, observers=[view.on_event], **question.keywords)
 
         run = self._talk.ask(agent, ask, anew=args.new)
-        shown: Shows = "answer" if quiet else "status" if mode == "terminal" else "nothing"
-        self._in_this_cell(run, "nothing" if silent else shown)
+        self._in_this_cell(run, shown)
         if question.out is not None:
             self._put(run, question)
         return run
