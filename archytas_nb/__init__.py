@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         TaskFailed,
         ToolError,
     )
-    from archytas_nb.models.cassette_scrub import cassette_scrub
+    from archytas_nb.models.cassettes.scrub import cassette_scrub
     from archytas_nb.models.openai_chat import OpenAIModel
     from archytas_nb.react.events import CallOutcome
     from archytas_nb.run import Run
@@ -46,7 +46,7 @@ _HOMES = {
     "Tool": "tools.tool",
     "ToolError": "errors",
     "Toolbox": "tools.toolbox",
-    "cassette_scrub": "models.cassette_scrub",
+    "cassette_scrub": "models.cassettes.scrub",
     "tool": "tools.toolbox",
     "toolbox": "tools.toolbox",
 }

@@ -103,7 +103,7 @@ class Agent:
     @property
     def model(self) -> Model:
         """The model; chosen at first use, so that an agent costs nothing until it is asked."""
-        from archytas_nb.models.recorded import recorded
+        from archytas_nb.models.cassettes.recorded import recorded
 
         model: Model = recorded(self._model)
         self._model = model

@@ -20,8 +20,8 @@ import archytas_nb as nb
 from archytas_nb.errors import RunError
 from archytas_nb.models import asking, openai_chat
 from archytas_nb.models.capabilities import capabilities_of
-from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_model import CassetteModel
+from archytas_nb.models.cassettes.cassette import Cassette
+from archytas_nb.models.cassettes.model import CassetteModel
 from archytas_nb.react.events import to_json
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.steps import fold

@@ -16,7 +16,7 @@ from archytas_nb.magics.line import help_text
 from archytas_nb.magics.settings import CASSETTE_MODES
 
 if TYPE_CHECKING:
-    from archytas_nb.models.cassette import Cassette
+    from archytas_nb.models.cassettes.cassette import Cassette
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class CassetteMagics(Magics):
 
     def _done(self, args: Any) -> CassetteState | None:
         from archytas_nb.magics.expand import expand
-        from archytas_nb.models.recorded import insert_cassette
+        from archytas_nb.models.cassettes.recorded import insert_cassette
 
         if args.path:
             path = expand(args.path, self.shell.user_ns).text
@@ -100,7 +100,7 @@ class CassetteMagics(Magics):
         return None if args.path or args.mode else state(self._in_use())
 
     def _in_use(self) -> Cassette | None:
-        from archytas_nb.models.recorded import cassette_in_use
+        from archytas_nb.models.cassettes.recorded import cassette_in_use
 
         settings = self.shell.magics_manager.registry.get("ArchytasNB")
         return cassette_in_use(settings.cassette, settings.cassette_mode) if settings else None

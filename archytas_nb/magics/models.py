@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from archytas_nb.models.cassettes.recorded import cassette_in_use, recorded
 from archytas_nb.models.discover import ModelSettings, served_names
-from archytas_nb.models.recorded import cassette_in_use, recorded
 
 if TYPE_CHECKING:
-    from archytas_nb.models.cassette import Cassette
+    from archytas_nb.models.cassettes.cassette import Cassette
     from archytas_nb.session import Model
 
 _ENVIRONMENT = ("OPENAI_API_KEY", "OPENAI_BASE_URL")

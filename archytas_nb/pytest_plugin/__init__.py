@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from archytas_nb.models.cassette_model import CassetteModel
+    from archytas_nb.models.cassettes.model import CassetteModel
     from archytas_nb.testing import ScriptedModel
 
 _OPTIONS = {

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from archytas_nb.models.recorded import MODE, PATH, REPORT, RERUN
+from archytas_nb.models.cassettes.recorded import MODE, PATH, REPORT, RERUN
 
 REFUSING = "http://127.0.0.1:9/no-model-is-asked-in-a-replay/v1"
 """Nothing listens there: whoever asks a model past the cassette is refused at once, and sees why."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_model import CassetteModel
+from archytas_nb.models.cassettes.cassette import Cassette
+from archytas_nb.models.cassettes.model import CassetteModel
 from archytas_nb.models.discover import choose_model
 from archytas_nb.pytest_plugin.environment import CASSETTE_MODES
 from archytas_nb.pytest_plugin.notebooks import FAILED, PROPERTY

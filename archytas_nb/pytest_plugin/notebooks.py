@@ -174,7 +174,7 @@ class _Notebook:
 
     def volatile(self) -> dict[str, str]:
         """What the notebook's cassettes allow to differ, as nbval wants it: patterns and what they become."""
-        from archytas_nb.models.cassette_store import volatile_of
+        from archytas_nb.models.cassettes.store import volatile_of
 
         paths = {cassette_beside(self.path), *(Path(each["cassette"]) for each in read_reports(self._folder))}
         found: dict[str, str] = {}
@@ -208,13 +208,13 @@ class _Notebook:
 
 
 def _drop(path: str, names: list[tuple[str, int]]) -> int:
-    from archytas_nb.models.cassette import Cassette
+    from archytas_nb.models.cassettes.cassette import Cassette
 
     return Cassette(path, "auto").drop(names) if names else 0
 
 
 def _count(path: Path) -> int:
-    from archytas_nb.models.cassette import Cassette
+    from archytas_nb.models.cassettes.cassette import Cassette
 
     try:
         return Cassette(path, "replay").unused

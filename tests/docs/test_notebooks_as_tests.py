@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from archytas_nb.errors import MissCause
-from archytas_nb.models.cassette_volatile import PATTERNS
+from archytas_nb.models.cassettes.volatile import PATTERNS
 from tests.pytest_plugin.runs import change, run_pytest, write_notebook
 from tests.servers.plays import Say
 from tests.servers.server import Server

@@ -10,7 +10,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models import recorded
+from archytas_nb.models.cassettes import recorded
 from tests.live_kernel import Kernel
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -74,9 +74,9 @@ def test_a_path_may_have_spaces_and_variables(shell: InteractiveShell, tmp_path:
 
 
 def test_what_was_not_asked_for_can_be_dropped(shell: InteractiveShell, tmp_path: Path) -> None:
-    from archytas_nb.models.cassette import Cassette
+    from archytas_nb.models.cassettes.cassette import Cassette
     from archytas_nb.react.events import ModelReply
-    from tests.models.tapes import ask
+    from tests.models.cassettes.tapes import ask
 
     path = tmp_path / "x.jsonl"
     before = Cassette(path)

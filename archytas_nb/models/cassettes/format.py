@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast, get_args
 
 from archytas_nb.errors import ConfigurationError, ModelErrorKind
-from archytas_nb.models.cassette_values import (
+from archytas_nb.models.cassettes.values import (
     DEFAULT,
     Asked,
     Entry,

@@ -11,8 +11,8 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import CassetteMiss, ConfigurationError
-from archytas_nb.models import recorded
-from archytas_nb.models.cassette_model import CassetteModel
+from archytas_nb.models.cassettes import recorded
+from archytas_nb.models.cassettes.model import CassetteModel
 from archytas_nb.testing import ScriptedModel
 
 
@@ -78,7 +78,7 @@ def test_scripted_models_and_those_with_a_cassette_of_their_own_go_past_it(tmp_p
 
 
 def nb_cassette(path: Path) -> Any:
-    from archytas_nb.models.cassette import Cassette
+    from archytas_nb.models.cassettes.cassette import Cassette
 
     return Cassette(path)
 
@@ -166,6 +166,7 @@ def test_where_no_cassette_is_in_use_none_is_imported() -> None:
     code = (
         "import sys, archytas_nb as nb\nfrom archytas_nb.testing import ScriptedModel\n"
         "nb.Agent([], ScriptedModel(('final_answer', 'x'))).run('x')\n"
-        "assert not [name for name in sys.modules if 'models.cassette' in name]"
+        "rest = {name for name in sys.modules if name.startswith('archytas_nb.models.cassettes.')}\n"
+        "assert rest == {'archytas_nb.models.cassettes.recorded'}, rest"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

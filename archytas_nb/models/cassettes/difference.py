@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 
 from archytas_nb.errors import MissCause
-from archytas_nb.models.cassette_text import first_line, text_difference
-from archytas_nb.models.cassette_values import Part, Request
+from archytas_nb.models.cassettes.text import first_line, text_difference
+from archytas_nb.models.cassettes.values import Part, Request
 from archytas_nb.react.events import Json
 
 _OUTCOME = re.compile(r"^Outcome of (\S+) \((\w+)\):", re.MULTILINE)

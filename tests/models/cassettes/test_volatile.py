@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models.cassette_volatile import PATTERNS, Volatile
+from archytas_nb.models.cassettes.volatile import PATTERNS, Volatile
 
 
 @pytest.mark.parametrize(

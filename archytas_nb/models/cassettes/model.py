@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator
 from typing import Any, Literal, Protocol
 
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ModelErrorKind
-from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_values import DEFAULT, Speaker
+from archytas_nb.models.cassettes.cassette import Cassette
+from archytas_nb.models.cassettes.values import DEFAULT, Speaker
 from archytas_nb.models.prices import Price
 from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice
 

@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from archytas_nb.models.cassette_scrub import Scrubber
-from archytas_nb.models.cassette_values import Part, PartKind, Request, ref_of
-from archytas_nb.models.cassette_volatile import Volatile
+from archytas_nb.models.cassettes.scrub import Scrubber
+from archytas_nb.models.cassettes.values import Part, PartKind, Request, ref_of
+from archytas_nb.models.cassettes.volatile import Volatile
 from archytas_nb.react.events import AskModel, Json, ModelReply, WireCall
 
 IMAGE = "{image}"

@@ -11,12 +11,12 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
-from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_model import CassetteModel
+from archytas_nb.models.cassettes.cassette import Cassette
+from archytas_nb.models.cassettes.model import CassetteModel
 from archytas_nb.models.prices import Price
 from archytas_nb.react.events import AskModel, Delta, ModelReply, Usage
 from archytas_nb.testing import ScriptedModel
-from tests.models.tapes import ask, no_model
+from tests.models.cassettes.tapes import ask, no_model
 
 
 @pytest.fixture

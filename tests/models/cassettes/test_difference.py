@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import archytas_nb as nb
 from archytas_nb.errors import CassetteMiss
-from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_difference import first_difference
-from archytas_nb.models.cassette_model import CassetteModel
+from archytas_nb.models.cassettes.cassette import Cassette
+from archytas_nb.models.cassettes.difference import first_difference
+from archytas_nb.models.cassettes.model import CassetteModel
 from archytas_nb.react.events import ModelReply, WireCall
 from archytas_nb.testing import ScriptedModel
-from tests.models.tapes import ask, no_model, request
+from tests.models.cassettes.tapes import ask, no_model, request
 
 
 def price(item: str) -> float:

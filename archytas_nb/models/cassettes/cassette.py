@@ -1,8 +1,8 @@
 """Replies as they were given, kept beside a notebook: recorded once, replayed without a model.
 
-A `Cassette` finds and keeps exchanges; it never asks anybody (`cassette_model` does). Everything that it keeps or
-compares has been scrubbed, and keys, headers and addresses are no part of a request, so they are never kept. A
-request that was not recorded is an error, never a guess.
+A `Cassette` finds and keeps exchanges; it never asks anybody (`model` does). Everything that it keeps or compares
+has been scrubbed, and keys, headers and addresses are no part of a request, so they are never kept. A request
+that was not recorded is an error, never a guess.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelErrorKind
-from archytas_nb.models.cassette_miss import miss_of
-from archytas_nb.models.cassette_request import Reader
-from archytas_nb.models.cassette_scrub import Scrub, Scrubber
-from archytas_nb.models.cassette_store import Store
-from archytas_nb.models.cassette_tally import Tally
-from archytas_nb.models.cassette_values import DEFAULT, Asked, Entry, Exchanged, Speaker
-from archytas_nb.models.cassette_volatile import Volatile
+from archytas_nb.models.cassettes.miss import miss_of
+from archytas_nb.models.cassettes.request import Reader
+from archytas_nb.models.cassettes.scrub import Scrub, Scrubber
+from archytas_nb.models.cassettes.store import Store
+from archytas_nb.models.cassettes.tally import Tally
+from archytas_nb.models.cassettes.values import DEFAULT, Asked, Entry, Exchanged, Speaker
+from archytas_nb.models.cassettes.volatile import Volatile
 from archytas_nb.react.events import AskModel, Json, ModelReply
 
 Mode = Literal["auto", "replay", "record", "off"]

@@ -11,19 +11,19 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models import cassette_scrub
-from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_model import CassetteModel
-from archytas_nb.models.cassette_scrub import Scrubber
+from archytas_nb.models.cassettes import scrub
+from archytas_nb.models.cassettes.cassette import Cassette
+from archytas_nb.models.cassettes.model import CassetteModel
+from archytas_nb.models.cassettes.scrub import Scrubber
 from archytas_nb.testing import ScriptedModel
-from tests.models.tapes import ask, no_model
+from tests.models.cassettes.tapes import ask, no_model
 
 KEY = "sk-live-4242424242"
 
 
 @pytest.fixture(autouse=True)
 def no_functions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(cassette_scrub, "_functions", [])
+    monkeypatch.setattr(scrub, "_functions", [])
     return iter(())
 
 

@@ -11,12 +11,12 @@ from collections import Counter
 from pathlib import Path
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models.cassette_file import CassetteFile
-from archytas_nb.models.cassette_format import line_of
-from archytas_nb.models.cassette_request import Reader
-from archytas_nb.models.cassette_tape import Tape
-from archytas_nb.models.cassette_values import Asked, Entry, Header, Speaker
-from archytas_nb.models.cassette_volatile import Volatile
+from archytas_nb.models.cassettes.file import CassetteFile
+from archytas_nb.models.cassettes.format import line_of
+from archytas_nb.models.cassettes.request import Reader
+from archytas_nb.models.cassettes.tape import Tape
+from archytas_nb.models.cassettes.values import Asked, Entry, Header, Speaker
+from archytas_nb.models.cassettes.volatile import Volatile
 
 
 class Store:

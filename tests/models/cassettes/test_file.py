@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_file import CassetteFile
-from archytas_nb.models.cassette_values import Header
-from tests.models.tapes import ask, exchanged
+from archytas_nb.models.cassettes.cassette import Cassette
+from archytas_nb.models.cassettes.file import CassetteFile
+from archytas_nb.models.cassettes.values import Header
+from tests.models.cassettes.tapes import ask, exchanged
 
 WRITER = """
 import sys
-from archytas_nb.models.cassette import Cassette
+from archytas_nb.models.cassettes.cassette import Cassette
 from archytas_nb.react.events import ModelReply
-from tests.models.tapes import ask
+from tests.models.cassettes.tapes import ask
 cassette = Cassette(sys.argv[1], "auto")
 for n in range(int(sys.argv[3])):
     cassette.add(ask(f"{sys.argv[2]} {n}"), ModelReply(f"{sys.argv[2]} {n}"))
@@ -28,7 +28,7 @@ for n in range(int(sys.argv[3])):
 def test_processes_that_record_into_one_file_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     command = [sys.executable, "-c", WRITER, str(path)]
-    writers = [subprocess.Popen([*command, name, "15"], cwd=Path(__file__).parents[2]) for name in ("one", "two")]
+    writers = [subprocess.Popen([*command, name, "15"], cwd=Path(__file__).parents[3]) for name in ("one", "two")]
     assert [writer.wait(60) for writer in writers] == [0, 0]
     read = Cassette(path, "replay")
     assert all(read.find(ask(f"{name} {n}")) for name in ("one", "two") for n in range(15))
@@ -38,7 +38,7 @@ def test_processes_that_record_into_one_file_lose_nothing(tmp_path: Path) -> Non
 def test_a_process_that_is_killed_leaves_a_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     command = [sys.executable, "-c", WRITER, str(path), "one", "100000"]
-    writer = subprocess.Popen(command, cwd=Path(__file__).parents[2])
+    writer = subprocess.Popen(command, cwd=Path(__file__).parents[3])
     while not path.exists() or path.stat().st_size < 20_000:
         assert writer.poll() is None
     writer.kill()

@@ -9,11 +9,11 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
-from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_model import CassetteModel
+from archytas_nb.models.cassettes.cassette import Cassette
+from archytas_nb.models.cassettes.model import CassetteModel
 from archytas_nb.react.events import ModelReply
 from archytas_nb.testing import ScriptedModel
-from tests.models.tapes import QUESTION, SCRIPT, add, agent, ask, no_model, record, replay
+from tests.models.cassettes.tapes import QUESTION, SCRIPT, add, agent, ask, no_model, record, replay
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])

@@ -10,8 +10,8 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from archytas_nb.models.cassette_format import line_of
-from archytas_nb.models.cassette_values import Asked, Entry, Exchanged, Part, Request
+from archytas_nb.models.cassettes.format import line_of
+from archytas_nb.models.cassettes.values import Asked, Entry, Exchanged, Part, Request
 
 _COMPARED = 2000  # characters of a message that are looked at to find the most similar one
 _CANDIDATES = 8

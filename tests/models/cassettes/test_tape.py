@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.models.cassette_tape import Tape
-from archytas_nb.models.cassette_values import Asked
-from tests.models.tapes import ask, exchanged, request
+from archytas_nb.models.cassettes.tape import Tape
+from archytas_nb.models.cassettes.values import Asked
+from tests.models.cassettes.tapes import ask, exchanged, request
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abcd"), max_size=14))

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models.cassette_file import CassetteFile
-from archytas_nb.models.cassette_format import read, written
-from archytas_nb.models.cassette_values import Asked, Entry, Exchanged, Header, Request, Speaker
+from archytas_nb.models.cassettes.file import CassetteFile
+from archytas_nb.models.cassettes.format import read, written
+from archytas_nb.models.cassettes.values import Asked, Entry, Exchanged, Header, Request, Speaker
 from archytas_nb.react.events import ModelReply, Usage, WireCall
-from tests.models.tapes import ask, exchanged, request
+from tests.models.cassettes.tapes import ask, exchanged, request
 
 TEXTS = st.text(max_size=20) | st.sampled_from(["\u2028\x85\n", "\ud800", "", "{}", "\x00", "é\\\"'"])
 REPLIES = st.builds(

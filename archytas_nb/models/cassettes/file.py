@@ -17,8 +17,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models.cassette_format import read, written
-from archytas_nb.models.cassette_values import Entry, Header
+from archytas_nb.models.cassettes.format import read, written
+from archytas_nb.models.cassettes.values import Entry, Header
 
 _WAIT = 20.0  # seconds for a lock that is held for milliseconds
 

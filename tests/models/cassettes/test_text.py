@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.models.cassette_text import text_difference
+from archytas_nb.models.cassettes.text import text_difference
 
 
 def test_lines_that_differ_are_shown_with_their_place() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from archytas_nb.errors import CassetteMiss
-from archytas_nb.models.cassette_difference import content_text, first_difference
-from archytas_nb.models.cassette_tape import Tape
-from archytas_nb.models.cassette_values import Request
+from archytas_nb.models.cassettes.difference import content_text, first_difference
+from archytas_nb.models.cassettes.tape import Tape
+from archytas_nb.models.cassettes.values import Request
 
 _SHOWN = 100  # characters of the request's last message
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from archytas_nb.models.discover import ModelSettings, choose_model
 
 if TYPE_CHECKING:
-    from archytas_nb.models.cassette import Cassette
+    from archytas_nb.models.cassettes.cassette import Cassette
 
 PATH = "ARCHYTAS_NB_CASSETTE"
 MODE = "ARCHYTAS_NB_CASSETTE_MODE"
@@ -109,8 +109,8 @@ def recorded(model: Any = None, settings: ModelSettings | None = None, cassette:
     used = cassette or cassette_in_use()
     if used is None:
         return choose_model(model, settings) if named else model
-    from archytas_nb.models.cassette_model import CassetteModel
-    from archytas_nb.models.cassette_values import DEFAULT
+    from archytas_nb.models.cassettes.model import CassetteModel
+    from archytas_nb.models.cassettes.values import DEFAULT
 
     if settings is not None and settings.api_key:
         used.hide("api_key", settings.api_key)
@@ -120,7 +120,7 @@ def recorded(model: Any = None, settings: ModelSettings | None = None, cassette:
 
 
 def _opened(path: str, mode: Any, volatile: Iterable[str]) -> Cassette:
-    from archytas_nb.models.cassette import Cassette
+    from archytas_nb.models.cassettes.cassette import Cassette
 
     folder = os.environ.get(REPORT)
     report = Path(folder) / f"{os.getpid()}-{next(_numbers)}.json" if folder else None

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import archytas_nb as nb
-from archytas_nb.models.cassette import Cassette
-from archytas_nb.models.cassette_model import CassetteModel
-from archytas_nb.models.cassette_request import Reader
-from archytas_nb.models.cassette_scrub import Scrubber
-from archytas_nb.models.cassette_values import Exchanged, Request
-from archytas_nb.models.cassette_volatile import Volatile
+from archytas_nb.models.cassettes.cassette import Cassette
+from archytas_nb.models.cassettes.model import CassetteModel
+from archytas_nb.models.cassettes.request import Reader
+from archytas_nb.models.cassettes.scrub import Scrubber
+from archytas_nb.models.cassettes.values import Exchanged, Request
+from archytas_nb.models.cassettes.volatile import Volatile
 from archytas_nb.react.events import AskModel, ModelReply
 from archytas_nb.testing import ScriptedModel
 
