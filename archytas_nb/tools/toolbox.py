@@ -227,6 +227,8 @@ def _decorated(f: Any) -> Tool | None:
     return next((each for each in toolbox.values() if each.function is f), None)
 
 
+_OPTIONS = ("name", "approve", "timeout", "max_chars", "repeat")
+
 toolbox = Toolbox()
 """The default toolbox: ``@tool`` and ``%%tool`` fill it, ``%agent`` uses it."""
 
@@ -258,8 +260,12 @@ def tool(f: Any = None, /, **options: Any) -> Any:
         The function itself, or a decorator that returns it.
 
     Raises:
-        ToolError: The function cannot be a tool; every fault is named.
+        ToolError: The function cannot be a tool, and every fault is named; or there is no such option.
     """
+    unknown = [option for option in options if option not in _OPTIONS]
+    if unknown:
+        guess = did_you_mean(unknown[0], _OPTIONS) or ";"
+        raise ToolError(f"tool() has no option {unknown[0]!r}{guess} expected {', '.join(_OPTIONS)}")
     if f is None:
         return lambda each: tool(each, **options) if options else tool(each)
     register(toolbox, f, options)
@@ -274,11 +280,6 @@ def register(box: Toolbox, f: Any, options: dict[str, Any]) -> list[Tool]:
     """
     from archytas_nb.tools.signature import is_in_class
 
-    unknown = set(options) - {"name", "approve", "timeout", "max_chars", "repeat"}
-    if unknown:
-        raise TypeError(
-            f"tool() has no option {min(unknown)!r}; expected name, approve, timeout, max_chars, repeat"
-        )
     function = getattr(f, "__func__", f) if isinstance(f, (staticmethod, classmethod)) else f
     if inspect.isfunction(function) and is_in_class(function) and _in_class_body():
         _METHODS[function] = options
