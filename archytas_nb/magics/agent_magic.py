@@ -70,7 +70,7 @@ class ArchytasNB(Settings, Magics):
         question, %config ArchytasNB for all.
         """
         __tracebackhide__ = True
-        flags, text = split_options(line, self.agent.parser)
+        flags, text = split_options(line, self.agent.parser, prose=True)
         args = self.agent.parser.parse_args(flags)
         if args.help:
             print(help_text(self.agent.parser))  # noqa: T201 - what was asked for

@@ -184,7 +184,11 @@ def _formatted(body: str, namespace: Mapping[str, Any]) -> _Lookup | str:
         if not conversion and end == len(body):
             return ""
         tree = parsed(source)
-        if tree is None or not is_lookup(tree):
+        if tree is None:
+            continue
+        if not is_lookup(tree):
+            if names_in(tree) and _SPEC.fullmatch(spec) and (spec or conversion):  # which the lookup will refuse
+                return _Lookup(source.strip(), conversion, spec)
             continue
         is_format = _SPEC.fullmatch(spec) or _STRFTIME.match(spec) or _all_known(tree, namespace)
         if end == len(body) or (is_format and not spec.startswith(" ")):

@@ -17,6 +17,8 @@ _QUESTION = re.compile(
 _TRIPLE = re.compile(r"\"\"\"|'''")
 OPTION = re.compile(r"\s*(--?[a-zA-Z][\w-]*)(?:(=)|(?=\s|$))")
 """An option's name, and whether its value follows at once."""
+_LATE = re.compile(r"(?<!\S)--[a-zA-Z][\w-]*(?=[\s=]|$)")
+_OPERATOR = re.compile(r"\s+([<>=!]=|[<>*/%&|^+])")
 _SPACE = re.compile(r"\s*")
 
 
@@ -52,7 +54,7 @@ def help_text(parser: ArgumentParser, sign: str = "%") -> str:
     return parser.format_help().replace("::\n\n  %", f"usage: {sign}", 1).rstrip()
 
 
-def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
+def split_options(line: str, parser: ArgumentParser, *, prose: bool = False) -> tuple[list[str], str]:
     """Split a line into its leading options and the text behind them.
 
     An option's value is one word, a text in quotes, or an expression: a space inside brackets does not end it.
@@ -60,12 +62,15 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
     Args:
         line: What stands behind the magic's name.
         parser: Knows the options and which of them take a value.
+        prose: Whether the text is prose, in which an option is most likely one that was meant and has no effect.
 
     Returns:
-        The options, for ``parser.parse_args``, and the text as typed. ``--`` ends the options.
+        The options, for ``parser.parse_args``, and the text as typed. Behind ``--``
+        the text may hold anything.
 
     Raises:
-        UsageError: An option is not known, or its value is missing.
+        UsageError: An option is not known, its value is missing or ends where it cannot have been meant to, or it
+            stands in prose.
     """
     known = parser._option_string_actions  # noqa: SLF001 - argparse has no public list of its options
     at, options = 0, []
@@ -86,12 +91,28 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
                 raise UsageError(f"the option {name!r} takes no value")
             options.append(name)
             continue
-        value, at = value_at(line, at if equals else _past_space(line, at))
+        begin = at if equals else _past_space(line, at)
+        value, at = value_at(line, begin)
         if not value:
             raise UsageError(f"the option {name!r} needs a value, {action.metavar or action.choices}")
+        goes_on = _OPERATOR.match(line, at)
+        if goes_on is not None and action.metavar == "EXPR" and line[begin : begin + 1] not in ("'", '"'):
+            raise UsageError(
+                f"the value of {name!r} ends at {value!r}, before {goes_on[1]!r}: put an expression with spaces "
+                "into quotes"
+            )
         options.append(f"{name}={value}")
     ended = re.match(r"\s*--(?=\s|$)", line[at:])
-    return options, line[at + (ended.end() if ended else 0) :].strip()
+    if ended is not None:
+        return options, line[at + ended.end() :].strip()
+    text = line[at:].strip()
+    late = next((name for name in _LATE.findall(text) if name in known), None) if prose else None
+    if late is not None:
+        raise UsageError(
+            f"{late!r} stands behind the question, where it is text: options come first. "
+            "(Write -- before a question that is to hold it.)"
+        )
+    return options, text
 
 
 def _past_space(line: str, at: int) -> int:

@@ -63,6 +63,34 @@ def test_what_cannot_be_meant_is_named(line: str, said: str) -> None:
         split(line)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("how many --new", "'--new' stands behind the question, where it is text"),
+        ("--new how many --model=x?", "'--model' stands behind"),
+        ("--until len(answer) > 3 how many", "the value of '--until' ends at 'len\\(answer\\)', before '>'"),
+        ("--until answer == 3 how many", "put an expression with spaces into quotes"),
+    ],
+)
+def test_an_option_that_would_silently_be_prose_is_refused(line: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        split_options(line, PARSER, prose=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("-- how many --new", "how many --new"),
+        ("a--new b --newer --x -model", "a--new b --newer --x -model"),
+        ('--until "answer > 3" > 3?', "> 3?"),
+        ("--model m > 3?", "> 3?"),
+        ("--until answer>3 how many", "how many"),
+    ],
+)
+def test_prose_that_only_looks_like_options_is_prose(line: str, text: str) -> None:
+    assert split_options(line, PARSER, prose=True)[1] == text
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"])).filter(lambda text: not text.lstrip().startswith("-")))
 def test_any_text_that_begins_with_no_dash_is_left_as_it_is(text: str) -> None:
     assert split(text) == ([], text.strip())
