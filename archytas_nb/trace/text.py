@@ -82,15 +82,27 @@ def _single(block: str) -> bool:
 
 def step_lines(step: StepView) -> list[str]:
     """The lines of one step, the number before its first call."""
-    lines = [_INDENT + line for line in _wrapped(step.thought)]
-    lines += [f"{_INDENT}{note_mark(note)} {line}" for note in step.notes for line in _wrapped(note_text(note))]
-    for reply in step.rejected:
-        lines.append(f"{_INDENT}✗ {rejected_title(reply)}: {one_line(reply, WIDTH)}")
+    head = head_lines(step)
     body = [line for call in step.calls for line in call_lines(call)]
+    return [*indented(head), *numbered(step, body)] if body else numbered(step, head)
+
+
+def head_lines(step: StepView) -> list[str]:
+    """What stands before the calls of a step: the thought, the notes, what could not be used."""
+    lines = _wrapped(step.thought)
+    lines += [f"{note_mark(note)} {line}" for note in step.notes for line in _wrapped(note_text(note))]
+    return lines + [f"✗ {rejected_title(reply)}: {one_line(reply, WIDTH)}" for reply in step.rejected]
+
+
+def indented(lines: list[str]) -> list[str]:
+    """Lines below or above a numbered one."""
+    return [_INDENT + line for line in lines]
+
+
+def numbered(step: StepView, lines: list[str]) -> list[str]:
+    """Lines of which the first one bears the number of the step."""
     number = f"{step.number}. ".rjust(len(_INDENT))
-    if not body and lines:
-        return [number + lines[0].strip(), *lines[1:]]
-    return [*lines, *((number if index == 0 else _INDENT) + line for index, line in enumerate(body))]
+    return [number + line for line in lines[:1]] + indented(lines[1:])
 
 
 def _wrapped(text: str) -> list[str]:
