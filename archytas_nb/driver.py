@@ -202,17 +202,17 @@ def recorded(run: Run, exchange: Exchange, events: Events) -> Events:
         run.ending = exchange.ending
 
 
-def watched(observers: Sequence[Observer]) -> Callable[[str], None]:
-    """What tells observers of what a running tool prints; a watcher that breaks must not break the tool."""
+def watched(observers: Sequence[Observer], kind: Literal["output", "person"]) -> Callable[[str], None]:
+    """What tells observers of what a running call prints or asks; one that breaks must not break the tool."""
 
-    def on_output(text: str) -> None:
+    def tell(text: str) -> None:
         for observer in observers:
             try:
-                observer(Delta("output", text))
+                observer(Delta(kind, text))
             except Exception:  # noqa: BLE001, S112 - we are inside the tool's print
                 continue
 
-    return on_output
+    return tell
 
 
 def shown(event: Event) -> Generator[Event, None, bool]:

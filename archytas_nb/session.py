@@ -299,8 +299,10 @@ class Agent:
         begins = getattr(self.model, "begins", None)
         if begins is not None:  # a recording gives a cell that is run again what it gave before
             begins(exchange.origin)
-        person, on_output = person_for(self.model), watched(observers)
-        executor = KernelExecutor(tools, self._names(), self._approve, person, on_output, allow=self._allow)
+        executor = KernelExecutor(
+            tools, self._names(), self._approve, person_for(self.model),
+            watched(observers, "output"), watched(observers, "person"), allow=self._allow,
+        )  # fmt: skip
         # A person may take their time to answer: a run's seconds are those of the model and its tools.
         guards = self._guards(tools, lambda: time.monotonic() - executor.waited)
         driver = Driver(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
+from archytas_nb.kernel.person import asked
 from archytas_nb.react.events import (
     AskModel,
     CallOutcomes,
@@ -186,3 +188,22 @@ def test_a_watcher_of_a_stream_that_is_interrupted_or_breaks_ends_the_run_proper
             assert exchange.ending is not None
         model._left = [("final_answer", "On.")]
         assert agent.run("And now?").answer == "On."
+
+
+def test_those_who_watch_hear_that_a_person_is_asked_and_no_event_of_the_run_tells_it() -> None:
+    def ask(prompt: str) -> str:
+        assert seen[-1] == Delta("person", prompt)
+        return "yes"
+
+    def careful() -> str:
+        """Ask first."""
+        return asked.get().ask("Sure?")
+
+    seen: list[Event] = []
+    model = ScriptedModel(("careful", {}), ("final_answer", "Done."))
+    model.person = lambda real: SimpleNamespace(there=True, ask=ask)
+    run = nb.Agent([careful], model, namespace={}).run("Go!", observers=[seen.append])
+    assert [outcome.text for _, outcome in run.calls] == ["yes"]
+    at = seen.index(Delta("person", "Sure?"))
+    assert seen[at + 1] == Delta("person", "")
+    assert not any(isinstance(event, Delta) for event in run.events)

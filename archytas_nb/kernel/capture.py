@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from archytas_nb.react.events import Json, Output
 from archytas_nb.tools.clip import clip, note
+from archytas_nb.tools.displayed import words_of
 
 MAX_CHARS = 4000
 """What the model reads of the output of one call."""
@@ -32,9 +33,6 @@ KEEP_DISPLAYED = 100
 Kind = Literal["stdout", "stderr", "display"]
 
 _CELL_FILE = re.compile(r"(?<!\S)\S*ipykernel_\d+[/\\]\d+\.py")
-_ESCAPES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]")
-_NAMELESS = re.compile(r"<IPython\.core\.display\.\w+ object>")
-_MARKUP = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^<>]*>")
 
 
 @dataclass(slots=True)
@@ -151,7 +149,7 @@ class Capture:
 
     def text(self) -> str:
         """What the model reads: all text in order, as a person sees it, the middle left out where it is long."""
-        parts = [_read(output) for output in self.outputs()]
+        parts = [words_of(output) for output in self.outputs()]
         return clip("\n".join(part.rstrip("\n") for part in parts if part.strip()), MAX_CHARS)
 
     def images(self) -> tuple[str, ...]:
@@ -175,19 +173,6 @@ def _text_of(content: Any) -> Json:
     return base64.b64encode(content).decode("ascii") if isinstance(content, (bytes, bytearray)) else content
 
 
-def _read(output: Output) -> str:
-    text = str(output.data.get("text/plain", ""))
-    if output.kind == "display" and (not text or _NAMELESS.fullmatch(text.strip())):
-        # Markdown, Latex and HTML objects have no plain text but their name.
-        for mime in ("text/markdown", "text/latex", "text/html"):
-            if isinstance(output.data.get(mime), str):
-                said = clip(str(output.data[mime]), 4 * MAX_CHARS)
-                return _MARKUP.sub("", said) if mime == "text/html" else said
-    text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
-    # A line that was overwritten, as progress bars do, is read in its last state.
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-
-
 def guarded(on_output: Callable[[str], None] | None) -> Callable[[str], None] | None:
     """Who watches the output may fail; the tool must not fail with them."""
     if on_output is None:
@@ -203,6 +188,6 @@ def guarded(on_output: Callable[[str], None] | None) -> Callable[[str], None] | 
                 on_output(text)
             except Exception:
                 failed = True
-                logging.getLogger("archytas_nb").exception("a tool's output could not be shown live")
+                logging.getLogger("archytas_nb").exception("what a running call does could not be shown live")
 
     return told

@@ -55,6 +55,7 @@ class KernelExecutor:
         person: Who is asked; by default whoever is at the keyboard.
         on_output: Given what a tool prints, in pieces, while it runs; maybe on another thread, but never two
             pieces at a time.
+        on_question: Given what a person is asked, before they are, and an empty text when that is over.
         allow: Names of tools that are run without being asked about.
     """
 
@@ -65,12 +66,13 @@ class KernelExecutor:
         approve: Approve | None = None,
         person: Person | None = None,
         on_output: Callable[[str], None] | None = None,
+        on_question: Callable[[str], None] | None = None,
         *,
         allow: Collection[str] = (),
     ) -> None:
         self._tools = tools
         self._namespace = namespace
-        self._person = Patient(Keyboard() if person is None else person)
+        self._person = Patient(Keyboard() if person is None else person, guarded(on_question))
         self._approver = Approver(approve, allow, self._person)
         self._on_output = guarded(on_output)
         from archytas_nb.tools import result  # noqa: F401  (loaded now, not in the time of the first tool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from archytas_nb.kernel import routing
 from archytas_nb.kernel.person import Person
@@ -15,14 +16,16 @@ class Patient:
 
     Args:
         person: Who is asked.
+        on_question: Given each prompt before it is asked, and an empty text when it was answered or will not be.
 
     Attributes:
         watch: Keeps the limit of the call that runs now.
         waited: Seconds that the person has taken so far.
     """
 
-    def __init__(self, person: Person) -> None:
+    def __init__(self, person: Person, on_question: Callable[[str], None] | None = None) -> None:
         self._person = person
+        self._on_question = on_question or (lambda _: None)
         self.watch = Watch()
         self.waited = 0.0
 
@@ -36,7 +39,11 @@ class Patient:
         started = time.monotonic()
         try:
             with self.watch.paused(), routing.paused():
-                return self._person.ask(prompt)
+                self._on_question(prompt)
+                try:
+                    return self._person.ask(prompt)
+                finally:
+                    self._on_question("")
         finally:
             self.waited += time.monotonic() - started
 

@@ -240,12 +240,12 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of a reply while it streams, or of what a running tool prints.
+    """A piece of a reply while it streams, of what a running tool prints, or what a person is asked.
 
-    Shown live, never kept: the reply or the outcome that follows has it whole.
+    Shown live, never kept: the reply or outcome that follows has it whole. No question more is an empty text.
     """
 
-    kind: Literal["text", "reasoning", "output"]
+    kind: Literal["text", "reasoning", "output", "person"]
     text: str
 
 

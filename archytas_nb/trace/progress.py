@@ -63,10 +63,13 @@ class Progress:
         self._output: list[str] = []
         self._size = 0  # of the pieces in `_output`
         self._lines = 0  # complete lines that the tool has printed
+        self._waiting = ""  # what goes on again when a person has answered; empty while nobody is asked
 
     def take(self, event: Event) -> None:
         """Take an event in."""
         match event:
+            case Delta(kind="person"):
+                self._wait(event.text)
             case Delta():
                 self._add(event)
             case Started() | AskModel():
@@ -117,6 +120,14 @@ class Progress:
     def _forget(self) -> None:
         self._text, self._reasoning, self._output = [], [], []
         self._size = self._lines = 0
+
+    def _wait(self, question: str) -> None:
+        """A person is asked; with an empty question they have answered."""
+        if not question:
+            self.doing = self._waiting or self.doing
+            self._waiting = ""
+        elif not self._waiting:
+            self._waiting, self.doing = self.doing, "waiting for your answer"
 
     def _add(self, piece: Delta) -> None:
         if piece.kind == "output":

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from archytas_nb.kernel.patience import Clock, Patient
 from archytas_nb.tools.tool import Tool
 from tests.kernel.people import Scripted
@@ -39,3 +41,12 @@ def test_the_time_of_an_answer_is_given_back() -> None:
     assert not clock.is_over()
     time.sleep(0.25)
     assert clock.is_over()
+
+
+def test_who_watches_knows_when_a_person_is_asked_and_when_no_more() -> None:
+    told: list[str] = []
+    person = Patient(Scripted("y", KeyboardInterrupt), told.append)
+    assert person.ask("Run it?") == "y"
+    with pytest.raises(KeyboardInterrupt):
+        person.ask("And this?")
+    assert told == ["Run it?", "", "And this?", ""]

@@ -78,4 +78,8 @@ def test_the_status_says_what_is_done_the_step_the_time_and_the_tokens() -> None
     assert after(RUNNING).status(view, 75.9) == "calling measure · step 3 · 1 min 15 s · 1,234 tokens"
     assert after().status(RunView("q"), 0.2) == "starting · 0 s"
     assert after(AskModel(1, ())).status(RunView("q"), 1) == "asking the model · 1 s"
+    waiting = after(RUNNING, Delta("person", "Run it?"))
+    assert waiting.status(view, 75.9).startswith("waiting for your answer · step 3 · ")
+    waiting.take(Delta("person", ""))
+    assert waiting.status(view, 75.9).startswith("calling measure · ")
     assert after(Notice("retry", "busy; trying again in 2 s")).status(RunView("q"), 1).startswith("busy; trying")
