@@ -10,6 +10,7 @@ import json
 from dataclasses import replace
 
 from archytas_nb.react.events import CallOutcome, Json, Output, ToolCall
+from archytas_nb.tools.displayed import markup_of, words_of
 from archytas_nb.trace.clean import KEEP, tidy
 from archytas_nb.trace.table import read_table, table_of
 from archytas_nb.trace.values import CallView, Picture, Shown
@@ -58,7 +59,7 @@ def answered(calls: tuple[CallView, ...], outcomes: tuple[CallOutcome, ...]) -> 
 def _with_outcome(call: CallView, outcome: CallOutcome) -> CallView:
     shown = [_shown(output) for output in outcome.outputs]
     edited, told = _without_edit(outcome.text)
-    text, told_apart = _without_printed(told, shown)
+    text, told_apart = _without_printed(told, outcome.outputs)
     table = table_of(outcome.value)
     if not told_apart:
         # Where a table stands for the text, the text is folded away, and what was printed would be with it.
@@ -82,11 +83,11 @@ def _without_edit(text: str) -> tuple[str, str]:
     return (tidy(edited), rest) if text.startswith(_EDITED) and rest else ("", text)
 
 
-def _without_printed(text: str, shown: list[Shown]) -> tuple[str, bool]:
+def _without_printed(text: str, outputs: tuple[Output, ...]) -> tuple[str, bool]:
     """The outcome's own text, and whether what was printed could be told apart from it."""
     result, mark, printed = text.rpartition(_PRINTED)
     first = tidy(printed[:KEEP].split("\n", 1)[0])
-    if mark and result and first and any(first in item.text for item in shown):
+    if mark and result and first and any(first in tidy(words_of(output)) for output in outputs):
         return tidy(result), True
     return tidy(text), False
 
@@ -96,6 +97,6 @@ def _shown(output: Output) -> Shown:
     for media_type in _IMAGES:
         if isinstance(data.get(media_type), str):
             return Shown(output.kind, picture=Picture(media_type, data[media_type]))
-    text = tidy(str(data.get("text/plain", "")))
     html = data.get("text/html")
-    return Shown(output.kind, text=text, table=read_table(html) if isinstance(html, str) else None)
+    table = read_table(html) if isinstance(html, str) else None
+    return Shown(output.kind, tidy(words_of(output)), markup_of(output) == "text/markdown", table)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from archytas_nb.trace import style
 from archytas_nb.trace.clean import clip, one_line
-from archytas_nb.trace.safe import Html, element, join, picture, table, text
+from archytas_nb.trace.safe import Html, element, join, markdown, picture, table, text
 from archytas_nb.trace.table import Table
 from archytas_nb.trace.values import CallView, Note, Shown, StepView
 from archytas_nb.trace.words import (
@@ -202,5 +202,7 @@ def _shown(item: Shown, room: Room) -> Html:
         return element("div", drawn)
     if item.table:
         return table_html(item.table)
+    if item.prose:
+        return element("div", markdown(clip(item.text, room.each)), style=style.SHOWN_PROSE)
     css = style.PRINTED + (style.edge(style.WARN) if item.kind == "stderr" else f";{style.DIM}")
     return element("pre", text(clip(item.text, room.each)), style=css)

@@ -139,4 +139,6 @@ def _call(call: CallView) -> list[str]:
 def _shown(item: Shown) -> str:
     if item.picture:
         return f"*\\[{item.picture.media_type}\\]*"
-    return table_markdown(item.table, _ROWS) if item.table else fenced(clip(item.text, _BLOCK))
+    if item.table:
+        return table_markdown(item.table, _ROWS)
+    return harmless(clip(item.text, _BLOCK)) if item.prose else fenced(clip(item.text, _BLOCK))

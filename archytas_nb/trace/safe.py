@@ -140,6 +140,8 @@ def _markdown() -> Any:
     parser.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
     parser.add_render_rule("fence", _code_block)
     parser.add_render_rule("code_block", _code_block)
+    parser.add_render_rule("th_open", _cell)
+    parser.add_render_rule("td_open", _cell)
     return parser
 
 
@@ -154,6 +156,12 @@ def _link_open(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:
     # noopener, noreferrer: the page behind a link learns nothing of the notebook.
     address = escape(str(tokens[index].attrGet("href") or ""), quote=True)
     return f'<a href="{address}" target="_blank" rel="noopener noreferrer">'
+
+
+def _cell(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:
+    # Said for every cell: a page's own style may set what has no side to the right, as JupyterLab's does.
+    said = re.fullmatch(r"text-align:(left|center|right)", str(tokens[index].attrGet("style") or ""))
+    return f'<{tokens[index].tag} style="text-align:{said[1] if said else "left"}">'
 
 
 def _code_block(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:

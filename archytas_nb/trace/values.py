@@ -27,10 +27,19 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One thing that a tool printed or displayed: text, or a table, or a picture."""
+    """One thing that a tool printed or displayed: text, or a table, or a picture.
+
+    Attributes:
+        kind: Where it came from.
+        text: What it says in words; empty where it is a picture.
+        prose: Whether the text is Markdown.
+        table: The table, which then stands for the text.
+        picture: The picture.
+    """
 
     kind: Literal["stdout", "stderr", "display"]
     text: str = ""
+    prose: bool = False
     table: Table | None = None
     picture: Picture | None = None
 

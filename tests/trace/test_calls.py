@@ -56,6 +56,20 @@ def test_what_was_printed_is_shown_once_and_the_result_apart_from_it() -> None:
     assert [each.text for each in view.shown] == ["hello"]
 
 
+def test_a_figure_is_shown_without_the_words_that_stand_for_it() -> None:
+    """The model reads that a figure was drawn; the person sees it, and which Markdown was displayed."""
+    figure = Output("display", {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": png()})
+    view = with_text("(no output)\n\nIt printed:\n<Figure size 640x480 with 1 Axes>", figure)
+    assert (view.text, view.pictures) == ("(no output)", 1)
+    name = "<IPython.core.display.Markdown object>"
+    prose = Output("display", {"text/plain": name, "text/markdown": "# Masses"})
+    view = with_text("(no output)\n\nIt printed:\n# Masses", prose)
+    assert view.text == "(no output)"
+    assert [(each.text, each.prose) for each in view.shown] == [("# Masses", True)]
+    markup = Output("display", {"text/plain": name.replace("Markdown", "HTML"), "text/html": "<b>bold</b>"})
+    assert [(each.text, each.prose) for each in with_text("(no output)", markup).shown] == [("bold", False)]
+
+
 def test_a_result_that_only_looks_like_printed_text_is_left_whole() -> None:
     """A tool may return those words; where it printed nothing of the kind, they are its result."""
     text = "a story\n\nIt printed:\nmoney"
