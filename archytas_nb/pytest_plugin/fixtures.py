@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def cassette_model(request: pytest.FixtureRequest) -> Iterator[CassetteModel]:
         path if path.is_absolute() else request.path.parent / path,
         CASSETTE_MODES[mode],  # type: ignore[arg-type]
         volatile=said.get("volatile"),
-        rerun=f"pytest --agent-update {name!r}",
+        rerun=f"pytest --agent-update {shlex.quote(name)}",
     )
     yield CassetteModel(cassette, lambda: choose_model(said.get("model")))
     if mode == "live":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 PROPERTY = "agent_cassette"
 FAILED = pytest.StashKey[bool]()
 """Whether a test has failed already."""
+
+_OURS = ("archytas_nb", "%agent")
+"""What a notebook of ours has in it; any other is recorded only where it is named on the command line."""
+
+_PICTURES = {r"data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]+": "data:image"}
+"""A figure's bytes depend on the version of the library that drew it, and on the fonts of the machine."""
 
 
 class AgentRuns:
@@ -47,7 +54,10 @@ class AgentRuns:
             option.nbval = option.nbval_lax = False
         elif self._nbval_is_there and self._mode == "live" and option.nbval:
             option.nbval, option.nbval_lax = False, True  # another answer is no fault
-        self._runs_notebooks |= self._nbval_is_there and (option.nbval or option.nbval_lax)
+        if self._nbval_is_there and (option.nbval or option.nbval_lax):
+            self._runs_notebooks = True
+            if getattr(option, "dist", "no") in ("load", "worksteal"):  # xdist's: the cells share a kernel
+                option.dist = "loadfile"
 
     def pytest_report_header(self) -> str:
         """Say the mode, and what it leaves out."""
@@ -60,7 +70,8 @@ class AgentRuns:
         """Take the notebooks of ours that are to be recorded."""
         if self._mode not in ("record", "update") or file_path.suffix != ".ipynb":
             return None
-        if "archytas_nb" not in file_path.read_text("utf-8", errors="replace"):
+        text = file_path.read_text("utf-8", errors="replace")
+        if not (parent.session.isinitpath(file_path) or any(each in text for each in _OURS)):
             return None
         if importlib.util.find_spec("nbclient") is None:
             raise pytest.UsageError(f"--agent-{self._mode} runs notebooks with nbclient: pip install nbclient")
@@ -130,7 +141,7 @@ class AgentRuns:
         if self._config.option.agent_strict and self._mode == "replay" and (told.unused or told.missed):
             pytest.fail(
                 f"{told.name}: {len(told.missed)} requests were not recorded, {told.unused} recorded exchanges "
-                f"were not asked for; pytest --agent-update {told.name} mends both",
+                f"were not asked for; pytest --agent-update {shlex.quote(told.name)} mends both",
                 pytrace=False,
             )
 
@@ -141,7 +152,7 @@ class AgentRuns:
 
     def rerun(self, path: Path) -> str:
         """The command that records what a notebook misses."""
-        return f"pytest --agent-update {self.name(path)}"
+        return f"pytest --agent-update {shlex.quote(self.name(path))}"
 
     def _end_notebook(self) -> None:
         if self._running is not None:
@@ -177,7 +188,7 @@ class _Notebook:
         from archytas_nb.models.cassettes.store import volatile_of
 
         paths = {cassette_beside(self.path), *(Path(each["cassette"]) for each in read_reports(self._folder))}
-        found: dict[str, str] = {}
+        found = dict(_PICTURES)
         for path in sorted(paths):
             try:
                 found |= volatile_of(path)
@@ -191,7 +202,7 @@ class _Notebook:
         told = Told(name)
         for each in reports:
             told.add(each)
-        unused = unused_of(reports)
+        unused = {path: names for path, names in unused_of(reports).items() if not self._is_shared(Path(path))}
         beside = cassette_beside(self.path)
         if self._mode == "update" and not self.failed:
             told.pruned += sum(_drop(path, names) for path, names in unused.items())
@@ -200,6 +211,12 @@ class _Notebook:
             if not reports and beside.exists():
                 told.unused = _count(beside)
         return told if reports or told.unused else None
+
+    def _is_shared(self, cassette: Path) -> bool:
+        """Whether another notebook names the cassette too: what this one does not ask for is not unused then."""
+        folders = {self.path.parent, cassette.parent, cassette.parent.parent}
+        others = {each.resolve() for folder in folders for each in folder.glob("*.ipynb")} - {self.path.resolve()}
+        return any(cassette.name in each.read_text("utf-8", errors="replace") for each in others)
 
     def end(self) -> None:
         """Take back what it was given."""

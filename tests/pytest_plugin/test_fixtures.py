@@ -39,7 +39,7 @@ def test_a_plain_test_is_recorded_once_and_replays_from_then_on_without_any_opti
     folder = test_file.parent
     never = run_pytest(folder, "test_double.py")
     assert never.code == 1
-    assert "pytest --agent-update 'test_double.py::test_it'" in never.out
+    assert "pytest --agent-update test_double.py::test_it" in never.out
     with Server(CALL, ANSWER) as server:
         done = run_pytest(folder, "--agent-update", "test_double.py", OPENAI_BASE_URL=server.url)
         assert len(server.chats) == 2

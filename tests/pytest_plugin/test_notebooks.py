@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -122,13 +123,14 @@ def test_live_asks_the_model_and_takes_another_answer(notebook: Path) -> None:
     assert ((notebook.parent / "cassettes" / "asks.jsonl").read_bytes(), notebook.read_bytes()) == before
 
 
-def test_xdist_reports_as_one_process_does(notebook: Path) -> None:
+@pytest.mark.parametrize("dist", [(), ("--dist", "loadfile")])
+def test_xdist_reports_as_one_process_does(notebook: Path, dist: tuple[str, ...]) -> None:
     for name in ("b", "c"):
         (notebook.parent / f"{name}.ipynb").write_bytes(notebook.read_bytes())
         cassette = notebook.parent / "cassettes"
         (cassette / f"{name}.jsonl").write_bytes((cassette / "asks.jsonl").read_bytes())
     folder = notebook.parent
-    done = run_pytest(folder, "--nbval", "--agent-replay", "-n", "2", "--dist", "loadfile", ".")
+    done = run_pytest(folder, "--nbval", "--agent-replay", "-n", "2", *dist, ".")
     assert done.code == 0, done.out
     for name in ("asks", "b", "c"):
         assert f"{name + '.ipynb':10}  2 replayed, 200 + 20 tokens not paid" in done.lines
@@ -165,6 +167,57 @@ def test_a_cassette_that_the_notebook_names_itself_counts(tmp_path: Path) -> Non
     replay = run_pytest(tmp_path, "--nbval", "--agent-replay", "named.ipynb")
     assert replay.code == 0, replay.out
     assert "named.ipynb  1 replayed, 100 + 10 tokens not paid" in replay.lines
+
+
+def test_what_one_notebook_does_not_ask_of_a_cassette_that_two_share_is_not_dropped(
+    tmp_path: Path,
+) -> None:
+    for name in ("one", "two"):
+        cells = ("%load_ext archytas_nb\n%agent_cassette shared.jsonl", f"%agent Who is {name}?")
+        write_notebook(tmp_path / f"{name}.ipynb", *cells)
+    with Server(Say("First."), Say("Second.")) as server:
+        done = run_pytest(tmp_path, "--agent-update", ".", OPENAI_BASE_URL=server.url)
+        assert len(server.chats) == 2
+    assert done.code == 0, done.out
+    for name in ("one", "two"):
+        again = run_pytest(tmp_path, "--agent-update", f"{name}.ipynb")
+        assert f"{name}.ipynb  1 replayed, 100 + 10 tokens not paid" in again.lines
+    strict = run_pytest(tmp_path, "--nbval", "--agent-replay", "--agent-strict", ".")
+    assert strict.code == 0, strict.out
+
+
+def test_the_bytes_of_a_figure_may_differ(tmp_path: Path) -> None:
+    """Another machine has another version of the library that draws it."""
+    draws = """%%tool
+def draw() -> str:
+    \"\"\"Draw.\"\"\"
+    import os
+    from IPython.display import Image, display
+    display(Image(bytes.fromhex("89504e470d0a1a0a" + os.environ["BYTES"] * 40), format="png"))
+    return "drawn"
+"""
+    write_notebook(tmp_path / "draws.ipynb", "%load_ext archytas_nb", draws, "%agent Draw.")
+    with Server(Say(calls=(("draw", {}),)), Say("Done.")) as server:
+        done = run_pytest(tmp_path, "--agent-record", ".", OPENAI_BASE_URL=server.url, BYTES="00")
+    assert done.code == 0, done.out
+    assert "data:image/png;base64,iVBOR" in (tmp_path / "draws.ipynb").read_text()
+    done = run_pytest(tmp_path, "--nbval", "--agent-replay", ".", BYTES="ff")
+    assert done.code == 0, done.out
+
+
+def test_a_path_with_spaces_and_signs_is_named_as_a_shell_takes_it(notebook: Path) -> None:
+    folder = notebook.parent / "mes données"
+    (folder / "cassettes").mkdir(parents=True)
+    notebook.rename(folder / "l'été 2.ipynb")
+    (notebook.parent / "cassettes" / "asks.jsonl").rename(folder / "cassettes" / "l'été 2.jsonl")
+    done = run_pytest(notebook.parent, "--nbval", "--agent-replay", ".")
+    assert "mes données/l'été 2.ipynb  2 replayed, 200 + 20 tokens not paid" in done.lines
+    change(folder / "l'été 2.ipynb", "%agent What is it?", "%agent What is this?")
+    done = run_pytest(notebook.parent, "--nbval", "--agent-replay", ".")
+    command = done.out.partition("Record what is missing, with a model at hand: pytest ")[2].splitlines()[0]
+    with Server(Say("It is this.")) as server:
+        done = run_pytest(notebook.parent, *shlex.split(command), OPENAI_BASE_URL=server.url)
+    assert "mes données/l'été 2.ipynb  1 recorded, 2 dropped" in done.lines
 
 
 def test_other_runs_pay_nothing_and_see_nothing(tmp_path: Path) -> None:

@@ -91,6 +91,15 @@ def test_notebooks_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
     before = path.read_bytes()
     assert "no tests ran" in run_pytest(tmp_path, "--agent-record", ".").out
     assert path.read_bytes() == before
+    assert "1 passed" in run_pytest(tmp_path, "--agent-record", "other.ipynb").out  # who names it means it
+
+
+def test_a_notebook_that_leaves_loading_to_its_profile_is_ours_all_the_same(tmp_path: Path) -> None:
+    write_notebook(
+        tmp_path / "asks.ipynb", "get_ipython().run_line_magic('load_ext', 'archytas' + '_nb')", "%agent Who?"
+    )
+    with Server(Say("Me.")) as server:
+        assert "1 passed" in run_pytest(tmp_path, "--agent-record", ".", OPENAI_BASE_URL=server.url).out
 
 
 def test_a_record_wins_over_a_replay_that_a_configuration_file_asks_for(notebook: Path) -> None:
