@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -73,11 +75,12 @@ class CassetteFile:
         folder = self.path.absolute().parent
         while not folder.exists():
             folder = folder.parent
-        blocked = "is a folder" if self.path.is_dir() else "" if os.access(folder, os.W_OK) else "is read-only"
-        if blocked:
-            raise ConfigurationError(
-                f"the cassette {str(self.path)!r} cannot be written ({blocked}); name a file in a folder of yours"
-            )
+        if self.path.is_dir():
+            raise self._unwritable("it is a folder", "name a file")
+        if not os.access(folder, os.W_OK):
+            raise self._unwritable(f"the folder {str(folder)!r} is read-only", "name a file in a folder of yours")
+        if self._is_protected():
+            raise self._unwritable("it is read-only", "chmod u+w it, or only replay it (mode 'replay')")
 
     def write(self, header: Header, entries: Sequence[Entry]) -> None:
         """Put this in the place of the file.
@@ -85,6 +88,7 @@ class CassetteFile:
         Raises:
             ConfigurationError: It cannot be written; the file is as it was.
         """
+        self.check()
         text = "".join(f"{line}\n" for line in written(header, entries))
         target = self.path.resolve()  # a link stays a link
         beside = target.with_name(f".{target.name}.{os.getpid()}")
@@ -92,12 +96,12 @@ class CassetteFile:
             target.parent.mkdir(parents=True, exist_ok=True)
             with beside.open("w", encoding="utf-8", newline="\n") as file:
                 file.write(text)
+            if target.exists():
+                shutil.copymode(target, beside)
             beside.replace(target)
         except OSError as error:
             beside.unlink(missing_ok=True)
-            raise ConfigurationError(
-                f"the cassette {str(self.path)!r} cannot be written ({error}); name a file in a folder of yours"
-            ) from error
+            raise self._unwritable(str(error), "name a file in a folder of yours") from error
         self._seen = self._signature()
 
     @contextmanager
@@ -119,9 +123,19 @@ class CassetteFile:
         finally:
             lock.release()
 
+    def _is_protected(self) -> bool:
+        """Whether its owner has made it read-only: it could be replaced all the same, but that is not meant."""
+        try:
+            return not self.path.stat().st_mode & stat.S_IWUSR
+        except OSError:
+            return False
+
+    def _unwritable(self, why: str, move: str) -> ConfigurationError:
+        return ConfigurationError(f"the cassette {str(self.path)!r} cannot be written ({why}); {move}")
+
     def _signature(self) -> tuple[int, int, int] | None:
         try:
-            stat = self.path.stat()
+            found = self.path.stat()
         except OSError:
             return None
-        return stat.st_ino, stat.st_mtime_ns, stat.st_size
+        return found.st_ino, found.st_mtime_ns, found.st_size

@@ -33,6 +33,7 @@ from archytas_nb.react.events import Json, ModelReply, Usage, WireCall
 
 VERSION = 2
 _PLAIN = ModelReply()
+_CONFLICT = ("<<<<<<< ", "=======", ">>>>>>> ")
 
 
 def written(header: Header, entries: Iterable[Entry]) -> Iterator[str]:
@@ -94,6 +95,7 @@ def read(name: str, text: str) -> tuple[Header, list[Entry], str]:
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbered:
         raise ConfigurationError(f"{name!r} is empty and not a cassette; delete it, or record it again")
+    _check_merged(name, numbered)
     header = _header(name, numbered[0][1])
     entries: list[Entry] = []
     parts: dict[str, Part] = {}
@@ -109,6 +111,16 @@ def read(name: str, text: str) -> tuple[Header, list[Entry], str]:
         if entry is not None:
             entries.append(entry)
     return header, entries, ""
+
+
+def _check_merged(name: str, numbered: Iterable[tuple[int, str]]) -> None:
+    """No line of a cassette begins like the marks that a merge leaves where both sides have changed."""
+    for number, line in numbered:
+        if line.startswith(_CONFLICT):
+            raise ConfigurationError(
+                f"the cassette {name!r} holds both sides of a merge (line {number} is {line[:40]!r}); keep one "
+                "side, as by git checkout --ours, and record then what is missing from it"
+            )
 
 
 def _header(name: str, line: str) -> Header:

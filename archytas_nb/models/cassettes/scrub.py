@@ -15,7 +15,7 @@ from archytas_nb.errors import ConfigurationError
 
 Scrub: TypeAlias = Callable[[str], str]
 
-_SECRET = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD)$", re.IGNORECASE)
+_SECRET = re.compile(r"(?:(?:^|_)(?:API)?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)$", re.IGNORECASE)
 _PLACEHOLDER_KEY = re.compile(r".{0,7}|\D{0,15}|\d*", re.DOTALL)
 """A value that is short, or a word, or a number is no secret but a name for none: ``not-needed``."""
 

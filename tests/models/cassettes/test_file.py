@@ -12,6 +12,7 @@ from archytas_nb.errors import ConfigurationError
 from archytas_nb.models.cassettes.cassette import Cassette
 from archytas_nb.models.cassettes.file import CassetteFile
 from archytas_nb.models.cassettes.values import Header
+from archytas_nb.react.events import ModelReply
 from tests.models.cassettes.tapes import ask, exchanged
 
 WRITER = """
@@ -63,6 +64,28 @@ def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path: Path, monkeypatch:
         file.write(Header(), [exchanged("b")])
     assert file.path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["x.jsonl"]
+
+
+def test_a_file_that_its_owner_made_read_only_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    Cassette(path, "record").add(ask("a"), ModelReply("1"))
+    before = path.read_bytes()
+    path.chmod(0o444)
+    assert Cassette(path, "replay").find(ask("a")) is not None
+    for mode in ("auto", "record"):
+        with pytest.raises(ConfigurationError, match=r"cannot be written \(it is read-only\); chmod u\+w it"):
+            Cassette(path, mode).find(ask("b"))
+        with pytest.raises(ConfigurationError, match="it is read-only"):
+            Cassette(path, mode).add(ask("b"), ModelReply("2"))
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (before, 0o444)
+
+
+def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    Cassette(path, "record").add(ask("a"), ModelReply("1"))
+    path.chmod(0o660)
+    Cassette(path).add(ask("b"), ModelReply("2"))
+    assert path.stat().st_mode & 0o777 == 0o660
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:

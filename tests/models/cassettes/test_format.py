@@ -101,6 +101,15 @@ def test_a_broken_line_in_the_middle_is_named_with_what_is_wrong(line: str, said
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['<<<<<<< HEAD\n{"cassette": 2}\n=======\n', '{"cassette": 2}\n<<<<<<< HEAD\n', '{"cassette": 2}\n======='],
+)
+def test_both_sides_of_a_merge_are_called_that_with_the_way_out(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"both sides of a merge \(line \d is .*keep one side"):
+        read("x", text)
+
+
 def test_other_versions_are_refused_with_the_next_move() -> None:
     with pytest.raises(ConfigurationError, match="version 1; expected version 2: record it again"):
         read("x", '{"cassette": 1, "model": "m"}\n')

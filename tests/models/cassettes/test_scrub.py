@@ -52,6 +52,15 @@ def test_a_key_of_the_environment_never_enters_a_cassette(
     assert again.run(f"Is {KEY} my key?").answer == "The key is {WEATHER_API_KEY}."
 
 
+@pytest.mark.parametrize(
+    "name", ["PGPASSWORD", "SSH_PASSPHRASE", "OPENAI_APIKEY", "key", "APP_SECRET", "HF_TOKEN"]
+)
+def test_the_names_that_secrets_have_are_known(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, KEY)
+    monkeypatch.setenv("MONKEY", "Gentoo-and-Adelie-2")
+    assert Scrubber()(f"it is {KEY}, Gentoo-and-Adelie-2") == f"it is {{{name}}}, Gentoo-and-Adelie-2"
+
+
 @pytest.mark.parametrize("value", ["ollama", "not-needed", "1234567890", "EMPTY", ""])
 def test_a_word_in_the_place_of_a_key_is_no_secret(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", value)
