@@ -80,6 +80,7 @@ class Agent:
             raise ValueError(f"protocol is {protocol!r}; expected 'auto', 'react' or 'native'")
         self._tools = tools if tools is None or isinstance(tools, Toolbox) else Toolbox(*tools)
         self._model: str | Model | None = model
+        self._answering: tuple[object, Model] | None = None
         self.protocol: ProtocolName = protocol
         self.instructions = instructions or ""
         self.limits = Limits(max_steps, max_errors, max_seconds, max_tokens)
@@ -102,19 +103,23 @@ class Agent:
 
     @property
     def model(self) -> Model:
-        """The model; chosen at first use, so that an agent costs nothing until it is asked."""
-        from archytas_nb.models.cassettes.recorded import recorded
+        """The model; chosen at first use, so that an agent costs nothing until it is asked.
 
-        model: Model = recorded(self._model)
-        self._model = model
-        return model
+        Where a cassette is in use it stands before the model, and another one takes its place as soon as it does.
+        """
+        from archytas_nb.models.cassettes.recorded import cassette_in_use, recorded
+
+        cassette = cassette_in_use()
+        if self._answering is None or self._answering[0] is not cassette:
+            self._answering = cassette, recorded(self._model, cassette=cassette)
+        return self._answering[1]
 
     @model.setter
     def model(self, model: str | Model | None) -> None:
         if model is not self._model:
             for exchange in self.exchanges:  # what was too long for one model need not be for another
                 exchange.cut = replace(exchange.cut, room=None)
-        self._model = model
+        self._model, self._answering = model, None
 
     @property
     def messages(self) -> list[Message]:

@@ -102,6 +102,14 @@ class ArchytasNB(Settings, Magics):
         if change.new and self._is_loaded:
             self._warm_up()
 
+    @observe("cassette", "cassette_mode")
+    def _cassette_changed(self, change: Any) -> None:
+        """Say it to all: a cassette counts for every agent of this kernel, also for those that no magic makes."""
+        from archytas_nb.models.cassettes.recorded import configure_cassette
+
+        said = {"cassette": self.cassette, "cassette_mode": self.cassette_mode, change.name: change.new}
+        configure_cassette(said["cassette"], said["cassette_mode"])
+
     def _warm_up(self) -> None:
         """Start the model in the background; what goes wrong is said by the first question."""
         try:
@@ -113,7 +121,11 @@ class ArchytasNB(Settings, Magics):
                 warm()
 
     def unload(self) -> None:
-        """Take back what is still waiting for the end of a cell."""
+        """Take back what is still waiting for the end of a cell, and what was said to others."""
+        if self.cassette:
+            from archytas_nb.models.cassettes.recorded import configure_cassette
+
+            configure_cassette("")
         for each in tuple(self._waiting):
             self._no_longer(each)
 

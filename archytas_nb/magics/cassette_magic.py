@@ -86,7 +86,7 @@ class CassetteMagics(Magics):
 
     def _done(self, args: Any) -> CassetteState | None:
         from archytas_nb.magics.expand import expand
-        from archytas_nb.models.cassettes.recorded import insert_cassette
+        from archytas_nb.models.cassettes.recorded import cassette_in_use, insert_cassette
 
         if args.path:
             path = expand(args.path, self.shell.user_ns).text
@@ -97,16 +97,12 @@ class CassetteMagics(Magics):
             raise UsageError("name the cassette: %agent_cassette PATH --mode MODE")
         if args.prune:
             return self._pruned()
-        return None if args.path or args.mode else state(self._in_use())
-
-    def _in_use(self) -> Cassette | None:
-        from archytas_nb.models.cassettes.recorded import cassette_in_use
-
-        settings = self.shell.magics_manager.registry.get("ArchytasNB")
-        return cassette_in_use(settings.cassette, settings.cassette_mode) if settings else None
+        return None if args.path or args.mode else state(cassette_in_use())
 
     def _pruned(self) -> CassetteState:
-        cassette = self._in_use()
+        from archytas_nb.models.cassettes.recorded import cassette_in_use
+
+        cassette = cassette_in_use()
         if cassette is None:
             raise UsageError("no cassette is in use; name one: %agent_cassette PATH")
         cassette.prune()

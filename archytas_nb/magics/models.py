@@ -51,8 +51,7 @@ def model_choice(config: Any, name: str | None) -> Choice:
         config.local_model or None,
         config.discover,
     )
-    cassette = cassette_in_use(config.cassette, config.cassette_mode)
-    return Choice(name, settings, cassette, tuple(map(os.environ.get, _ENVIRONMENT)))
+    return Choice(name, settings, cassette_in_use(), tuple(map(os.environ.get, _ENVIRONMENT)))
 
 
 def held_model(namespace: Mapping[str, Any], name: str | None) -> Model | None:

@@ -65,6 +65,7 @@ class OpenAIModel:
         self._key = usable_key(api_key or os.environ.get("OPENAI_API_KEY") or "", self.base_url)
         self._at = shown_url(self.base_url)
         self._translator = Translator(self._at, self._key)
+        self.given_name = model
         self._model = model
         self.timeout = 300.0 if timeout is None else timeout
         self.max_retries = 3 if max_retries is None else max_retries

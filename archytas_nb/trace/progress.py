@@ -87,7 +87,7 @@ class Progress:
             case CheckAnswer():
                 self.doing = "checking the answer"
             case Notice():
-                if event.kind in {"retry", "protocol"}:  # the reply so far came to nothing and is written anew
+                if event.kind in {"retry", "protocol", "progress"}:  # the reply so far came to nothing
                     self._forget()
                 self.doing = one_line(tidy(event.text), 160)
 

@@ -11,15 +11,14 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.models.cassettes import recorded
-from tests.live_kernel import Kernel
+from tests.live_kernel import Kernel, live_kernel
 from tests.servers.plays import Say
 from tests.servers.server import Server
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "_open", {})
-    monkeypatch.setattr(recorded._Inserted, "path", None)
+    monkeypatch.setattr(recorded, "_state", recorded._State())
 
 
 def use(shell: InteractiveShell, line: str) -> Any:
@@ -55,6 +54,27 @@ def test_an_agent_of_plain_python_answers_from_it_too(kernel: Kernel, tmp_path: 
     assert kernel.run("nb.Agent([], model).run('Who?').answer").result == "'I am here.'"
     assert server.url not in path.read_text()
     kernel.run("%agent_cassette --mode off")
+
+
+def test_a_cassette_of_the_configuration_counts_for_every_agent_of_the_kernel(tmp_path: Path) -> None:
+    path = tmp_path / "talk.jsonl"
+    asks = "nb.Agent([], model).run('Who?').answer"
+    with Server(Say("I am here."), Say("And here."), Say("Here too.")) as server, live_kernel(tmp_path) as kernel:
+        kernel.run("%load_ext archytas_nb\nimport archytas_nb as nb")
+        kernel.run(f"model = nb.OpenAIModel('tiny-1', {server.url!r}, 'sk-1')")
+        kernel.run(f"%config ArchytasNB.cassette = {str(path)!r}")
+        kernel.run(f"%config ArchytasNB.base_url = {server.url!r}")
+        assert kernel.run(asks).result == "'I am here.'"
+        kernel.run("%agent --new --model model Who is it?")
+        kernel.run("%agent --new Who else?")
+        kernel.run("%config ArchytasNB.cassette_mode = 'replay'")
+        assert kernel.run(asks).result == "'I am here.'"
+        assert "And here." in kernel.run("%agent --new --model model Who is it?").displayed[0]["text/plain"]
+        assert "Here too." in kernel.run("%agent --new Who else?").displayed[0]["text/plain"]
+        assert kernel.run("%agent_cassette").result == "talk.jsonl (replay): 3 exchanges, 3 replayed"
+        assert len(server.chats) == 3
+        kernel.run("%config ArchytasNB.cassette = ''")
+        assert kernel.run("%agent_cassette").result == "no cassette is in use"
 
 
 def test_without_a_path_it_shows_what_became_of_the_one_in_use(shell: InteractiveShell, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import threading
 import warnings
 from collections.abc import Iterable, Mapping
@@ -44,6 +45,8 @@ class Cassette:
         report: A file that is kept up to date with what the cassette was used for, or None.
 
     Attributes:
+        path: The file, as it was named.
+        where: The same file, whatever the working folder is later.
         tally: What it was used for.
 
     Raises:
@@ -62,16 +65,16 @@ class Cassette:
     ) -> None:
         if mode not in get_args(Mode):
             raise ConfigurationError(f"the cassette mode is {mode!r}; expected one of {get_args(Mode)}")
-        self.path = Path(path)
+        self.path = Path(path).expanduser()
+        self.where = self.path.absolute()
         self.mode: Mode = mode
         self.tally = Tally()
         self._rerun = rerun
         self._report = report
-        self._models: list[object] = []
         self._learned: dict[str, dict[str, Json]] = {}
         self._one_at_a_time = threading.RLock()  # agents in threads of the user's may share a cassette
         self._reader = Reader(Scrubber(scrub), Volatile(volatile))
-        self._store = Store(self.path, self._reader, anew=mode in ("record", "off"))
+        self._store = Store(self.where, self._reader, anew=mode in ("record", "off"))
         if self._store.fault and mode in ("auto", "replay"):
             warnings.warn(f"{self._store.fault}: {self.rerun}", stacklevel=3)
         if mode == "replay" and not self._store.exists:
@@ -137,10 +140,17 @@ class Cassette:
             self._count_replayed(None)
         return found.answer
 
+    def old_answer(self, prompt: str) -> str | None:
+        """What a person answered in the recording that a new one replaces; each answer once."""
+        with self._one_at_a_time:
+            return self._store.old_answer(self._reader.text(prompt))
+
     @property
     def has_answers(self) -> bool:
         """Whether there is a recorded answer of a person that is not used yet."""
-        return self.mode in ("auto", "replay") and bool(self._store.tape.asked())
+        if self.mode == "record":
+            return self._store.has_old_answers
+        return self.mode != "off" and bool(self._store.tape.asked())
 
     def add(
         self,
@@ -173,12 +183,6 @@ class Cassette:
         """Record what a person answered."""
         self._add(Asked(self._reader.text(prompt), self._reader.scrub(answer)), origin)
 
-    def called(self, model: object) -> str:
-        """What to call a model that the notebook made itself: the order in which they are met is their name."""
-        if not any(each is model for each in self._models):
-            self._models.append(model)
-        return f"model {next(n for n, each in enumerate(self._models, start=1) if each is model)}"
-
     def speaker(self, called: str) -> Speaker | None:
         """The recorded model that the notebook calls so; in a replay, another one rather than none."""
         models = self._store.speakers
@@ -198,6 +202,17 @@ class Cassette:
         request = self._reader.request(ask, model)
         path, earlier = str(self.path), len(self.tally.missed)
         error = miss_of(request, self._store.tape, path=path, rerun=self.rerun, earlier=earlier)
+        self.tally.missed.append(error.cause)
+        self._tell()
+        return error
+
+    def miss_answer(self, prompt: str) -> CassetteMiss:
+        """The error for a question to a person that nobody was asked when it was recorded."""
+        error = CassetteMiss(
+            f"the cassette {str(self.path)!r} holds no answer of a person to {prompt[:200]!r}. Record what is "
+            f"missing, with a person at the keyboard: {self.rerun}",
+            cause="question",
+        )
         self.tally.missed.append(error.cause)
         self._tell()
         return error
@@ -237,7 +252,8 @@ class Cassette:
     def rerun(self) -> str:
         """How to record what is missing."""
         return self._rerun or (
-            f"run it with %agent_cassette {self.path} --mode auto, or ARCHYTAS_NB_CASSETTE_MODE=auto"
+            f"run it with %agent_cassette {shlex.quote(str(self.path))} --mode auto, or "
+            "ARCHYTAS_NB_CASSETTE_MODE=auto"
         )
 
     def _add(self, entry: Entry, origin: str) -> None:
@@ -257,4 +273,4 @@ class Cassette:
     def _tell(self) -> None:
         if self._report is not None:
             self.tally.unused = self._store.tape.unused_names()
-            self.tally.write(self._report, self.path, self.mode)
+            self.tally.write(self._report, self.where, self.mode)

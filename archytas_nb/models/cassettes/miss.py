@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from archytas_nb.errors import CassetteMiss
 from archytas_nb.models.cassettes.difference import content_text, first_difference
 from archytas_nb.models.cassettes.tape import Tape
@@ -30,9 +32,10 @@ def miss_of(request: Request, tape: Tape, *, path: str, rerun: str, earlier: int
         return CassetteMiss(f"{begin}: no exchange with a model is recorded in it. {again}", cause="empty")
     if nearest.key == request.key:
         times = tape.times(request.key)
+        begins = f"%agent_cassette {shlex.quote(path)}"
         return CassetteMiss(
             f"{begin}: it was recorded {times} time{'s' if times > 1 else ''}, and is asked once more. Where the "
-            f"cell was only run again, %agent_cassette {path} or a new kernel begins from the start. {again}",
+            f"cell was only run again, {begins} or a new kernel begins from the start. {again}",
             cause="asked_again",
         )
     found = first_difference(request, nearest.request)

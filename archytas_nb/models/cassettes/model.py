@@ -18,6 +18,9 @@ from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice
 _STEERING = ("no_tools", "overflow")
 """Refusals that a run answers by asking in another way: they belong to the recording."""
 
+_PASSING = ("retry", "protocol")
+"""Notices of the endpoint's own troubles."""
+
 _FACTS = ("protocol", "is_small", "context_tokens", "price")
 """What a run reads of a model, beside its name."""
 
@@ -48,6 +51,7 @@ class CassetteModel:
         self._origin = ""
         self._make_live = live
         self._live: Any = None
+        self._unanswered: CassetteMiss | None = None
 
     def __repr__(self) -> str:
         return f"CassetteModel({str(self.cassette.path)!r}, {self.cassette.mode})"
@@ -87,16 +91,20 @@ class CassetteModel:
         Args:
             origin: What asks, such as a cell; an empty text is nobody in particular.
         """
-        self._origin = origin
+        self._origin, self._unanswered = origin, None
         self.cassette.begins(origin)
 
     def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
         """The recorded reply, or the live model's where recording is allowed.
 
         Raises:
-            CassetteMiss: A replay was asked for something that was not recorded.
+            CassetteMiss: A replay was asked for something that was not recorded, or a person was since the last
+                reply.
             ModelError: The live model's; or the recorded refusal of a request in this form.
         """
+        if self._unanswered is not None:
+            miss, self._unanswered = self._unanswered, None
+            raise miss
         recorded = self.cassette.find(ask, self._called, self._origin)
         if recorded is not None:
             if recorded.reply is None:
@@ -110,7 +118,7 @@ class CassetteModel:
         reply: ModelReply | None = None
         try:
             # To the millisecond, as a replay gives it.
-            reply = yield from self._real().complete(ask)
+            reply = yield from _passing(self._real().complete(ask))
             reply = dataclasses.replace(reply, seconds=round(reply.seconds, 3))
         except ModelError as error:
             if error.kind not in _STEERING:
@@ -124,7 +132,11 @@ class CassetteModel:
 
     def person(self, real: Person) -> Person:
         """The person of the recording, and behind it the real one where recording is allowed."""
-        return _RecordedPerson(self.cassette, real, self._origin)
+        return _RecordedPerson(self.cassette, real, self._origin, self._not_answered)
+
+    def _not_answered(self, miss: CassetteMiss) -> None:
+        """The first miss is the cause of the others."""
+        self._unanswered = self._unanswered or miss
 
     def _fact(self, name: str) -> Any:
         speaker = self.cassette.speaker(self._called)
@@ -157,10 +169,13 @@ class CassetteModel:
 class _RecordedPerson:
     """A person whose answers are recorded, and replayed."""
 
-    def __init__(self, cassette: Cassette, real: Person, origin: str) -> None:
+    def __init__(
+        self, cassette: Cassette, real: Person, origin: str, missed: Callable[[CassetteMiss], None]
+    ) -> None:
         self._cassette = cassette
         self._real = real
         self._origin = origin
+        self._missed = missed
 
     @property
     def there(self) -> bool:
@@ -173,20 +188,44 @@ class _RecordedPerson:
         """The recorded answer, or the person's.
 
         Raises:
-            CassetteMiss: A replay was asked something that nobody was asked when it was recorded.
+            EOFError: Nobody answers. Where that is because a replay asks what nobody was asked when it was
+                recorded, the model's next reply is a `CassetteMiss`: this error is caught on its way, for a tool
+                may fail.
         """
         recorded = self._cassette.answer(prompt, self._origin)
         if recorded is not None:
             return recorded
         if self._cassette.mode == "replay":
-            raise CassetteMiss(
-                f"the cassette {str(self._cassette.path)!r} holds no answer of a person to {prompt[:200]!r}. "
-                f"Record what is missing: {self._cassette.rerun}",
-                cause="question",
-            )
-        answer = self._real.ask(prompt)
+            miss = self._cassette.miss_answer(prompt)
+            self._missed(miss)
+            raise EOFError(str(miss))
+        if self._real.there:
+            answer = self._real.ask(prompt)
+        else:  # where all is recorded anew, what the person said is kept
+            old = self._cassette.old_answer(prompt)
+            if old is None:
+                raise EOFError("nobody is there to be asked")
+            answer = old
         self._cassette.add_answer(prompt, answer, self._origin)
         return answer
+
+
+def _passing(asking: Generator[Delta | Notice, None, ModelReply]) -> Generator[Delta | Notice, None, ModelReply]:
+    """What a live model yields, its retries as mere progress: seen while it is asked, and then forgotten.
+
+    A replay has none of them, and gives the same trace.
+    """
+    try:
+        while True:
+            event = next(asking)
+            if isinstance(event, Notice) and event.kind in _PASSING:
+                event = dataclasses.replace(event, kind="progress")
+            yield event
+    except StopIteration as ended:
+        reply: ModelReply = ended.value
+        return reply
+    finally:
+        asking.close()
 
 
 def _refusal(kind: Any) -> ModelError:

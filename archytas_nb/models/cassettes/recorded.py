@@ -9,9 +9,11 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archytas_nb.errors import ConfigurationError
 from archytas_nb.models.discover import ModelSettings, choose_model
 
 if TYPE_CHECKING:
@@ -24,22 +26,34 @@ REPORT = "ARCHYTAS_NB_CASSETTE_REPORT"
 RERUN = "ARCHYTAS_NB_CASSETTE_RERUN"
 """The command that records what is missing, for messages."""
 
-_open: dict[tuple[str, str], Cassette] = {}
+
+@dataclass(slots=True)
+class _State:
+    """Which cassettes this process has, and what it was told about them.
+
+    Attributes:
+        open: One cassette for a file and mode.
+        inserted: What `insert_cassette` was told last, or None: the file, and the mode.
+        configured: What `configure_cassette` was told last.
+        seen: The file that the environment named, where it was when it was first looked at.
+    """
+
+    open: dict[tuple[Path, str], Cassette] = field(default_factory=dict)
+    inserted: tuple[Path | None, str] | None = None
+    configured: tuple[Path | None, str] = (None, "")
+    seen: dict[str, Path] = field(default_factory=dict)
+
+
+_state = _State()
 _numbers = itertools.count(1)
-
-
-class _Inserted:
-    """What `insert_cassette` was told last."""
-
-    path: str | None = None
-    mode: str = "auto"
 
 
 def insert_cassette(path: str, mode: str | None = None, volatile: Iterable[str] = ()) -> Cassette | None:
     """Use a cassette from its beginning, for everything that is asked from now on in this process.
 
     Args:
-        path: The file; an empty text for none, whatever the configuration and the environment name.
+        path: The file, where it is seen from the working folder of now; an empty text for none, whatever the
+            configuration and the environment name.
         mode: ``"auto"``, ``"replay"``, ``"record"`` or ``"off"``; None for ``"auto"``. A mode in the environment
             counts before it.
         volatile: Names of what may differ from run to run; see `Cassette`.
@@ -51,40 +65,45 @@ def insert_cassette(path: str, mode: str | None = None, volatile: Iterable[str] 
         ConfigurationError: The file is no cassette, or missing in a replay; the earlier one stays in use.
     """
     chosen = os.environ.get(MODE) or mode or "auto"
-    if chosen == "off" or not path:
-        cassette = None
-    else:
+    cassette = None
+    if path and chosen != "off":
         cassette = _opened(path, chosen, volatile)
-        _open[_key(path, chosen)] = cassette
-    _Inserted.path, _Inserted.mode = path, mode or "auto"
+        _state.open[cassette.where, chosen] = cassette
+    _state.inserted = _file(path), mode or "auto"
     return cassette
 
 
-def cassette_in_use(path: str = "", mode: str = "") -> Cassette | None:
-    """The cassette that answers, as it stands now.
+def configure_cassette(path: str, mode: str = "") -> None:
+    """Say what a configuration names: it counts where no cassette was inserted, and before the environment.
 
     Args:
-        path: What a configuration names; counts where none was inserted, and before the environment.
-        mode: The mode of that configuration.
+        path: The file; an empty text for none.
+        mode: Its mode; an empty text for what the environment says, or ``"auto"``.
+    """
+    _state.configured = _file(path), mode
 
-    Returns:
-        The cassette; None where none is in use.
+
+def cassette_in_use() -> Cassette | None:
+    """The cassette that answers, as it stands now; None where none is in use.
 
     Raises:
         ConfigurationError: The file is no cassette, or missing in a replay.
     """
-    environment = os.environ.get
-    if _Inserted.path is not None:
-        path, mode = _Inserted.path, _Inserted.mode
+    if _state.inserted is not None:
+        path, mode = _state.inserted
     else:
-        path = path or environment(PATH) or ""
-    chosen = environment(MODE) or mode or "auto"
-    if not path or chosen == "off":
+        path, mode = _state.configured
+        named = os.environ.get(PATH)
+        if path is None and named:
+            path = _state.seen.setdefault(named, Path(named).expanduser().absolute())
+    chosen = os.environ.get(MODE) or mode or "auto"
+    if path is None or chosen == "off":
         return None
-    key = _key(path, chosen)
-    if key not in _open:
-        _open[key] = _opened(path, chosen, ())
-    return _open[key]
+    if (path, chosen) not in _state.open:
+        here = Path.cwd()
+        shown = path.relative_to(here) if path.is_relative_to(here) else path
+        _state.open[path, chosen] = _opened(shown, chosen, ())
+    return _state.open[path, chosen]
 
 
 def recorded(model: Any = None, settings: ModelSettings | None = None, cassette: Cassette | None = None) -> Any:
@@ -107,6 +126,11 @@ def recorded(model: Any = None, settings: ModelSettings | None = None, cassette:
     if not named and (getattr(model, "is_scripted", False) or hasattr(model, "cassette")):
         return model
     used = cassette or cassette_in_use()
+    if used is None and os.environ.get(MODE) == "replay":
+        raise ConfigurationError(
+            f"this is a replay ({MODE}=replay), which never asks a model, and no cassette is in use. Name one: "
+            "%agent_cassette PATH"
+        )
     if used is None:
         return choose_model(model, settings) if named else model
     from archytas_nb.models.cassettes.model import CassetteModel
@@ -116,10 +140,23 @@ def recorded(model: Any = None, settings: ModelSettings | None = None, cassette:
         used.hide("api_key", settings.api_key)
     if named:
         return CassetteModel(used, lambda: choose_model(model, settings), model or DEFAULT)
-    return CassetteModel(used, lambda: model, used.called(model))
+    return CassetteModel(used, lambda: model, called(model))
 
 
-def _opened(path: str, mode: Any, volatile: Iterable[str]) -> Cassette:
+def called(model: Any) -> str:
+    """What a notebook calls a model that it made itself: the name that it gave it.
+
+    The endpoint is not asked for one, as it would not be there in a replay.
+    """
+    given = model.given_name if hasattr(model, "given_name") else getattr(model, "name", None)
+    if given:
+        return str(given)
+    from archytas_nb.models.cassettes.values import DEFAULT
+
+    return DEFAULT
+
+
+def _opened(path: str | Path, mode: Any, volatile: Iterable[str]) -> Cassette:
     from archytas_nb.models.cassettes.cassette import Cassette
 
     folder = os.environ.get(REPORT)
@@ -127,5 +164,6 @@ def _opened(path: str, mode: Any, volatile: Iterable[str]) -> Cassette:
     return Cassette(path, mode, volatile=volatile, rerun=os.environ.get(RERUN), report=report)
 
 
-def _key(path: str, mode: str) -> tuple[str, str]:
-    return str(Path(path).absolute()), mode
+def _file(path: str) -> Path | None:
+    """A file that stays the same one when the working folder changes."""
+    return Path(path).expanduser().absolute() if path else None

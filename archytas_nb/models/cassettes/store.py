@@ -44,6 +44,7 @@ class Store:
         self._anew = anew
         self._old: Counter[str] = Counter()
         self._replaced: list[Entry] = []
+        self._old_answers: list[Asked] = []
         if not self._file.exists:
             return
         try:
@@ -53,6 +54,7 @@ class Store:
                 raise
         if anew:
             self._old = Counter(map(line_of, self.tape.entries))
+            self._old_answers = self.tape.asked()
             self.tape = Tape()
             self._header = Header(volatile=self._header.volatile)
 
@@ -74,6 +76,18 @@ class Store:
     def name_speaker(self, called: str, speaker: Speaker) -> None:
         """Say who is recorded; written with the next exchange."""
         self._header = dataclasses.replace(self._header, models={**self._header.models, called: speaker})
+
+    def old_answer(self, prompt: str) -> str | None:
+        """Take a person's answer out of the recording that is replaced."""
+        for place, asked in enumerate(self._old_answers):
+            if asked.prompt == prompt:
+                return self._old_answers.pop(place).answer
+        return None
+
+    @property
+    def has_old_answers(self) -> bool:
+        """Whether a person answered in the recording that is replaced."""
+        return bool(self._old_answers)
 
     def check(self) -> None:
         """Raise ConfigurationError where nothing could be written."""

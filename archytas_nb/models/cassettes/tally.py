@@ -37,7 +37,7 @@ class Tally:
 
     def write(self, file: Path, cassette: Path, mode: str) -> None:
         """Put it where the runner looks; a runner that is gone is told nothing."""
-        told = {"cassette": str(cassette.absolute()), "mode": mode, **dataclasses.asdict(self)}
+        told = {"cassette": str(cassette), "mode": mode, **dataclasses.asdict(self)}
         beside = file.with_suffix(".part")
         try:
             beside.write_text(json.dumps(told), "utf-8")

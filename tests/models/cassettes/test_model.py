@@ -14,8 +14,9 @@ from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
 from archytas_nb.models.cassettes.cassette import Cassette
 from archytas_nb.models.cassettes.model import CassetteModel
 from archytas_nb.models.prices import Price
-from archytas_nb.react.events import AskModel, Delta, ModelReply, Usage
+from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.testing import ScriptedModel
+from archytas_nb.trace.steps import fold
 from tests.models.cassettes.tapes import ask, no_model
 
 
@@ -199,8 +200,78 @@ def test_auto_asks_the_person_only_what_is_not_recorded(tmp_path: Path) -> None:
     assert again.there
     assert (again.ask("Which colour?"), again.ask("Which other?")) == ("blue", "red")
     assert real.asked == ["Which colour?", "Which other?"]
-    with pytest.raises(CassetteMiss, match="holds no answer of a person to 'Why"):
-        CassetteModel(Cassette(path, "replay"), no_model).person(real).ask("Why?")
+
+
+def test_a_question_to_a_person_that_was_not_recorded_fails_the_run_though_its_tool_may_fail(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    patch.setattr("archytas_nb.question.Keyboard", lambda: Somebody("blue"))
+    script = (("ask_user", {"question": "Which one?"}), ("final_answer", "Blue it is."))
+    live = CassetteModel(Cassette(path, "record"), lambda: ScriptedModel(*script))
+    nb.Agent([], live, namespace={}, ask_user=True).run("Paint it.")
+    path.write_text(path.read_text().replace('"asked": "The agent asks: ', '"asked": "The agent asked: '))
+    cassette = Cassette(path, "replay")
+    with pytest.raises(CassetteMiss, match="holds no answer of a person to 'The agent asks: Which one") as caught:
+        nb.Agent([], CassetteModel(cassette, no_model), namespace={}, ask_user=True).run("Paint it.")
+    assert caught.value.run is not None
+    assert caught.value.run.status == "failed"
+    assert cassette.tally.missed == ["question"]
+
+
+def test_an_approval_that_was_not_recorded_runs_nothing_and_fails_the_run(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    approvals(path, "record", Somebody("y", "y"), patch)
+    path.write_text(path.read_text().replace("Run it?", "Shall it run?"))
+    with pytest.raises(CassetteMiss, match="holds no answer of a person to") as caught:
+        approvals(path, "replay", Somebody(there=False), patch)
+    assert caught.value.run is not None
+    assert [outcome.status for _, outcome in caught.value.run.calls] == ["refused"]
+
+
+def test_where_nobody_is_there_a_new_recording_keeps_what_the_person_said_in_the_old_one(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    approvals(path, "record", Somebody("y", "n, not that one"), patch)
+    before = path.read_bytes()
+    again = approvals(path, "record", Somebody(there=False), patch)
+    assert [outcome.status for _, outcome in again.calls] == ["done", "refused"]
+    assert path.read_bytes() == before
+    asked_anew = approvals(path, "record", Somebody("n", "", "y"), patch)
+    assert [outcome.status for _, outcome in asked_anew.calls] == ["refused", "done"]
+
+
+def test_in_auto_nobody_who_is_not_there_is_asked_what_is_not_recorded(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    CassetteModel(Cassette(path, "record"), no_model).person(Somebody("blue")).ask("Which colour?")
+    nobody = Somebody(there=False)
+    run = approvals(path, "auto", nobody, patch)
+    assert [outcome.status for _, outcome in run.calls] == ["refused", "refused"]
+    assert nobody.asked == []
+
+
+def test_the_troubles_of_an_endpoint_are_seen_while_it_is_recorded_and_leave_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+
+    class Troubled(ScriptedModel):
+        def complete(self, ask: AskModel) -> Generator[Any, None, ModelReply]:
+            yield Notice("retry", "429 at http://secret.example/v1. Trying again in 1 s (1 of 3).")
+            yield Notice("protocol", "http://secret.example/v1 takes no schema")
+            return (yield from super().complete(ask))
+
+    live = CassetteModel(Cassette(path, "record"), lambda: Troubled(("final_answer", "Yes.")))
+    recorded = nb.Agent([], live).run("Really?")
+    replayed = nb.Agent([], CassetteModel(Cassette(path, "replay"), no_model)).run("Really?")
+    told = [event.text for event in recorded.events if isinstance(event, Notice)]
+    assert "429" in told[0]
+    views = [fold(run.question, run.events, model=run.model) for run in (recorded, replayed)]
+    assert views[0] == views[1]
+    assert "secret.example" not in path.read_text()
 
 
 def test_an_interrupt_while_a_model_is_asked_records_nothing(tmp_path: Path) -> None:

@@ -31,8 +31,7 @@ class Live:
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "_open", {})
-    monkeypatch.setattr(recorded._Inserted, "path", None)
+    monkeypatch.setattr(recorded, "_state", recorded._State())
     for name in (recorded.PATH, recorded.MODE, recorded.REPORT, recorded.RERUN):
         monkeypatch.delenv(name, raising=False)
 
@@ -97,13 +96,12 @@ def test_an_inserted_cassette_counts_before_the_configuration_and_that_before_th
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def name() -> str:
-        cassette = recorded.cassette_in_use(configured)
+        cassette = recorded.cassette_in_use()
         return cassette.path.name if cassette else ""
 
-    configured = ""
     monkeypatch.setenv(recorded.PATH, str(tmp_path / "environment"))
     assert name() == "environment"
-    configured = str(tmp_path / "configured")
+    recorded.configure_cassette(str(tmp_path / "configured"))
     assert name() == "configured"
     recorded.insert_cassette(str(tmp_path / "inserted"))
     assert name() == "inserted"
@@ -133,13 +131,28 @@ def test_a_cassette_that_cannot_be_used_leaves_the_earlier_one_in_use(tmp_path: 
     assert recorded.cassette_in_use() is good
 
 
-def test_models_that_a_notebook_makes_itself_are_told_apart_by_their_order(tmp_path: Path) -> None:
+def test_models_that_a_notebook_makes_itself_are_known_by_the_names_that_it_gives_them(tmp_path: Path) -> None:
+    """Not by their order: a cell that makes a model is run again, or another cell is deleted."""
     path = str(tmp_path / "x.jsonl")
-    for mode in ("record", "replay"):
-        recorded.insert_cassette(path, mode)
-        one, two = (Live(each) for each in ("one", "two"))
-        answers = [nb.Agent([], each).run("Who?").answer for each in (one, two)]
-        assert answers == ["one", "two"]
+
+    def made(name: str, answer: str) -> Live:
+        model = Live(answer)
+        model.name = name
+        return model
+
+    recorded.insert_cassette(path, "record")
+    for name in ("a", "b", "b"):
+        nb.Agent([], made(name, f"I am {name}.")).run("Who?")
+    for names in (["b", "a", "b"], ["b"], ["a"]):
+        recorded.insert_cassette(path, "replay")
+        answers = [nb.Agent([], made(name, "Live!")).run("Who?").answer for name in names]
+        assert answers == [f"I am {name}." for name in names]
+
+
+def test_an_endpoint_is_not_asked_for_a_name_to_call_its_model_by() -> None:
+    nameless = nb.OpenAIModel(base_url="http://127.0.0.1:9/v1")
+    assert recorded.called(nameless) == "default"
+    assert recorded.called(nb.OpenAIModel("tiny-1", "http://127.0.0.1:9/v1")) == "tiny-1"
 
 
 def test_what_misses_says_the_command_of_whoever_runs_the_notebook(
@@ -150,6 +163,60 @@ def test_what_misses_says_the_command_of_whoever_runs_the_notebook(
     monkeypatch.setenv(recorded.MODE, "replay")
     with pytest.raises(ConfigurationError, match=r"pytest --agent-update x\.ipynb"):
         nb.Agent([]).run("Hm?")
+
+
+def test_a_cassette_stays_the_same_file_when_the_working_folder_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+
+    def named(way: str) -> None:
+        monkeypatch.setattr(recorded, "_state", recorded._State())
+        monkeypatch.chdir(tmp_path)
+        if way == "inserted":
+            recorded.insert_cassette("inserted.jsonl")
+        elif way == "configured":
+            recorded.configure_cassette("configured.jsonl")
+        else:
+            monkeypatch.setenv(recorded.PATH, "environment.jsonl")
+
+    for way in ("inserted", "configured", "environment"):
+        named(way)
+        assert nb.Agent([], Live("Yes.")).run("Really?").answer == "Yes."
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert nb.Agent([], Live("No.")).run("Or not?").answer == "No."
+        assert len((tmp_path / f"{way}.jsonl").read_text().splitlines()) > 5
+        monkeypatch.setenv(recorded.MODE, "replay")
+        assert nb.Agent([], Live()).run("Or not?").answer == "No."
+        monkeypatch.delenv(recorded.MODE)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_the_home_folder_may_be_written_as_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    cassette = recorded.insert_cassette("~/x.jsonl")
+    assert cassette is not None
+    assert cassette.where == tmp_path / "x.jsonl"
+
+
+def test_an_agent_follows_when_another_cassette_is_inserted(tmp_path: Path) -> None:
+    agent = nb.Agent([], Live("One.", "Two.", "Three."))
+    assert agent.run("Which?").answer == "One."
+    answers = []
+    for path in ("a", "b", "a"):
+        recorded.insert_cassette(str(tmp_path / path))
+        agent.reset()
+        answers.append(agent.run("Which?").answer)
+    assert answers == ["Two.", "Three.", "Two."]
+
+
+def test_in_a_replay_without_any_cassette_no_model_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(recorded.MODE, "replay")
+    recorded.insert_cassette("", "off")
+    with pytest.raises(ConfigurationError, match=r"this is a replay .* no cassette is in use"):
+        nb.Agent([], Live("Live!")).run("Really?")
+    assert nb.Agent([], ScriptedModel(("final_answer", "Yes."))).run("Really?").answer == "Yes."
 
 
 def test_the_key_of_the_configuration_does_not_enter_the_cassette(tmp_path: Path) -> None:
