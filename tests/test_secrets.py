@@ -22,7 +22,7 @@ from archytas_nb.models import asking, openai_chat
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.cassettes.cassette import Cassette
 from archytas_nb.models.cassettes.model import CassetteModel
-from archytas_nb.react.events import to_json
+from archytas_nb.react.events_json import to_json
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.steps import fold
 from tests.servers.faults import JSON, faults, page

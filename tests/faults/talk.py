@@ -12,7 +12,8 @@ import pytest
 
 from archytas_nb.errors import ModelError, RunError, RunInterrupted
 from archytas_nb.models.openai_chat import OpenAIModel
-from archytas_nb.react.events import Event, Notice, to_json
+from archytas_nb.react.events import Event, Notice
+from archytas_nb.react.events_json import to_json
 from archytas_nb.run import Run
 from archytas_nb.session import Agent
 from tests.servers.plays import Say

@@ -18,9 +18,8 @@ from archytas_nb.react.events import (
     ModelReply,
     Notice,
     WireCall,
-    from_json,
-    to_json,
 )
+from archytas_nb.react.events_json import from_json, to_json
 from archytas_nb.run import Run
 from tests.strict import fault_of, is_prefix
 

@@ -31,9 +31,8 @@ from archytas_nb.react.events import (
     ToolCall,
     Usage,
     Verdict,
-    from_json,
-    to_json,
 )
+from archytas_nb.react.events_json import from_json, to_json
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.steps import advance, fold
 from archytas_nb.trace.values import RunView
