@@ -125,6 +125,8 @@ def adapting(
         else:
             if form is not can:
                 can.learn(form)
+            if can.extras == "unwanted" and any(call.extra is not None for call in reply.calls):
+                can.extras = "returned"
             roomier = with_room_to_think(form, ask, reply)
             spent += reply.usage
             if roomier is None:

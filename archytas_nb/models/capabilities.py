@@ -14,10 +14,12 @@ from typing import Literal
 
 from archytas_nb.models import wording
 from archytas_nb.models.address import OPENAI_URL
+from archytas_nb.models.dialect import with_extras, with_thoughts, without_system
 from archytas_nb.models.images import images_in, seen
-from archytas_nb.react.events import AskModel, Json, ModelReply
+from archytas_nb.react.events import AskModel, Json, Message, ModelReply
 
 SchemaDialect = Literal["json_schema", "json_object", "none"]
+Extras = Literal["unwanted", "returned", "required"]
 LengthField = Literal["max_tokens", "max_completion_tokens"]
 
 _DIALECTS: tuple[SchemaDialect, ...] = ("json_schema", "json_object", "none")
@@ -44,6 +46,9 @@ class Capabilities:
         images: The most images that it takes in a request, or None where it has set no bound.
         without: Fields that it does not take: the caller's own, and the other name of `length_field`.
         thinks: Whether it has thought for the whole length of a reply, so that it needs room for both.
+        system: Whether it takes a system prompt.
+        thoughts: Whether it wants back what the model thought (DeepSeek and Kimi refuse a history without it).
+        extras: Whether what it sends beside calls is returned to it, and required of every reply (Gemini).
     """
 
     schema: SchemaDialect = "json_schema"
@@ -56,6 +61,9 @@ class Capabilities:
     images: int | None = None
     without: frozenset[str] = frozenset()
     thinks: bool = False
+    system: bool = True
+    thoughts: bool = False
+    extras: Extras = "unwanted"
 
     def learn(self, shown: Capabilities) -> None:
         """Take over what a request has shown."""
@@ -80,8 +88,7 @@ def body_of(ask: AskModel, can: Capabilities, extra: Mapping[str, Json], *, stre
         stream: Whether the reply is to be streamed.
     """
     own = _own(extra, can)
-    messages = ask.messages if can.images is None else seen(ask.messages, can.images)
-    body: dict[str, Json] = {"messages": messages}
+    body: dict[str, Json] = {"messages": _messages(ask, can)}
     if ask.tools:
         body["tools"] = ask.tools
     if ask.max_tokens is not None and not any(field in own for field in _LENGTH_FIELDS):
@@ -94,6 +101,15 @@ def body_of(ask: AskModel, can: Capabilities, extra: Mapping[str, Json], *, stre
     elif ask.schema is not None and can.schema == "json_object":
         body["response_format"] = {"type": "json_object", "schema": ask.schema}
     return {**body, **own}
+
+
+def _messages(ask: AskModel, can: Capabilities) -> tuple[Message, ...]:
+    messages = ask.messages if can.images is None else seen(ask.messages, can.images)
+    if can.thoughts:
+        messages = with_thoughts(messages, ask.asides)
+    if can.extras != "unwanted":
+        messages = with_extras(messages, ask.asides, signed=can.extras == "required")
+    return messages if can.system else without_system(messages)
 
 
 def _bound(wanted: int, can: Capabilities) -> int:
@@ -130,7 +146,7 @@ def lowered(
     most = wording.most_images(said) if images_in(ask.messages) else None
     if most is not None and (can.images is None or most < can.images):
         return replace(can, images=most)
-    less = shorter(can, ask, said)
+    less = shorter(can, ask, said) or _in_dialect(can, said)
     if less is not None:
         return less
     if stream and can.stream_options and "stream_options" in said:
@@ -142,6 +158,17 @@ def lowered(
         return replace(can, without=can.without | {field})
     if ask.schema is not None and can.schema != "none":
         return replace(can, schema=_DIALECTS[_DIALECTS.index(can.schema) + 1])
+    return None
+
+
+def _in_dialect(can: Capabilities, said: str) -> Capabilities | None:
+    """The form in which the messages are as the endpoint says that it wants them; None where that is not it."""
+    if not can.thoughts and wording.wants_thoughts(said):
+        return replace(can, thoughts=True)
+    if can.extras != "required" and wording.wants_signatures(said):
+        return replace(can, extras="required")
+    if can.system and wording.takes_no_system(said):
+        return replace(can, system=False)
     return None
 
 

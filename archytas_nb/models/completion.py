@@ -45,7 +45,7 @@ def from_body(text: str) -> ModelReply:
     calls = message.get("tool_calls") or [{"function": each} for each in _legacy(message)]
     return ModelReply(
         text=_text(message.get("content")) or _text(message.get("refusal")),
-        calls=tuple(_call(call.get("function") or {}) for call in calls),
+        calls=tuple(map(_call, calls)),
         reasoning=_reasoning(message),
         finish=choices[0].get("finish_reason") or "stop",
         model=data.get("model") or "",
@@ -111,6 +111,7 @@ class _Call:
     id: Any
     name: str
     pieces: list[str] = field(default_factory=list)
+    extra: Any = None
 
     def goes_on(self, call_id: Any, name: str, arguments: str) -> bool:
         """Whether a piece under the same index belongs to this call.
@@ -196,7 +197,9 @@ class _Stream:
             self._reasoning.append(text)
             pieces.append(Delta("reasoning", text))
         for call in delta.get("tool_calls") or ():
-            self._take_call(call.get("index"), call.get("id"), call.get("function") or {})
+            self._take_call(
+                call.get("index"), call.get("id"), call.get("function") or {}, call.get("extra_content")
+            )
         for function in _legacy(delta):
             self._take_call(0, None, function)
 
@@ -208,7 +211,7 @@ class _Stream:
                 raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
             raise NotACompletion(data)
 
-    def _take_call(self, index: Any, call_id: Any, function: dict[str, Any]) -> None:
+    def _take_call(self, index: Any, call_id: Any, function: dict[str, Any], extra: Any = None) -> None:
         name, arguments = function.get("name") or "", _text(function.get("arguments"))
         call = self._open.get(index)
         if call is None and index is None and not name and self._calls:
@@ -219,6 +222,7 @@ class _Stream:
             self._open[index] = call
         call.id = call.id or call_id
         call.name = call.name or name
+        call.extra = call.extra or extra
         if arguments:
             call.pieces.append(arguments)
 
@@ -227,7 +231,7 @@ class _Stream:
             raise EOFError("the stream ended in the middle of the reply")
         return ModelReply(
             text="".join(self._text),
-            calls=tuple(WireCall(call.name, "".join(call.pieces)) for call in self._calls),
+            calls=tuple(WireCall(call.name, "".join(call.pieces), call.extra) for call in self._calls),
             reasoning="".join(self._reasoning),
             finish=self._finish or "stop",
             model=self._model,
@@ -268,5 +272,6 @@ def _legacy(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [function] if isinstance(function, dict) else []
 
 
-def _call(function: dict[str, Any]) -> WireCall:
-    return WireCall(function.get("name") or "", _text(function.get("arguments")))
+def _call(call: dict[str, Any]) -> WireCall:
+    function = call.get("function") or {}
+    return WireCall(function.get("name") or "", _text(function.get("arguments")), call.get("extra_content"))

@@ -111,6 +111,35 @@ _MODEL = _any(
 _FORMAT = _any(r"response_format", r"json_schema", r"json_object", r"grammar", r"guided")
 
 
+# What must stand in the history beside what was said.
+_THOUGHTS = _any(
+    r"reasoning_content\b.{0,60}\b(?:missing|required|must be)\b",
+    r"\b(?:missing|requires?|required|expect(?:s|ed)?)\b.{0,60}\breasoning_content\b",
+)
+_SIGNATURES = _any(r"missing .{0,20}thought_?signature")
+_SYSTEM = _any(
+    r"system (?:role|messages?|prompts?|instructions?) (?:is |are )?not (?:supported|allowed|enabled)",
+    r"not support (?:the )?(?:'system'|\"system\"|system (?:role|messages?|prompts?|instructions?))",
+    r"only user and assistant roles",
+    r"developer instruction is not enabled",
+)
+
+
+def wants_thoughts(said: str) -> bool:
+    """Whether a history without the model's thoughts is refused."""
+    return bool(_THOUGHTS.search(said[:LOOKED_AT]))
+
+
+def wants_signatures(said: str) -> bool:
+    """Whether a history is refused whose calls are not signed as the endpoint signs them."""
+    return bool(_SIGNATURES.search(said[:LOOKED_AT]))
+
+
+def takes_no_system(said: str) -> bool:
+    """Whether a system prompt is refused."""
+    return bool(_SYSTEM.search(said[:LOOKED_AT]))
+
+
 def takes_no_tools(said: str) -> bool:
     """Whether function-calling tools are refused; ask only where there were some."""
     said = said[:LOOKED_AT]
@@ -145,8 +174,8 @@ def knows_no_model(said: str) -> bool:
 
 
 def is_about_form(said: str) -> bool:
-    """Whether the form that was wanted of the reply is refused."""
-    return bool(_FORMAT.search(said[:LOOKED_AT]))
+    """Whether the form of the request, or the form that was wanted of the reply, is refused."""
+    return bool(_FORMAT.search(said[:LOOKED_AT])) or takes_no_system(said)
 
 
 # ── the room for a reply ──────────────────────────────────────────────────────────────────────────

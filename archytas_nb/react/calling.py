@@ -53,7 +53,8 @@ def run_calls(guards: Guards, action: Action, at: tuple[int, int]) -> Generator[
             break
     outcomes = tuple(known[call.id] for call in calls)
     guards.note_step(outcomes)
-    return Step(action.thought, calls, outcomes, reasoning=action.reasoning)
+    extras = {calls[place].id: extra for place, extra in action.extras.items()}
+    return Step(action.thought, calls, outcomes, reasoning=action.reasoning, extras=extras)
 
 
 def _batch(

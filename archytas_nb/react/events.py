@@ -94,10 +94,18 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True)
 class WireCall:
-    """A tool call as a server sent it: the arguments are text, and may be broken."""
+    """A tool call as a server sent it: the arguments are text, and may be broken.
+
+    Attributes:
+        name: The tool's name.
+        arguments: Its input, mostly JSON.
+        extra: What else came with it (a signature of what the model thought), or None. Nobody's business but the
+            server's, which may want it back.
+    """
 
     name: str
     arguments: str
+    extra: Json = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,8 @@ class AskModel:
         schema: JSON schema that the reply's text must satisfy, where the endpoint can enforce it.
         max_tokens: The most tokens that the reply may have; None leaves it to the model.
         seconds: What is left of the run's time, for this request and its retries; None for no bound.
+        asides: What came with calls of the history and is no part of it, for endpoints that want it back: by the
+            id of the call, ``{"reasoning": what the model thought before it, "extra": `WireCall.extra`}``.
     """
 
     step: int
@@ -135,6 +145,7 @@ class AskModel:
     schema: Json = None
     max_tokens: int | None = None
     seconds: float | None = field(default=None, compare=False)
+    asides: Mapping[str, Json] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,8 @@ class Step:
         calls: The calls it made; empty for a reply that could not be used.
         outcomes: One for each call, in the same order.
         correction: What the model is told of a reply that could not be used; empty otherwise.
-        reasoning: What the model thought where that is apart from what it said; shown, never sent back.
+        reasoning: What the model thought where that is apart from what it said; no part of the conversation.
+        extras: What came beside each call, by the call's id; no part of it either.
     """
 
     thought: str = ""
@@ -45,10 +46,20 @@ class Step:
     outcomes: tuple[CallOutcome, ...] = ()
     correction: str = ""
     reasoning: str = ""
+    extras: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if [call.id for call in self.calls] != [outcome.call_id for outcome in self.outcomes]:
             raise ValueError(f"each call needs exactly one outcome, in order: {self.calls!r} {self.outcomes!r}")
+
+    @property
+    def asides(self) -> dict[str, Json]:
+        """What came with the calls and is no part of the conversation, as `AskModel.asides` has it."""
+        told = {call.id: {"extra": self.extras[call.id]} for call in self.calls if call.id in self.extras}
+        if self.calls and self.reasoning:
+            first = self.calls[0].id
+            told[first] = {"reasoning": self.reasoning, **told.get(first, {})}
+        return told
 
 
 @dataclass(frozen=True, slots=True)

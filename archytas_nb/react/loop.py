@@ -126,8 +126,9 @@ class _Loop:
         seconds = self.guards.seconds_left()
         if last and seconds is not None:
             seconds = max(seconds, LAST_SECONDS)
-        options = AskOptions(self.sending.reply_tokens, away, last, self.exchange.form, seconds)
-        return self.wire.ask(self.guards.steps + 1, self.sending.messages, options)
+        sending = self.sending
+        options = AskOptions(sending.reply_tokens, away, last, self.exchange.form, seconds, sending.asides)
+        return self.wire.ask(self.guards.steps + 1, sending.messages, options)
 
     def _read(self, reply: Reply, *, prose_is_answer: bool) -> Action:
         if not isinstance(reply, ModelReply):

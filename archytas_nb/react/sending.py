@@ -50,6 +50,7 @@ class Sending:
         messages: What is sent next; replaced, never changed, where it is compacted.
         tokens: About how many tokens they have.
         reply_tokens: As given; less after a request was refused for its length.
+        asides: What came with the calls in them; replaced, never changed, as they are.
     """
 
     def __init__(
@@ -70,6 +71,8 @@ class Sending:
         more = self._wire.step(step)
         self.messages += more
         self.tokens += message_tokens(more)
+        if asides := step.asides:
+            self.asides = {**self.asides, **asides}
 
     def fit(self) -> str:
         """Compact where the messages are too long for the model.
@@ -108,8 +111,10 @@ class Sending:
         return f"{why} ({before:,} tokens, about): what is old in it is shortened or left out ({self.tokens:,})"
 
     def _make(self) -> None:
-        self.messages = messages_of(self._wire, view([*self._past, self._exchange], self._exchange.cut))
+        sent = view([*self._past, self._exchange], self._exchange.cut)
+        self.messages = messages_of(self._wire, sent)
         self.tokens = message_tokens(self.messages)
+        self.asides = {key: told for each in sent for step in each.steps for key, told in step.asides.items()}
 
     def _size(self, exchanges: Sequence[Exchange]) -> int:
         return message_tokens(messages_of(self._wire, exchanges))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from archytas_nb.react.events import AskModel, Json, Message, ModelReply
@@ -56,6 +56,7 @@ class Action:
         prose: Whether a fault is that the reply is plain text, which the next time is taken for the answer.
         null: Whether None is the answer, where the form of the answer allows that.
         reasoning: What the model thought where that is apart from what it said.
+        extras: What came beside calls, by their places in `calls`.
     """
 
     thought: str = ""
@@ -68,6 +69,7 @@ class Action:
     prose: bool = False
     null: bool = False
     reasoning: str = ""
+    extras: Mapping[int, Json] = field(default_factory=dict)
 
     @property
     def answers(self) -> bool:
@@ -85,6 +87,7 @@ class AskOptions:
         max_tokens: The most tokens of the reply.
         form: How the answer is to be given; None for text.
         seconds: What is left of the run's time, or None.
+        asides: What came with calls of the history; see `AskModel.asides`.
     """
 
     max_tokens: int
@@ -92,6 +95,7 @@ class AskOptions:
     last: str = ""
     form: AnswerForm | None = None
     seconds: float | None = None
+    asides: Mapping[str, Json] = field(default_factory=dict)
 
 
 class Wire(Protocol):

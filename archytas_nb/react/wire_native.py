@@ -87,10 +87,11 @@ class NativeWire:
         sent, bound = tuple(messages), options.max_tokens
         if options.last:
             sent = (*sent[:-1], with_words(sent[-1], last_words(options.last)))
-            return AskModel(step, sent, max_tokens=bound, seconds=options.seconds)
+            return AskModel(step, sent, max_tokens=bound, seconds=options.seconds, asides=options.asides)
         offered = [spec for name, spec in self._specs.items() if name not in options.taken_away]
         ends = [FAIL_SPEC] if options.form is None else [options.form.spec, FAIL_SPEC]
-        return AskModel(step, sent, (*offered, *ends), max_tokens=bound, seconds=options.seconds)
+        tools = (*offered, *ends)
+        return AskModel(step, sent, tools, max_tokens=bound, seconds=options.seconds, asides=options.asides)
 
     def read(self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None) -> Action:
         """Read calls, an answer or a fault out of the reply."""
@@ -108,6 +109,7 @@ class NativeWire:
         thought, reasoning = split_think(reply.text)
         calls: list[tuple[str, Json]] = []
         unread: list[tuple[int, str]] = []
+        extras: dict[int, Json] = {}
         answer: Json = None
         null = False
         failure: str | None = None
@@ -126,6 +128,8 @@ class NativeWire:
                 if fault:
                     cut = "Your reply was cut off for its length. " if reply.finish == "length" else ""
                     unread.append((len(calls), f"{cut}{name} was not run: {fault}. Send the call again."))
+                if call.extra is not None:
+                    extras[len(calls)] = call.extra
                 calls.append((name, given))
         if answer is None and not null and not calls and failure is None:
             return Action(thought, fault=f"{ANSWER} needs the answer.")
@@ -133,7 +137,7 @@ class NativeWire:
             failure = None  # what the calls come to may change its mind
         return Action(
             thought, tuple(calls), answer, failure, repaired="; ".join(repaired), unread=tuple(unread),
-            null=null, reasoning=reasoning,
+            null=null, reasoning=reasoning, extras=extras,
         )  # fmt: skip
 
 

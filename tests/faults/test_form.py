@@ -7,7 +7,7 @@ import json
 import pytest
 
 from archytas_nb.react.events import Notice
-from tests.faults.talk import Talk
+from tests.faults.talk import ADD, Talk
 from tests.servers.plays import Say, Status
 
 OVERFLOWS = {
@@ -92,3 +92,52 @@ def test_an_endpoint_that_cannot_bind_the_form_of_a_reply_is_asked_without(talk:
     before = len(talk.server.chats)
     talk.goes_on()
     assert len(talk.server.chats) == before + 1
+
+
+def test_an_endpoint_without_a_system_prompt_reads_it_in_the_first_question(talk: Talk) -> None:
+    talk.with_(ADD, then=Say("Three."), cannot=["system"])
+    assert talk.ask().answer == "Three."
+    first = talk.server.chats[-1].body["messages"][0]
+    assert first["role"] == "user"
+    assert first["content"].startswith("You answer a data scientist")
+    assert first["content"].endswith("What is 1 + 2?")
+    assert len(talk.server.chats) == 3
+    talk.goes_on()
+    assert len(talk.server.chats) == 4  # it is remembered
+
+
+def test_a_reasoning_model_that_wants_its_thoughts_back_gets_them(talk: Talk) -> None:
+    thinking = Say(calls=ADD.calls, extra={"reasoning_content": "One and two, I see."})
+    talk.with_(thinking, then=Say("Three."), wants=["reasoning_content"])
+    assert talk.ask().answer == "Three."
+    native = talk.protocol == "native"
+    assert len(talk.server.chats) == (3 if native else 2)
+    sent = [message.get("reasoning_content") for message in talk.server.chats[-1].body["messages"]]
+    assert sent[2] == ("One and two, I see." if native else None)
+    talk.goes_on()
+    assert len(talk.server.chats) == (4 if native else 3)  # it is remembered
+    if native:
+        said = [m for m in talk.server.chats[-1].body["messages"] if m["role"] == "assistant"]
+        assert [message["reasoning_content"] for message in said] == ["One and two, I see.", "…"]
+
+
+def test_what_came_beside_a_call_goes_back_to_who_sent_it(talk: Talk) -> None:
+    signed = Say(calls=(*ADD.calls, ("add", {"a": 2, "b": 2})), signature="c2lnbmVk")
+    talk.with_(signed, then=Say("Three."), wants=["extra_content"])
+    assert talk.ask().answer == "Three."
+    assert len(talk.server.chats) == 2
+    calls = [call for m in talk.server.chats[-1].body["messages"] for call in m.get("tool_calls", ())]
+    if talk.protocol == "native":
+        assert [call.get("extra_content") for call in calls] == [
+            {"google": {"thought_signature": "c2lnbmVk"}},
+            None,
+        ]
+    talk.goes_on()
+
+
+def test_a_call_that_nobody_signed_is_marked_so_where_a_signature_is_wanted(talk: Talk) -> None:
+    talk.with_(ADD, then=Say("Three."), wants=["extra_content"])
+    assert talk.ask().answer == "Three."
+    assert len(talk.server.chats) == (3 if talk.protocol == "native" else 2)
+    talk.goes_on()
+    assert len(talk.server.chats) == (4 if talk.protocol == "native" else 3)

@@ -24,6 +24,7 @@ SAID = st.one_of(
             "at most 16 tokens", "at most 900 completion tokens", "response_format",
             "maximum context length is 4096 tokens and 120 input tokens", "temperature is not supported",
             "unsupported parameter: 'seed'", "image input is not supported", "at most 1 image",
+            "System role not supported", "reasoning_content is missing", "missing a thought_signature",
         ]
     ),
 )  # fmt: skip

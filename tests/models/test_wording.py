@@ -206,3 +206,44 @@ def test_whatever_is_said_can_be_judged(said: str) -> None:
     wording.refused_field(said, FIELDS)
     wording.most_tokens(said)
     wording.prompt_tokens(said)
+
+
+THOUGHTS = {
+    "deepseek": "Missing `reasoning_content` field in the assistant message at message index 2. For more information, please refer to https://api-docs.deepseek.com/guides/thinking_mode#tool-calls",
+    "deepseek, later": "The `reasoning_content` in the thinking mode must be passed back to the API.",
+    "kimi": "thinking is enabled but reasoning_content is missing in assistant tool call message at index 3",
+}
+SIGNATURES = {
+    "gemini": "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call `default_api:add` , position 2.",
+    "vertex": "Unable to submit request because function call `add` in the 2. content block is missing a `thought_signature`.",
+}
+NO_SYSTEM = {
+    "gemma, by its template": "System role not supported",
+    "mistral, by its template": "Only user and assistant roles are supported!",
+    "openai": "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+    "gemini": "Developer instruction is not enabled for models/gemma-3-27b-it",
+}
+
+
+def test_each_wish_for_a_history_in_another_form_is_understood_and_taken_for_no_other() -> None:
+    judges = [wording.wants_thoughts, wording.wants_signatures, wording.takes_no_system]
+    for at, said in enumerate((THOUGHTS, SIGNATURES, NO_SYSTEM)):
+        for text in said.values():
+            assert [judge(text) for judge in judges] == [n == at for n in range(3)], text
+            assert not wording.takes_no_tools(text)
+            assert not wording.is_overflow(text)
+            assert not wording.knows_no_model(text)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Unknown parameter: 'messages[2].reasoning_content'.",
+        "The reasoning_content is included in the input messages, which is not allowed.",
+        "the system is not supported by a contract",
+        "The system is overloaded",
+    ],
+)
+def test_a_word_about_thoughts_or_systems_alone_is_no_wish(said: str) -> None:
+    assert not wording.wants_thoughts(said)
+    assert not wording.takes_no_system(said)

@@ -27,6 +27,7 @@ class Say:
         ids: Ids of the calls: ``"good"``, ``"same"``, ``"empty"`` or ``"none"``.
         raw: Whether the text is sent as it is.
         extra: Further fields of the message.
+        signature: What the first call is signed with, as Gemini does it.
         cut: Send so many chunks (streamed) or half of the body, then break the connection off.
         stall: Fall silent after the first chunk, until the client goes away.
         usage: Tokens: prompt, cached, completion; None leaves them out.
@@ -39,6 +40,7 @@ class Say:
     raw: bool = False
     finish: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
+    signature: str = ""
     cut: int | None = None
     stall: bool = False
     usage: tuple[int, int, int] | None = (100, 60, 10)
@@ -51,6 +53,8 @@ class Say:
                 self._id(n) | {"type": "function", "function": {"name": name, "arguments": _json(given)}}
                 for n, (name, given) in enumerate(self.calls)
             ]
+            if self.signature:
+                calls[0]["extra_content"] = {"google": {"thought_signature": self.signature}}
             message: dict[str, Any] = {"content": self.text or self.thought or None}
             return message | ({"tool_calls": calls} if calls else {}) | self.extra
         acts = [*self.calls, *([("final_answer", self.text)] if self.text else [])]

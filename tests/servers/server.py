@@ -30,12 +30,41 @@ REFUSALS = {
         400,
         "Unsupported value: 'temperature' does not support 0 with this model. Only the default is supported.",
     ),
+    "system": (400, "System role not supported"),
     "images": (
         500,
         "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
     ),
 }
 """What a server may not be able to do, and in which words it says so."""
+
+WANTS = {
+    "reasoning_content": "The `reasoning_content` in the thinking mode must be passed back to the API.",
+    "extra_content": (
+        "Function call is missing a thought_signature in functionCall parts. This is required for tools to work "
+        "correctly, and missing thought_signature may lead to degraded model performance."
+    ),
+}
+"""What a server may want back of a reply with calls, and in which words it says so."""
+
+
+def _lacks(field_: str, message: dict[str, Any]) -> bool:
+    """Whether a message has calls and not what is wanted with them: beside the first one, or in the message."""
+    calls = message.get("tool_calls")
+    return bool(calls) and not (calls[0] if field_ == "extra_content" else message).get(field_)
+
+
+def _without(fields: Collection[str], body: dict[str, Any]) -> dict[str, Any]:
+    """A request without what this server takes and OpenAI does not."""
+
+    def less(value: dict[str, Any]) -> dict[str, Any]:
+        return {name: part for name, part in value.items() if name not in fields}
+
+    messages = [less(message) for message in body["messages"]]
+    for message in messages:
+        if message.get("tool_calls"):
+            message["tool_calls"] = [less(call) for call in message["tool_calls"]]
+    return {**body, "messages": messages}
 
 
 @dataclass
@@ -55,8 +84,16 @@ def _has_images(body: Any) -> bool:
     return any(part["type"] == "image_url" for parts in contents if isinstance(parts, list) for part in parts)
 
 
+def _has_system(body: Any) -> bool:
+    return any(message["role"] == "system" for message in body["messages"])
+
+
 def _is_used(value: Any) -> bool:
     return value is not None and value is not False
+
+
+HAS = {"images": _has_images, "system": _has_system}
+"""What is found elsewhere in a request than in a field of its name."""
 
 
 class Exchange:
@@ -128,6 +165,7 @@ class Server:
         then: What is done with every further request.
         strict: Whether requests that OpenAI would refuse are refused; each refusal is kept in `complaints`.
         cannot: What it refuses, of the keys of `REFUSALS`.
+        wants: What it wants back with each reply that has calls, of the keys of `WANTS`.
         models: What ``GET /models`` lists; None answers that path with 404.
         path: Where the API begins.
         elsewhere: What any other path is answered with.
@@ -139,6 +177,7 @@ class Server:
         then: Play | None = None,
         strict: bool = True,
         cannot: Collection[str] = (),
+        wants: Collection[str] = (),
         models: Collection[str] | None = ("tiny-1",),
         path: str = "/v1",
         elsewhere: Play | None = None,
@@ -147,6 +186,7 @@ class Server:
         self.then = then or Say("All is well.")
         self.strict = strict
         self.cannot = cannot
+        self.wants = wants
         self.models = models
         self.path = path
         self.elsewhere = elsewhere or Raw('{"detail": "Not Found"}', 404, "application/json")
@@ -188,10 +228,15 @@ class Server:
             return
         format_ = body.get("response_format", {}).get("type", "")
         for feature in self.cannot:
-            if feature == format_ or _is_used(body.get(feature)) or (feature == "images" and _has_images(body)):
+            has = HAS.get(feature, lambda body, name=feature: _is_used(body.get(name)))
+            if feature == format_ or has(body):
                 Status(*REFUSALS[feature]).play(exchange)
                 return
-        said = complaint(body) if self.strict else ""
+        for field_ in self.wants:
+            if any(_lacks(field_, message) for message in body["messages"]):
+                Status(400, WANTS[field_]).play(exchange)
+                return
+        said = complaint(_without(self.wants, body)) if self.strict else ""
         if said:
             self.complaints.append(said)
             Status(400, said).play(exchange)
