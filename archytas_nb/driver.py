@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.kernel.held import held
 from archytas_nb.react.events import (
     AskModel,
     CallOutcome,
@@ -112,10 +114,9 @@ class Driver:
         stopped = yield from shown(Started(self.run.model, spoken))
         flow = self._flow(spoken)
         request: Request = next(flow)
-        reply: Reply = None
+        ending: Ending | None = None
         try:
-            while True:
-                reply = None
+            while ending is None:
                 stopped |= yield from shown(request)
                 reply = _not_done(request) if stopped else (yield from self._done(request))
                 if isinstance(reply, NoReply) and reply.kind == "no_tools" and self._falls_back():
@@ -125,15 +126,25 @@ class Driver:
                     flow = self._flow("react")
                     request = next(flow)
                     continue
+                with held() as hold:
+                    # What tools have done is written down before anything can come between.
+                    if reply is None and isinstance(request, RunCalls):
+                        seconds = self.guards.seconds_left()
+                        reply = CallOutcomes(self.executor.run(request.calls, seconds=seconds))
+                    try:
+                        request = flow.send(reply)
+                    except StopIteration as ended:
+                        ending = ended.value
+                stopped |= hold.interrupted
                 if reply is not None:
                     stopped |= yield from shown(reply)
-                request = flow.send(reply)
-        except StopIteration as ended:
-            ending: Ending = ended.value
         except BaseException:  # the one who iterates went away, or something broke
-            _wind_up(flow, request, reply)
+            if ending is None:
+                _wind_up(flow, request)
             raise
         yield ending
+        if hold.interrupted and not isinstance(ending, Interrupted):
+            raise KeyboardInterrupt  # too late for this run, but not for what comes after it
 
     def _flow(self, spoken: Spoken) -> Flow:
         self.run.protocol = spoken
@@ -148,11 +159,9 @@ class Driver:
         return True
 
     def _done(self, request: Request) -> Generator[Event, None, Reply]:
-        """Carry out a request."""
+        """Carry out a request, but for calls."""
         if isinstance(request, AskModel):
             return (yield from self._asked(request))
-        if isinstance(request, RunCalls):
-            return CallOutcomes(self.executor.run(request.calls, seconds=self.guards.seconds_left()))
         if isinstance(request, CheckAnswer):
             return self._checked(request)
         return None
@@ -224,14 +233,11 @@ def shown(event: Event) -> Generator[Event, None, bool]:
     return False
 
 
-def _wind_up(flow: Flow, request: Request, reply: Reply) -> None:
+def _wind_up(flow: Flow, request: Request) -> None:
     """Bring the loop to its ending without doing anything more; it is still owed the reply to a request."""
-    try:
+    with held(), suppress(StopIteration):  # who winds up has been told to stop already
         while True:
-            request = flow.send(_not_done(request) if reply is None else reply)
-            reply = None
-    except StopIteration:
-        pass
+            request = flow.send(_not_done(request))
 
 
 def _not_done(request: Request) -> Reply:

@@ -144,11 +144,22 @@ class Run:
                 error = TaskFailed(reason) if by == "model" else self._endpoint_error(reason)
                 error.run = self
                 raise error from None
-            case Interrupted(during=during):
-                interrupt = RunInterrupted(f"stopped during {during}. The conversation is intact: ask again.")
-                interrupt.run = self
-                raise interrupt
+            case Interrupted():
+                raise self.interrupt()
         return self
+
+    def interrupt(self) -> RunInterrupted:
+        """What a person's interrupt is raised as, whenever it came."""
+        match self.ending:
+            case Interrupted(during=during):
+                said = f"stopped during {during}. The conversation is intact: ask again."
+            case None:
+                said = "stopped before anything was asked. The conversation is intact: ask again."
+            case _:
+                said = "stopped after the run had come to its end, which is in .run. Nothing is lost."
+        interrupt = RunInterrupted(said)
+        interrupt.run = self
+        return interrupt
 
     def show(self, what: Shows) -> None:
         """Say what is to be seen where the run is displayed.

@@ -175,9 +175,12 @@ class Agent:
         """
         run = Run(question)
         asked = read(question, output_type, until, images, origin, self._names())
-        with closing(self._watched(run, asked, observers)) as events:
-            for _ in events:
-                pass
+        try:
+            with closing(self._watched(run, asked, observers)) as events:
+                for _ in events:
+                    pass
+        except KeyboardInterrupt:
+            raise run.interrupt() from None
         return run.checked()
 
     def stream(
@@ -202,7 +205,10 @@ class Agent:
         """
         run = Run(question)
         asked = read(question, output_type, until, images, origin, self._names())
-        yield from self._watched(run, asked, observers)
+        try:
+            yield from self._watched(run, asked, observers)
+        except KeyboardInterrupt:
+            raise run.interrupt() from None
         return run.checked()
 
     def preview(
@@ -236,7 +242,7 @@ class Agent:
         self._end_earlier()
         events = self._events(run, asked, observers)
         self._running = weakref.ref(events)
-        interrupt: KeyboardInterrupt | None = None
+        interrupted = False
         try:
             event = next(events, None)
             while event is not None:
@@ -246,16 +252,18 @@ class Agent:
                     yield event
                 except KeyboardInterrupt as stop:
                     # It hit a watcher, not the run: the run must hear of it to come to a proper end.
-                    interrupt = stop
+                    interrupted = True
                     event = events.throw(stop)
                 else:
                     event = next(events, None)
         except StopIteration:  # it was over already
             pass
+        except KeyboardInterrupt:  # it hit us, between two events
+            interrupted = True
         finally:
             events.close()
-        if interrupt is not None and not isinstance(run.ending, Interrupted):
-            raise interrupt  # too late to stop the run, but not to stop what comes after it
+        if interrupted and not isinstance(run.ending, Interrupted):
+            raise KeyboardInterrupt  # too late to stop the run, but not to stop what comes after it
 
     def _end_earlier(self) -> None:
         """End a run that was left unfinished, as by a stream that nobody iterates any more."""
@@ -289,9 +297,17 @@ class Agent:
         try:
             yield from recorded(run, exchange, self._drive(run, asked, observers))
         finally:
-            if exchange.is_worth_keeping:
-                place = place_of(self.exchanges, exchange.origin)
-                self.exchanges[place : place + 1] = [exchange]
+            try:
+                self._keep(exchange)
+            except KeyboardInterrupt:
+                self._keep(exchange)
+                raise
+
+    def _keep(self, exchange: Exchange) -> None:
+        """Put an exchange into its place, where it is worth keeping; once is enough."""
+        if exchange.is_worth_keeping and all(each is not exchange for each in self.exchanges):
+            place = place_of(self.exchanges, exchange.origin)
+            self.exchanges[place : place + 1] = [exchange]
 
     def _drive(self, run: Run, asked: Question, observers: Sequence[Observer]) -> Events:
         tools = self.tools

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from archytas_nb.kernel.signals import Limit, ToolTimeout
@@ -50,6 +50,7 @@ class Ended:
         error: What it raised.
         seconds: How long it took.
         running: Whether it has not ended, though it was told to.
+        begun: Whether it had begun: an interrupt may come before.
     """
 
     how: Literal["done", "error", "interrupted"]
@@ -57,6 +58,7 @@ class Ended:
     error: BaseException | None = None
     seconds: float = 0.0
     running: bool = False
+    begun: bool = True
 
 
 class _Running:
@@ -80,13 +82,13 @@ class _Running:
             is_ours = isinstance(error, asyncio.CancelledError) and self.cancelled
             ended = Ended("interrupted") if is_ours else Ended("error", error=error)
         finally:
-            self.ended[place] = Ended(ended.how, ended.value, ended.error, time.perf_counter() - started)
+            self.ended[place] = replace(ended, seconds=time.perf_counter() - started)
             if len(self.ended) == len(self.jobs):
                 self.all_ended.set()
 
     async def _run(self, job: Job) -> Ended:
         if self.cancelled:
-            return Ended("interrupted")
+            return Ended("interrupted", begun=False)
         job.prepare()
         limit = asyncio.timeout(None if job.limit is None else job.limit.seconds)
         try:

@@ -98,9 +98,14 @@ class KernelExecutor:
             self._person.watch = watch
             clock = Clock(seconds, self._person)
             for group in self._groups(calls):
-                made += self._run_group(group, watch, clock)
-                if any(outcome.status == "interrupted" for outcome in made[-len(group) :]):
+                if watch.interrupts or _is_interrupted(made):
                     break
+                made += self._run_group(group, watch, clock)
+        if watch.interrupts and not _is_interrupted(made):  # it came between two calls, or after the last one
+            if len(made) < len(calls):
+                made.append(outcomes.interrupted_before(calls[len(made)]))
+            else:
+                made[-1] = outcomes.interrupted_late(made[-1])
         return (*made, *(outcomes.not_run(call) for call in calls[len(made) :]))
 
     def _groups(self, calls: Sequence[ToolCall]) -> Iterator[Sequence[ToolCall]]:
@@ -115,7 +120,6 @@ class KernelExecutor:
         return call.name in self._tools and self._tools[call.name].is_async
 
     def _run_group(self, calls: Sequence[ToolCall], watch: Watch, clock: Clock) -> list[CallOutcome]:
-        before = watch.interrupts
         prepared: list[_Ready | CallOutcome] = []
         for call in calls:
             prepared.append(self._prepared(call, watch, clock))
@@ -125,7 +129,7 @@ class KernelExecutor:
         ready = [each for each in prepared if isinstance(each, _Ready)]
         run = iter(self._run_ready(ready, watch, clock) if ready else ())
         made = [next(run) if isinstance(each, _Ready) else each for each in prepared]
-        if watch.interrupts > before and not any(outcome.status == "interrupted" for outcome in made):
+        if watch.interrupts and not _is_interrupted(made):
             made[-1] = outcomes.interrupted_late(made[-1])
         return made
 
@@ -179,12 +183,14 @@ class KernelExecutor:
     def _here(self, ready: _Ready, watch: Watch, clock: Clock) -> Ended:
         """Run a call on this thread."""
         limit = clock.limit(ready.tool)
-        interrupts, started = watch.interrupts, time.perf_counter()
+        started = time.perf_counter()
         ended = Ended("interrupted")
         with self._inside(ready.capture):
             try:
                 try:
                     watch.raises = True
+                    if watch.interrupts:  # it came when nothing could be raised
+                        return Ended("interrupted", begun=False)
                     watch.arm(limit)
                     ended = Ended("done", ready.bound.run())
                 finally:
@@ -202,18 +208,17 @@ class KernelExecutor:
             if ended.how == "done" and inspect.isawaitable(ended.value):
                 promised = ended.value  # a plain function may give what must be awaited
                 job = Job(lambda: promised, clock.limit(ready.tool, seconds))
-                [ended] = run_jobs([job], lambda: watch.interrupts > interrupts)
+                [ended] = run_jobs([job], lambda: watch.interrupts > 0)
                 return replace(ended, seconds=time.perf_counter() - started)
         return replace(outcomes.expired(ended, limit, seconds) if watch.expired else ended, seconds=seconds)
 
     def _on_loop(self, ready: Sequence[_Ready], watch: Watch, clock: Clock) -> list[Ended]:
         """Run calls at the same time on the loop's thread."""
-        interrupts = watch.interrupts
 
         def job(each: _Ready) -> Job:
             return Job(each.bound.run, clock.limit(each.tool), lambda: self._enter(each.capture))
 
-        return run_jobs([job(each) for each in ready], lambda: watch.interrupts > interrupts)
+        return run_jobs([job(each) for each in ready], lambda: watch.interrupts > 0)
 
     def _rendered(self, ready: _Ready, ended: Ended, watch: Watch) -> CallOutcome:
         """Render a result: the user's ``__repr__`` runs here, and may print or be interrupted."""
@@ -238,3 +243,8 @@ class KernelExecutor:
         finally:
             asked.reset(person)
             routing.current.reset(output)
+
+
+def _is_interrupted(made: Sequence[CallOutcome]) -> bool:
+    """Whether one of them was interrupted, be it by a signal, at a prompt, or by what the tool itself raised."""
+    return any(outcome.status == "interrupted" for outcome in made)

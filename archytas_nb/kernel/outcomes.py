@@ -20,6 +20,7 @@ from archytas_nb.tools.clip import clip
 from archytas_nb.tools.tool import MAX_CHARS, Tool
 
 _OURS = str(Path(__file__).parent.parent)
+_HERE = "Not run: the user interrupted here."
 
 
 def not_run(call: ToolCall) -> CallOutcome:
@@ -34,7 +35,7 @@ def no_time_left(call: ToolCall) -> CallOutcome:
 
 def interrupted_before(call: ToolCall) -> CallOutcome:
     """The person interrupted before the call was run, most likely when asked about it."""
-    return CallOutcome("interrupted", "Not run: the user interrupted here.", call_id=call.id)
+    return CallOutcome("interrupted", _HERE, call_id=call.id)
 
 
 def not_allowed(call: ToolCall, decision: Decision) -> CallOutcome:
@@ -54,6 +55,8 @@ def of(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:
     """
     if ended.how == "done":
         return replace(tool.outcome(ended.value, namespace), seconds=ended.seconds)
+    if not ended.begun:
+        return CallOutcome("interrupted", _HERE)
     if ended.how == "interrupted" or ended.error is None:
         on = " It did not stop, and is still running." if ended.running else ""
         return CallOutcome("interrupted", f"Interrupted by the user while it ran.{on}", seconds=ended.seconds)

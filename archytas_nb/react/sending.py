@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from archytas_nb.react.compact import NameOf, compacted, view
+from archytas_nb.react.events import Json
 from archytas_nb.react.history import Cut, Exchange, Step
 from archytas_nb.react.tokens import json_tokens, message_tokens
 from archytas_nb.react.wire import Wire, messages_of
@@ -61,6 +62,7 @@ class Sending:
         self._exchange = exchange
         self._room = room
         self._beside: int | None = None
+        self.asides: dict[str, Json] = {}
         self.reply_tokens = reply_tokens
         if not exchange.steps and past:
             exchange.cut = _within(past[-1].cut, len(past))

@@ -1,0 +1,91 @@
+"""Ctrl-C between any two lines of ours: what tools have done is on record, and the next question works."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.errors import RunInterrupted
+from archytas_nb.react.events import Answered
+from archytas_nb.run import Run
+from tests import invariants
+from tests.interrupts import AtLine, pressing
+from tests.invariants import PROTOCOLS, Protocol, Teller, Tools
+
+REPLIES = [[("put", {"place": "a", "n": 1}), ("wait", {"n": 1})], [("put", {"place": "b", "n": 2})]]
+OURS = ("react/", "driver.py", "run.py:note", "session.py:_drive", "session.py:_events", "session.py:_watched")
+EVERY = 23
+"""Every so many lines there is an interrupt: a prime, so that it hits a loop at different places."""
+
+
+class Talk:
+    """A conversation of which one question is interrupted."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.tools = Tools()
+        self.model = Teller(REPLIES, protocol, None)
+        self.agent = nb.Agent(self.tools.box(), self.model, protocol, namespace={})
+
+    def ask(self, at: AtLine) -> Run:
+        with pressing(at):
+            try:
+                return self.agent.run("What now?")
+            except RunInterrupted as interrupted:
+                return interrupted.run or Run("no run is attached")
+
+    def goes_on(self) -> None:
+        invariants.check_calls(self.agent, self.tools)
+        invariants.check_history(self.agent)
+        assert all(exchange.ending is not None for exchange in self.agent.exchanges)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        ran = len(self.tools.journal)
+        self.model.replies = [[("put", {"place": "z", "n": 7})]]
+        assert self.agent.run("And now?").answer == invariants.ANSWER
+        assert len(self.tools.journal) == ran + 1
+
+
+def lines(protocol: Protocol, *where: str) -> int:
+    at = AtLine(*where)
+    assert Talk(protocol).ask(at).status == "answered"
+    return at.count
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_interrupt_between_any_two_lines_loses_no_outcome(protocol: Protocol) -> None:
+    statuses = set()
+    for line in range(1, lines(protocol, *OURS), EVERY):
+        talk = Talk(protocol)
+        statuses.add(talk.ask(AtLine(*OURS, line=line)).status)
+        talk.goes_on()
+    assert "interrupted" in statuses
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_a_tool_did_is_on_record_wherever_its_outcome_is_on_the_way(protocol: Protocol) -> None:
+    where = ("react/calling.py", "react/guards.py:note", "react/guards.py:note_step", "react/sending.py:add")
+    for line in range(1, lines(protocol, *where), 3):
+        talk = Talk(protocol)
+        talk.ask(AtLine(*where, line=line))
+        talk.goes_on()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_interrupt_between_two_calls_is_heard(protocol: Protocol) -> None:
+    where = ("kernel/execute.py:_groups", "kernel/execute.py:_run_group")
+    for line in range(1, lines(protocol, *where)):
+        talk = Talk(protocol)
+        assert talk.ask(AtLine(*where, line=line)).status == "interrupted"
+        talk.goes_on()
+
+
+def test_an_interrupt_that_comes_too_late_stops_what_comes_after_and_keeps_the_answer() -> None:
+    talk = Talk("native")
+    last = lines("native", "react/loop.py:_judged")
+    with pressing(AtLine("react/loop.py:_judged", line=last)), pytest.raises(RunInterrupted) as raised:
+        talk.agent.run("What now?")
+    assert "come to its end" in str(raised.value)
+    assert raised.value.run is not None
+    assert isinstance(raised.value.run.ending, Answered)
+    talk.goes_on()
