@@ -124,15 +124,17 @@ def _schema(now: Request, recorded: Request) -> Difference | None:
 
 def _messages(now: Request, recorded: Request) -> Difference | None:
     """The conversation behind the system prompt."""
-    for place, (mine, theirs) in enumerate(zip(now.messages, recorded.messages, strict=False)):
-        if mine.ref != theirs.ref:
-            return _message(now, place, theirs)
     here, there = len(now.messages), len(recorded.messages)
+    pairs = enumerate(zip(now.messages, recorded.messages, strict=False))
+    place = next((n for n, (mine, theirs) in pairs if mine.ref != theirs.ref), min(here, there))
+    both_end_alike = here != there and now.messages[-1:] == recorded.messages[-1:]
+    if place < min(here, there) and not both_end_alike:
+        return _message(now, place, recorded.messages[place])
     if here == there:
         return None
     longer, word = (now, "more") if here > there else (recorded, "less")
     said = f"the conversation is {'longer' if here > there else 'shorter'} than the recorded one"
-    extra = content_text(longer.messages[min(here, there)])
+    extra = content_text(longer.messages[place])
     lines = f"    {'now' if here > there else 'recorded'}: {_short(extra)}"
     where = f"{abs(here - there)} messages {word}; the first of them:"
     return Difference("conversation", said, where, lines)

@@ -127,11 +127,19 @@ class Tape:
 
 
 def _likeness(one: Request, other: Request) -> tuple[int, ...]:
-    """How much of one request is in another: messages at the same place, the length, the step, the tools."""
+    """How much of one request is in another: the last message, those at the same place, the step, the tools."""
     pairs = zip(one.messages, other.messages, strict=False)
     same = sum(a.ref == b.ref for a, b in pairs)
     shorter = abs(len(one.messages) - len(other.messages))
-    return same - shorter, one.step == other.step, one.tools == other.tools
+    step = one.step == other.step
+    # Where an earlier question failed the conversation is shorter, but its last question is the one that it was.
+    last = step and [part.ref for part in one.messages[-1:]] == [part.ref for part in other.messages[-1:]]
+    return last, same - shorter, step, _in_common(one.tools, other.tools)
+
+
+def _in_common(one: Sequence[Part], other: Sequence[Part]) -> int:
+    """How many parts are in both, less how many there are more in one."""
+    return len({part.ref for part in one} & {part.ref for part in other}) - abs(len(one) - len(other))
 
 
 def _text_likeness(one: Request, other: Request) -> float:

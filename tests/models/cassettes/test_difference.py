@@ -160,6 +160,13 @@ def test_a_conversation_that_lost_a_question_is_told_apart_from_a_changed_one() 
     found = first_difference(request(ask("a")), request(ask("a", "b", "c")))
     assert (found.cause, found.said) == ("conversation", "the conversation is shorter than the recorded one")
     assert "2 messages less" in found.where
+    early = first_difference(request(ask("c")), request(ask("a", "b", "c")))
+    assert (early.cause, early.said, early.where, early.lines) == (
+        "conversation",
+        "the conversation is shorter than the recorded one",
+        "2 messages less; the first of them:",
+        "    recorded: a",
+    )
 
 
 TEXTS = st.text(max_size=30)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,6 +75,22 @@ def test_the_nearest_exchange_of_a_later_step_is_the_same_step_of_the_same_quest
     tape.take(exchanged("q2").key)
     nearest = tape.nearest(request(ask("q2", "call", "outcome 3", step=2)))
     assert nearest == exchanged("q2", "call", "outcome 2", step=2)
+
+
+def test_the_nearest_exchange_is_that_of_the_same_question_where_an_earlier_one_has_failed() -> None:
+    def tool(name: str, text: str = "") -> dict[str, Any]:
+        return {"function": {"name": name, "description": text}}
+
+    entries = [
+        exchanged("How many Gentoo penguins are there?", tools=(tool("count"), tool("ask_user"))),
+        exchanged(
+            "How many Gentoo penguins are there?", "124", "And Adelie?", tools=(tool("count"), tool("ask_user"))
+        ),
+        exchanged("And how many Adelie?", tools=(tool("count"),)),
+    ]
+    changed = (tool("count", "Count them."), tool("ask_user"))
+    assert Tape(entries).nearest(request(ask("And Adelie?", tools=changed))) == entries[1]
+    assert Tape(entries).nearest(request(ask("And how many Adelies?", tools=changed))) == entries[0]
 
 
 def test_where_all_are_used_the_nearest_is_a_used_one() -> None:
