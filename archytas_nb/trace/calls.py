@@ -25,12 +25,20 @@ _EDITED = "The user changed the input before the call was run. It was run with: 
 def asked(call: ToolCall) -> CallView:
     """A call that was asked for and has no outcome yet."""
     if isinstance(call.input, dict) and all(str(name).isidentifier() for name in call.input):
-        arguments = tuple((name, literal(value)) for name, value in call.input.items())
-    elif call.input is None:
-        arguments = ()
+        given = call.input
     else:
-        arguments = (("", literal(call.input)),)
-    return CallView(tidy(call.name, _NAME_LIMIT) or "(no name)", arguments)
+        given = {} if call.input is None else {"": call.input}
+    texts = tuple((name, tidy(value)) for name, value in given.items() if _has_lines(value))
+    long = dict(texts)
+    arguments = tuple(
+        (name, literal(" ".join(value[:KEEP].split()) if name in long else value))
+        for name, value in given.items()
+    )
+    return CallView(tidy(call.name, _NAME_LIMIT) or "(no name)", arguments, texts)
+
+
+def _has_lines(value: Json) -> bool:
+    return isinstance(value, str) and "\n" in value.strip()
 
 
 def literal(value: Json) -> str:

@@ -6,7 +6,7 @@ every style is from `style`; this file only says what goes where.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from archytas_nb.trace import style
 from archytas_nb.trace.clean import clip, one_line
@@ -55,7 +55,8 @@ class Room:
     def of(cls, steps: list[StepView]) -> Room:
         """Share a page's room among the texts of its steps."""
         texts = sum(
-            2 + len(step.notes) + sum(2 + len(c.shown) + len(c.arguments) for c in step.calls) for step in steps
+            2 + len(step.notes) + sum(2 + len(c.shown) + len(c.arguments) + len(c.texts) for c in step.calls)
+            for step in steps
         )
         return cls(min(LARGEST_TEXT, max(_SMALLEST_TEXT, _TEXT_BUDGET // max(1, texts))))
 
@@ -142,20 +143,31 @@ def _note(note: Note, room: Room) -> Html:
 
 def _call(call: CallView, room: Room, *, named: bool) -> Html:
     """Write a call, and what came of it; where the summary has named it in full, it is not named again."""
+    texts = [_text(call, name, value, room) for name, value in call.texts]
+    long = dict(call.texts)
+    call = replace(
+        call, arguments=tuple((name, "…" if name in long else given) for name, given in call.arguments)
+    )
     short = signature(call, 10**6)
     shown = [_edited(call, room)] if call.edited else []
     shown += [_shown(item, room) for item in call.shown]
     if named and len(short) <= _HEAD and signature(call, 40) == short:
-        return join([*shown, _outcome(call, room)])
+        return join([*texts, *shown, _outcome(call, room)])
     code = element("code", text(short if len(short) <= 300 else call.name), style=style.CODE)
-    if _is_brief(call) and len(short) <= 100:
+    if _is_brief(call) and len(short) <= 100 and not texts:
         line = element("div", code, text(f" → {call.text}"), style=style.CALL)
         return join([line, *shown])
     parts = [element("div", code, style=style.CALL)]
     for name, value in call.arguments if len(short) > 300 else ():
         given = f"{name} = {clip(value, room.each)}" if name else value
-        parts.append(element("pre", text(given), style=style.PRE))
-    return join([*parts, *shown, _outcome(call, room)])
+        parts += [] if name in long else [element("pre", text(given), style=style.PRE)]
+    return join([*parts, *texts, *shown, _outcome(call, room)])
+
+
+def _text(call: CallView, name: str, value: str, room: Room) -> Html:
+    """An argument of several lines, under its name where there are others."""
+    label = [element("div", text(name), style=style.SMALL)] if name and len(call.arguments) > 1 else []
+    return join([*label, element("pre", text(clip(value, room.each)), style=style.GIVEN)])
 
 
 def _edited(call: CallView, room: Room) -> Html:

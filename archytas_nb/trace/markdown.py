@@ -125,15 +125,16 @@ def _call(call: CallView) -> list[str]:
     if call.status is None:
         return [head]
     word = outcome_word(call).strip()
-    said = f"{head} → {word}".rstrip()
+    above = [head, *(fenced(clip(value, _BLOCK)) for _, value in call.texts)] if call.texts else []
+    said = f"{'' if above else head} → {word}".strip()
     shown = [f"{EDITED} *{escaped(edited_text(call))}*"] if call.edited else []
     shown += [_shown(item) for item in call.shown if item.text or item.table or item.picture]
     if call.table:
         shown.insert(0, table_markdown(call.table, _ROWS))
     text = result_text(call)
     if "\n" not in text and len(text) <= 120:
-        return [f"{said} {code(text)}", *shown]
-    return [said, fenced(clip(text, _BLOCK)), *shown]
+        return [*above, f"{said} {code(text)}", *shown]
+    return [*above, said, fenced(clip(text, _BLOCK)), *shown]
 
 
 def _shown(item: Shown) -> str:

@@ -57,6 +57,7 @@ PRE = (
     "color:inherit;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;max-height:24em;overflow:auto;line-height:1.45"
 )
 PRINTED = f"{PRE};max-height:9em"
+GIVEN = f"{PRE};background:none;border:{LINE}"
 CODE = f"{MONO};background:none;color:inherit;padding:0;border:0;white-space:inherit"
 CALL = "margin:.35em 0"
 THOUGHT = "margin:.3em 0;opacity:.8"

@@ -52,6 +52,15 @@ class _Cells(HTMLParser):
         self._muted = 0
         self._row: list[str] | None = None
         self._cell: list[str] | None = None
+        self._span = (1, 1)  # columns and rows of the open cell
+        self._below: dict[int, int] = {}  # by column, how many rows to come a cell above reaches into
+
+    def _skip_covered(self) -> None:
+        """Leave the places empty that belong to cells above; a row of a MultiIndex begins with such."""
+        row = self._row
+        while row is not None and self._below.get(len(row), 0):
+            self._below[len(row)] -= 1
+            row.append("")
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in {"style", "script"}:
@@ -61,15 +70,16 @@ class _Cells(HTMLParser):
             self._open = self.tables == 1
         elif not self._open:
             return
-        elif tag == "thead":
-            self._in_head = True
+        elif tag in {"thead", "tbody"}:
+            self._in_head = tag == "thead"
+            self._below.clear()
         elif tag == "tr":
             self._row = []
         elif tag in {"td", "th"} and self._row is not None:
+            self._skip_covered()
             self._cell = []
-            span = next((value for name, value in attrs if name == "colspan"), None)
-            extra = min(int(span), MAX_COLUMNS) - 1 if span and span.isdecimal() and len(span) < 4 else 0
-            self._row.extend([""] * extra)
+            said = dict(attrs)
+            self._span = (_size(said.get("colspan"), MAX_COLUMNS), _size(said.get("rowspan"), 10 * MAX_ROWS))
         elif tag == "br" and self._cell is not None:
             self._cell.append(" ")
 
@@ -83,15 +93,27 @@ class _Cells(HTMLParser):
         elif tag == "thead":
             self._in_head = False
         elif tag in {"td", "th"} and self._row is not None and self._cell is not None:
-            self._row.append(tidy("".join(self._cell).strip(), MAX_CELL))
+            columns, rows = self._span
+            if rows > 1:
+                covered = range(len(self._row), min(len(self._row) + columns, MAX_COLUMNS + 1))
+                self._below |= dict.fromkeys(covered, rows - 1)
+            self._row += [tidy("".join(self._cell).strip(), MAX_CELL), *[""] * (columns - 1)]
             self._cell = None
         elif tag == "tr" and self._row is not None:
-            (self.head if self._in_head else self.rows).append(tuple(self._row[:MAX_COLUMNS]))
+            self._skip_covered()
+            cut = ("…",) if len(self._row) > MAX_COLUMNS else ()
+            kept = tuple(self._row[: MAX_COLUMNS - len(cut)])
+            (self.head if self._in_head else self.rows).append(kept + cut)
             self._row = None
 
     def handle_data(self, data: str) -> None:
         if self._cell is not None and not self._muted:
             self._cell.append(data)
+
+
+def _size(said: str | None, largest: int) -> int:
+    """How many columns or rows a cell takes."""
+    return max(1, min(int(said), largest)) if said and said.isdecimal() and len(said) < 5 else 1
 
 
 def read_table(html: str) -> Table | None:

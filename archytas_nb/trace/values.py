@@ -50,7 +50,9 @@ class CallView:
 
     Attributes:
         name: The tool's name as the model wrote it.
-        arguments: Name and value of each argument, the value as Python text; a bare input has the name ``""``.
+        arguments: Name and value of each argument, the value as Python text on one line; a bare input has the
+            name ``""``.
+        texts: Name and value of those that are text of several lines (code, SQL, prose), as they are.
         status: None while the call runs.
         text: What the model read of the outcome, but for what `shown` has.
         shown: What the tool printed and displayed, in order.
@@ -60,6 +62,7 @@ class CallView:
 
     name: str
     arguments: tuple[tuple[str, str], ...] = ()
+    texts: tuple[tuple[str, str], ...] = ()
     status: Status | None = None
     text: str = ""
     shown: tuple[Shown, ...] = ()

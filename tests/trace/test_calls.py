@@ -9,6 +9,8 @@ import pytest
 
 from archytas_nb.react.events import CallOutcome, Output, ToolCall
 from archytas_nb.trace.calls import answered, asked, literal
+from archytas_nb.trace.html_step import Room, step_html
+from archytas_nb.trace.markdown import markdown
 from archytas_nb.trace.steps import fold
 from archytas_nb.trace.values import CallView
 from tests.live_kernel import live_kernel
@@ -38,6 +40,20 @@ def test_what_the_model_read_is_not_shown_twice() -> None:
         ("stderr", "careful", False),
         ("display", "", True),
     ]
+
+
+def test_text_of_several_lines_is_kept_as_it_is_beside_the_call_in_one_line() -> None:
+    """Code, SQL and prose are read line by line; the call that they are given to stays one line."""
+    sql = 'SELECT "a"\n  FROM b\n'
+    view = asked(ToolCall("a", "query", {"sql": sql, "limit": 3, "name": "x\n"}))
+    assert view.arguments == (("sql", '"SELECT \\"a\\" FROM b"'), ("limit", "3"), ("name", '"x\\n"'))
+    assert view.texts == (("sql", sql.rstrip("\n")),)
+    assert asked(ToolCall("a", "run", "a\nb")).texts == (("", "a\nb"),)
+    [step] = fold("q", call(1, "query", {"sql": sql, "limit": 3}, "[]")).steps
+    page = step_html(step, Room.of([step]))
+    assert page.count("SELECT") == 2  # in the line, and below it as it is
+    assert "SELECT &quot;a&quot;\n  FROM b</pre>" in page
+    assert "```text\n   SELECT" in markdown(fold("q", call(1, "query", {"sql": sql}, "[]")))
 
 
 def test_what_was_printed_is_shown_beside_a_table() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.trace.table import MAX_ROWS, Table, read_table, table_of
+from archytas_nb.trace.table import MAX_COLUMNS, MAX_ROWS, Table, read_table, table_of
 
 
 def test_a_pandas_frame() -> None:
@@ -23,7 +23,40 @@ def test_a_wide_header_keeps_the_columns_aligned() -> None:
     frame = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")]))
     table = table_of(frame)
     assert table is not None
+    assert table.head[0] == ("", "a", "")
     assert {len(row) for row in (*table.head, *table.rows)} == {3}
+
+
+def test_the_rows_of_a_grouped_frame_keep_their_columns() -> None:
+    """A cell of the index that reaches over several rows leaves its place empty in those below."""
+    birds = pd.DataFrame({"species": ["A", "A", "B"], "sex": ["f", "m", "f"], "mass": [1, 2, 3]})
+    table = table_of(birds.groupby(["species", "sex"]).sum())
+    assert table is not None
+    assert table.head == (("", "", "mass"), ("species", "sex", ""))
+    assert table.rows == (("A", "f", "1"), ("", "m", "2"), ("B", "f", "3"))
+
+
+def test_a_cell_at_the_end_that_reaches_down_ends_with_its_rows() -> None:
+    page = (
+        "<table><tr><td>a</td><td rowspan=2 colspan=2>b</td></tr><tr><td>c</td></tr><tr><td>d</td></tr></table>"
+    )
+    table = read_table(page)
+    assert table is not None
+    assert table.rows == (("a", "b", ""), ("c", "", ""), ("d",))
+
+
+def test_columns_that_do_not_fit_are_marked() -> None:
+    table = read_table(f"<table><tr>{'<td>x</td>' * 40}</tr><tr>{'<td>x</td>' * MAX_COLUMNS}</tr></table>")
+    assert table is not None
+    assert [(len(row), row[-1]) for row in table.rows] == [(MAX_COLUMNS, "…"), (MAX_COLUMNS, "x")]
+
+
+def test_cells_that_claim_to_reach_far_cost_nothing() -> None:
+    """Reading takes its time with the length of the text, whatever spans are claimed."""
+    page = "<table><tr>" + "<td colspan=999 rowspan=9999>" * 8_000 + "</tr>" + "<tr></tr>" * 20_000 + "</table>"
+    table = read_table(page)
+    assert table is not None
+    assert max(map(len, table.rows)) <= MAX_COLUMNS
 
 
 def test_long_tables_are_cut_and_counted() -> None:
@@ -59,7 +92,22 @@ def test_html_without_cells_is_no_table(html: str) -> None:
 
 
 @given(
-    st.lists(st.sampled_from(["<table>", "</table>", "<tr>", "</tr>", "<td colspan=3>", "</td>", "<th>", "x"]))
+    st.lists(
+        st.sampled_from(
+            [
+                "<table>",
+                "</table>",
+                "<tr>",
+                "</tr>",
+                "<td colspan=3>",
+                "<td rowspan=3>",
+                "</td>",
+                "<th>",
+                "x",
+                "<tbody>",
+            ]
+        )
+    )
 )
 def test_broken_html_never_raises(pieces: list[str]) -> None:
     """Tags in any order give a table or None."""
