@@ -59,11 +59,10 @@ class Asking:
             EOFError: No answer will come.
             KeyboardInterrupt: The person interrupted instead of answering.
         """
-        aside = why
+        lines = self._shown(why)
         for _ in range(_TRIES):
-            lines = [dialogue.shown_call(self._tool.name, self._given, self._names), *([aside] if aside else [])]
             said = dialogue.read_answer(self._person.ask("\n".join([*lines, f"Run it? {dialogue.CHOICES}: "])))
-            aside = ""
+            lines = []  # the call stands above, as long as it is the same
             match said.answer:
                 case "yes" | "always":
                     return Decision(self._bound, always=said.answer == "always", edited=self._edited)
@@ -76,14 +75,19 @@ class Asking:
                     return refused(said.text)
                 case "edit":
                     self._edit()
+                    lines = self._shown()
                 case "help":
-                    aside = dialogue.HELP.format(name=self._tool.name)
+                    lines = [dialogue.HELP.format(name=self._tool.name)]
                 case "unclear":
                     typed = f"{dialogue.harmless(said.text)!r} is none of the choices. " if said.text else ""
-                    aside = f"{typed}Nothing was run yet."
+                    lines = [f"{typed}Nothing was run yet."]
         return Decision(
             refusal=f"Refused: {self._tool.name} needs a person's approval, and no clear answer came."
         )
+
+    def _shown(self, why: str = "") -> list[str]:
+        """The call as it would be run now."""
+        return [dialogue.shown_call(self._tool.name, self._given, self._names), *([why] if why else [])]
 
     def _means_it(self, reason: str) -> bool:
         """Several words that begin with none of the choices are a reason to refuse, most likely, not surely."""

@@ -160,8 +160,10 @@ class DryRun:
             table(facts, style="", cell=_CELL, head=""),
         ]
         for title, body in self._parts():
-            summary = element("summary", element("strong", text(title)), style="cursor:pointer")
-            parts.append(element("details", summary, element("pre", text(body), style=_PRE), open=True))
+            size = element("span", text(f" · {len(body):,} characters"), style="opacity:.65")
+            summary = element("summary", element("strong", text(title)), size, style="cursor:pointer")
+            asks = title == "user" and body == _content(self.ask.messages[-1])
+            parts.append(element("details", summary, element("pre", text(body), style=_PRE), open=asks))
         return str(element("div", *parts, **_PLAIN))
 
     def _parts(self) -> list[tuple[str, str]]:

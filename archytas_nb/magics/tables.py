@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,14 +49,17 @@ class ToolTable:
         return f"(disabled) {_summary(tool)}" if tool.name in self.disabled else _summary(tool)
 
     def _repr_html_(self) -> str:
+        from archytas_nb.trace.safe import Html, element, text
+
         if not self.tools:
-            return f"<p>{html.escape(repr(self))}</p>"
-        cells = "".join(
-            f'<tr><td style="text-align:left"><code>{html.escape(tool.name)}</code></td>'
-            f'<td style="text-align:left">{html.escape(self._what(tool))}</td></tr>'
-            for tool in self.tools
-        )
-        return f"<table><thead><tr><th>tool</th><th>what it does</th></tr></thead><tbody>{cells}</tbody></table>"
+            return str(element("p", text(repr(self))))
+
+        def row(tag: str, *cells: Html) -> Html:
+            return element("tr", *(element(tag, each, style="text-align:left") for each in cells))
+
+        head = row("th", text("tool"), text("what it does"))
+        body = [row("td", element("code", text(tool.name)), text(self._what(tool))) for tool in self.tools]
+        return str(element("table", element("thead", head), element("tbody", *body)))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -24,21 +24,24 @@ _EDITED = "The user changed the input before the call was run. It was run with: 
 
 def asked(call: ToolCall) -> CallView:
     """A call that was asked for and has no outcome yet."""
-    if isinstance(call.input, dict) and all(str(name).isidentifier() for name in call.input):
-        given = call.input
-    else:
-        given = {} if call.input is None else {"": call.input}
+    given = _by_name(call.input)
+    arguments = tuple((name, _on_one_line(value)) for name, value in given.items())
     texts = tuple((name, tidy(value)) for name, value in given.items() if _has_lines(value))
-    long = dict(texts)
-    arguments = tuple(
-        (name, literal(" ".join(value[:KEEP].split()) if name in long else value))
-        for name, value in given.items()
-    )
     return CallView(tidy(call.name, _NAME_LIMIT) or "(no name)", arguments, texts)
+
+
+def _by_name(given: Json) -> dict[str, Json]:
+    if isinstance(given, dict) and all(str(name).isidentifier() for name in given):
+        return given
+    return {} if given is None else {"": given}
 
 
 def _has_lines(value: Json) -> bool:
     return isinstance(value, str) and "\n" in value.strip()
+
+
+def _on_one_line(value: Json) -> str:
+    return literal(" ".join(value[:KEEP].split()) if _has_lines(value) else value)
 
 
 def literal(value: Json) -> str:
@@ -66,7 +69,7 @@ def answered(calls: tuple[CallView, ...], outcomes: tuple[CallOutcome, ...]) -> 
 
 def _with_outcome(call: CallView, outcome: CallOutcome) -> CallView:
     shown = [_shown(output) for output in outcome.outputs]
-    edited, told = _without_edit(outcome.text)
+    edited, told = _without_edit(outcome.text, call)
     text, told_apart = _without_printed(told, outcome.outputs)
     table = table_of(outcome.value)
     if not told_apart:
@@ -85,10 +88,23 @@ def _with_outcome(call: CallView, outcome: CallOutcome) -> CallView:
     )
 
 
-def _without_edit(text: str) -> tuple[str, str]:
-    """The input that a person put in place of the model's, and the rest of the outcome."""
+def _without_edit(text: str, call: CallView) -> tuple[str, str]:
+    """What a person put in place of the model's input, and the rest of the outcome."""
     edited, _, rest = text.removeprefix(_EDITED).partition("\n")
-    return (tidy(edited), rest) if text.startswith(_EDITED) and rest else ("", text)
+    return (_changed(edited, call), rest) if text.startswith(_EDITED) and rest else ("", text)
+
+
+def _changed(edited: str, call: CallView) -> str:
+    """The arguments that are others now; the whole input where that cannot be said."""
+    try:
+        given = _by_name(json.loads(edited))
+    except (ValueError, RecursionError):  # a long one was cut
+        return tidy(edited)
+    before = dict(call.arguments)
+    if "" in given or not before.keys() <= given.keys():
+        return tidy(edited)
+    now = {name: literal(value) for name, value in given.items() if _on_one_line(value) != before.get(name)}
+    return ", ".join(f"{name}={value}" for name, value in now.items()) or tidy(edited)
 
 
 def _without_printed(text: str, outputs: tuple[Output, ...]) -> tuple[str, bool]:

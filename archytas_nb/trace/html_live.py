@@ -38,7 +38,8 @@ def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool)
         streamed: What of it is still being written or printed.
         newest: Whether it is the one that goes on, which is unfolded.
     """
-    return _piece(step_html(step, Room.of([step]), newest=newest, streamed=_streamed(streamed)))
+    doing = "" if not newest else "answering" if streamed is not None and streamed.answer else "thinking"
+    return _piece(step_html(step, Room.of([step]), doing=doing, streamed=_streamed(streamed)))
 
 
 def live_earlier(count: int) -> Html:

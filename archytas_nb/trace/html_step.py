@@ -32,8 +32,8 @@ from archytas_nb.trace.words import (
 _TEXT_BUDGET = 600_000
 _PICTURE_BUDGET = 16_000_000
 LARGEST_TEXT, _SMALLEST_TEXT = 8_000, 400
-_HEAD = 90
-"""Characters of a call, and of its outcome, in a summary."""
+_HEAD, _CALL = 90, 64
+"""Characters of an outcome, and of a call, in a summary; where the line is too short the outcome is cut."""
 _COLOURS = {"✓": style.GOOD, "✗": style.BAD, "⊘": style.WARN, "■": style.WARN} | dict.fromkeys(
     "↻↺✎⇄≡!", style.WARN
 )
@@ -67,22 +67,23 @@ def details(summary: Html, body: Html, *, unfolded: bool = False) -> Html:
     return element("details", element("summary", summary, style=style.SUMMARY), inside, open=unfolded)
 
 
-def step_html(step: StepView, room: Room, *, newest: bool = False, streamed: Html | None = None) -> Html:
+def step_html(step: StepView, room: Room, *, doing: str = "", streamed: Html | None = None) -> Html:
     """Write a step.
 
     Args:
         step: The step.
         room: How much may go into the page; what is drawn is taken from it.
-        newest: Whether it is the one that goes on, which is unfolded.
+        doing: What the model does in it at this moment, in a word; empty where the step does not go on. One that
+            does is unfolded.
         streamed: What of it is still being written, below all else.
     """
     body = join([_body(step, room), *([streamed] if streamed else [])])
-    unfolded = newest or step.failed or step.pictured
-    return details(_head(step, newest=newest), body, unfolded=unfolded)
+    unfolded = bool(doing) or step.failed or step.pictured
+    return details(_head(step, doing), body, unfolded=unfolded)
 
 
-def _head(step: StepView, *, newest: bool) -> Html:
-    mark = "…" if newest and not step.calls else step_mark(step)
+def _head(step: StepView, doing: str) -> Html:
+    mark = "…" if doing and not step.calls else step_mark(step)
     parts = [
         element("span", text(mark), style=style.MARK + _COLOURS.get(mark, "inherit")),
         element("span", text(f" {step.number}" if step.number else " "), style=style.NUMBER),
@@ -90,7 +91,7 @@ def _head(step: StepView, *, newest: bool) -> Html:
     ]
     for index, call in enumerate(step.calls):
         parts += [text(" · ")] if index else []
-        parts.append(element("code", text(one_line(signature(call, 40), _HEAD)), style=style.CODE))
+        parts.append(element("code", text(one_line(signature(call, 40), _CALL)), style=style.CODE))
         if call.status is not None:
             said = element("span", text(f" → {summary(call, _HEAD)}"), style=style.DIM)
             parts.append(element("span", said, **{"class": style.FOLDED_ONLY}))
@@ -100,8 +101,8 @@ def _head(step: StepView, *, newest: bool) -> Html:
         told = dict.fromkeys(note_mark(note) for note in step.notes)
         parts += [element("span", text(f" {each}"), style=f"color:{_COLOURS[each]}") for each in told]
     else:
-        topic = "thinking" if newest and not step.failed else one_line(_topic(step), 120)
-        said_below = step.thought and not (newest or step.rejected)
+        topic = doing if doing and not step.failed else one_line(_topic(step), 120)
+        said_below = step.thought and not (doing or step.rejected)
         spared = {"class": style.FOLDED_ONLY} if said_below else {}
         parts.append(element("span", element("span", text(topic), style=style.DIM), **spared))
     return join(parts)
@@ -151,8 +152,8 @@ def _call(call: CallView, room: Room, *, named: bool) -> Html:
     short = signature(call, 10**6)
     shown = [_edited(call, room)] if call.edited else []
     shown += [_shown(item, room) for item in call.shown]
-    if named and len(short) <= _HEAD and signature(call, 40) == short:
-        return join([*texts, *shown, _outcome(call, room)])
+    if named and len(short) <= _CALL and signature(call, 40) == short:
+        return join([*texts, *shown, *([] if call.status is None else [_outcome(call, room)])])
     code = element("code", text(short if len(short) <= 300 else call.name), style=style.CODE)
     if _is_brief(call) and len(short) <= 100 and not texts:
         line = element("div", code, text(f" → {call.text}"), style=style.CALL)

@@ -57,7 +57,7 @@ class CallView:
         text: What the model read of the outcome, but for what `shown` has.
         shown: What the tool printed and displayed, in order.
         table: The returned value, where it is a data frame.
-        edited: The input that a person put in place of the model's; empty where it was left alone.
+        edited: What a person put in place of the model's input; empty where it was left alone.
     """
 
     name: str

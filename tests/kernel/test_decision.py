@@ -72,6 +72,7 @@ def test_help_explains_every_choice_and_asks_again() -> None:
         "whole run",
     ):
         assert words in person.prompts[1]
+    assert "Ann" not in person.prompts[1]  # the call stands above, and is not shown again
 
 
 def test_an_edited_input_is_validated_shown_again_and_then_run() -> None:

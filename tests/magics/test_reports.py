@@ -81,6 +81,15 @@ def test_a_dry_run_shows_every_message_the_tools_and_the_schema_whole() -> None:
             assert part in text
 
 
+def test_of_a_long_request_only_the_question_is_unfolded() -> None:
+    messages = ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "How many?"})
+    html = DryRun(AskModel(1, messages), (("model", "m"),))._repr_html_()
+    folded, unfolded = html.split("<details open>")
+    assert "Be brief." in folded
+    assert "9 characters" in folded
+    assert "How many?" in unfolded
+
+
 def test_empty_reports_say_so() -> None:
     for report in (History(()), Cost(())):
         assert "nothing was asked yet" in repr(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,22 @@ def test_a_result_that_only_looks_like_printed_text_is_left_whole() -> None:
 def test_what_a_person_changed_is_told_apart_from_the_outcome() -> None:
     """The input that was really run, and the result without it."""
     view = with_text(CHANGED + '{"n": 2}\n4')
-    assert (view.edited, view.text) == ('{"n": 2}', "4")
+    assert (view.edited, view.text) == ("n=2", "4")
     assert with_text("4").edited == ""
+
+
+def test_of_an_edited_input_only_what_is_another_now_is_said() -> None:
+    """The call stands above; what was left as it was is not read again, and what was cut is shown as it is."""
+    given = {"sql": "select 1\nfrom b", "limit": 3}
+
+    def edited(said: str) -> str:
+        outcome = CallOutcome("done", f"{CHANGED}{said}\n4")
+        return answered((asked(ToolCall("a", "query", given)),), (outcome,))[0].edited
+
+    assert edited(json.dumps({**given, "limit": 5})) == "limit=5"
+    assert edited(json.dumps({**given, "sql": "select 2\nfrom b"})) == 'sql="select 2\\nfrom b"'
+    for said in ('{"limit": 5}', '{"sql": "select … 1,000 left out', "[1]"):
+        assert edited(said) == said
 
 
 def test_the_words_are_those_that_the_kernel_says(tmp_path: Path) -> None:
@@ -133,7 +148,7 @@ outcomes = KernelExecutor(tools, {}, person=Editor()).run([call])
 '''
     with live_kernel(tmp_path) as kernel:
         done = kernel.run(cell)
-        assert done.result == "('8', '{\"n\": 4}', ['doubling'])", done.error
+        assert done.result == "('8', 'n=4', ['doubling'])", done.error
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,9 @@ def test_the_newest_step_is_open_and_shows_what_is_streamed() -> None:
     assert "Why not?head …{&quot;n&quot;: ▍" in text(writing)
     assert "30 %" in text(live_step(step, Streamed(output="30 %"), newest=True))
     assert "<details>" in live_step(step, newest=False)
+    [_, last] = fold(*SAMPLES["answered"]).steps
+    assert "2 thinking" in text(live_step(last, newest=True))
+    assert "2 answering" in text(live_step(last, Streamed(answer="There"), newest=True))
 
 
 def test_an_answer_that_is_being_written_is_markdown_already() -> None:
