@@ -107,9 +107,9 @@ class Agent:
 
         Where a cassette is in use it stands before the model, and another one takes its place as soon as it does.
         """
-        from archytas_nb.models.cassettes.recorded import cassette_in_use, recorded
+        from archytas_nb.models.cassettes.recorded import answers_itself, cassette_in_use, recorded
 
-        cassette = cassette_in_use()
+        cassette = None if answers_itself(self._model) else cassette_in_use()
         if self._answering is None or self._answering[0] is not cassette:
             self._answering = cassette, recorded(self._model, cassette=cassette)
         return self._answering[1]

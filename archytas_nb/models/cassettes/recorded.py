@@ -106,6 +106,11 @@ def cassette_in_use() -> Cassette | None:
     return _state.open[path, chosen]
 
 
+def answers_itself(model: Any) -> bool:
+    """Whether no cassette stands before a model: it is scripted, or has one already."""
+    return bool(getattr(model, "is_scripted", False)) or hasattr(model, "cassette")
+
+
 def recorded(model: Any = None, settings: ModelSettings | None = None, cassette: Cassette | None = None) -> Any:
     """A model that answers from the cassette in use, or as it is where there is none.
 
@@ -123,7 +128,7 @@ def recorded(model: Any = None, settings: ModelSettings | None = None, cassette:
     """
     named = model is None or isinstance(model, str)
     model = model if named else choose_model(model)  # which refuses what is no model
-    if not named and (getattr(model, "is_scripted", False) or hasattr(model, "cassette")):
+    if answers_itself(model):
         return model
     used = cassette or cassette_in_use()
     if used is None and os.environ.get(MODE) == "replay":

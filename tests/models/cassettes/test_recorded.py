@@ -219,6 +219,14 @@ def test_in_a_replay_without_any_cassette_no_model_is_asked(monkeypatch: pytest.
     assert nb.Agent([], ScriptedModel(("final_answer", "Yes."))).run("Really?").answer == "Yes."
 
 
+def test_a_scripted_model_needs_no_cassette_also_where_a_replay_names_one_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(recorded.PATH, str(tmp_path / "missing.jsonl"))
+    monkeypatch.setenv(recorded.MODE, "replay")
+    assert nb.Agent([], ScriptedModel(("final_answer", "Yes."))).run("Really?").answer == "Yes."
+
+
 def test_the_key_of_the_configuration_does_not_enter_the_cassette(tmp_path: Path) -> None:
     from archytas_nb.models.discover import ModelSettings
 
