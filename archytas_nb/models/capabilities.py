@@ -7,11 +7,13 @@ and what it took is remembered for the life of the process.
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from archytas_nb.errors import ConfigurationError
 from archytas_nb.models import wording
 from archytas_nb.models.address import OPENAI_URL
 from archytas_nb.models.dialect import with_extras, with_thoughts, without_system
@@ -115,6 +117,20 @@ def _messages(ask: AskModel, can: Capabilities) -> tuple[Message, ...]:
 def _bound(wanted: int, can: Capabilities) -> int:
     wanted *= _THINKING if can.thinks else 1
     return min(wanted, can.most_tokens or wanted)
+
+
+def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
+    """Fields of a request, as they are given.
+
+    Raises:
+        ConfigurationError: One of them is nothing that JSON can carry.
+    """
+    for name, value in fields.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConfigurationError(f"{name} is {value!r}; expected what JSON can carry ({error})") from None
+    return dict(fields)
 
 
 def _own(extra: Mapping[str, Json], can: Capabilities) -> dict[str, Json]:

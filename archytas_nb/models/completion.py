@@ -19,6 +19,12 @@ _READ = ("data:", "error:")
 """What the lines of a stream begin with that are read; older servers of llama.cpp send errors in the second."""
 
 
+_GIVEN_UP = frozenset({"error", "network_error", "insufficient_system_resource", "abort"})
+"""What OpenRouter, Zhipu, DeepSeek and SGLang say for an end when the machine behind them has failed."""
+_FULL = frozenset({"max_tokens", "model_length"})
+"""What others say for ``"length"``."""
+
+
 class NotACompletion(ValueError):
     """The bytes are no chat completion; the message is what came instead."""
 
@@ -29,7 +35,7 @@ def from_body(text: str) -> ModelReply:
     Raises:
         NotACompletion: The text is no chat completion.
         ErrorInReply: The text is an error object.
-        EOFError: The text is the beginning of a completion.
+        EOFError: The text is the beginning of a completion, or the server gave the reply up.
     """
     try:
         data = json.loads(text)
@@ -38,17 +44,18 @@ def from_body(text: str) -> ModelReply:
             raise EOFError("the body ended in the middle of the reply") from None
         raise NotACompletion(text) from None
     _raise_error(data, text)
-    choices = data.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+    choices = _dicts(data.get("choices"))
+    if not choices:
         raise NotACompletion(text)
-    message = choices[0].get("message") or {}
-    calls = message.get("tool_calls") or [{"function": each} for each in _legacy(message)]
+    _raise_error(choices[0], text)
+    message = _dict(choices[0].get("message"))
+    calls = _dicts(message.get("tool_calls")) or [{"function": each} for each in _legacy(message)]
     return ModelReply(
         text=_text(message.get("content")) or _text(message.get("refusal")),
         calls=tuple(map(_call, calls)),
         reasoning=_reasoning(message),
-        finish=choices[0].get("finish_reason") or "stop",
-        model=data.get("model") or "",
+        finish=_finish(choices[0]),
+        model=_word(data.get("model")),
         usage=usage_in(data) or usage_in(choices[0]) or Usage(requests=1),
     )
 
@@ -69,7 +76,7 @@ def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
     Raises:
         NotACompletion: The body is neither a stream of events nor a chat completion.
         ErrorInReply: The server sent an error in the stream.
-        EOFError: The stream ended before the reply did.
+        EOFError: The stream ended before the reply did, or the server gave the reply up.
     """
     stream = _Stream()
     other: list[str] = []
@@ -170,13 +177,12 @@ class _Stream:
         self._pending = ""
         _raise_error(chunk, data)
         self.chunks += 1
-        self._model = chunk.get("model") or self._model
-        choices = chunk.get("choices") or ()
+        self._model = _word(chunk.get("model")) or self._model
         if chunk.get("usage") or "timings" in chunk or "x_groq" in chunk:
             self._usage = usage_in(chunk) or self._usage
         pieces: list[Delta] = []
-        for choice in choices:
-            delta = choice.get("delta") or choice.get("message") or {}
+        for choice in _dicts(chunk.get("choices")):
+            delta = _dict(choice.get("delta") or choice.get("message"))
             text = delta.get("content")
             if text.__class__ is str and len(delta) == 1 + ("role" in delta):  # most tokens say nothing else
                 if text:
@@ -185,7 +191,8 @@ class _Stream:
             else:
                 self._take_delta(delta, pieces)
             if choice.get("finish_reason"):
-                self._finish = choice["finish_reason"]
+                _raise_error(choice, data)
+                self._finish = _finish(choice)
                 self._usage = usage_in(choice) or self._usage
         return pieces
 
@@ -196,12 +203,10 @@ class _Stream:
         if text := _reasoning(delta):
             self._reasoning.append(text)
             pieces.append(Delta("reasoning", text))
-        for call in delta.get("tool_calls") or ():
-            self._take_call(
-                call.get("index"), call.get("id"), call.get("function") or {}, call.get("extra_content")
-            )
+        for call in _dicts(delta.get("tool_calls")):
+            self._take_call(call)
         for function in _legacy(delta):
-            self._take_call(0, None, function)
+            self._take_call({"index": 0, "function": function})
 
     def flush(self) -> None:
         """Called where an event ends: what is no JSON by then never will be."""
@@ -211,8 +216,10 @@ class _Stream:
                 raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
             raise NotACompletion(data)
 
-    def _take_call(self, index: Any, call_id: Any, function: dict[str, Any], extra: Any = None) -> None:
-        name, arguments = function.get("name") or "", _text(function.get("arguments"))
+    def _take_call(self, piece: dict[str, Any]) -> None:
+        index, call_id, function = piece.get("index"), piece.get("id"), _dict(piece.get("function"))
+        index = index if isinstance(index, (int, str)) else None
+        name, arguments = _word(function.get("name")), _text(function.get("arguments"))
         call = self._open.get(index)
         if call is None and index is None and not name and self._calls:
             call = self._calls[-1]
@@ -222,7 +229,7 @@ class _Stream:
             self._open[index] = call
         call.id = call.id or call_id
         call.name = call.name or name
-        call.extra = call.extra or extra
+        call.extra = call.extra or piece.get("extra_content")
         if arguments:
             call.pieces.append(arguments)
 
@@ -240,12 +247,14 @@ class _Stream:
 
 
 def _raise_error(data: Any, text: str) -> None:
+    told = data[0] if isinstance(data, list) and len(data) == 1 else data  # Gemini's errors stand in a list
+    if isinstance(told, dict):
+        error = told.get("error") or (told if told.get("object") == "error" else None)
+        if error:
+            message, codes = told_by(error)
+            raise ErrorInReply(message or text, status_of(error), codes)
     if not isinstance(data, dict):
         raise NotACompletion(text)
-    error = data.get("error") or (data if data.get("object") == "error" else None)
-    if error:
-        message, codes = told_by(error)
-        raise ErrorInReply(message or text, status_of(error), codes)
 
 
 def _text(content: Any) -> str:
@@ -273,5 +282,24 @@ def _legacy(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _call(call: dict[str, Any]) -> WireCall:
-    function = call.get("function") or {}
-    return WireCall(function.get("name") or "", _text(function.get("arguments")), call.get("extra_content"))
+    function = _dict(call.get("function"))
+    return WireCall(_word(function.get("name")), _text(function.get("arguments")), call.get("extra_content"))
+
+
+def _finish(choice: dict[str, Any]) -> str:
+    finish = _word(choice.get("finish_reason")) or "stop"
+    if finish in _GIVEN_UP:
+        raise EOFError(f"the server gave the reply up: finish_reason is {finish!r}")
+    return "length" if finish in _FULL else finish
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else ""

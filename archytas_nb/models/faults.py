@@ -70,7 +70,7 @@ def for_status(
     def fault(kind: ModelErrorKind, text: str, *, passing: bool = False) -> Fault:
         return Fault(ModelError(text, kind=kind, status=status), passing, wait, raw)
 
-    if status in (401, 403):
+    if status in (401, 403) or (status == 400 and wording.rejects_key(raw)):
         move = "Set OPENAI_API_KEY (or %config ArchytasNB.api_key) to a key for this endpoint."
         return fault("auth", f"{at} rejected the API key (HTTP {status}): {_sentence(said)} {move}")
     # "Request too large" is said with 429 by those who bound the tokens of a minute: waiting does not shorten it.
@@ -80,14 +80,14 @@ def for_status(
             f"the conversation is too long for model {model!r} at {at} (HTTP {status}): {_sentence(said)} {move}"
         )
         return fault("overflow", text)
-    if status == 429:
-        return _limited(said, raw, at, wait)
+    if status in (402, 429):
+        return _limited(status, said, raw, at, wait)
     refused = f"{at} refused the request for model {model!r} (HTTP {status}): {_sentence(said)}"
     if asked_with_images and wording.most_images(raw) is not None:
         return fault("refused", f"{refused} Use a model that takes images, or leave them out.")
     if asked_with_tools and wording.takes_no_tools(raw):
         return fault("no_tools", f"{refused} It takes no tools: use protocol='react' with this model.")
-    if status == 404 or (status == 400 and wording.knows_no_model(raw)):
+    if status in (404, 405) or (status == 400 and wording.knows_no_model(raw)):
         text = f"{at} does not know the path or the model {model!r} (HTTP {status}): {_sentence(said)}"
         return fault("not_found", text)
     if status >= 500 and not wording.is_about_form(raw):
@@ -100,17 +100,17 @@ def for_status(
     return fault("refused", f"{refused} {move}")
 
 
-def _limited(said: str, raw: str, at: str, wait: float | None) -> Fault:
+def _limited(status: int, said: str, raw: str, at: str, wait: float | None) -> Fault:
     """The server takes no more requests, for now or until it is paid."""
-    used_up = "insufficient_quota" in raw or "exceeded your current quota" in raw
+    used_up = status == 402 or "insufficient_quota" in raw or "exceeded your current quota" in raw
     for_now = "" if used_up else " for now"
     move = (
         "Waiting does not help: see to the account's credit, or use another model or endpoint."
         if used_up
         else "Wait, or use another model or endpoint."
     )
-    text = f"{at} refuses further requests{for_now} (HTTP 429): {_sentence(said)}{_asked(wait)} {move}"
-    return Fault(ModelError(text, kind="rate_limit", status=429), not used_up, wait, raw)
+    text = f"{at} refuses further requests{for_now} (HTTP {status}): {_sentence(said)}{_asked(wait)} {move}"
+    return Fault(ModelError(text, kind="rate_limit", status=status), not used_up, wait, raw)
 
 
 def unreachable(base_url: str, why: str) -> Fault:
@@ -177,10 +177,23 @@ def not_an_api(base_url: str, said: str) -> Fault:
     return Fault(ModelError(text, kind="bad_reply", status=200))
 
 
+def redirected(base_url: str, to: str, status: int | None) -> Fault:
+    """The endpoint is elsewhere. No request is sent after it: it would arrive without its body, or its key.
+
+    Args:
+        base_url: The endpoint, as it may be shown.
+        to: Where it redirects to, as it may be shown; empty for in a circle.
+        status: The HTTP status.
+    """
+    where = f"redirects to {to!r}" if to else "redirects in a circle"
+    text = f"the endpoint {base_url!r} {where}. Set OPENAI_BASE_URL (or base_url) to where the API begins."
+    return Fault(ModelError(text, kind="refused", status=status))
+
+
 def withheld(base_url: str) -> Fault:
-    """A content filter of the endpoint left nothing of the reply."""
+    """A content filter of the endpoint took away the reply, or the rest of it."""
     text = (
-        f"the content filter of the endpoint {base_url!r} withheld the reply. "
+        f"the content filter of the endpoint {base_url!r} withheld the reply, or a part of it. "
         "Put the question differently, or use another model."
     )
     return Fault(ModelError(text, kind="refused", status=200))

@@ -6,6 +6,7 @@ message on every request and build an object for every token. Retries are ours, 
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
@@ -16,7 +17,7 @@ from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.models import faults
 from archytas_nb.models.address import OPENAI_URL, is_local, shown_url, usable_key, usable_url, without_user
 from archytas_nb.models.asking import Asking, Faulted, GivenUp, adapting, persistently
-from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of
+from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of, sendable
 from archytas_nb.models.completion import NotACompletion, from_body, from_stream
 from archytas_nb.models.deadline import Deadline
 from archytas_nb.models.listing import Served, models_in
@@ -47,7 +48,7 @@ class OpenAIModel:
         request: Further fields of every request, as the endpoint takes them (``temperature=0`` …).
 
     Raises:
-        ConfigurationError: The URL, the key, the timeout or the number of retries cannot be used.
+        ConfigurationError: The URL, the key, the timeout, the number of retries or a field cannot be used.
     """
 
     def __init__(
@@ -69,11 +70,12 @@ class OpenAIModel:
         self._model = model
         self.timeout = 300.0 if timeout is None else timeout
         self.max_retries = 3 if max_retries is None else max_retries
-        if self.timeout <= 0 or self.max_retries < 0:
-            given = f"timeout is {timeout!r} and max_retries is {max_retries!r}"
-            raise ConfigurationError(f"{given}; expected seconds above 0, and 0 or more retries")
+        if not (isinstance(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
+            raise ConfigurationError(f"timeout is {timeout!r}; expected seconds above 0")
+        if not (isinstance(self.max_retries, int) and self.max_retries >= 0):
+            raise ConfigurationError(f"max_retries is {max_retries!r}; expected a whole number, 0 or more")
         self.stream = stream
-        self.request = request
+        self.request = sendable(request)
         self._introduction = ""
 
     def __repr__(self) -> str:
@@ -254,7 +256,7 @@ class OpenAIModel:
             reply = yield from from_stream(chunks)
         else:
             reply = from_body(b"".join(chunks).decode("utf-8", "replace"))
-        if reply.finish == "content_filter" and not (reply.text or reply.calls):
+        if reply.finish == "content_filter" and not reply.calls:
             raise Faulted(faults.withheld(self._at))
         return reply
 
@@ -271,7 +273,12 @@ def _client(base_url: str, api_key: str, timeout: float) -> openai.OpenAI:
         limits = _limits(timeout, Deadline())
         # A proxy of the environment cannot reach this machine's own servers.
         url, user = without_user(base_url)
-        http = openai.DefaultHttpxClient(trust_env=not is_local(base_url), timeout=limits, auth=user)
+        try:
+            http = openai.DefaultHttpxClient(trust_env=not is_local(base_url), timeout=limits, auth=user)
+        except (ImportError, OSError, ValueError) as error:  # of the environment: a proxy, a certificate
+            text = f"no connection to {shown_url(base_url)!r} can be made as this environment wants it: {error}"
+            move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
+            raise ConfigurationError(f"{text.rstrip('.')}. {move}") from error
         client = openai.OpenAI(base_url=url, api_key=api_key, max_retries=0, timeout=limits, http_client=http)
         _CLIENTS[base_url, api_key, timeout] = client
     return client

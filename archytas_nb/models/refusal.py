@@ -5,7 +5,11 @@ Pure. What the words in them mean is `wording`'s to judge.
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+_NOTHING_SAID = "Provider returned error"
+"""OpenRouter's message, whatever the provider had said."""
 
 _CODES = 500
 """Characters of an error object's codes that are kept."""
@@ -29,19 +33,42 @@ def told_by(error: Any) -> tuple[str, str]:
     """What an error object says, and its codes.
 
     Args:
-        error: The object, as OpenAI, vLLM, llama.cpp or OpenRouter make it, or a bare message.
+        error: The object, as OpenAI, vLLM, llama.cpp, OpenRouter, Gemini or FastAPI make it, or a bare message.
 
     Returns:
         The message for a person, empty where there is none; and everything else that helps to judge it: names of
         the kind of error, sizes, and what a provider behind the endpoint had said.
     """
+    if isinstance(error, list) and len(error) == 1:
+        error = error[0]
     if not isinstance(error, dict):
         return (error if isinstance(error, str) else ""), ""
+    if isinstance(error.get("error"), (dict, str)):
+        return told_by(error["error"])
     metadata = error.get("metadata")
+    raw = str(metadata.get("raw") or "") if isinstance(metadata, dict) else ""
     codes = [str(error[key]) for key in ("code", "type") if error.get(key)]
     codes += [f"{key}={error[key]}" for key in ("n_prompt_tokens", "n_ctx") if error.get(key)]
-    codes += [str(metadata.get("raw") or "")] if isinstance(metadata, dict) else []
-    return str(error.get("message") or ""), " ".join(codes).strip()[:_CODES]
+    said = str(error.get("message") or "") or _detail(error.get("detail"))
+    if said == _NOTHING_SAID and raw:
+        said = f"{said}: {_inner(raw)}"
+    return said, " ".join([*codes, raw]).strip()[:_CODES]
+
+
+def _inner(raw: str) -> str:
+    """What a provider said, mostly with an error object of its own."""
+    try:
+        return told_by(json.loads(raw))[0] or raw
+    except ValueError:
+        return raw
+
+
+def _detail(detail: Any) -> str:
+    """What FastAPI says: a text, or what is wrong in which place."""
+    if isinstance(detail, str):
+        return detail
+    faults = [each for each in detail if isinstance(each, dict)] if isinstance(detail, list) else []
+    return "; ".join(f"{each.get('msg')} at {'.'.join(map(str, each.get('loc') or ()))}" for each in faults)
 
 
 def status_of(error: Any) -> int:

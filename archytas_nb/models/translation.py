@@ -10,6 +10,7 @@ from typing import Any
 
 from archytas_nb.errors import ModelError
 from archytas_nb.models import faults
+from archytas_nb.models.address import shown_url
 from archytas_nb.models.asking import Faulted
 from archytas_nb.models.images import images_in
 from archytas_nb.models.refusal import ErrorInReply, told_by
@@ -58,6 +59,8 @@ class Translator:
         if "APITimeoutError" in kinds:
             seconds = min(CONNECT_SECONDS, timeout) if connecting else timeout
             return Faulted(faults.timed_out(self._at, seconds, during="connect" if connecting else "first byte"))
+        if type(cause).__name__ == "TooManyRedirects":
+            return Faulted(faults.redirected(self._at, "", None))
         why = self.clean(f"{type(cause).__name__}: {cause}")
         if "APIConnectionError" in kinds:
             return Faulted((faults.unreachable if connecting else faults.dropped)(self._at, why))
@@ -69,6 +72,11 @@ class Translator:
         return self._told(error.status, str(error), error.codes, model, ask)
 
     def _status(self, error: Any, model: str, ask: AskModel | None) -> Faulted:
+        asked = error.response.history
+        if asked and asked[0].request.method != error.response.request.method:
+            # What was posted there was fetched here: this status says nothing of what was asked.
+            to = shown_url(str(error.response.url)).removesuffix("/chat/completions")
+            return Faulted(faults.redirected(self._at, to, asked[0].status_code))
         said, codes = told_by(error.body)
         try:
             said = said or error.response.text

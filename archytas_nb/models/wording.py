@@ -108,6 +108,9 @@ _MODEL = _any(
     r"\bmodel\b.{0,120}(?:not (?:found|exist|available)|does not exist|unknown)",
     r"(?:model_not_found|unknown model|invalid model)",
 )
+_KEY = _any(
+    r"api.?key (?:is )?(?:not valid|invalid|not found|expired)", r"(?:invalid|incorrect|missing) api.?key"
+)
 _FORMAT = _any(r"response_format", r"json_schema", r"json_object", r"grammar", r"guided")
 
 
@@ -171,6 +174,11 @@ def refused_field(said: str, names: Iterable[str]) -> str | None:
 def knows_no_model(said: str) -> bool:
     """Whether the model's name is not known."""
     return bool(_MODEL.search(said[:LOOKED_AT]))
+
+
+def rejects_key(said: str) -> bool:
+    """Whether the API key is rejected, where the status does not say so (Gemini's is 400)."""
+    return bool(_KEY.search(said[:LOOKED_AT]))
 
 
 def is_about_form(said: str) -> bool:

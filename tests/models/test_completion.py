@@ -163,6 +163,8 @@ def test_nothing_or_a_beginning_is_a_broken_connection(data: bytes) -> None:
         ({"error": {"message": "no memory", "code": "oom"}}, 500),
         ({"error": "no memory"}, 500),
         ({"object": "error", "message": "no memory", "code": 400}, 400),
+        ([{"error": {"message": "no memory", "code": 503}}], 503),
+        ({"choices": [{"error": {"message": "no memory", "code": 503}, "finish_reason": "error"}]}, 503),
     ],
 )
 def test_an_error_object_is_an_error_in_a_stream_and_in_a_body(error: Any, status: int) -> None:
@@ -224,3 +226,80 @@ def test_the_dialects_of_messages_are_understood(
 )
 def test_what_a_reply_cost_is_read_where_it_is_said(usage: Any, read_as: Usage) -> None:
     assert from_body(body(usage, content="a")).usage == read_as
+
+
+@pytest.mark.parametrize(
+    ("finish", "read_as"), [("max_tokens", "length"), ("model_length", "length"), ("eos", "eos")]
+)
+def test_other_words_for_a_reply_that_is_cut_off_mean_the_same(finish: str, read_as: str) -> None:
+    assert from_body(body(finish=finish, content="a")).finish == read_as
+    assert read([stream(delta(content="a"), delta(finish))])[1].finish == read_as
+
+
+@pytest.mark.parametrize("finish", ["error", "network_error", "insufficient_system_resource", "abort"])
+def test_a_reply_that_the_server_gave_up_is_not_whole(finish: str) -> None:
+    with pytest.raises(EOFError, match=finish):
+        from_body(body(finish=finish, content="a"))
+    with pytest.raises(EOFError, match=finish):
+        read([stream(delta(content="a"), delta(finish))])
+
+
+@pytest.mark.parametrize("size", [3, 1000])
+def test_what_came_beside_a_call_is_kept_with_it(size: int) -> None:
+    extra = {"google": {"thought_signature": "c2ln"}}
+    calls = [
+        {"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"a": 1}'}, "extra_content": extra},
+        {"index": 1, "id": "b", "function": {"name": "f", "arguments": "{}"}},
+    ]
+    kept = (WireCall("f", '{"a": 1}', extra), WireCall("f", "{}"))
+    assert from_body(body(finish="tool_calls", tool_calls=calls)).calls == kept
+    data = stream(*[delta(tool_calls=[each]) for each in calls], delta("tool_calls"))
+    assert read(data[at : at + size] for at in range(0, len(data), size))[1].calls == kept
+
+
+# ── replies of no form at all ─────────────────────────────────────────────────────────────────────
+
+ODD = [None, True, 0, -1, 1.5, "", "text", [], [None], ["x"], [[]], {}, {"a": 1}, [{}]]
+FUNCTION = {"name": "f", "arguments": "{}"}
+MESSAGE = {
+    "role": "assistant", "content": [{"type": "text", "text": "a"}, {"thinking": [{"text": "b"}]}],
+    "tool_calls": [{"index": 0, "id": "x", "function": FUNCTION, "extra_content": {"a": 1}}],
+    "function_call": FUNCTION, "reasoning_content": "so",
+}  # fmt: skip
+USAGE = {"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 1}, "completion_tokens": 2}
+WHOLE = {
+    "model": "m", "choices": [{"index": 0, "message": MESSAGE, "finish_reason": "stop", "usage": USAGE}],
+    "usage": USAGE, "x_groq": {"usage": USAGE}, "timings": {"prompt_n": 1, "cache_n": 1, "predicted_n": 2},
+}  # fmt: skip
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield at
+    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        yield from places(value[key], (*at, key))
+
+
+def replaced(value: Any, at: tuple[Any, ...], other: Any) -> Any:
+    if not at:
+        return other
+    if isinstance(value, dict):
+        return {key: replaced(each, at[1:], other) if key == at[0] else each for key, each in value.items()}
+    return [replaced(each, at[1:], other) if n == at[0] else each for n, each in enumerate(value)]
+
+
+@pytest.mark.parametrize("at", list(places(WHOLE)), ids=str)
+def test_whatever_stands_in_a_place_of_a_reply_it_is_read_or_refused(at: tuple[Any, ...]) -> None:
+    for odd in ODD:
+        data = replaced(WHOLE, at, odd)
+        for attempt in (
+            lambda data=data: from_body(json.dumps(data)),
+            lambda data=data: read([stream(data, delta("stop"))])[1],
+        ):
+            try:
+                reply = attempt()
+            except (NotACompletion, ErrorInReply, EOFError):
+                continue
+            texts = [reply.text, reply.reasoning, reply.finish, reply.model]
+            texts += [text for each in reply.calls for text in (each.name, each.arguments)]
+            assert all(isinstance(text, str) for text in texts)

@@ -77,7 +77,8 @@ def test_a_bad_history_or_a_bad_tool_does_not_mean_that_there_are_no_tools(said:
 
 @pytest.mark.parametrize(
     ("status", "kind", "passing"),
-    [(400, "refused", False), (401, "auth", False), (403, "auth", False), (404, "not_found", False),
+    [(400, "refused", False), (401, "auth", False), (402, "rate_limit", False), (403, "auth", False),
+     (404, "not_found", False), (405, "not_found", False),
      (408, "server", True), (409, "server", True), (413, "overflow", False), (422, "refused", False),
      (429, "rate_limit", True), (500, "server", True), (501, "server", False), (503, "server", True),
      (529, "server", True)],
@@ -92,6 +93,16 @@ def test_a_status_has_one_meaning_and_its_message_names_the_url(status: int, kin
 
 def test_a_server_error_about_the_form_of_the_reply_is_a_refusal() -> None:
     assert faults.for_status(500, "failed to parse grammar", URL, "m").error.kind == "refused"
+
+
+def test_a_key_that_is_rejected_with_another_status_is_a_matter_of_the_key() -> None:
+    said = "API key not valid. Please pass a valid API key."
+    assert faults.for_status(400, said, URL, "m").error.kind == "auth"
+    assert faults.for_status(400, "the key of a dict is not valid", URL, "m").error.kind == "refused"
+
+
+def test_an_account_without_money_is_not_waited_for() -> None:
+    assert "see to the account's credit" in str(faults.for_status(402, "Insufficient Balance", URL, "m").error)
 
 
 def test_the_page_of_a_proxy_is_shown_by_its_title() -> None:

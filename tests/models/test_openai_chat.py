@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -327,10 +329,57 @@ def test_a_retry_after_a_failure_has_only_the_time_that_is_left() -> None:
     assert len(server.chats) == 2
 
 
-def test_a_reply_that_a_filter_withheld_is_no_empty_answer() -> None:
-    play = Say("", raw=True, finish="content_filter")
+@pytest.mark.parametrize("said", ["", "Half of a sen"])
+def test_a_reply_that_a_filter_withheld_is_no_answer(said: str) -> None:
+    play = Say(said, raw=True, finish="content_filter")
     with Server(then=play) as server, pytest.raises(ModelError, match="content filter"):
         complete(told(server))
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_reply_that_the_server_gave_up_is_asked_for_again(stream: bool) -> None:
+    with Server(Say("Half of a sen", raw=True, finish="error"), then=Say("Whole.")) as server:
+        seen, reply = complete(told(server, stream=stream))
+    assert reply.text == "Whole."
+    [notice] = [each for each in seen if isinstance(each, Notice)]
+    assert "gave the reply up: finish_reason is 'error'" in notice.text
+
+
+@pytest.mark.parametrize("status", [301, 302])
+def test_a_redirect_that_would_lose_the_request_is_named_with_where_it_leads(status: int) -> None:
+    with Server() as server:
+        moved = Status(status, headers={"Location": f"{server.url}/chat/completions?key=hidden"})
+        with Server(then=moved) as old, pytest.raises(ModelError) as caught:
+            complete(told(old))
+    assert f"{old.url!r} redirects to {server.url!r}. Set OPENAI_BASE_URL" in str(caught.value)
+    assert (len(old.chats), len(server.chats)) == (1, 0)
+
+
+def test_a_redirect_that_keeps_the_request_is_followed() -> None:
+    with Server(then=Say("fine")) as server:
+        moved = Status(308, headers={"Location": f"{server.url}/chat/completions"})
+        with Server(then=moved) as old:
+            assert complete(told(old))[1].text == "fine"
+
+
+def test_redirects_in_a_circle_end() -> None:
+    with Server() as server:
+        server.then = Status(308, headers={"Location": f"{server.url}/chat/completions"})
+        with pytest.raises(ModelError, match="redirects in a circle"):
+            complete(told(server))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ALL_PROXY", "socks9://127.0.0.1:1"), ("HTTPS_PROXY", "bogus://x"), ("SSL_CERT_FILE", "/no/such/file.pem")],
+)
+def test_an_environment_in_which_no_connection_can_be_made_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    model = OpenAIModel("m", "http://elsewhere.invalid/v1")
+    with pytest.raises(ConfigurationError, match=f"'http://elsewhere.invalid/v1'.*See to .*{name}"):
+        complete(model)
 
 
 def test_a_stream_that_is_left_closes_the_connection() -> None:
@@ -396,9 +445,15 @@ def test_openai_itself_is_not_asked_without_a_key() -> None:
         OpenAIModel("gpt-x")
 
 
-@pytest.mark.parametrize("settings", [{"timeout": 0}, {"timeout": -1}, {"max_retries": -1}])
-def test_bounds_that_are_none_are_refused(settings: Any) -> None:
-    with pytest.raises(ConfigurationError, match="expected"):
+@pytest.mark.parametrize(
+    "settings",
+    [{"timeout": 0}, {"timeout": -1}, {"timeout": "3"}, {"timeout": math.inf}, {"timeout": math.nan},
+     {"max_retries": -1}, {"max_retries": 2.5}, {"max_retries": "3"},
+     {"temperature": math.nan}, {"stop": object()}],
+)  # fmt: skip
+def test_settings_that_are_none_are_refused_by_name(settings: Any) -> None:
+    [(name, value)] = settings.items()
+    with pytest.raises(ConfigurationError, match=f"^{name} is {re.escape(repr(value))}; expected"):
         OpenAIModel("m", "http://127.0.0.1:9/v1", **settings)
 
 
