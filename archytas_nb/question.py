@@ -44,12 +44,15 @@ def read(
 
     Raises:
         ToolError: No answer can be of the type.
-        ValueError: The question is empty, an image cannot be read, or `until` is no function.
+        ValueError: The question is no text or empty, an image cannot be read, or `until` is no function.
     """
+    if not isinstance(question, str):
+        raise ValueError(f"the question is {question!r}; expected text to ask the model")  # noqa: TRY004 - see above
     if not question.strip():
         raise ValueError("the question is empty; expected text to ask the model")
     answers = Answers(output_type, until, namespace)
-    pictures = tuple(attached(each) for each in ([images] if isinstance(images, (str, bytes)) else images))
+    is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")
+    pictures = tuple(attached(each) for each in ([images] if is_one else images))
     return Question(Exchange(question, images=pictures, form=answers.form, origin=origin), answers)
 
 

@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
+from archytas_nb import given
 from archytas_nb.answers import Until
 from archytas_nb.driver import Driver, Events, Model, Observer, Spoken, recorded, watched
 from archytas_nb.errors import ConfigurationError, ModelError
@@ -78,16 +79,16 @@ class Agent:
     ) -> None:
         if protocol not in ("auto", "react", "native"):
             raise ValueError(f"protocol is {protocol!r}; expected 'auto', 'react' or 'native'")
-        self._tools = tools if tools is None or isinstance(tools, Toolbox) else Toolbox(*tools)
+        self._tools = given.toolbox(tools)
         self._model: str | Model | None = model
         self._answering: tuple[object, Model] | None = None
         self.protocol: ProtocolName = protocol
-        self.instructions = instructions or ""
+        self.instructions = given.text("instructions", instructions)
         self.limits = Limits(max_steps, max_errors, max_seconds, max_tokens)
-        self._namespace = namespace
+        self._namespace = given.variables(namespace)
         self._approve = approve
         self._asks_user = ask_user
-        self._allow = frozenset(allow)
+        self._allow = given.names("allow", allow)
         self.exchanges: list[Exchange] = []
         self._running: Callable[[], Generator[Event, None, None] | None] = lambda: None
 
@@ -146,7 +147,7 @@ class Agent:
         *,
         output_type: Any = None,
         until: Until | None = None,
-        images: Iterable[Any] = (),
+        images: Any = (),
         origin: str = "",
         observers: Sequence[Observer] = (),
     ) -> Run:
@@ -158,7 +159,8 @@ class Agent:
                 ``run.value``. None takes text.
             until: A condition: it gets the answer (the typed value where there is a type) and returns what is
                 wrong with it, which the model is told, or an empty text. What it raises is wrong with it too.
-            images: Shown with the question: PNG or JPEG (base64, bytes or a path), or objects that are pictures.
+            images: Shown with the question, one or several: PNG or JPEG (base64, bytes or a path), or objects
+                that are pictures.
             origin: What asks, such as a cell: the exchange of an earlier question of this origin is replaced in
                 its place, and only what was said before it is the past of this one.
             observers: Told of every event, and of what running tools print.
@@ -189,7 +191,7 @@ class Agent:
         *,
         output_type: Any = None,
         until: Until | None = None,
-        images: Iterable[Any] = (),
+        images: Any = (),
         origin: str = "",
         observers: Sequence[Observer] = (),
     ) -> Generator[Event, None, Run]:
@@ -217,7 +219,7 @@ class Agent:
         *,
         output_type: Any = None,
         until: Until | None = None,
-        images: Iterable[Any] = (),
+        images: Any = (),
         origin: str = "",
     ) -> AskModel:
         """Say what would be sent for a question, whose arguments are those of `run`; nothing is asked or kept.

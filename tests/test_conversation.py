@@ -251,3 +251,12 @@ def test_an_image_that_cannot_be_read_is_refused_before_anything_is_asked() -> N
     with pytest.raises(ValueError, match=r"neither the path of a file nor PNG or JPEG"):
         it.run("What is this?", images=["nonsense"])
     assert asked(it) == []
+
+
+def test_a_single_picture_need_not_be_put_into_a_list() -> None:
+    class Figure:
+        def _repr_png_(self) -> bytes:
+            return base64.b64decode(PNG)
+
+    [image] = agent("react").preview("What is this?", images=Figure()).messages[1]["content"][1:]
+    assert image["image_url"]["url"].endswith(PNG)

@@ -17,7 +17,7 @@ FLOORS = {
     "_version": 0, "errors": 0, "react.events": 0,
     "tools": 1, "react": 1,
     "models": 2, "kernel": 2, "trace": 2,
-    "session": 3, "driver": 3, "answers": 3, "question": 3, "run": 3,
+    "session": 3, "driver": 3, "answers": 3, "question": 3, "given": 3, "run": 3,
     "magics": 4, "command": 4, "": 4, "__main__": 4, "pytest_plugin": 4,
 }  # fmt: skip
 ALONE = {"testing": {"react.events"}, "_version": set(), "errors": set(), "react.events": set()}

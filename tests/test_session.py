@@ -1,5 +1,7 @@
 """One conversation: the driver carries out what the loop asks, and the record survives what happens."""
 
+from typing import Any
+
 import pytest
 
 import archytas_nb as nb
@@ -159,3 +161,10 @@ def test_a_preview_is_what_would_be_sent(protocol: str) -> None:
     ask = it.preview("Two?", output_type=int)
     it.run("Two?", output_type=int)
     assert ask == it.model.asked[-1]
+
+
+@pytest.mark.parametrize("question", [None, 3, b"bytes", ["a list"]])
+def test_a_question_that_is_no_text_is_refused_before_anything_is_asked(question: Any) -> None:
+    with ScriptedModel() as model, pytest.raises(ValueError, match="expected text to ask the model"):
+        nb.Agent([], model, namespace={}).run(question)
+    assert model.asked == []

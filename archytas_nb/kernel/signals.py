@@ -26,6 +26,10 @@ _SOON = 0.02
 """Seconds until an exception is raised again that came at a place where Python ignores exceptions."""
 
 
+_LONGEST = 1e8
+"""Seconds; three years. No timer takes an infinite time."""
+
+
 class ToolTimeout(BaseException):
     """A tool took longer than it may. Not an `Exception`: a tool's ``except Exception`` must not swallow it."""
 
@@ -101,11 +105,11 @@ class Watch:
             self._start(left)
 
     def _start(self, seconds: float) -> None:
-        self._ends = time.monotonic() + seconds
+        self._ends = time.monotonic() + min(seconds, _LONGEST)
         if self.has_timer:
             self._schedule()
         else:
-            self._injection = Injection(self._inject, seconds)
+            self._injection = Injection(self._inject, min(seconds, _LONGEST))
             self._injection.start()
 
     def _stop(self) -> None:

@@ -28,14 +28,24 @@ class UnreadableError(ValueError):
         self.why = why
 
 
-def whole(value: Json) -> Json:
-    """The value without half characters (lone surrogates), which no request could carry."""
+MAX_DEPTH = 80
+"""How deep a value may be nested: nothing that is meant is deeper, and whoever walks it must come back."""
+
+
+def whole(value: Json, depth: int = 0) -> Json:
+    """The value without half characters (lone surrogates), which no request could carry.
+
+    Raises:
+        UnreadableError: It is nested too deeply.
+    """
     if isinstance(value, str):
-        return _LONE.sub("\ufffd", value) if _LONE.search(value) else value
+        return value if value.isascii() else _LONE.sub("\ufffd", value)
+    if depth > MAX_DEPTH:
+        raise UnreadableError(0, "it is nested too deeply")
     if isinstance(value, list):
-        return [whole(each) for each in value]
+        return [whole(each, depth + 1) for each in value]
     if isinstance(value, dict):
-        return {whole(key): whole(each) for key, each in value.items()}
+        return {whole(key): whole(each, depth + 1) for key, each in value.items()}
     return value
 
 

@@ -10,10 +10,8 @@ import json
 import re
 
 from archytas_nb.react.events import Json
-from archytas_nb.react.exact import EXACT, UnreadableError, unique
+from archytas_nb.react.exact import EXACT, MAX_DEPTH, UnreadableError, unique
 from archytas_nb.react.strings import CLOSERS, NEXT_KEY, Closings, decoded, quotes, skip
-
-MAX_DEPTH = 80
 
 _AFTERWARDS = re.compile(r"""\s*(?:</|<\|)|\s*\n\s*[^"'“”‘’{}\[\]:,]|\s*```""")
 _STRING_ENDS = re.compile(r"""["'“”‘’]\s*\}""")

@@ -6,8 +6,11 @@ It counts and compares; it never looks at a clock of its own and knows no wire f
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
+from typing import Any
 
 from archytas_nb.react.doubts import Doubts
 from archytas_nb.react.events import CallOutcome, ModelReply, ToolCall, Usage
@@ -39,10 +42,18 @@ class Limits:
     reply_tokens: int = 1024
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "max_errors", "max_seconds", "max_tokens", "reply_tokens"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or value <= 0):
-                raise ValueError(f"{name} is {value!r}; expected a number above 0")
+        for name in ("max_steps", "max_errors", "max_tokens", "reply_tokens"):
+            _check(name, getattr(self, name), "a whole number", Integral, may_be_none=name == "max_tokens")
+        _check("max_seconds", self.max_seconds, "seconds", Real, may_be_none=True)
+
+
+def _check(name: str, value: Any, what: str, kind: type[Any], *, may_be_none: bool) -> None:
+    """Numbers of numpy will do; an infinite one is no bound, and there is another word for that."""
+    if value is None and may_be_none:
+        return
+    if not isinstance(value, kind) or isinstance(value, bool) or not 0 < value < math.inf:
+        bound = ", or None for no bound" if may_be_none else ""
+        raise ValueError(f"{name} is {value!r}; expected {what} above 0{bound}")
 
 
 @dataclass(slots=True)

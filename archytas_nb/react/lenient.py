@@ -55,6 +55,7 @@ def read_value(text: str, at: int = 0, *, may_be_open: bool = False) -> Reading:
     """
     try:
         value, end = EXACT.raw_decode(text, at)
+        return Reading(whole(value), end)
     except RecursionError:
         raise UnreadableError(at, "it is nested too deeply") from None
     except json.JSONDecodeError:
@@ -63,7 +64,6 @@ def read_value(text: str, at: int = 0, *, may_be_open: bool = False) -> Reading:
         raise UnreadableError(at, error.why) from None
     except ValueError:  # thousands of digits
         raise UnreadableError(at, "it holds a number that is too long") from None
-    return Reading(whole(value), end)
 
 
 def _search(text: str, at: int, *, may_be_open: bool) -> Reading:

@@ -12,7 +12,7 @@ from archytas_nb.react.compact import NameOf, compacted, view
 from archytas_nb.react.events import Json
 from archytas_nb.react.history import Cut, Exchange, Step
 from archytas_nb.react.tokens import json_tokens, message_tokens
-from archytas_nb.react.wire import Wire, messages_of
+from archytas_nb.react.wire import Wire, messages_of, messages_of_step
 
 CONTEXT_TOKENS = 100_000
 """Tokens that a model is taken to have room for where it does not say; a hosted one mostly has more."""
@@ -70,7 +70,7 @@ class Sending:
 
     def add(self, step: Step) -> None:
         """Take over a step that was added to the exchange."""
-        more = self._wire.step(step)
+        more = messages_of_step(self._wire, step)
         self.messages += more
         self.tokens += message_tokens(more)
         if asides := step.asides:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from archytas_nb.react.events import AskModel, Json, Message, ModelReply
+from archytas_nb.react.exact import whole
 from archytas_nb.react.history import AnswerForm, Exchange, Step
 
 ANSWER = "final_answer"
@@ -138,13 +139,19 @@ class Wire(Protocol):
 
 def messages_of(wire: Wire, exchanges: Sequence[Exchange]) -> list[Message]:
     """The conversation so far in wire form, always one that a strict server accepts."""
-    messages = [wire.system()]
+    messages: list[Message] = whole([wire.system()])
     for exchange in exchanges:
-        messages += wire.question(exchange)
+        messages += whole(wire.question(exchange))
         for step in exchange.steps:
-            messages += wire.step(step)
+            messages += messages_of_step(wire, step)
         if exchange.ending is not None:
-            messages += wire.closing(exchange.closing)
+            messages += whole(wire.closing(exchange.closing))
+    return messages
+
+
+def messages_of_step(wire: Wire, step: Step) -> list[Message]:
+    """One step in wire form; what a tool printed may hold half characters, and a message must not."""
+    messages: list[Message] = whole(wire.step(step))
     return messages
 
 

@@ -1,6 +1,7 @@
 """Limits and interrupts reach the tool that runs, and leave handlers and timers as they were."""
 
 import contextlib
+import math
 import signal
 import threading
 import time
@@ -83,6 +84,13 @@ def test_a_tool_that_swallows_its_limit_is_told_again_and_is_no_success() -> Non
     outcome = run_one(stubborn, timeout=0.1)
     assert (outcome.status, outcome.value) == ("error", None)
     assert "told to stop after 0.1 s, which is this tool's timeout, it went on to its end" in outcome.text
+
+
+@pytest.mark.parametrize("seconds", [1e12, math.inf])
+def test_a_limit_that_no_timer_takes_is_as_good_as_none(seconds: float) -> None:
+    assert run_one(brief, timeout=seconds).status == "done"
+    outcome: CallOutcome = off_main(lambda: run_one(brief, timeout=seconds))
+    assert outcome.status == "done"
 
 
 def test_elsewhere_than_on_the_main_thread_a_limit_stops_python_code() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from archytas_nb.react.events import (
@@ -143,10 +146,22 @@ def test_a_call_in_the_last_turn_is_not_run(protocol: Protocol) -> None:
 
 
 @pytest.mark.parametrize("name", ["max_steps", "max_errors", "max_seconds", "max_tokens", "reply_tokens"])
-@pytest.mark.parametrize("value", [0, -1, True])
+@pytest.mark.parametrize("value", [0, -1, True, "3", math.nan, math.inf, [1]])
 def test_a_limit_that_is_none_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"{name} is {value!r}; expected a number above 0"):
+    what = "seconds" if name == "max_seconds" else "a whole number"
+    with pytest.raises(ValueError, match=re.escape(f"{name} is {value!r}; expected {what} above 0")):
         Limits(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["max_steps", "max_errors", "reply_tokens"])
+def test_a_limit_that_every_run_needs_cannot_be_left_out(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is None"):
+        Limits(**{name: None})  # type: ignore[arg-type]
+
+
+def test_a_limit_may_be_a_number_of_numpys() -> None:
+    limits = Limits(max_steps=np.int64(3), max_seconds=np.float64(2.5))  # type: ignore[arg-type]
+    assert (limits.max_steps, limits.max_seconds) == (3, 2.5)
 
 
 # ── repetition ────────────────────────────────────────────────────────────────────────────────────

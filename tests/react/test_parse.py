@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -212,3 +213,13 @@ def test_arguments_that_may_mean_something_else_are_refused(text: str) -> None:
     value, _, fault = read_arguments(text, ADD)
     assert value is None or isinstance(value, str)
     assert fault
+
+
+@pytest.mark.parametrize("depth", [90, 300, 500, 900, 2000, 100_000])
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_is_nested_without_end_is_a_fault_and_nothing_worse(depth: int, strict: bool) -> None:
+    deep = "[" * depth + "]" * depth
+    action = {"thought": "", "tool": "look", "tool_input": {"place": "DEEP"}}
+    text = json.dumps(action).replace('"DEEP"', deep)
+    assert "nested too deeply" in read_action(text, {"look": None}, prose_is_answer=strict, strict=strict).fault
+    assert "nested too deeply" in read_arguments(f'{{"place": {deep}}}')[2]

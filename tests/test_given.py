@@ -1,0 +1,58 @@
+"""What an agent is given is judged when it is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.testing import ScriptedModel
+
+
+def add(a: int) -> int:
+    """Add one.
+
+    Args:
+        a: A number
+    """
+    return a + 1
+
+
+ADD = nb.Tool.from_function(add)
+
+
+def made(**settings: Any) -> nb.Agent:
+    model = ScriptedModel(("add", {"a": 1}), ("final_answer", "2"))
+    return nb.Agent(**{"tools": [add], "model": model, "namespace": {}, **settings})
+
+
+@pytest.mark.parametrize("tools", [add, ADD, [add], (add,), iter([ADD]), nb.Toolbox(add)])
+def test_tools_may_be_given_one_by_one_or_together(tools: Any) -> None:
+    assert made(tools=tools).run("What is 1 + 1?").calls[0][1].value == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("tools", 3, "functions, Tools or a Toolbox"),
+        ("tools", "add", "functions, Tools or a Toolbox"),
+        ("tools", {"add": add}, "functions, Tools or a Toolbox"),
+        ("instructions", 3, "text"),
+        ("instructions", ["be brief"], "text"),
+        ("namespace", 3, "a dict of variables"),
+        ("namespace", [], "a dict of variables"),
+        ("allow", 3, "names of tools"),
+        ("allow", [add], "names of tools"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_what_can(name: str, value: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} is .*; expected {expected}$"):
+        made(**{name: value})
+
+
+@pytest.mark.parametrize("allow", ["add", ["add"], {"add"}])
+def test_a_tool_is_allowed_by_its_name(allow: Any) -> None:
+    tool = nb.Tool.from_function(add, approve=True)
+    run = made(tools=[tool], allow=allow, approve="deny").run("What is 1 + 1?")
+    assert [outcome.status for _, outcome in run.calls] == ["done"]
