@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archytas_nb.answers import Answers, Until
-from archytas_nb.kernel.namespace import Namespace
+from archytas_nb.kernel.namespace import Namespace, current_shell, running_cell
 from archytas_nb.kernel.person import Keyboard, Person
 from archytas_nb.react.events import CallOutcome, ToolCall
 from archytas_nb.react.history import Exchange
@@ -61,6 +61,21 @@ def person_for(model: Any) -> Person:
     between = getattr(model, "person", None)
     person: Person = Keyboard() if between is None else between(Keyboard())
     return person
+
+
+def asked_by(origin: str) -> tuple[str, str]:
+    """Who asks, for a recording that gives a cell which is run again what it gave it before.
+
+    Args:
+        origin: What the caller of `Agent.run` said; for an agent in Python, which says nothing, it is the cell.
+
+    Returns:
+        Who, and which run of theirs this is where they may ask more than once in it; both may be empty.
+    """
+    if origin:
+        return origin, ""
+    cell, execution = running_cell(current_shell())
+    return (f"{cell} in Python", execution) if cell else ("", "")
 
 
 def room_for(model: Any, namespace: Namespace) -> Room:

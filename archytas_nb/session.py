@@ -21,7 +21,7 @@ from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.approve import Approve
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.namespace import Namespace, live_namespace
-from archytas_nb.question import Question, person_for, read, room_for
+from archytas_nb.question import Question, asked_by, person_for, read, room_for
 from archytas_nb.react.events import AskModel, Ending, Event, Failed, Interrupted, Message
 from archytas_nb.react.guards import MAX_SECONDS, MAX_TOKENS, Guards, Limits
 from archytas_nb.react.history import Exchange, place_of
@@ -321,7 +321,7 @@ class Agent:
             return
         begins = getattr(self.model, "begins", None)
         if begins is not None:  # a recording gives a cell that is run again what it gave before
-            begins(exchange.origin)
+            begins(*asked_by(exchange.origin))
         executor = KernelExecutor(
             tools, self._names(), self._approve, person_for(self.model),
             watched(observers, "output"), watched(observers, "person"), allow=self._allow,

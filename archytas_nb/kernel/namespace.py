@@ -1,6 +1,7 @@
-"""The live namespace: where tools find objects by name and leave their results.
+"""Where we are: the live namespace, the shell and the cell that runs.
 
-In a notebook it is the kernel's ``user_ns``; in a plain script the variables of ``__main__``.
+In a notebook the namespace is the kernel's ``user_ns``; in a plain script the variables of ``__main__``. There
+tools find objects by name and leave their results.
 """
 
 from __future__ import annotations
@@ -21,6 +22,22 @@ def live_namespace() -> Namespace:
     shell = current_shell()
     namespace: Namespace = vars(sys.modules["__main__"]) if shell is None else shell.user_ns
     return namespace
+
+
+def running_cell(shell: Any) -> tuple[str, str]:
+    """The cell that runs, as the front end names it, and which run of it this is.
+
+    Args:
+        shell: The IPython shell, or None.
+
+    Returns:
+        Both empty where no cell is named: in a console, a terminal, under nbclient.
+    """
+    try:
+        parent = shell.kernel.get_parent("shell")
+        return str(parent["metadata"].get("cellId") or ""), str(parent["header"]["msg_id"])
+    except (AttributeError, KeyError, TypeError, LookupError):
+        return "", ""
 
 
 def current_shell() -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 
 from archytas_nb.errors import ArchytasError, RunInterrupted
+from archytas_nb.kernel.namespace import running_cell
 from archytas_nb.react.events import ModelReply, Usage
 
 if TYPE_CHECKING:
@@ -129,21 +130,14 @@ class Origins:
 
     def next(self) -> str:
         """The identity of the question that this cell would ask next; empty where there is none."""
-        cell, execution = self._cell()
+        cell, execution = running_cell(self._shell)
         if not cell:
             return ""
         return f"{cell}#{self._asked + 1 if execution == self._execution else 1}"
 
     def asked(self) -> None:
         """Count a question of this cell."""
-        _, execution = self._cell()
+        _, execution = running_cell(self._shell)
         if execution != self._execution:
             self._execution, self._asked = execution, 0
         self._asked += 1
-
-    def _cell(self) -> tuple[str, str]:
-        try:
-            parent = self._shell.kernel.get_parent("shell")
-            return str(parent["metadata"].get("cellId") or ""), str(parent["header"]["msg_id"])
-        except (AttributeError, KeyError, TypeError, LookupError):
-            return "", ""

@@ -56,6 +56,19 @@ def test_an_agent_of_plain_python_answers_from_it_too(kernel: Kernel, tmp_path: 
     kernel.run("%agent_cassette --mode off")
 
 
+def test_a_cell_with_an_agent_of_plain_python_is_given_again_what_it_was_given(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    asks = "[nb.Agent([], model).run(each).answer for each in ('Who?', 'Who?', 'And you?')]"
+    with Server(Say("One."), Say("Two."), Say("Three.")) as server:
+        kernel.run(f"import archytas_nb as nb\nmodel = nb.OpenAIModel('tiny-1', {server.url!r}, 'sk-1')")
+        kernel.run(f"%agent_cassette {tmp_path / 'talk.jsonl'}")
+        for _ in range(3):
+            assert kernel.run(asks, cell_id="cell").result == "['One.', 'Two.', 'Three.']"
+        assert len(server.chats) == 3
+    kernel.run("%agent_cassette --mode off")
+
+
 def test_a_cassette_of_the_configuration_counts_for_every_agent_of_the_kernel(tmp_path: Path) -> None:
     path = tmp_path / "talk.jsonl"
     asks = "nb.Agent([], model).run('Who?').answer"

@@ -72,6 +72,7 @@ class Cassette:
         self._rerun = rerun
         self._report = report
         self._learned: dict[str, dict[str, Json]] = {}
+        self._executions: dict[str, str] = {}
         self._one_at_a_time = threading.RLock()  # agents in threads of the user's may share a cassette
         self._reader = Reader(Scrubber(scrub), Volatile(volatile))
         self._store = Store(self.where, self._reader, anew=mode in ("record", "off"))
@@ -87,13 +88,17 @@ class Cassette:
         """Keep a value, such as a key, out of the cassette; ``{name}`` stands for it."""
         self._reader.scrub.hide(name, value)
 
-    def begins(self, origin: str) -> None:
+    def begins(self, origin: str, execution: str = "") -> None:
         """Let a cell that is run again be given again what it was given before.
 
         Args:
             origin: What asks, such as a cell; an empty text is nobody in particular.
+            execution: Which run of the cell this is; what it asks later in the same run is no beginning.
         """
         with self._one_at_a_time:
+            if execution and self._executions.get(origin) == execution:
+                return
+            self._executions[origin] = execution
             self._store.begins(origin)
             self._tell()
 

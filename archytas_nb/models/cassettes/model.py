@@ -85,14 +85,15 @@ class CassetteModel:
         price = self._fact("price")
         return Price(**price) if isinstance(price, dict) else price
 
-    def begins(self, origin: str) -> None:
+    def begins(self, origin: str, execution: str = "") -> None:
         """A question begins; one of the same origin is asked again, and is given again what it was given.
 
         Args:
             origin: What asks, such as a cell; an empty text is nobody in particular.
+            execution: Which run of the cell this is, where it may ask several questions in it.
         """
         self._origin, self._unanswered = origin, None
-        self.cassette.begins(origin)
+        self.cassette.begins(origin, execution)
 
     def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
         """The recorded reply, or the live model's where recording is allowed.

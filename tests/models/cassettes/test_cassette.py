@@ -252,6 +252,20 @@ def test_a_cell_that_is_run_again_is_given_again_what_it_was_given(tmp_path: Pat
     assert answers == ["It is 3."] * 3
 
 
+def test_the_later_questions_of_one_run_of_a_cell_are_no_new_run(tmp_path: Path) -> None:
+    cassette = Cassette(tmp_path / "x.jsonl")
+    for reply in "12":
+        cassette.add(ask("a"), ModelReply(reply))
+    cassette = Cassette(tmp_path / "x.jsonl", "replay")
+    for execution in ("first", "second"):
+        replies = []
+        for _ in range(2):
+            cassette.begins("cell", execution)
+            found = cassette.find(ask("a"), origin="cell")
+            replies.append(found.reply.text if found and found.reply else None)
+        assert replies == ["1", "2"]
+
+
 def test_a_cell_that_is_recorded_again_replaces_what_it_had_once_its_new_reply_is_there(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     replies = [("final_answer", "one"), ("final_answer", "two"), ModelError("down"), ("final_answer", "uno")]
