@@ -100,21 +100,22 @@ def _environment() -> str:
         name for name in os.environ if name.startswith(("ARCHYTAS_NB_", "OPENAI_")) and os.environ[name].strip()
     )
     said = [f"{name}=…" if "KEY" in name else f"{name}={_safe(os.environ[name])}" for name in names]
-    return ", ".join(said) or "no variable of ours, of OpenAI's neither"
+    return ", ".join(said) or "no variable named ARCHYTAS_NB_… or OPENAI_… is set"
 
 
 def _model(config: dict[str, Any], *, ask: bool) -> tuple[str, bool]:
     """Which model a question would go to, and whether it is there."""
-    known = ("model", "base_url", "api_key", "timeout", "max_retries", "local_model")
-    settings = ModelSettings(**{name: config[name] or None for name in known if config.get(name) is not None})
+    known = ("model", "base_url", "api_key", "timeout", "max_retries", "local_model", "discover")
+    settings = ModelSettings(**{name: config[name] for name in known if config.get(name) not in (None, "")})
     try:
         model = choose_model(settings=settings)
     except ArchytasError as error:
         return str(error), False
     base_url = getattr(model, "base_url", None)
     if base_url is None:
-        said, well = _embedded(config)
-        return f"{model.name!r}, the embedded one ({'ready to be started' if well else said})", well
+        _, well = _embedded(config)
+        can = "ready to be started" if well else "it cannot be started, see below"
+        return f"{model.name!r}, the embedded one ({can})", well
     at = f"at {shown_url(base_url)!r}"
     if not ask:
         return f"{settings.model or 'the default'!r} {at} (not asked)", True
@@ -129,7 +130,8 @@ def _model(config: dict[str, Any], *, ask: bool) -> tuple[str, bool]:
     if wanted not in names:
         few = ", ".join(map(repr, names[:8]))
         return f"{wanted!r} {at} is not served there; it serves {few}. Set ArchytasNB.model.", False
-    return f"{wanted!r} {at} answers; {len(names)} models are served there", True
+    served = f"{len(names)} models are" if len(names) > 1 else "no other model is"
+    return f"{wanted!r} {at} answers; {served} served there", True
 
 
 def _embedded(config: dict[str, Any]) -> tuple[str, bool]:

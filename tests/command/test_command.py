@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -128,6 +129,16 @@ def test_doctor_says_what_is_missing_for_the_embedded_model(tmp_path: Path) -> N
     assert status == 1
     assert "none.gguf" in said
     assert "Expected the path of a GGUF file" in said
+
+
+def test_doctor_takes_every_setting_also_those_that_say_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    from archytas_nb.command import doctor
+
+    taken = []
+    monkeypatch.setattr(doctor, "choose_model", lambda settings: taken.append(settings) or doctor.choose)
+    monkeypatch.setattr(doctor, "choose", SimpleNamespace(base_url="http://127.0.0.1:9/v1"), raising=False)
+    doctor._model({"discover": False, "max_retries": 0, "model": ""}, ask=False)
+    assert taken == [doctor.ModelSettings(discover=False, max_retries=0)]
 
 
 def test_an_unknown_command_shows_the_three_that_there_are(tmp_path: Path) -> None:
