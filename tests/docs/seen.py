@@ -33,16 +33,62 @@ def count_species(species: str, island: str = "all") -> int:
     return 124
 
 
+def masses(species: str) -> list[int]:
+    """List the body masses of one species.
+
+    Args:
+        species: Adelie, Chinstrap or Gentoo
+    """
+    return list(range(3000, 6000, 5))
+
+
+def lightest(species: str) -> int:
+    """Find the lightest penguin of one species.
+
+    Args:
+        species: Adelie, Chinstrap or Gentoo
+    """
+    print("2 penguins were not weighed")
+    return 2850
+
+
 QUESTION = "How many Gentoo penguins are there?"
 CALL = ("count_species", {"species": "Gentoo"})
 ANSWER = ("final_answer", "There are 124 Gentoo penguins.")
 
 
-def asked(*script: Any, protocol: Any = "react", **settings: Any) -> list[Any]:
+def asked(
+    *script: Any,
+    protocol: Any = "react",
+    tools: Any = (count_species,),
+    output_type: Any = None,
+    model: Any = ScriptedModel,
+    **settings: Any,
+) -> list[Any]:
     """Every request of a run."""
-    model = ScriptedModel(*script, protocol=protocol)
-    nb.Agent([count_species], model=model, namespace={}, **settings).run(QUESTION)
-    return model.asked
+    scripted: ScriptedModel = model(*script, protocol=protocol)
+    nb.Agent(tools, model=scripted, namespace={}, **settings).run(QUESTION, output_type=output_type)
+    return scripted.asked
+
+
+class Small(ScriptedModel):
+    """Held for a small model."""
+
+    is_small = True
+
+
+class Narrow(ScriptedModel):
+    """Held for a model that takes short conversations only."""
+
+    context_tokens = 3000
+
+
+def tools(**options: Any) -> nb.Toolbox:
+    """Both tools, with these options."""
+    made = nb.Toolbox()
+    for each in (count_species, masses):
+        made.add(each, **options)
+    return made
 
 
 def last(request: Any) -> str:
@@ -60,6 +106,8 @@ def blocks() -> dict[str, str]:
     react = asked(CALL, ANSWER)
     native = asked(CALL, ANSWER, protocol="native")
     constrained = react[0].schema
+    weigh = [("masses", {"species": each}) for each in ("Gentoo", "Adelie", "Chinstrap")]
+    long = asked(*weigh, ANSWER, tools=tools(max_chars=3000), model=Narrow)
     return {
         "react-system": react[0].messages[0]["content"],
         "react-conversation": pretty(react[1].messages[1:]),
@@ -74,6 +122,13 @@ def blocks() -> dict[str, str]:
         "unknown-tool": last(asked(("count", {}), ANSWER)[1]),
         "repeated": last(asked(CALL, CALL, ANSWER)[2]),
         "no-action": last(asked("Let me think about penguins.", ANSWER)[1]),
+        "bounded": last(asked(weigh[0], ANSWER, tools=tools(max_chars=300))[1]),
+        "printed": last(asked(("lightest", {"species": "Adelie"}), ANSWER, tools=[lightest])[1]),
+        "ask-user": nb.Agent([], ask_user=True).tools["ask_user"].text,
+        "refused": last(asked(CALL, ANSWER, tools=tools(approve=True), approve="deny")[1]),
+        "typed": last(asked(CALL, ("final_answer", "many"), ("final_answer", 124), output_type=int)[2]),
+        "doubt": last(asked(("final_answer", "There are 120."), CALL, ANSWER, model=Small)[1]),
+        "compacted": str(long[-1].messages[1]["content"]),
         "limit": last(asked(CALL, ANSWER, max_steps=1)[1]),
     }
 
