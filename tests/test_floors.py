@@ -32,7 +32,7 @@ DOORS = {
     "typing_extensions": {"tools"},
     "IPython": {"magics", "command"},
     "traitlets": {"magics", "command"},
-    "jupyter_client": {"command"},
+    "jupyter_client": {"command", "pytest_plugin.recording"},
     "ipykernel": {"magics"},
     "markdown_it": {"trace"},
     "llama_cpp": {"models"},

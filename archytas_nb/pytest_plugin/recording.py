@@ -11,8 +11,10 @@ from typing import Any, Self
 
 import nbformat
 import pytest
+from jupyter_client.kernelspec import NoSuchKernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbformat.reader import NotJSONError
 
 
 class NotebookFile(pytest.File):
@@ -48,6 +50,13 @@ class NotebookRun(pytest.Item):
         if isinstance(excinfo.value, (CellExecutionError, DeadKernelError)):
             kept = "The notebook is not saved; what was recorded is kept: go on with pytest --agent-update."
             return f"{excinfo.value}\n{kept}"
+        if isinstance(excinfo.value, NoSuchKernel):
+            return (
+                f"{self.path.name} wants the kernel {excinfo.value.name!r}, which is not installed here. Save it "
+                "with one that is (jupyter kernelspec list), or give --nbval-current-env."
+            )
+        if isinstance(excinfo.value, (NotJSONError, nbformat.ValidationError)):
+            return f"{self.path.name} is no notebook: {excinfo.value}"
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:

@@ -94,6 +94,20 @@ def test_notebooks_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
     assert "1 passed" in run_pytest(tmp_path, "--agent-record", "other.ipynb").out  # who names it means it
 
 
+def test_a_notebook_that_cannot_be_run_here_is_told_in_a_few_lines(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "elsewhere.ipynb", "%load_ext archytas_nb")
+    book = nbformat.read(path, as_version=4)
+    book.metadata["kernelspec"] = {"name": "conda-x", "display_name": "X", "language": "python"}
+    nbformat.write(book, path)
+    (tmp_path / "torn.ipynb").write_text('{"archytas_nb')
+    done = run_pytest(tmp_path, "--agent-record", "-p", "no:logging", ".")
+    assert "elsewhere.ipynb wants the kernel 'conda-x', which is not installed here." in done.out
+    assert "torn.ipynb is no notebook: " in done.out
+    assert len(done.lines) < 30
+    here = run_pytest(tmp_path, "--agent-record", "--nbval-current-env", "elsewhere.ipynb")
+    assert here.code == 0, here.out
+
+
 def test_a_notebook_that_leaves_loading_to_its_profile_is_ours_all_the_same(tmp_path: Path) -> None:
     write_notebook(
         tmp_path / "asks.ipynb", "get_ipython().run_line_magic('load_ext', 'archytas' + '_nb')", "%agent Who?"
