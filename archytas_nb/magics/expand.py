@@ -1,13 +1,13 @@
-"""``{expr}`` in a question becomes the value, as the model would read it from a tool.
+r"""``{expr}`` in a question becomes the value, as the model would read it from a tool.
 
     {name}  {name.attr}  {df[:3]}  {df[df.year > 2008]}  {price:.2f}  {name!r}     looked up and written
     {{  }}                                                                         one brace
-    {"a": 1}  {a: 1}  {1, 2}  {see below}  { return x; }                           left alone
+    {"a": 1}  {a: 1}  {1, 2}  {see below}  { return x; }  \frac{n}{2}  e^{n}        left alone
 
-What Python reads as a dict, as a set of several things or of constants, or not at all, is text: JSON and code can
-be pasted. Everything else is a lookup, and one that cannot be made is an error before anything is asked: a
-misspelled name is never sent to a model in silence. A lookup calls nothing, so that
-a question that was pasted runs nothing.
+What Python reads as a dict, as a set of several things or of constants, or not at all, is text, and so is what
+stands behind a command of TeX: JSON, code and formulas can be pasted. Everything else is a lookup, and one that
+cannot be made is an error before anything is asked: a misspelled name is never sent to a model in silence. A
+lookup calls nothing, so that a question that was pasted runs nothing.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def expand(text: str, namespace: Mapping[str, Any], max_chars: int = 8000) -> Ex
     images: list[str] = []
     faults: list[str] = []
     closers: set[int] = set()  # the ends of braces that are text: they are no half of an escape
+    formulas: set[int] = set()  # those among them that are TeX's
     at = 0
     while (found := _BRACE.search(text, at)) is not None:
         start = found.start()
@@ -79,6 +80,10 @@ def expand(text: str, namespace: Mapping[str, Any], max_chars: int = 8000) -> Ex
         elif text[at : at + 1] == "{":
             out.append("{")
             at += 1
+        elif _is_tex(text, start, formulas) and start in partner:
+            out.append("{")
+            closers.add(partner[start])
+            formulas.add(partner[start])
         else:
             end, what = _group(text, start, partner, namespace)
             if isinstance(what, _Lookup):
@@ -103,6 +108,14 @@ def expand(text: str, namespace: Mapping[str, Any], max_chars: int = 8000) -> Ex
 
 
 _BRACE = re.compile(r"[{}]")
+_TEX = re.compile(r"(?:\\[A-Za-z]{2,}\*?(?:\[[^][{}]*\])?[_^]?|\^)\Z")
+"""What a group of TeX stands behind: a command, of more letters than ``\\n`` has, or the sign of an exponent."""
+
+
+def _is_tex(text: str, start: int, ends: set[int]) -> bool:
+    """Whether a brace opens a group of TeX: behind a command, an exponent's sign, or another such group."""
+    before = start - 2 if text[start - 1 : start] in ("_", "^") else start - 1
+    return before in ends or _TEX.search(text, max(0, start - 80), start) is not None
 
 
 def _pairs(text: str) -> dict[int, int]:

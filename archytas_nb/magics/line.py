@@ -12,7 +12,7 @@ from argparse import ArgumentParser
 from IPython.core.error import UsageError
 
 _QUESTION = re.compile(
-    r"^(?P<indent>\s*)(?P<target>[^\s%!?#'\"=][^%!?#'\"=]*=\s*)?%agent\s+(?P<rest>[^\s?].*\?)\s*$"
+    r"^(?P<indent>\s*)(?P<target>[^\s%!?#'\"=][^%!?#'\"=]*=\s*|%time\s+)?%agent\s+(?P<rest>[^\s?].*\?)\s*$"
 )
 _TRIPLE = re.compile(r"\"\"\"|'''")
 OPTION = re.compile(r"\s*(--?[a-zA-Z][\w-]*)(?:(=)|(?=\s|$))")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
+import typing
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,6 +22,9 @@ from archytas_nb.tools.names import did_you_mean
 
 if TYPE_CHECKING:
     from archytas_nb.tools.toolbox import Toolbox
+
+_TYPING = ("Annotated", "Literal", "Optional", "Union")
+"""What a type may be made of without an import: nobody imports it for one option."""
 
 _GLOB = frozenset("*?[")
 
@@ -89,8 +93,9 @@ def answer_type(source: str, namespace: dict[str, Any]) -> Any:
     from archytas_nb.answers import Answers
 
     code = _compiled(source, "--type")
+    words = {name: getattr(typing, name) for name in _TYPING if name in code.co_names}
     try:
-        value = eval(code, namespace)  # noqa: S307 - an expression of the user's, like a cell
+        value = eval(code, words | namespace)  # noqa: S307 - an expression of the user's, like a cell
     except Exception as error:  # noqa: BLE001 - and so it may raise anything
         hint = ""
         if isinstance(error, NameError) and error.name:

@@ -51,6 +51,8 @@ def attached(value: Any) -> str:
 
 def _short(value: Any) -> str:
     shown = repr(value)
+    if "\n" in shown:
+        return f"an object of type {type(value).__name__!r}"
     return shown if len(shown) <= 60 else f"{shown[:57]}…"
 
 

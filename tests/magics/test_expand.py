@@ -47,6 +47,8 @@ def asked(question: str) -> str:
         ("[{empty}] {nothing}", "[] None"),
         ("it's {name}, isn't it?", "it's Gentoo, isn't it?"),
         ("{see {name}}", "{see Gentoo}"),
+        (r"\text{of {name}}", r"\text{of Gentoo}"),
+        (r"a\n{name} x_{n} \{name}", r"a\nGentoo x_3 \Gentoo"),
     ],
 )
 def test_a_lookup_is_replaced_by_its_value(question: str, sent: str) -> None:
@@ -77,6 +79,9 @@ def test_a_lookup_is_replaced_by_its_value(question: str, sent: str) -> None:
         "a } b",
         "{*x}",
         "$name %s",
+        r"\frac{n}{n + 1} and \bar{x}_{n}^{n}, e^{n}",
+        r"\sqrt[3]{n} \sum_{n}",
+        r"\operatorname*{n}{name}",
     ],
 )
 def test_json_dicts_sets_code_and_stray_braces_are_left_alone(text: str) -> None:
@@ -85,7 +90,13 @@ def test_json_dicts_sets_code_and_stray_braces_are_left_alone(text: str) -> None
 
 @pytest.mark.parametrize(
     ("question", "sent"),
-    [("{{name}}", "{name}"), ('{{"a": {n}}}', '{"a": 3}'), ("{{{name}}}", "{Gentoo}"), ("{name}}}", "Gentoo}")],
+    [
+        ("{{name}}", "{name}"),
+        ('{{"a": {n}}}', '{"a": 3}'),
+        ("{{{name}}}", "{Gentoo}"),
+        ("{name}}}", "Gentoo}"),
+        (r"\frac{{n}}{{2}}", r"\frac{n}{2}"),
+    ],
 )
 def test_a_doubled_brace_is_one_brace(question: str, sent: str) -> None:
     assert asked(question) == sent
@@ -105,7 +116,7 @@ def test_a_doubled_brace_is_one_brace(question: str, sent: str) -> None:
         ("{len(x)!r}", "more than a variable"),
         ("{name:.2f}", "cannot be written so: ValueError"),
         ("{price:.2ff}", "cannot be written so: ValueError"),
-        (r"\frac{a}{b}", "no variable is named 'b'"),
+        ("x_{b}", "no variable is named 'b'"),
     ],
 )
 def test_a_lookup_that_cannot_be_made_is_an_error_that_names_it_and_the_ways_out(

@@ -107,6 +107,7 @@ def test_any_text_behind_two_dashes_is_left_as_it_is(text: str) -> None:
         ("%agent what is x?\n", "get_ipython().run_line_magic('agent', 'what is x?')\n"),
         ("  %agent --new why?", "  get_ipython().run_line_magic('agent', '--new why?')\n"),
         ("run = %agent why?\n", "run = get_ipython().run_line_magic('agent', 'why?')\n"),
+        ("%time %agent why?", "%time get_ipython().run_line_magic('agent', 'why?')\n"),
         ("%agent?\n", "%agent?\n"),
         ("%agent ?\n", "%agent ?\n"),
         ("%agent what is x\n", "%agent what is x\n"),

@@ -2,6 +2,7 @@
 
 import base64
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 import pytest
@@ -71,6 +72,8 @@ def test_a_picture_is_a_variable_or_a_file(tmp_path: Path) -> None:
 
 def test_a_type_is_evaluated_in_the_notebook() -> None:
     assert answer_type("list[str]", {}) == list[str]
+    assert answer_type("Literal['yes', 'no'] | None", {}) == Literal["yes", "no"] | None
+    assert answer_type("Literal", {"Literal": int}) is int
     assert answer_type("DataFrame", {"DataFrame": pd.DataFrame}) is pd.DataFrame
 
 

@@ -6,6 +6,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from archytas_nb.tools.pictures import attached, picture
@@ -51,6 +52,7 @@ def test_a_figure_is_drawn() -> None:
         (text(b"GIF89a"), "neither the path of a file nor PNG or JPEG"),
         ("a\0b", "neither the path of a file"),
         (3, "the image is 3; expected PNG or JPEG"),
+        (pd.DataFrame({"a": [1]}), "the image is an object of type 'DataFrame'; expected PNG"),
         (PNG + bytes(5_000_000), r"at most 5,000,000 are sent: make it smaller"),
         ("x" * 500_000, "neither the path of a file"),
     ],
