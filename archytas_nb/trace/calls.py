@@ -123,4 +123,4 @@ def _shown(output: Output) -> Shown:
             return Shown(output.kind, picture=Picture(media_type, data[media_type]))
     html = data.get("text/html")
     table = read_table(html) if isinstance(html, str) else None
-    return Shown(output.kind, tidy(words_of(output)), markup_of(output) == "text/markdown", table)
+    return Shown(output.kind, tidy(words_of(output)), markup_of(output) in ("text/markdown", "text/latex"), table)

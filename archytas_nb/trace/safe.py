@@ -6,7 +6,8 @@ Markdown, rendered without raw HTML, without images, with links to the web and t
 rebuilt from the text of its cells; or an image that the page carries with it.
 
 `element` builds everything: names of tags and attributes are checked against short lists, values are escaped.
-This file knows strings, the style sheet and markdown-it, nothing of runs.
+This file knows strings, the style sheet and markdown-it, nothing of runs; which formulas a page may typeset
+`formula` says.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from html import escape
 from typing import Any, NewType
 
 from archytas_nb.trace.clean import tidy
+from archytas_nb.trace.formula import formula
 from archytas_nb.trace.style import MONO, SHEET
 from archytas_nb.trace.table import Table
 
@@ -140,6 +142,8 @@ def _markdown() -> Any:
     parser.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
     parser.add_render_rule("fence", _code_block)
     parser.add_render_rule("code_block", _code_block)
+    parser.inline.ruler.before("escape", "formula", formula)
+    parser.add_render_rule("formula", _formula)
     parser.add_render_rule("th_open", _cell)
     parser.add_render_rule("td_open", _cell)
     return parser
@@ -158,6 +162,11 @@ def _link_open(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:
     return f'<a href="{address}" target="_blank" rel="noopener noreferrer">'
 
 
+def _formula(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:
+    # A trace keeps MathJax away from everything else.
+    return element("span", text(tokens[index].content), **{"class": "tex2jax_process mathjax_process"})
+
+
 def _cell(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:
     # Said for every cell: a page's own style may set what has no side to the right, as JupyterLab's does.
     said = re.fullmatch(r"text-align:(left|center|right)", str(tokens[index].attrGet("style") or ""))
@@ -172,7 +181,7 @@ def markdown(value: str) -> Html:
     """Render a model's Markdown.
 
     Args:
-        value: CommonMark with tables; raw HTML in it is shown as text, an image as its link text.
+        value: CommonMark with tables and formulas; raw HTML in it is shown as text, an image as its link text.
 
     Returns:
         HTML in which nothing runs and nothing is loaded.

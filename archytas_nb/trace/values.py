@@ -32,7 +32,7 @@ class Shown:
     Attributes:
         kind: Where it came from.
         text: What it says in words; empty where it is a picture.
-        prose: Whether the text is Markdown.
+        prose: Whether the text is Markdown, or a formula.
         table: The table, which then stands for the text.
         picture: The picture.
     """

@@ -97,6 +97,10 @@ def sleep(seconds: float) -> str:
     time.sleep(seconds)
     return "slept"'''
 
+_FORMULA = r"""
+answer = r"It is $\bar{x} = 3.5$ for \(n\) birds, and costs $5; \(\href{javascript:window.pwned=1}{x}\)."
+model = Typist(("final_answer", answer))"""
+
 _LARGE = '''\
 %%tool
 def read_log() -> str:
@@ -154,6 +158,7 @@ def write_all(folder: Path, hanging_url: str) -> None:
         "%agent --model sleeping Sleep for ten minutes",
         "%agent --model quick Are you there?",
     )
+    _write(folder / "formula.ipynb", _SETUP, _FORMULA, "%agent --model model What is the mean?")
     _write(
         folder / "large.ipynb",
         _SETUP,

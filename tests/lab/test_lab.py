@@ -115,6 +115,7 @@ def test_a_call_is_run_where_a_person_says_so_in_the_input_box(lab: Lab, sit: An
     box.wait_for()
     assert "delete_rows" in box.inner_text()
     assert "4" in box.inner_text()
+    desk.wait_for_text("waiting for your answer · step 1")
     desk.picture(pictures / "approval.png", 3)
     desk.answer("y")
     desk.wait_until_run(3)
@@ -156,6 +157,19 @@ def test_an_interrupt_from_the_menu_ends_a_hanging_request_and_a_sleeping_tool(l
         [error] = [each for each in cell["outputs"] if each["output_type"] == "error"]
         assert len(error["traceback"]) <= 1
         assert "Interrupt" in error["ename"]
+
+
+def test_a_formula_is_typeset_and_one_that_would_be_a_link_is_not(sit: Any) -> None:
+    """What stands between dollar signs is drawn by the page, but for what may do more than be drawn."""
+    desk = sit("formula.ipynb")
+    for cell in range(3):
+        desk.run_cell(cell)
+    desk.wait_until_run(2)
+    trace = desk.page.locator(".archytas-nb-trace")
+    trace.locator("mjx-container").nth(1).wait_for()
+    assert trace.locator("mjx-container").count() == 2
+    assert trace.locator("a").count() == 0
+    assert "and costs $5; \\(\\href{" in desk.text(2)
 
 
 def test_five_megabytes_and_three_hundred_steps_do_not_freeze_the_page(lab: Lab, sit: Any) -> None:

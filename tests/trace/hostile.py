@@ -65,6 +65,10 @@ PAYLOADS = [
     "| <img src=x onerror=window.pwned=1> |\n|---|\n| <script>1</script> |",
     "&lt;script&gt;window.pwned=1&lt;/script&gt;",
     "\ud800<script>window.pwned=1</script>",
+    r"$\href{javascript:window.pwned=1}{x}$ and \(\href{javascript:window.pwned=1}{x}\)",
+    r"\[\require{html}\style{background:url(https://example.org/x)}{x}\] $$\class{c}{x} \cssId{i}{y}$$",
+    r"$\def\x{y}\x$ $\unicode{x}$ $\bbox[url(//example.org)]{x}$ \(\begin{html}x\end{html}\) \(\data{x}{y}\)",
+    "$x<script>window.pwned=1</script>$ \\(y<img src=x onerror=window.pwned=1>\\)",
 ]
 EDITED_WORDS = "The user changed the input before the call was run. It was run with: "
 _INLINE = "a br code del em img s span strong"
