@@ -88,7 +88,7 @@ def resolved(name: str, tools: Schemas) -> str:
     """The known tool that a spelling names, or the spelling itself."""
     name = name.strip().removesuffix("()")
     short = name.removeprefix("functions.").removeprefix("tools.")
-    for spelling in (name, short, name.replace(".", "_"), short.replace(".", "_")):
+    for spelling in (name, short, name.replace(".", "_"), short.replace(".", "_"), short.removesuffix(".call")):
         if spelling in tools:
             return spelling
     return name

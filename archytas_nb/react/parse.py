@@ -22,7 +22,10 @@ from archytas_nb.react.wire import ANSWER, FAIL, Action, answer_in, only_value
 
 _ADJACENT = re.compile(r"[\s,;`\]\[\"']*(?:(?:```\w*|<[^<>]*>|\b(?:and|then)\b|\b(?:Action|Call)\s*:)[\s,;`]*)*")
 _SEVERAL = re.compile(r"<[^<>]*(?:tool_call|function)[^<>]*>|\[TOOL_CALLS\]")
-_UNREAD_TAG = re.compile(r"<tool_call>|<function=|<\|python_tag\|>")
+_UNREAD_TAG = re.compile(
+    r"<(?:\w+:)?tool_calls?>|<function=|<function_calls>|<invoke name=|<\|python_tag\|>|\[TOOL_CALLS\]"
+    r"|<\|tool_call|<｜tool▁|<\|channel\|>commentary|<\w+_function_call>"
+)
 _FORM = '{"thought": "…", "tool": "…", "tool_input": …}'
 _REACT_FORM = f"Reply with one JSON object, and nothing else: {_FORM}"
 _NATIVE_FORM = "Make it a function call, or reply with the answer in plain text."

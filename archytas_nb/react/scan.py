@@ -16,9 +16,12 @@ from archytas_nb.react.code import from_code, parsed_calls
 from archytas_nb.react.events import Json
 from archytas_nb.react.exact import UnreadableError, whole
 from archytas_nb.react.lenient import Reading, read_value
+from archytas_nb.react.tags import from_tags
 
-_THINK_MARK = re.compile(r"</?think(?:ing)?>")
-_THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
+_THINK_MARK = re.compile(
+    r"</?think(?:ing)?>|\[/?THINK\]|<\|channel\|>analysis<\|message\|>|<\|end\|>(?:<\|start\|>assistant)?"
+)
+_THOUGHT_ENDS = re.compile(r"</think(?:ing)?>|\[/THINK\]|<\|end\|>(?:<\|start\|>assistant)?|(?=<\|channel\|>)")
 _DEBRIS = re.compile(r"""["'“”‘’]\s*\}|,\s*["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""")
 _OBJECT = re.compile(r"""\{\s*(?:["'“”‘’}]|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
 _SPACE = re.compile(r"\s*")
@@ -33,6 +36,18 @@ _LOOKS_LIKE_CALL = re.compile(
 _BEFORE = re.compile(r"[\s\"'`>(]*(?:```\w*|<[^<>]*>|\[[A-Z_]+\]|\w+(?: \w+)?:)*[\s\"'`]*")
 _AFTER = re.compile(r"[\s\"'`\])};,.]*(?:<[^<>]*>\s*)*")
 _INPUT_ENDS = re.compile(r"\n\s*(?:Observation|Outcome|Thought|Action|Final Answer)\b|\n\s*\n|```|\Z")
+
+
+_OPENS = (
+    r"<function=|\[TOOL_CALLS\]\s*|<\|tool_call_begin\|>\s*(?:functions\.)?|\bto=(?:functions\.)?"
+    r"|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"
+)
+"""What Llama, Mistral, Kimi, gpt-oss and DeepSeek write before the name of a tool."""
+_ON = (
+    r">|\[CALL_ID\]\w+|\[ARGS\]|:\d+|<\|tool_call_argument_begin\|>|<\|(?:channel|constrain)\|>\s*\w+|<\|message\|>"
+    r"|<｜tool▁sep｜>|```json|json\b|\s"
+)
+"""What may stand between the name and the input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +113,9 @@ def scan(text: str, tools: Schemas) -> Scan:
             at = mark.end()
             _blank(result, 0, at)
             result.found.clear()
+        elif kind == "mark":
+            at = mark.end()
+            result.text = result.text[: mark.start()] + " " * (at - mark.start()) + result.text[at:]
         elif kind == "over":
             at = mark.end()
             if result.found:
@@ -119,13 +137,16 @@ def _blank(result: Scan, start: int, end: int) -> None:
 @functools.lru_cache(maxsize=64)
 def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
     known = "|".join(re.escape(name).replace("_", "[._]") for name in names) or r"(?!)"
-    head = r"^[ \t`>*]*(?:(?:Action|Call|Tool|Tool call|Function call)\s*:\s*)?"
+    head = r"^[ \t`>*]*(?:(?:Action|Call|Tool|Tool call|Function call)\s*:\s*)?(?:print\()?"
     return re.compile(
-        r"(?P<think><think(?:ing)?>)|(?P<unthink></think(?:ing)?>)"
+        r"(?P<think><think(?:ing)?>|\[THINK\]|<\|channel\|>analysis<\|message\|>)"
+        r"|(?P<unthink></think(?:ing)?>|\[/THINK\])|(?P<mark><\|channel\|>final<\|message\|>|<\|return\|>)"
         r"|(?P<over>^[ \t]*(?:Observation\b|Outcome of \w+|<\|im_start\|>|<\|eot_id\|>|(?:User|Human)\s*:))"
-        rf"|(?:{head}|(?<=<tool_call>))\[?(?P<call>(?:functions\.|tools\.)?(?:{known}))\s*\("
+        rf"|(?:{head}|(?<=<tool_call>)|(?<=\|>))\[?(?P<call>(?:functions\.|tools\.)?(?:{known}))(?:\.call)?\s*\("
         rf"|^[ \t]*(?:Action|Tool)\s*:\s*`?(?P<headed>{known})`?[ \t]*\n\s*(?:Action|Tool)[ _]Input\s*:[ \t]*"
-        rf"|<function=(?P<tagged>{known})>\s*(?=\{{)"
+        rf"|(?:{_OPENS})(?P<tagged>{known})(?:{_ON})*(?=\{{)"
+        rf"|(?:<function=|<invoke name=[\"']|<tool_call>\s*)(?P<fields>{known})[\"']?>?\s*"
+        r"(?=<(?:parameter|arg_key|/))"
         r"|(?P<value>[{\[])",
         re.MULTILINE,
     )
@@ -138,13 +159,17 @@ def _read(text: str, mark: re.Match[str], tools: Schemas) -> Found | None:
     if kind == "call":
         return _code(text, mark.start("call"), mark.end(), tools)
     name = resolved(mark[str(kind)], tools)
+    mended: tuple[str, ...] = ()
     try:
-        given, end, mended = _headed(text, mark.end())
+        if kind == "fields":
+            given, end = from_tags(text, mark.end(), tools.get(name))
+        else:
+            given, end, mended = _headed(text, mark.end())
     except UnreadableError as error:
         return Found(start, _extent(text, mark.end()), why=error.why)
     given, more, fault = opened(given, tools.get(name))
     meant = Meant(name, given, mended=(*mended, *more), fault=fault)
-    return Found(start, end, (meant,), alone=_alone(text, start, end))
+    return Found(start, end, (meant,), alone=kind != "headed" or _alone(text, start, end))
 
 
 def _value(text: str, start: int, tools: Schemas) -> Found | None:
@@ -216,7 +241,8 @@ def _code(text: str, start: int, at: int, tools: Schemas) -> Found | None:
                 calls, end = [Meant(name, reading.value, mended=reading.mended)], closing.end()
         if not calls:
             in_list = text[start - 1 : start] == "["
-            parsed, end = parsed_calls(text, start - in_list, "]" if in_list else ")")
+            start -= in_list
+            parsed, end = parsed_calls(text, start, "]" if in_list else ")")
             calls = [from_code(each, tools, start) for each in parsed]
     except UnreadableError as error:
         why = error.why

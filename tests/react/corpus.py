@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.react import damages, forms  # noqa: F401 - they fill KINDS
+from tests.react import damages, forms, vendors  # noqa: F401 - they fill KINDS
 from tests.react.kinds import KINDS
 from tests.react.truths import Call, Truth
 

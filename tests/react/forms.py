@@ -107,7 +107,21 @@ def invented_observation(t: Truth, o: Truth, rng: random.Random) -> Made:
 @kind
 def marks_inside_a_string(t: Truth, o: Truth, rng: random.Random) -> Made:
     mark = rng.choice(
-        ["<think>", "</think> ok", "\nObservation: 3\n", "```json\n{}\n```", "<tool_call>", "// no", "{", "}}"]
+        [
+            "<think>",
+            "</think> ok",
+            "\nObservation: 3\n",
+            "```json\n{}\n```",
+            "<tool_call>",
+            "// no",
+            "{",
+            "}}",
+            "[THINK]",
+            "[/THINK]",
+            "<|end|>",
+            "<|channel|>final<|message|>",
+            "<function=add><parameter=a>",
+        ]
     )
     given = with_text(t, rng, lambda text: f"{text} {mark} end")
     return None if given is None else (json.dumps(envelope(t, rng, given)), ((t.name, given),))

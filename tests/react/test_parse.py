@@ -151,6 +151,21 @@ def test_a_call_in_the_text_is_taken_for_a_call(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "said", "thought"),
+    [
+        ("[THINK]Two and one.[/THINK]Three.", "Three.", "Two and one."),
+        ("Two and one.[/THINK]Three.", "Three.", "Two and one."),
+        ("<|channel|>analysis<|message|>Two.<|end|><|start|>assistant<|channel|>final<|message|>Three.<|return|>",
+         "Three.", "Two."),
+        ("<|channel|>final<|message|>Three.", "Three.", ""),
+        ("<|channel|>analysis<|message|>Two and", "", "Two and"),
+    ],
+)  # fmt: skip
+def test_thoughts_are_told_apart_in_the_marks_of_every_model(text: str, said: str, thought: str) -> None:
+    assert split_think(text) == (said, thought)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         'I used `{"name": "add", "arguments": {"a": 1}}` and got 2.',
@@ -169,7 +184,11 @@ def test_an_answer_that_mentions_a_call_or_is_json_stays_the_answer(text: str) -
 
 @pytest.mark.parametrize(
     "text",
-    ["<tool_call>add{a=1}</tool_call>", "<function=add><parameter=a>1</parameter></function>",
+    ["<tool_call>add{a=1}</tool_call>", "<function=add><parameter=a>1</parameter>",
+     '[TOOL_CALLS]sum[ARGS]{"a": 1}', "<function=add><parameter=a>1",
+     '<invoke name="sum"><parameter name="a">1</parameter></invoke>',
+     "<start_function_call>call:add{a:1}<end_function_call>", "<|tool_call>call:add{a:1}<tool_call|>",
+     "<function=add><parameter=a>1</parameter><parameter=a>2</parameter></function>",
      '{"name": "add", "arguments": {"a": 1'],
 )  # fmt: skip
 def test_a_call_in_the_text_that_cannot_be_read_is_neither_run_nor_shown(text: str) -> None:
