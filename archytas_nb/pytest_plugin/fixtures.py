@@ -18,6 +18,9 @@ from archytas_nb.pytest_plugin.environment import CASSETTE_MODES
 from archytas_nb.pytest_plugin.notebooks import FAILED, PROPERTY
 from archytas_nb.pytest_plugin.told import Told
 
+_USED = pytest.StashKey[set[Path]]()
+"""The cassettes that were used in this run."""
+
 
 def cassette_model(request: pytest.FixtureRequest) -> Iterator[CassetteModel]:
     """Give a test its model, and see afterwards what became of the cassette."""
@@ -25,11 +28,15 @@ def cassette_model(request: pytest.FixtureRequest) -> Iterator[CassetteModel]:
     marker = node.get_closest_marker("agent_cassette")
     said: dict[str, Any] = dict(marker.kwargs) if marker else {}
     mode = config.option.agent_mode or "replay"
-    path = Path(said.get("path") or cassette_of_test(request))
+    named = said.get("path")  # which other tests may name too, run now or not
+    path = request.path.parent / (named or cassette_of_test(request))
+    used = config.stash.setdefault(_USED, set())
+    again = mode == "record" and path in used  # what another test has just recorded stays
+    used.add(path)
     name = os.path.relpath(request.path, config.invocation_params.dir) + node.nodeid.partition(".py")[2]
     cassette = Cassette(
-        path if path.is_absolute() else request.path.parent / path,
-        CASSETTE_MODES[mode],  # type: ignore[arg-type]
+        path,
+        CASSETTE_MODES["update" if again else mode],  # type: ignore[arg-type]
         volatile=said.get("volatile"),
         rerun=f"pytest --agent-update {shlex.quote(name)}",
     )
@@ -37,12 +44,12 @@ def cassette_model(request: pytest.FixtureRequest) -> Iterator[CassetteModel]:
     if mode == "live":
         return
     failed = node.stash.get(FAILED, False)
-    if mode == "update" and not failed:
+    if mode == "update" and not failed and not named:
         cassette.prune()
     tally = cassette.tally
     usage = tally.usage
     told = Told(
-        name, tally.replayed, tally.recorded, tally.missed, cassette.unused, tally.pruned,
+        name, tally.replayed, tally.recorded, tally.missed, 0 if named else cassette.unused, tally.pruned,
         usage.input_tokens, usage.output_tokens,
     )  # fmt: skip
     node.user_properties.append((PROPERTY, told.as_text()))

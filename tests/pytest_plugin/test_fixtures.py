@@ -82,6 +82,26 @@ def test_a_marker_names_the_file_the_model_and_what_may_differ(tmp_path: Path) -
     assert run_pytest(tmp_path, "test_marked.py", NOW="2026-02-02").code == 0
 
 
+def test_tests_that_name_one_file_share_it_and_leave_each_other_what_they_asked(tmp_path: Path) -> None:
+    (tmp_path / "test_shared.py").write_text(
+        "import pytest, archytas_nb as nb\n"
+        "@pytest.mark.agent_cassette(path='shared.jsonl')\n"
+        "@pytest.mark.parametrize('n', [1, 2])\n"
+        "def test_it(agent_cassette, n):\n"
+        "    assert nb.Agent([], model=agent_cassette).run(f'Is it {n}?').answer == f'It is {n}.'\n"
+    )
+    one, two = Say("It is 1."), Say("It is 2.")
+    for option, plays in (("--agent-record", (one, two)), ("--agent-record", (one, two)), ("--agent-update", ())):
+        with Server(*plays) as server:
+            done = run_pytest(tmp_path, option, "test_shared.py", OPENAI_BASE_URL=server.url)
+            assert len(server.chats) == len(plays)
+        assert done.code == 0, done.out
+    alone = run_pytest(tmp_path, "--agent-update", "test_shared.py::test_it[2]")
+    assert alone.code == 0, alone.out
+    done = run_pytest(tmp_path, "--agent-replay", "--agent-strict", "test_shared.py")
+    assert done.code == 0, done.out
+
+
 def test_what_a_test_does_not_ask_any_more_is_dropped_or_fails_where_that_is_asked_for(test_file: Path) -> None:
     folder = test_file.parent
     with Server(CALL, ANSWER) as server:
