@@ -168,13 +168,15 @@ class Driver:
 
     def _asked(self, request: AskModel) -> Generator[Event, None, ModelReply | NoReply]:
         try:
-            return (yield from self.model.complete(request))
+            reply = yield from self.model.complete(request)
         except KeyboardInterrupt:
             return NoReply("interrupted")
         except (ModelError, ConfigurationError) as error:
             self.run.error = error
             kind = _KINDS.get(getattr(error, "kind", ""), "endpoint")
             return NoReply(kind, self.run.said_so_far if kind == "deadline" else str(error))
+        self.run.error = None  # whatever it was, the run got over it
+        return reply
 
     def _checked(self, request: CheckAnswer) -> Verdict | NoReply:
         if self.check is None:

@@ -207,3 +207,10 @@ def test_those_who_watch_hear_that_a_person_is_asked_and_no_event_of_the_run_tel
     at = seen.index(Delta("person", "Sure?"))
     assert seen[at + 1] == Delta("person", "")
     assert not any(isinstance(event, Delta) for event in run.events)
+
+
+def test_a_failure_that_a_run_got_over_is_not_its_error() -> None:
+    too_long = ModelError("maximum context length is 4096 tokens", kind="overflow")
+    run = nb.Agent([talk], ScriptedModel(too_long, ("final_answer", "Done.")), namespace={}).run("Talk!")
+    assert (run.status, run.error) == ("answered", None)
+    assert any(isinstance(event, NoReply) for event in run.events)

@@ -19,6 +19,9 @@ from archytas_nb.models import wording
 LONGEST_WAIT = 60.0
 """Seconds; a server may ask for more with Retry-After, and is then not waited for."""
 
+_FORGET = "If further questions are refused too, forget the last one with agent.undo() or %agent --undo."
+"""What a tool has shown stays in the conversation, and may be why each request is refused."""
+
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
@@ -83,10 +86,9 @@ def for_status(
     if status in (402, 429):
         return _limited(status, said, raw, at, wait)
     refused = f"{at} refused the request for model {model!r} (HTTP {status}): {_sentence(said)}"
-    if asked_with_images and wording.most_images(raw) is not None:
-        return fault("refused", f"{refused} Use a model that takes images, or leave them out.")
-    if asked_with_tools and wording.takes_no_tools(raw):
-        return fault("no_tools", f"{refused} It takes no tools: use protocol='react' with this model.")
+    if part := _refused_part(raw, tools=asked_with_tools, images=asked_with_images):
+        kind, move = part
+        return fault(kind, f"{refused} {move}")
     if status in (404, 405) or (status == 400 and wording.knows_no_model(raw)):
         text = f"{at} does not know the path or the model {model!r} (HTTP {status}): {_sentence(said)}"
         return fault("not_found", text)
@@ -98,6 +100,19 @@ def for_status(
         return fault("server", f"{refused}{_asked(wait)} Ask again in a while.", passing=True)
     move = "Change the request's settings or the model, or look at the server's log."
     return fault("refused", f"{refused} {move}")
+
+
+def _refused_part(raw: str, *, tools: bool, images: bool) -> tuple[ModelErrorKind, str] | None:
+    """Which sort of failure it is where a part of the request is refused, and the next move; else None."""
+    if wording.is_filtered(raw):
+        return "refused", f"Put the question differently. {_FORGET}"
+    if images and wording.is_about_this_image(raw):
+        return "refused", f"Leave the image out, or show a smaller PNG or JPEG. {_FORGET}"
+    if images and wording.most_images(raw) is not None:
+        return "refused", "Use a model that takes images, or leave them out."
+    if tools and wording.takes_no_tools(raw):
+        return "no_tools", "It takes no tools: use protocol='react' with this model."
+    return None
 
 
 def _limited(status: int, said: str, raw: str, at: str, wait: float | None) -> Fault:

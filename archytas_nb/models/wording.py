@@ -108,6 +108,9 @@ _MODEL = _any(
     r"\bmodel\b.{0,120}(?:not (?:found|exist|available)|does not exist|unknown)",
     r"(?:model_not_found|unknown model|invalid model)",
 )
+_FILTER = _any(
+    r"\bcontent_filter\b", r"content management policy", r"ResponsibleAIPolicy", r"content policy violation"
+)
 _KEY = _any(
     r"api.?key (?:is )?(?:not valid|invalid|not found|expired)", r"(?:invalid|incorrect|missing) api.?key"
 )
@@ -159,6 +162,17 @@ def most_images(said: str) -> int | None:
         return int(limit[1])
     refused = _IMAGES.search(said) or (_IMAGE.search(said) and not _THIS_IMAGE.search(said))
     return 0 if refused else None
+
+
+def is_about_this_image(said: str) -> bool:
+    """Whether one picture is refused, and another one may be taken."""
+    said = said[:LOOKED_AT]
+    return bool(_THIS_IMAGE.search(said)) and not _IMAGES.search(said) and not _MOST_IMAGES.search(said)
+
+
+def is_filtered(said: str) -> bool:
+    """Whether a content filter refuses what was sent."""
+    return bool(_FILTER.search(said[:LOOKED_AT]))
 
 
 def refused_field(said: str, names: Iterable[str]) -> str | None:

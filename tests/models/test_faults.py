@@ -157,3 +157,19 @@ def test_a_long_list_of_models_is_cut() -> None:
     said = faults.serves([f"model-{n:03}" for n in range(90)], "model-07")
     assert "and 78 more" in said
     assert len(said) < 400
+
+
+@pytest.mark.parametrize(
+    ("said", "move"),
+    [
+        ("The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+         "Put the question differently."),
+        ("You uploaded an unsupported image. Please make sure your image is below 20 MB in size.",
+         "Leave the image out"),
+    ],
+)  # fmt: skip
+def test_what_may_stay_in_the_conversation_and_be_refused_for_ever_can_be_forgotten(said: str, move: str) -> None:
+    fault = faults.for_status(400, said, URL, "m", asked_with_images=True)
+    assert fault.error.kind == "refused"
+    assert move in str(fault.error)
+    assert "agent.undo() or %agent --undo" in str(fault.error)
