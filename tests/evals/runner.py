@@ -9,7 +9,8 @@ from typing import Any
 
 import archytas_nb as nb
 from archytas_nb.errors import RunError
-from archytas_nb.react.events import AskModel, Delta, ModelReply, to_json
+from archytas_nb.react.events import AskModel, Delta, ModelReply
+from archytas_nb.react.events_json import to_json
 from archytas_nb.run import Run
 from tests.evals.bare import BareAgent, Unconstrained
 from tests.evals.task import Finished, Scene, Task
