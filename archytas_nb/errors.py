@@ -38,7 +38,7 @@ ModelErrorKind = Literal[
 ]
 
 
-class _UsersFrames:
+class UsersFrames:
     """Has IPython draw the user's lines and the message, none of the frames in between, which are ours."""
 
     def _render_traceback_(self: Any) -> list[str]:
@@ -56,7 +56,7 @@ class _UsersFrames:
         return lines
 
 
-class ArchytasError(_UsersFrames, Exception):
+class ArchytasError(UsersFrames, Exception):
     """Base of everything this package raises on purpose."""
 
 
@@ -133,7 +133,7 @@ class TaskFailed(RunError):
     """The model gave up on the task; the message is the reason that it gave."""
 
 
-class RunInterrupted(_UsersFrames, KeyboardInterrupt):
+class RunInterrupted(UsersFrames, KeyboardInterrupt):
     """A person interrupted the run.
 
     It is a KeyboardInterrupt, so that scripts and notebooks stop as they do for any other interrupt.

@@ -6,9 +6,14 @@ import json
 from collections.abc import Generator
 from typing import Any, Literal, Self, TypeAlias
 
+from archytas_nb.errors import UsersFrames
 from archytas_nb.react.events import AskModel, Delta, ModelReply, Usage, WireCall
 
 Scripted: TypeAlias = str | tuple[Any, ...] | dict[str, Any] | ModelReply | BaseException
+
+
+class ScriptError(UsersFrames, AssertionError):
+    """A script and what was asked of it do not fit; in a notebook the line that asked is shown."""
 
 
 class ScriptedModel:
@@ -46,9 +51,9 @@ class ScriptedModel:
             self.check()
 
     def check(self) -> None:
-        """Raise AssertionError where a reply of the script was not used."""
+        """Raise `ScriptError` where a reply of the script was not used."""
         if self._left:
-            raise AssertionError(
+            raise ScriptError(
                 f"{len(self._left)} scripted replies were not asked for; the next is {self._left[0]!r}"
             )
 
@@ -56,12 +61,12 @@ class ScriptedModel:
         """The next reply of the script.
 
         Raises:
-            AssertionError: The script is at its end; the message shows what was asked.
+            ScriptError: The script is at its end; the message shows what was asked.
         """
         self.asked.append(ask)
         if not self._left:
             last = ask.messages[-1]
-            raise AssertionError(
+            raise ScriptError(
                 f"the script has no reply left for request {len(self.asked)}; its last message is {last!r}"
             )
         reply = self._left.pop(0)

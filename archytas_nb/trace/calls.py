@@ -16,6 +16,7 @@ from archytas_nb.trace.table import read_table, table_of
 from archytas_nb.trace.values import CallView, Picture, Shown
 
 _IMAGES = ("image/png", "image/jpeg", "image/svg+xml", "image/gif", "image/webp")
+_WIDGET = "application/vnd.jupyter.widget-view+json"
 _NAME_LIMIT = 100
 # With these words the model is told what a tool printed, and that a person changed its input.
 _PRINTED = "\n\nIt printed:\n"
@@ -121,6 +122,8 @@ def _shown(output: Output) -> Shown:
     for media_type in _IMAGES:
         if isinstance(data.get(media_type), str):
             return Shown(output.kind, picture=Picture(media_type, data[media_type]))
+    if _WIDGET in data:  # it lives in its kernel, and its words are those of the moment in which it was made
+        return Shown(output.kind, "[a widget]")
     html = data.get("text/html")
     table = read_table(html) if isinstance(html, str) else None
     return Shown(output.kind, tidy(words_of(output)), markup_of(output) in ("text/markdown", "text/latex"), table)

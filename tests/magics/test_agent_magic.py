@@ -256,6 +256,13 @@ def test_a_model_in_a_variable_answers_and_another_name_is_the_endpoints(asked: 
         assert [request.body["model"] for request in server.chats] == ["other"]
 
 
+def test_a_script_that_is_at_its_end_is_named_without_frames_of_ours(asked: Kernel) -> None:
+    asked.run("import archytas_nb as nb\nfrom archytas_nb.testing import ScriptedModel\nscript = ScriptedModel()")
+    for cell in (asked.run("%agent --model script hello"), asked.run("nb.Agent(model=script).run('hello')")):
+        assert "ScriptError: the script has no reply left for request" in cell.error
+        assert "archytas_nb/" not in cell.error
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -87,6 +87,13 @@ def test_a_figure_is_shown_without_the_words_that_stand_for_it() -> None:
     assert [(each.text, each.prose) for each in with_text("(no output)", markup).shown] == [("bold", False)]
 
 
+def test_a_widget_is_named_and_its_stale_words_are_not_shown() -> None:
+    """A progress bar of a notebook says 0 % for ever where nothing draws it."""
+    data = {"application/vnd.jupyter.widget-view+json": {"model_id": "a"}, "text/plain": "0%|   | 0/30"}
+    view = with_text("done\n\nIt printed:\n0%|   | 0/30", Output("display", data))
+    assert (view.text, [each.text for each in view.shown]) == ("done", ["[a widget]"])
+
+
 def test_a_result_that_only_looks_like_printed_text_is_left_whole() -> None:
     """A tool may return those words; where it printed nothing of the kind, they are its result."""
     text = "a story\n\nIt printed:\nmoney"
