@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, RunInterrupted, TaskFailed
 from archytas_nb.react.events import (
     Answered,
+    AskModel,
     CallOutcome,
     CallOutcomes,
     Delta,
@@ -189,7 +190,7 @@ class Run:
         from archytas_nb.trace.steps import fold
 
         if self._shows == "status":
-            steps = sum(isinstance(event, ModelReply) for event in self.events)
+            steps = max((event.step for event in self.events if isinstance(event, AskModel)), default=0)
             return {"text/plain": f"<Run {self.status} in {steps} step{'s' if steps != 1 else ''}>"}, {}
         view = fold(self.question, self.events, model=self.model, protocol=self.protocol)
         return value_bundle(view, repr(self), with_steps=self._shows == "all")

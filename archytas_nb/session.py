@@ -22,7 +22,7 @@ from archytas_nb.kernel.approve import Approve
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.namespace import Namespace, live_namespace
 from archytas_nb.question import Question, asked_by, person_for, read, room_for
-from archytas_nb.react.events import AskModel, Ending, Event, Failed, Interrupted, Message
+from archytas_nb.react.events import AskModel, Ending, Event, Failed, Interrupted, Message, ModelReply
 from archytas_nb.react.guards import MAX_SECONDS, MAX_TOKENS, Guards, Limits
 from archytas_nb.react.history import Exchange, place_of
 from archytas_nb.react.loop import react_loop
@@ -233,8 +233,9 @@ class Agent:
         room = room_for(self.model, ChainMap({}, self._names()))  # a preview makes no variables
         flow = react_loop(wire, self._guards(tools), self._past(origin), exchange, room=room)
         request = next(flow)
-        while not isinstance(request, AskModel):
-            request = flow.send(None)
+        while not (isinstance(request, AskModel) and request.step):
+            # What is asked about the question beforehand is taken to be answered with yes.
+            request = flow.send(ModelReply("yes") if isinstance(request, AskModel) else None)
         return request
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────

@@ -1,10 +1,11 @@
 """What a small model is asked about before it counts, because it is so often wrong.
 
 It looks up one of two things, sends two as one, loses count of what it did, gives up at the first error, and
-tells numbers from nowhere.
+tells numbers from nowhere, or none where one is asked for.
 
-Each doubt is uttered once in a run: the model may have its reasons, and a second time it is believed. It follows
-what it reads last, so what is wanted of it stands at the end.
+Each doubt is uttered once in a run (that about names once for each set of them, which shrinks as it is followed):
+the model may have its reasons, and a second time it is believed. It follows what it reads last, so what is wanted
+of it stands at the end.
 Pure text: it knows neither wire forms nor tools.
 """
 
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 
 from archytas_nb.react.events import Json
 from archytas_nb.react.names import several, unused
-from archytas_nb.react.numbers import unfounded
+from archytas_nb.react.numbers import lacks_numbers, unfounded
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class Doubts:
             )
         if answer is None:
             return ""
-        if (names := unused(question, used)) and self._first("names"):
+        if (names := unused(question, used)) and self._first(f"names:{names}"):
             return (
                 f"You used no tool for {' and '.join(names)} yet. If none is needed, give your answer again. "
                 "Otherwise make the missing call now."
@@ -81,6 +82,8 @@ class Doubts:
                 f"You were told nothing that contains {', '.join(numbers)}. If no tool can find it out, give "
                 "your answer again. Otherwise call the tool now."
             )
+        if lacks_numbers(answer, question, used) and self._first("no number"):
+            return "You were asked for a number, and your answer has none. Give it again, with the numbers found."
         return ""
 
     def _first(self, doubt: str) -> bool:

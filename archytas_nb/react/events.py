@@ -129,7 +129,7 @@ class AskModel:
     """The loop asks for the model's next reply.
 
     Attributes:
-        step: 1 for the first question of the run to the model.
+        step: Which reply of the run is asked for, from 1; 0 for what is asked beforehand about the question.
         messages: The whole history in wire form.
         tools: Function-calling specifications; empty in the text protocol.
         schema: JSON schema that the reply's text must satisfy, where the endpoint can enforce it.

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
 from archytas_nb.react.doubts import Doubts
-from archytas_nb.react.events import CallOutcome, ModelReply, ToolCall, Usage
+from archytas_nb.react.events import CallOutcome, Json, ModelReply, ToolCall, Usage
+from archytas_nb.react.names import meant
+from archytas_nb.react.ranking import ranking
 from archytas_nb.react.tokens import text_tokens
 
 MAX_SECONDS = 600.0
@@ -179,10 +181,18 @@ class Guards:
             seen.outcome, seen.times, seen.news = outcome, seen.times + 1, self._news
             return replace(outcome, text=f"{outcome.text}\n{_AGAIN}") if outcome.status == "error" else outcome
         self._news += 1
-        self._seen[key] = _Seen(outcome, self._news)
-        if outcome.status == "done":
-            self.taken_away.clear()
-        return outcome
+        self._seen[key] = _Seen(call, outcome, self._news)
+        if outcome.status != "done":
+            hint = _hint(call, outcome.text) if self.doubts and outcome.status == "error" else ""
+            return replace(outcome, text=f"{outcome.text}\n{hint}") if hint else outcome
+        self.taken_away.clear()
+        order = ranking(self._worked(), call.name) if self.doubts else ""
+        return replace(outcome, text=f"{outcome.text}\n\n{order}") if order else outcome
+
+    def _worked(self) -> list[tuple[str, Json, str]]:
+        """Name, input and outcome of the calls that worked."""
+        seen = [each for each in self._seen.values() if each.outcome.status == "done"]
+        return [(each.call.name, each.call.input, each.outcome.text) for each in seen]
 
     def note_step(self, outcomes: Sequence[CallOutcome]) -> None:
         """Count a reply whose calls all came to nothing; one that was of use ends the row of errors."""
@@ -200,6 +210,7 @@ class Guards:
 
 @dataclass(slots=True)
 class _Seen:
+    call: ToolCall
     outcome: CallOutcome
     news: int
     times: int = 1
@@ -209,6 +220,13 @@ _AGAIN = (
     "You made this very call before, and it failed in the same way. Unless it says to try again, do not make it "
     "any more: give another input, or use another tool."
 )
+
+
+def _hint(call: ToolCall, error: str) -> str:
+    """The name of an error's text that was meant by an input."""
+    values = call.input.values() if isinstance(call.input, Mapping) else [call.input]
+    names = [name for value in values if isinstance(value, str) and (name := meant(value, error))]
+    return f"Did you mean {names[0]!r}?" if len(names) == 1 else ""
 
 
 def _key(call: ToolCall) -> str:

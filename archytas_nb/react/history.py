@@ -107,6 +107,7 @@ class Exchange:
         images: What the user showed with the question: PNG or JPEG, base64.
         form: How the answer is to be given; None for text.
         origin: What asked: a question of the same origin replaces this one. Empty where there is none.
+        remark: What the model is told beside the question; empty for nothing.
         cut: What is not sent of the conversation up to the end of this exchange.
     """
 
@@ -116,6 +117,7 @@ class Exchange:
     images: tuple[str, ...] = ()
     form: AnswerForm | None = None
     origin: str = ""
+    remark: str = ""
     cut: Cut = Cut()
 
     @property

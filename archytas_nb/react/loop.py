@@ -30,11 +30,12 @@ from archytas_nb.react.events import (
     Stopped,
     Verdict,
 )
+from archytas_nb.react.fitting import KNOWN, Fitting, fit, known, unused, verdict
 from archytas_nb.react.guards import Guards
 from archytas_nb.react.history import Exchange, Step
 from archytas_nb.react.sending import Room, Sending
-from archytas_nb.react.tokens import texts_of
-from archytas_nb.react.wire import Action, AskOptions, Wire, as_text, messages_of, not_accepted
+from archytas_nb.react.tokens import message_tokens, texts_of
+from archytas_nb.react.wire import ANSWER, FAIL, Action, AskOptions, Wire, as_text, messages_of, not_accepted
 
 Flow: TypeAlias = Generator[Request, Reply, Ending]
 
@@ -92,10 +93,13 @@ class _Loop:
         self.past = past
         self.exchange = exchange
         self.checks = checks
+        self.fitting = Fitting()
         self.sending = Sending(wire, past, exchange, room, guards.limits.reply_tokens)
 
     def flow(self) -> Flow:
         """Step by step, until there is an ending."""
+        if isinstance(unfit := (yield from self._fit()), NoReply):
+            return (yield from self._no_reply(unfit))
         in_prose = False  # whether the last reply was plain text where an action was expected
         while not (limit := self.guards.limit_reached()):
             reply = yield from self._asked()
@@ -111,6 +115,40 @@ class _Loop:
                 return ending
         return (yield from self._last_turn(limit))
 
+    def _fit(self) -> Generator[Request, Reply, NoReply | None]:
+        """Ask a small model whether some tool fits, and tell it with the question where none does."""
+        if not self.guards.doubts or self.past or self.exchange.steps:
+            return None
+        self.guards.limit_reached()  # the clock runs from here on
+        judging = fit(self.exchange.question, self.wire.tools, self.guards.seconds_left())
+        try:
+            request = next(judging)
+            while True:
+                said = yield from self._judged_by(request)
+                if isinstance(said, NoReply):
+                    return said
+                request = judging.send(said)
+        except StopIteration as over:
+            self.fitting = over.value
+        if self.fitting.remark:
+            self.exchange.remark = self.fitting.remark
+            self.sending.remake()
+            yield Notice("repair", f"no tool seems to fit; the model is told: {self.exchange.remark}")
+        return None
+
+    def _judged_by(self, request: AskModel) -> Generator[Request, Reply, str | NoReply]:
+        """Ask for a yes or no about the question."""
+        reply = yield request
+        if isinstance(reply, NoReply):
+            return reply
+        return verdict(self._counted(reply, message_tokens(request.messages)).text)
+
+    def _unfit(self) -> list[str]:
+        """What is not offered for the first reply: a remark alone does not keep a small model from calling."""
+        if not self.exchange.remark or self.guards.steps:
+            return []
+        return [*self.wire.tools, FAIL if self.exchange.remark == KNOWN else ANSWER]
+
     def _asked(self, last: str = "") -> Generator[Request, Reply, Reply]:
         """Ask the model; where its context is too small, once more with less."""
         if said := self.sending.fit():
@@ -122,7 +160,7 @@ class _Loop:
         return reply
 
     def _request(self, last: str) -> AskModel:
-        away = () if last else tuple(self.guards.taken_away)
+        away = () if last else (*self.guards.taken_away, *self._unfit())
         seconds = self.guards.seconds_left()
         if last and seconds is not None:
             seconds = max(seconds, LAST_SECONDS)
@@ -131,14 +169,21 @@ class _Loop:
         return self.wire.ask(self.guards.steps + 1, sending.messages, options)
 
     def _read(self, reply: Reply, *, prose_is_answer: bool) -> Action:
+        reply = self._counted(reply, self.sending.tokens + self.sending.beside)
+        return self.wire.read(reply, prose_is_answer=prose_is_answer, form=self.exchange.form)
+
+    def _counted(self, reply: Reply, sent: int) -> ModelReply:
         if not isinstance(reply, ModelReply):
             raise TypeError(f"the loop asked the model and was sent {reply!r}; expected ModelReply or NoReply")
-        self.guards.spend(reply, self.sending.tokens + self.sending.beside)
-        return self.wire.read(reply, prose_is_answer=prose_is_answer, form=self.exchange.form)
+        self.guards.spend(reply, sent)
+        return reply
 
     def _acted(self, action: Action) -> Generator[Request, Reply, Ending | None]:
         """Do what a reply says; None where the run goes on."""
-        if doubt := self._doubt(action):
+        doubt = yield from self._doubt(action)
+        if isinstance(doubt, NoReply):
+            return (yield from self._no_reply(doubt))
+        if doubt:
             yield Notice("repair", f"the model is asked once before its end counts: {doubt}")
             self._add(_corrected(action, doubt))
             return None
@@ -202,10 +247,17 @@ class _Loop:
         self.exchange.steps.append(step)
         self.sending.add(step)
 
-    def _doubt(self, action: Action) -> str:
+    def _doubt(self, action: Action) -> Generator[Request, Reply, str | NoReply]:
         """What is doubtful about an end; calls beside it are run first, whatever it says."""
         if action.calls or not (action.answers or action.failure is not None):
             return ""
+        if self.exchange.remark and not self.exchange.steps:
+            return ""  # it is what it was told to do
+        if action.answers and self.fitting.tool and not self.exchange.steps:
+            tool, self.fitting = self.fitting.tool, Fitting()
+            said = yield from self._judged_by(known(self.exchange.question, self.guards.seconds_left()))
+            if isinstance(said, NoReply) or said != "yes":
+                return said if isinstance(said, NoReply) else unused(tool)
         answer = as_text(action.answer) if action.answers else None
         return self.guards.doubt(answer, self.exchange.question, self._told)
 

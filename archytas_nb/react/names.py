@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 _NAME = re.compile(
     r"""[\"“]([^\"”]+)[\"”]             # what stands in quotes
@@ -33,6 +34,32 @@ def unused(question: str, used: Iterable[str]) -> list[str]:
     text = "\n".join(used).lower()
     missing = [name for name in names if name.lower() not in text]
     return missing if len(missing) < len(names) else []
+
+
+_QUOTED = [re.compile(rf"(?<!\w){quote}([^'\"\n]{{1,60}}){quote}(?!\w)") for quote in "'\""]
+
+
+def meant(value: str, error: str) -> str:
+    """Find the one name in an error's text that was meant by a value that it refuses.
+
+    Args:
+        value: The value that was given.
+        error: The error's text, in which names stand in quotes.
+
+    Returns:
+        The name that contains the value or nearly is it; empty where there is none, or more than one.
+    """
+    given = value.lower()
+    quoted = [name for each in _QUOTED for name in each.findall(error)]
+    names = {name for name in quoted if name.lower() != given}
+    within = {name for name in names if given and given in name.lower()}
+    found = within or set(get_close_matches(value, names, n=2, cutoff=0.75))
+    return found.pop() if len(found) == 1 else ""
+
+
+def words(text: str) -> set[str]:
+    """The words of a text that are longer than two letters, without case; of ``snake_case`` each part."""
+    return {each for each in re.findall(r"[^\W_]+", text.lower()) if len(each) > 2}
 
 
 _THING = r"[\w.-]+(?: [\w.-]+)?"

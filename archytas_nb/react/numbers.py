@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterable
 
 _NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?")
+_HOW_MANY = re.compile(
+    r"\bhow (?:many|much|long|far|old|large|big|high|tall|heavy|warm|cold|fast|often)\b", re.IGNORECASE
+)
 SMALL = 10
 """Whole numbers up to this one are mostly counts of what was just listed, and are let pass."""
 
@@ -31,6 +34,19 @@ def unfounded(answer: str, sources: Iterable[str]) -> list[str]:
         return []
     held = {_value(text) for source in sources for text in _NUMBER.findall(source)}
     return [text for text, value in doubtful.items() if not _is_held(text, value, held)]
+
+
+def lacks_numbers(answer: str, question: str, found: Iterable[str]) -> bool:
+    """Whether an answer has no digit where the question asks how many (in English), and outcomes are numbers.
+
+    Args:
+        answer: The answer.
+        question: The question.
+        found: What the calls that worked came to.
+    """
+    if not _HOW_MANY.search(question) or any(each.isdigit() for each in answer):
+        return False
+    return any(_NUMBER.fullmatch(text.strip()) for text in found)
 
 
 def _is_held(text: str, value: float, held: set[float]) -> bool:

@@ -66,7 +66,7 @@ class Sending:
         self.reply_tokens = reply_tokens
         if not exchange.steps and past:
             exchange.cut = _within(past[-1].cut, len(past))
-        self._make()
+        self.remake()
 
     def add(self, step: Step) -> None:
         """Take over a step that was added to the exchange."""
@@ -109,10 +109,11 @@ class Sending:
         self._exchange.cut = compacted(exchanges, cut, budget, self._size, self._room.name_of)
         if self._exchange.cut == cut:
             return ""
-        self._make()
+        self.remake()
         return f"{why} ({before:,} tokens, about): what is old in it is shortened or left out ({self.tokens:,})"
 
-    def _make(self) -> None:
+    def remake(self) -> None:
+        """Make the messages anew, of the record as it is now."""
         sent = view([*self._past, self._exchange], self._exchange.cut)
         self.messages = messages_of(self._wire, sent)
         self.tokens = message_tokens(self.messages)

@@ -190,6 +190,8 @@ def question_of(exchange: Exchange, how: str) -> Message:
     text = exchange.question
     if exchange.form is not None:
         text = f"{text}\n\n({how} {exchange.form.text})"
+    if exchange.remark:
+        text = f"{text}\n\n{exchange.remark}"
     return {"role": "user", "content": user_content(text, exchange.images)}
 
 

@@ -97,7 +97,8 @@ class ReactWire:
             schema = text if options.form is None else {"oneOf": [answer, text]}
             return AskModel(step, sent, schema=schema, max_tokens=bound, seconds=options.seconds)
         offered = [branch for name, branch in self._branches.items() if name not in options.taken_away]
-        legal = {"oneOf": [*offered, answer, fail]}
+        ends = [branch for name, branch in ((ANSWER, answer), (FAIL, fail)) if name not in options.taken_away]
+        legal = {"oneOf": [*offered, *ends]}
         return AskModel(step, sent, schema=legal, max_tokens=bound, seconds=options.seconds)
 
     def read(self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None) -> Action:

@@ -64,6 +64,7 @@ class Progress:
         self._size = 0  # of the pieces in `_output`
         self._lines = 0  # complete lines that the tool has printed
         self._waiting = ""  # what goes on again when a person has answered; empty while nobody is asked
+        self._aside = False  # whether the model is asked about the question, and not to answer it
 
     def take(self, event: Event) -> None:
         """Take an event in."""
@@ -74,7 +75,8 @@ class Progress:
                 self._add(event)
             case Started() | AskModel():
                 self._forget()
-                self.doing = "asking the model"
+                self._aside = isinstance(event, AskModel) and event.step == 0
+                self.doing = "seeing whether a tool fits" if self._aside else "asking the model"
             case ModelReply():
                 self.doing = "reading the reply"
             case RunCalls():
@@ -130,6 +132,8 @@ class Progress:
             self._waiting, self.doing = self.doing, "waiting for your answer"
 
     def _add(self, piece: Delta) -> None:
+        if self._aside:
+            return
         if piece.kind == "output":
             self._lines += piece.text.count("\n")
             self._output.append(piece.text[-_OUTPUT:])

@@ -68,12 +68,14 @@ def advance(view: RunView, event: Event) -> RunView:  # noqa: C901, PLR0912 (one
             return view
         case Started():
             return replace(view, model=event.model or view.model, protocol=event.protocol or view.protocol)
+        case AskModel(step=0):  # about the question, before the first step: only its cost is shown
+            return view
         case AskModel():
             return _ask(view, last, event.step)
         case ModelReply():
             step = replace(last, reply=tidy(event.text), reasoning=_joined(last.reasoning, event.reasoning))
             return replace(
-                _with_last(view, step),
+                _with_last(view, step) if view.steps else view,
                 model=event.model or view.model,
                 usage=view.usage + replace(event.usage, requests=event.usage.requests or 1),
                 seconds=view.seconds + event.seconds,

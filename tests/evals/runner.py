@@ -133,7 +133,7 @@ def attempt(task: Task, model: Any, settings: Settings = Settings()) -> Result:
     result.first_token, result.writing = timed.first_token, timed.writing
     result.output_tokens = timed.uncounted
     for run in runs:
-        result.steps += sum(isinstance(event, ModelReply) for event in run.events)
+        result.steps += max((event.step for event in run.events if isinstance(event, AskModel)), default=0)
         result.calls += len(run.calls)
         result.input_tokens += run.usage.input_tokens
         result.cached_tokens += run.usage.cached_tokens

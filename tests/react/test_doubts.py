@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.react.names import several, unused
+from archytas_nb.react.names import meant, several, unused
+from archytas_nb.react.numbers import lacks_numbers
 from archytas_nb.testing import ScriptedModel
 
 
@@ -160,3 +161,70 @@ def test_a_small_model_that_lost_count_is_asked_once_before_a_call_is_made_again
         run = nb.Agent([look, switch], model=model, namespace={}).run("Switch the light on.")
     assert "final_answer now" in model.asked[3].messages[-1]["content"]
     assert [outcome.text for _, outcome in run.calls] == ["off", "switched", "on"]
+
+
+def test_a_small_model_that_answers_how_many_without_a_number_is_asked_once_for_it() -> None:
+    script = [("length_of", "Rhine"), ("final_answer", "The Rhine is long."), ("final_answer", "1233 km")]
+    with Small(*script) as model:
+        assert nb.Agent([length_of], model=model, namespace={}).run("How long is the Rhine?").answer == "1233 km"
+    assert "your answer has none" in model.asked[2].messages[-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "question", "found"),
+    [
+        ("It is 5.", "How long is it?", ["5"]),
+        ("It is the Rhine.", "Which is longer?", ["5"]),
+        ("It is unknown.", "How long is it?", ["no entry"]),
+        ("It is done.", "How long is it?", []),
+    ],
+)
+def test_an_answer_without_a_number_is_let_pass_where_none_is_asked_for_or_found(
+    answer: str, question: str, found: list[str]
+) -> None:
+    assert not lacks_numbers(answer, question, found)
+
+
+def test_the_doubt_about_names_is_uttered_again_where_it_was_followed_in_part() -> None:
+    both = ("final_answer", "The Rhine is the longer one.")
+    with Small(("length_of", "Rhine"), both, ("length_of", "Elbe"), both, both) as model:
+        run = nb.Agent([length_of], model=model, namespace={}).run("Compare the Rhine, the Elbe and the Oder.")
+    assert run.status == "answered"
+    told = [str(ask.messages[-1]["content"]) for ask in model.asked]
+    assert ["Elbe" in told[2], "Oder" in told[2], "Elbe" in told[4], "Oder" in told[4]] == [
+        True,
+        True,
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "name"),
+    [
+        ("weight", "KeyError: \"no column 'weight'; there are 'weight_kg' and 'height_cm'\"", "weight_kg"),
+        ("wieght", "there are 'weight' and 'height_cm'", "weight"),
+        ("size", "there are 'size_kg' and 'size_cm'", ""),  # two
+        ("km", "it isn't there, and doesn't come", ""),
+        ("", "there are 'a' and 'b'", ""),
+    ],
+)
+def test_the_name_that_was_meant_is_found_in_an_error(value: str, error: str, name: str) -> None:
+    assert meant(value, error) == name
+
+
+def test_a_small_model_is_told_which_name_of_an_error_it_may_have_meant() -> None:
+    def column_max(column: str) -> float:
+        """Find the greatest value of a column.
+
+        Args:
+            column: The column
+        """
+        if column != "weight_kg":
+            raise KeyError(f"no column is named {column!r}; there are 'weight_kg' and 'height_cm'")
+        return 82.0
+
+    script = [("column_max", "weight"), ("column_max", "weight_kg"), ("final_answer", "82")]
+    with Small(*script) as model:
+        nb.Agent([column_max], model=model, namespace={}).run("What is the greatest weight?")
+    assert "Did you mean 'weight_kg'?" in model.asked[1].messages[-1]["content"]

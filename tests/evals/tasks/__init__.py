@@ -1,9 +1,38 @@
 """The tasks, by what they ask of a model. Importing this fills the registry."""
 
 from tests.evals.task import REGISTRY, Half, Task
-from tests.evals.tasks import acting, arguments, choosing, comparing, one_call, steps, talking, trouble
+from tests.evals.tasks import (
+    acting,
+    arguments,
+    choosing,
+    comparing,
+    more_actions,
+    more_lookups,
+    one_call,
+    talking,
+    three_steps,
+    trouble,
+    two_steps,
+    typed,
+    unavailable,
+)
 
-__all__ = ["acting", "arguments", "choosing", "comparing", "one_call", "selected", "steps", "talking", "trouble"]
+__all__ = [
+    "acting",
+    "arguments",
+    "choosing",
+    "comparing",
+    "more_actions",
+    "more_lookups",
+    "one_call",
+    "selected",
+    "talking",
+    "three_steps",
+    "trouble",
+    "two_steps",
+    "typed",
+    "unavailable",
+]
 
 
 def selected(

@@ -128,6 +128,45 @@ def leave_the_queue_alone() -> Scene:
     )
 
 
+@task("conditional", "report")
+def retrain_a_drifting_model() -> Scene:
+    retrained: list[str] = []
+    approved: list[str] = []
+
+    def drift_of(model: str) -> float:
+        """Measure the drift of a deployed model, from 0 to 1.
+
+        Args:
+            model: The model's name
+        """
+        return {"churn": 0.12, "fraud": 0.47}[model]
+
+    def retrain(model: str) -> str:
+        """Train a deployed model again on new data.
+
+        Args:
+            model: The model's name
+        """
+        retrained.append(model)
+        return "it is being trained"
+
+    def approve(model: str) -> str:
+        """Approve a deployed model for another month.
+
+        Args:
+            model: The model's name
+        """
+        approved.append(model)
+        return "approved"
+
+    return Scene(
+        [drift_of, retrain, approve],
+        ("Measure the drift of the model churn. If it is above 0.3, retrain the model; otherwise approve it.",),
+        lambda done: left(retrained, []) or left(approved, ["churn"]),
+        ([("drift_of", "churn"), ("approve", "churn"), ("final_answer", "The drift is 0.12: it is approved.")],),
+    )
+
+
 # ── exactly once ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -245,4 +284,30 @@ def one_delivery() -> Scene:
         ("5 boxes of screws were delivered: add them to the stock, and tell me how many there are now.",),
         lambda done: left(added, [("screws", 5)]) or tells(done, 19),
         ([("add_boxes", {"item": "screws", "boxes": 5}), ("final_answer", "Now there are 19.")],),
+    )
+
+
+@task("exactly once", "report")
+def one_reading_in_the_log() -> Scene:
+    log: list[tuple[str, float]] = [("Dale", 7.1), ("Moss", 5.9)]
+
+    def add_reading(site: str, ph: float) -> str:
+        """Add a reading to the log of the field work.
+
+        Args:
+            site: Where it was measured
+            ph: The pH value
+        """
+        log.append((site, ph))
+        return "added"
+
+    def readings() -> list[str]:
+        """List the readings in the log of the field work."""
+        return [f"{site}: pH {ph:g}" for site, ph in log]
+
+    return Scene(
+        [readings, add_reading],
+        ("Add a reading to the log: at the site Fern the pH was 6.4.",),
+        lambda done: left(log[2:], [("Fern", 6.4)]),
+        ([("add_reading", {"site": "Fern", "ph": 6.4}), ("final_answer", "It is in the log.")],),
     )

@@ -172,3 +172,32 @@ def long_trips_of_a_named_table() -> Scene:
         ),
         namespace={"stations": stations, "trips": trips},
     )
+
+
+@task("arguments", "report")
+def split_for_training() -> Scene:
+    splits: list[tuple[Any, ...]] = []
+
+    def split_dataset(dataset: str, test_share: float, stratify_by: str = "", seed: int = 0) -> str:
+        """Split a dataset into a part for training and a part for testing.
+
+        Args:
+            dataset: The dataset's name
+            test_share: The share of the rows that is for testing, for example 0.5 for one half
+            stratify_by: The column whose values are to be as frequent in both parts
+            seed: The seed of the random numbers
+        """
+        splits.append((dataset, test_share, stratify_by, seed))
+        return f"{dataset} is split"
+
+    return Scene(
+        [split_dataset],
+        ("Split the dataset wine, stratified by the column grade: 20 percent for testing. Use the seed 7.",),
+        lambda done: left(splits, [("wine", 0.2, "grade", 7)]),
+        (
+            [
+                ("split_dataset", {"dataset": "wine", "test_share": 0.2, "stratify_by": "grade", "seed": 7}),
+                ("final_answer", "It is split."),
+            ],
+        ),
+    )

@@ -262,3 +262,61 @@ def missing_values_of_a_column() -> Scene:
         lambda done: tells(done, 3),
         ([("count_missing", "age"), ("final_answer", "3 people.")],),
     )
+
+
+@task("choose a tool", "report")
+def space_on_a_server() -> Scene:
+    def cpu_load(server: str) -> int:
+        """Load of a server's processors, in percent.
+
+        Args:
+            server: The server's name
+        """
+        return 37
+
+    def used_memory(server: str) -> int:
+        """Memory that a server uses, in gigabytes.
+
+        Args:
+            server: The server's name
+        """
+        return 52
+
+    def free_disk(server: str) -> int:
+        """Space that is free on a server's disk, in gigabytes.
+
+        Args:
+            server: The server's name
+        """
+        return {"atlas": 186, "vega": 940}[server]
+
+    def running_jobs(server: str) -> int:
+        """Count the jobs that run on a server.
+
+        Args:
+            server: The server's name
+        """
+        return 9
+
+    def days_since_restart(server: str) -> int:
+        """Days since a server was restarted.
+
+        Args:
+            server: The server's name
+        """
+        return 71
+
+    def users_on(server: str) -> int:
+        """Count the users who are logged in on a server.
+
+        Args:
+            server: The server's name
+        """
+        return 4
+
+    return Scene(
+        [cpu_load, used_memory, running_jobs, free_disk, days_since_restart, users_on],
+        ("How many gigabytes can I still save on the disk of the server atlas?",),
+        lambda done: tells(done, 186),
+        ([("free_disk", "atlas"), ("final_answer", "186 gigabytes are free.")],),
+    )

@@ -128,6 +128,70 @@ def tallest_tower() -> Scene:
     )
 
 
+@task("compare", "report")
+def most_clicked_banner() -> Scene:
+    rates = {"Dune": 2.45, "Fjord": 1.9, "Mesa": 3.1}
+    published: list[str] = []
+
+    def click_rate(banner: str) -> float:
+        """Look up how many percent of the visitors clicked on a banner in the test.
+
+        Args:
+            banner: The banner's name
+        """
+        return rates[banner]
+
+    def publish(banner: str) -> str:
+        """Publish a banner on the home page.
+
+        Args:
+            banner: The banner's name
+        """
+        published.append(banner)
+        return f"{banner} is on the home page"
+
+    return Scene(
+        [click_rate, publish],
+        ("Which of the banners Dune, Fjord and Mesa had the highest click rate? Publish that one.",),
+        lambda done: left(published, ["Mesa"]),
+        (
+            [
+                ("click_rate", "Dune"),
+                ("click_rate", "Fjord"),
+                ("click_rate", "Mesa"),
+                ("publish", "Mesa"),
+                ("final_answer", "Mesa is published."),
+            ],
+        ),
+    )
+
+
+@task("compare", "report")
+def district_with_the_lowest_rent() -> Scene:
+    def median_rent(district: str) -> float:
+        """Compute the median rent of the flats in a district, in euros per square metre.
+
+        Args:
+            district: The district's name
+        """
+        return {"Harbour": 14.2, "Oldtown": 9.85, "Castle": 16.5}[district]
+
+    return Scene(
+        [median_rent],
+        ("Which district has the lowest median rent: Harbour, Oldtown or Castle? Answer with its name only.",),
+        lambda done: names(done, "Oldtown", "Harbour", "Castle") or _read(done, "median_rent", 3),
+        (
+            [
+                ("median_rent", "Harbour"),
+                ("median_rent", "Oldtown"),
+                ("median_rent", "Castle"),
+                ("final_answer", "Oldtown"),
+            ],
+        ),
+        liar="Oldtown",
+    )
+
+
 def _read(done: Finished, tool: str, times: int) -> str:
     """Whether the tool answered for that many different inputs: a lucky guess is no comparison."""
     inputs = {repr(call.input) for call, outcome in done.calls if call.name == tool and outcome.status == "done"}

@@ -114,3 +114,31 @@ def runtime_of_a_job() -> Scene:
         lambda done: tells(done, 341.75),
         ([("runtime", "train"), ("final_answer", "341.75 seconds")],),
     )
+
+
+@task("one call", "report")
+def error_of_a_forecast() -> Scene:
+    errors = {"North": 4.85, "West": 6.35, "Coast": 9.1}
+
+    def mean_absolute_error(region: str) -> float:
+        """Look up the mean absolute error of the demand forecast for a region, in megawatts.
+
+        Args:
+            region: The region's name
+        """
+        return errors[region]
+
+    def count_forecasts(region: str) -> int:
+        """Count the demand forecasts that were made for a region.
+
+        Args:
+            region: The region's name
+        """
+        return {"North": 365, "West": 240, "Coast": 118}[region]
+
+    return Scene(
+        [mean_absolute_error, count_forecasts],
+        ("What is the mean absolute error of the demand forecast for the region West?",),
+        lambda done: tells(done, 6.35),
+        ([("mean_absolute_error", "West"), ("final_answer", "It is 6.35 megawatts.")],),
+    )

@@ -1,10 +1,8 @@
-"""Questions that need no tool, that need the conversation before them, or that ask for a value of a type."""
+"""Questions that need no tool, or that need the conversation before them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tests.evals.checks import holds, left, tells, valued
+from tests.evals.checks import holds, left, tells
 from tests.evals.task import Scene, task
 
 # ── no tool needed ────────────────────────────────────────────────────────────────────────────────
@@ -108,6 +106,35 @@ def a_little_sum() -> Scene:
         ("What is 7 times 6?",),
         lambda done: left(sent, []) or tells(done, 42),
         ([("final_answer", "It is 42.")],),
+    )
+
+
+@task("no tool needed", "report")
+def meaning_of_csv() -> Scene:
+    uploaded: list[str] = []
+
+    def upload(file: str) -> str:
+        """Upload a file to the public archive.
+
+        Args:
+            file: The file's name
+        """
+        uploaded.append(file)
+        return "uploaded"
+
+    def size_of(file: str) -> int:
+        """Look up the size of a file, in kilobytes.
+
+        Args:
+            file: The file's name
+        """
+        return 310
+
+    return Scene(
+        [size_of, upload],
+        ("What do the letters CSV stand for, as in a CSV file?",),
+        lambda done: left(uploaded, []) or holds(done, "comma", "separated"),
+        ([("final_answer", "Comma-separated values")],),
     )
 
 
@@ -222,93 +249,30 @@ def one_more_of_the_same() -> Scene:
     )
 
 
-# ── an answer with a type ─────────────────────────────────────────────────────────────────────────
-
-
-@dataclass
-class Reading:
-    """A measurement."""
-
-    city: str
-    celsius: float
-
-
-@task("typed answer", "choose")
-def fruits_as_a_list() -> Scene:
-    def fruits() -> str:
-        """Name the fruits that are in stock."""
-        return "apples, pears and plums"
-
-    return Scene(
-        [fruits],
-        ("Which fruits are in stock?",),
-        lambda done: valued(done, ["apples", "pears", "plums"]),
-        ([("fruits", None), ("final_answer", ["apples", "pears", "plums"])],),
-        output_type=list[str],
-        liar='["bananas"]',
-    )
-
-
-@task("typed answer", "choose")
-def pears_as_a_number() -> Scene:
-    stock = {"apples": 17, "pears": 43}
-
-    def stock_of(fruit: str) -> str:
-        """Count what is in stock of a fruit.
+@task("follow-up", "report")
+def houses_sold_there() -> Scene:
+    def mean_price(town: str) -> int:
+        """Mean price of the houses that were sold in a town, in euros.
 
         Args:
-            fruit: The fruit, for example apples
+            town: The town's name
         """
-        return f"There are {stock[fruit.lower()]} {fruit}."
+        return {"Delft": 412000, "Leiden": 455000}[town]
 
-    return Scene(
-        [stock_of],
-        ("How many pears are in stock?",),
-        lambda done: valued(done, 43),
-        ([("stock_of", "pears"), ("final_answer", 43)],),
-        output_type=int,
-        liar="77",
-    )
-
-
-@task("typed answer", "report")
-def enough_plums() -> Scene:
-    asked: list[str] = []
-
-    def stock_of(fruit: str) -> int:
-        """Count what is in stock of a fruit.
+    def count_sold(town: str) -> int:
+        """Count the houses that were sold in a town.
 
         Args:
-            fruit: The fruit, for example apples
+            town: The town's name
         """
-        asked.append(fruit)
-        return {"apples": 17, "plums": 8}[fruit.lower()]
+        return {"Delft": 214, "Leiden": 365}[town]
 
     return Scene(
-        [stock_of],
-        ("Are there more than 5 plums in stock?",),
-        lambda done: valued(done, True) or left(bool(asked), True),
-        ([("stock_of", "plums"), ("final_answer", True)],),
-        output_type=bool,
-        liar="true",
-    )
-
-
-@task("typed answer", "report")
-def reading_as_a_record() -> Scene:
-    def temperature(city: str) -> float:
-        """Measure the temperature in a city now, in degrees Celsius.
-
-        Args:
-            city: The city's name
-        """
-        return {"Oslo": -3.5, "Rome": 14.25}[city]
-
-    return Scene(
-        [temperature],
-        ("How warm is it in Rome?",),
-        lambda done: valued(done, Reading("Rome", 14.25)),
-        ([("temperature", "Rome"), ("final_answer", {"city": "Rome", "celsius": 14.25})],),
-        output_type=Reading,
-        liar='{"city": "Rome", "celsius": 99}',
+        [mean_price, count_sold],
+        ("What is the mean price of a house in Leiden?", "And how many houses were sold there?"),
+        lambda done: tells(done, 365),
+        (
+            [("mean_price", "Leiden"), ("final_answer", "It is 455,000 euros.")],
+            [("count_sold", "Leiden"), ("final_answer", "365 houses were sold.")],
+        ),
     )

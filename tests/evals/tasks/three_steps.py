@@ -1,4 +1,4 @@
-"""Two and three steps, where each needs what the one before it found."""
+"""Three steps, where each needs what the one before it found."""
 
 from __future__ import annotations
 
@@ -6,118 +6,6 @@ import pandas as pd
 
 from tests.evals.checks import tells
 from tests.evals.task import Scene, task
-
-# ── two steps ─────────────────────────────────────────────────────────────────────────────────────
-
-
-@task("two steps", "choose")
-def orders_of_a_customer() -> Scene:
-    ids = {"Mara Lind": "C-118", "Jon Berg": "C-204"}
-    orders = {"C-118": 23, "C-204": 6}
-
-    def customer_id(name: str) -> str:
-        """Find the id of a customer.
-
-        Args:
-            name: First and last name
-        """
-        return ids[name]
-
-    def count_orders(customer_id: str) -> int:
-        """Count the orders of a customer.
-
-        Args:
-            customer_id: The customer's id
-        """
-        return orders[customer_id]
-
-    return Scene(
-        [customer_id, count_orders],
-        ("How many orders has Mara Lind placed?",),
-        lambda done: tells(done, 23),
-        ([("customer_id", "Mara Lind"), ("count_orders", "C-118"), ("final_answer", "She placed 23 orders.")],),
-    )
-
-
-@task("two steps", "choose")
-def warmth_at_the_head_office() -> Scene:
-    def head_office(company: str) -> str:
-        """Name the city of a company's head office.
-
-        Args:
-            company: The company's name
-        """
-        return {"Nordwind": "Tromso", "Solara": "Sevilla"}[company]
-
-    def temperature(city: str) -> float:
-        """Measure the temperature in a city now, in degrees Celsius.
-
-        Args:
-            city: The city's name
-        """
-        return {"Tromso": -6.5, "Sevilla": 33.4}[city]
-
-    return Scene(
-        [temperature, head_office],
-        ("How warm is it now in the city where the company Solara has its head office?",),
-        lambda done: tells(done, 33.4),
-        ([("head_office", "Solara"), ("temperature", "Sevilla"), ("final_answer", "33.4 degrees")],),
-    )
-
-
-@task("two steps", "report")
-def copies_by_number() -> Scene:
-    def isbn_of(title: str) -> str:
-        """Find the ISBN of a book.
-
-        Args:
-            title: The book's title
-        """
-        return {"Emma": "978-0141439587", "Dracula": "978-0141439846"}[title]
-
-    def copies(isbn: str) -> int:
-        """Count the copies in the shop.
-
-        Args:
-            isbn: The ISBN of the book
-        """
-        return {"978-0141439587": 14, "978-0141439846": 31}[isbn]
-
-    return Scene(
-        [isbn_of, copies],
-        ("How many copies of Dracula are in the shop?",),
-        lambda done: tells(done, 31),
-        ([("isbn_of", "Dracula"), ("copies", "978-0141439846"), ("final_answer", "31 copies")],),
-    )
-
-
-@task("two steps", "report")
-def phone_in_a_room() -> Scene:
-    def phone_number(room: str) -> int:
-        """Look up the number of the phone in a room.
-
-        Args:
-            room: The room's code
-        """
-        return {"B12": 5521, "D07": 5874}[room]
-
-    def room_of(person: str) -> str:
-        """Find the room that a person works in.
-
-        Args:
-            person: The first name
-        """
-        return {"Ida": "D07", "Jon": "B12"}[person]
-
-    return Scene(
-        [phone_number, room_of],
-        ("What is the phone number of the room that Ida works in?",),
-        lambda done: tells(done, 5874),
-        ([("room_of", "Ida"), ("phone_number", "D07"), ("final_answer", "It is 5874.")],),
-    )
-
-
-# ── three steps ───────────────────────────────────────────────────────────────────────────────────
 
 
 @task("three steps", "choose")
@@ -286,6 +174,47 @@ def timber_of_one_kind() -> Scene:
                 ("rows_where", {"table": "load_table_1", "column": "kind", "value": "oak"}),
                 ("column_sum", {"table": "rows_where_1", "column": "volume"}),
                 ("final_answer", "The sum is 32.75."),
+            ],
+        ),
+    )
+
+
+@task("three steps", "report")
+def service_behind_a_sample() -> Scene:
+    def run_of(sample: str) -> str:
+        """Find the run of the laboratory in which a sample was measured.
+
+        Args:
+            sample: The sample's code
+        """
+        return {"S-40": "R-9", "S-41": "R-12"}[sample]
+
+    def instrument_of(run: str) -> str:
+        """Name the instrument that a run of the laboratory used.
+
+        Args:
+            run: The run's code
+        """
+        return {"R-9": "Helios", "R-12": "Selene"}[run]
+
+    def last_service(instrument: str) -> int:
+        """Say in which year an instrument was last serviced.
+
+        Args:
+            instrument: The instrument's name
+        """
+        return {"Helios": 2019, "Selene": 2022}[instrument]
+
+    return Scene(
+        [run_of, instrument_of, last_service],
+        ("In which year was the instrument last serviced that measured the sample S-40?",),
+        lambda done: tells(done, 2019),
+        (
+            [
+                ("run_of", "S-40"),
+                ("instrument_of", "R-9"),
+                ("last_service", "Helios"),
+                ("final_answer", "It was last serviced in 2019."),
             ],
         ),
     )
