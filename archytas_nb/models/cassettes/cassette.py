@@ -134,8 +134,8 @@ class Cassette:
             self._count_replayed(found.reply)
         return found
 
-    def answer(self, prompt: str, origin: str = "") -> str | None:
-        """Take the person's recorded answer; None where there is none left, or nothing is replayed."""
+    def answer(self, prompt: str, origin: str = "") -> Asked | None:
+        """Take what a person answered; None where nothing is recorded of it any more, or nothing is replayed."""
         if self.mode not in ("auto", "replay"):
             return None
         with self._one_at_a_time:
@@ -143,7 +143,7 @@ class Cassette:
             if not isinstance(found, Asked):
                 return None
             self._count_replayed(None)
-        return found.answer
+        return found
 
     def old_answer(self, prompt: str) -> str | None:
         """What a person answered in the recording that a new one replaces; each answer once."""
@@ -184,9 +184,10 @@ class Cassette:
         self._learned.setdefault(model, {}).update(learned or {})
         self._add(Exchanged(self._reader.request(ask, model), kept, fault, learned or {}), origin)
 
-    def add_answer(self, prompt: str, answer: str, origin: str = "") -> None:
-        """Record what a person answered."""
-        self._add(Asked(self._reader.text(prompt), self._reader.scrub(answer)), origin)
+    def add_answer(self, prompt: str, answer: str | None, origin: str = "") -> None:
+        """Record what a person answered, or None where nobody was there."""
+        kept = None if answer is None else self._reader.scrub(answer)
+        self._add(Asked(self._reader.text(prompt), kept), origin)
 
     def speaker(self, called: str) -> Speaker | None:
         """The recorded model that the notebook calls so; in a replay, another one rather than none."""

@@ -7,7 +7,7 @@ Lines of four kinds:
     {"ref": "3f…", "message": {…}}                              a part of requests, before the first that has it:
                                                                 a message, a tool or a schema, each kept once
     {"exchange": "8a…", "messages": ["3f…", …], "reply": {…}}   one exchange with the model
-    {"asked": "Run it?", "answered": "y"}                       one exchange with the person
+    {"asked": "Run it?", "answered": "y"}                       one exchange with the person; null: nobody was there
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ def _entry(line: str, parts: dict[str, Part]) -> Entry | None:
                 return None
         raise ValueError(f"expected one of {get_args(PartKind)}")
     if "asked" in said:
-        return Asked(str(said["asked"]), str(said["answered"]))
+        answer = said["answered"]
+        return Asked(str(said["asked"]), None if answer is None else str(answer))
     schema = said.get("schema")
     request = Request(
         int(said["step"]),

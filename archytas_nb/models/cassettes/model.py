@@ -195,20 +195,24 @@ class _RecordedPerson:
         """
         recorded = self._cassette.answer(prompt, self._origin)
         if recorded is not None:
-            return recorded
+            return _said(recorded.answer)
         if self._cassette.mode == "replay":
             miss = self._cassette.miss_answer(prompt)
             self._missed(miss)
             raise EOFError(str(miss))
+        answer: str | None
         if self._real.there:
             answer = self._real.ask(prompt)
         else:  # where all is recorded anew, what the person said is kept
-            old = self._cassette.old_answer(prompt)
-            if old is None:
-                raise EOFError("nobody is there to be asked")
-            answer = old
+            answer = self._cassette.old_answer(prompt)
         self._cassette.add_answer(prompt, answer, self._origin)
-        return answer
+        return _said(answer)
+
+
+def _said(answer: str | None) -> str:
+    if answer is None:
+        raise EOFError("nobody is there to be asked")
+    return answer
 
 
 def _passing(asking: Generator[Delta | Notice, None, ModelReply]) -> Generator[Delta | Notice, None, ModelReply]:

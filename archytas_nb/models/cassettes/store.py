@@ -54,7 +54,7 @@ class Store:
                 raise
         if anew:
             self._old = Counter(map(line_of, self.tape.entries))
-            self._old_answers = self.tape.asked()
+            self._old_answers = [each for each in self.tape.asked() if each.answer is not None]
             self.tape = Tape()
             self._header = Header(volatile=self._header.volatile)
 

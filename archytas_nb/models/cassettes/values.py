@@ -104,10 +104,15 @@ class Exchanged:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One exchange with the person: an approval, or an answer to ``ask_user``."""
+    """One exchange with the person: an approval, or an answer to ``ask_user``.
+
+    Attributes:
+        prompt: What was asked.
+        answer: What was typed; None where nobody was there to answer.
+    """
 
     prompt: str
-    answer: str
+    answer: str | None
 
     @property
     def key(self) -> str:

@@ -253,6 +253,18 @@ def test_in_auto_nobody_who_is_not_there_is_asked_what_is_not_recorded(
     run = approvals(path, "auto", nobody, patch)
     assert [outcome.status for _, outcome in run.calls] == ["refused", "refused"]
     assert nobody.asked == []
+    assert approvals(path, "replay", nobody, patch).events == run.events
+
+
+def test_a_new_recording_without_a_person_replays_also_what_the_person_had_not_answered(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    approvals(path, "record", Somebody("y", "y"), patch)
+    path.write_text(path.read_text().replace('name = \\"b\\"', 'name = \\"c\\"'))
+    for mode in ("record", "replay", "record", "replay"):
+        run = approvals(path, mode, Somebody(there=False), patch)
+        assert [outcome.status for _, outcome in run.calls] == ["done", "refused"]
 
 
 def test_the_troubles_of_an_endpoint_are_seen_while_it_is_recorded_and_leave_no_trace(tmp_path: Path) -> None:
