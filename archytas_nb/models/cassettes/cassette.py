@@ -134,13 +134,26 @@ class Cassette:
             self._count_replayed(found.reply)
         return found
 
-    def answer(self, prompt: str, origin: str = "") -> Asked | None:
-        """Take what a person answered; None where nothing is recorded of it any more, or nothing is replayed."""
+    def answer(self, prompt: str, origin: str = "", *, there: bool = False) -> Asked | None:
+        """Take what a person answered.
+
+        Args:
+            prompt: What is asked.
+            origin: What asks.
+            there: Whether a person is there now.
+
+        Returns:
+            None where nothing is recorded of it any more, or nothing is replayed; and in mode auto where nobody
+            was there when it was recorded, but somebody is now: what they say takes its place.
+        """
         if self.mode not in ("auto", "replay"):
             return None
         with self._one_at_a_time:
             found = self._store.tape.take(Asked(self._reader.text(prompt), "").key, origin)
             if not isinstance(found, Asked):
+                return None
+            if found.answer is None and there and self.mode == "auto":
+                self._store.replace(found)
                 return None
             self._count_replayed(None)
         return found

@@ -7,7 +7,7 @@ Lines of four kinds:
     {"ref": "3f…", "message": {…}}                              a part of requests, before the first that has it:
                                                                 a message, a tool or a schema, each kept once
     {"exchange": "8a…", "messages": ["3f…", …], "reply": {…}}   one exchange with the model
-    {"asked": "Run it?", "answered": "y"}                       one exchange with the person; null: nobody was there
+    {"asked": "Run it?", "answered": "y"}                       one with the person; null: nobody was there
 """
 
 from __future__ import annotations

@@ -193,18 +193,15 @@ class _RecordedPerson:
                 recorded, the model's next reply is a `CassetteMiss`: this error is caught on its way, for a tool
                 may fail.
         """
-        recorded = self._cassette.answer(prompt, self._origin)
+        recorded = self._cassette.answer(prompt, self._origin, there=self._real.there)
         if recorded is not None:
             return _said(recorded.answer)
         if self._cassette.mode == "replay":
             miss = self._cassette.miss_answer(prompt)
             self._missed(miss)
             raise EOFError(str(miss))
-        answer: str | None
-        if self._real.there:
-            answer = self._real.ask(prompt)
-        else:  # where all is recorded anew, what the person said is kept
-            answer = self._cassette.old_answer(prompt)
+        # Where all is recorded anew and nobody is there, what the person said before is kept.
+        answer = self._real.ask(prompt) if self._real.there else self._cassette.old_answer(prompt)
         self._cassette.add_answer(prompt, answer, self._origin)
         return _said(answer)
 

@@ -104,6 +104,11 @@ class Store:
         if self._anew:
             self._replaced += given_back
 
+    def replace(self, taken: Entry) -> None:
+        """Put the next exchange that is recorded in the place of the one that was taken last."""
+        self.tape.put_back()
+        self._replaced.append(taken)
+
     def add(self, entry: Entry, origin: str = "") -> None:
         """Record an exchange, behind the last one that was used or recorded here.
 

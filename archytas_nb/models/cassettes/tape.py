@@ -38,6 +38,11 @@ class Tape:
                 return entry
         return None
 
+    def put_back(self) -> None:
+        """Take the exchange that was used last for unused again."""
+        self._at -= 1
+        self._users[self._at] = None
+
     def times(self, key: str) -> int:
         """How often this was recorded."""
         return sum(entry.key == key for entry in self.entries)

@@ -161,9 +161,10 @@ def delete(name: str) -> str:
     return f"deleted {name}"
 
 
-def approvals(path: Path, mode: Any, person: Any, patch: pytest.MonkeyPatch) -> nb.Run:
+def approvals(path: Path, mode: Any, person: Any, patch: pytest.MonkeyPatch, steps_recorded: int = 0) -> nb.Run:
     patch.setattr("archytas_nb.question.Keyboard", lambda: person)
-    live = ScriptedModel(("delete", {"name": "a"}), ("delete", {"name": "b"}), ("final_answer", "Done."))
+    script = [("delete", {"name": "a"}), ("delete", {"name": "b"}), ("final_answer", "Done.")]
+    live = ScriptedModel(*script[steps_recorded:])
     model = CassetteModel(Cassette(path, mode), lambda: live)
     tools = nb.Toolbox()
     tools.add(delete, approve=True)
@@ -265,6 +266,22 @@ def test_a_new_recording_without_a_person_replays_also_what_the_person_had_not_a
     for mode in ("record", "replay", "record", "replay"):
         run = approvals(path, mode, Somebody(there=False), patch)
         assert [outcome.status for _, outcome in run.calls] == ["done", "refused"]
+
+
+def test_a_person_who_is_there_in_auto_is_asked_what_nobody_was_there_to_answer(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    approvals(path, "record", Somebody("y", "y"), patch)
+    path.write_text(path.read_text().replace('name = \\"b\\"', 'name = \\"c\\"'))
+    approvals(path, "record", Somebody(there=False), patch)
+    somebody = Somebody("y")
+    run = approvals(path, "auto", somebody, patch, steps_recorded=2)
+    assert [outcome.status for _, outcome in run.calls] == ["done", "done"]
+    assert len(somebody.asked) == 1
+    for mode in ("auto", "replay"):
+        again = approvals(path, mode, Somebody(there=False), patch)
+        assert again.events == run.events
 
 
 def test_the_troubles_of_an_endpoint_are_seen_while_it_is_recorded_and_leave_no_trace(tmp_path: Path) -> None:
