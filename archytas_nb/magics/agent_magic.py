@@ -246,6 +246,8 @@ class ArchytasNB(Settings, Magics):
             "tools": ", ".join(agent.tools) or "none",
             "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "as long as the model likes",
         }
+        if getattr(agent.model, "is_small", False) and agent.tools and not agent.exchanges:
+            facts["before it"] = "short requests: does this tool fit the question? (small models only)"
         return DryRun(ask, tuple(facts.items()))
 
     def _put(self, run: Run, question: Question) -> None:

@@ -11,12 +11,14 @@ Pure text: it knows neither wire forms nor tools.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from archytas_nb.react.events import Json
 from archytas_nb.react.names import several, unused
 from archytas_nb.react.numbers import lacks_numbers, unfounded
+from archytas_nb.react.pending import pending
+from archytas_nb.react.ranking import inputs_of
 
 
 @dataclass(slots=True)
@@ -24,12 +26,14 @@ class Doubts:
     """The doubts of one run: which were uttered."""
 
     _uttered: set[str] = field(default_factory=set)
+    _sent_as_one: list[str] = field(default_factory=list)
 
     def of_call(self, name: str, given: Json) -> str:
         """What is asked in place of running a call; empty where it is to be run."""
-        for value in given.values() if isinstance(given, Mapping) else [given]:
-            things = several(value) if isinstance(value, str) else []
+        for value in inputs_of(given).values():
+            things = several(value)
             if things and self._first(f"several:{name}:{value}"):
+                self._sent_as_one = things
                 return (
                     f"{name} was not run: {value!r} looks like {len(things)} things, and it takes one at a time. "
                     f"Call it for {things[0]!r} now, and for {things[1]!r} after that."
@@ -50,7 +54,7 @@ class Doubts:
         self,
         answer: str | None,
         question: str,
-        used: Sequence[str],
+        worked: Sequence[tuple[str, Json, str]],
         told: Callable[[], Iterable[str]],
         *,
         just_failed: bool,
@@ -60,7 +64,7 @@ class Doubts:
         Args:
             answer: The final answer; None where the model gives up.
             question: What it answers.
-            used: The inputs of the calls that worked, and what they came to.
+            worked: Name, input and outcome of the calls that worked.
             told: Everything that the model was told.
             just_failed: Whether its last call failed.
         """
@@ -72,19 +76,30 @@ class Doubts:
             )
         if answer is None:
             return ""
-        if (names := unused(question, used)) and self._first(f"names:{names}"):
+        inputs = [value for _, given, _ in worked for value in inputs_of(given).values()]
+        outcomes = [said for _, _, said in worked]
+        names = unused(question, [*inputs, *outcomes]) or pending(question, worked)
+        if names and self._first(f"names:{names}"):
             return (
                 f"You used no tool for {' and '.join(names)} yet. If none is needed, give your answer again. "
                 "Otherwise make the missing call now."
             )
+        if (left := self._left(inputs)) and self._first(f"alone:{left}"):
+            some = ", ".join(left)
+            return f"You used no tool for {some} yet. It takes one at a time: call it for {left[0]!r} now."
         if (numbers := unfounded(answer, told())) and self._first("numbers"):
             return (
                 f"You were told nothing that contains {', '.join(numbers)}. If no tool can find it out, give "
                 "your answer again. Otherwise call the tool now."
             )
-        if lacks_numbers(answer, question, used) and self._first("no number"):
+        if lacks_numbers(answer, question, outcomes) and self._first("no number"):
             return "You were asked for a number, and your answer has none. Give it again, with the numbers found."
         return ""
+
+    def _left(self, inputs: Sequence[str]) -> list[str]:
+        """What was sent as one, and not by itself since."""
+        used = {each.lower() for each in inputs}
+        return [each for each in self._sent_as_one if each.lower() not in used]
 
     def _first(self, doubt: str) -> bool:
         is_first = doubt not in self._uttered

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
 from archytas_nb.react.doubts import Doubts
 from archytas_nb.react.events import CallOutcome, Json, ModelReply, ToolCall, Usage
-from archytas_nb.react.names import meant
-from archytas_nb.react.ranking import ranking
+from archytas_nb.react.hints import beside_error, beside_outcome
 from archytas_nb.react.tokens import text_tokens
 
 MAX_SECONDS = 600.0
@@ -67,6 +66,7 @@ class Guards:
         clock: Seconds from any fixed point.
         may_repeat: Names of the tools whose outcome may differ from call to call.
         doubts: Whether the model is asked once about what small models get wrong, before it counts.
+        question: What is asked in the run.
         taken_away: Names of the tools that cannot be used now.
         just_failed: Whether a call of the last reply failed.
     """
@@ -75,6 +75,7 @@ class Guards:
     clock: Callable[[], float]
     may_repeat: Collection[str] = ()
     doubts: bool = False
+    question: str = ""
     steps: int = 0
     errors: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -85,19 +86,16 @@ class Guards:
     _news: int = 0
     _doubts: Doubts = field(default_factory=Doubts)
 
-    def doubt(self, answer: str | None, question: str, told: Callable[[], Iterable[str]]) -> str:
+    def doubt(self, answer: str | None, told: Callable[[], Iterable[str]]) -> str:
         """What the model is asked about its end before it counts; empty where nothing is to be asked.
 
         Args:
             answer: The answer; None where it gives up.
-            question: What it answers.
             told: All that the model was told: questions and outcomes.
         """
         if not self.doubts:
             return ""
-        worked = [(key, seen.outcome.text) for key, seen in self._seen.items() if seen.outcome.status == "done"]
-        used = [text for pair in worked for text in pair]
-        return self._doubts.of_end(answer, question, used, told, just_failed=self.just_failed)
+        return self._doubts.of_end(answer, self.question, self._worked(), told, just_failed=self.just_failed)
 
     def limit_reached(self) -> str:
         """The limit that forbids another step, for a person to read; empty where there is none."""
@@ -183,11 +181,11 @@ class Guards:
         self._news += 1
         self._seen[key] = _Seen(call, outcome, self._news)
         if outcome.status != "done":
-            hint = _hint(call, outcome.text) if self.doubts and outcome.status == "error" else ""
+            hint = beside_error(call, outcome.text) if self.doubts and outcome.status == "error" else ""
             return replace(outcome, text=f"{outcome.text}\n{hint}") if hint else outcome
         self.taken_away.clear()
-        order = ranking(self._worked(), call.name) if self.doubts else ""
-        return replace(outcome, text=f"{outcome.text}\n\n{order}") if order else outcome
+        hint = beside_outcome(self.question, self._worked()) if self.doubts else ""
+        return replace(outcome, text=f"{outcome.text}\n\n{hint}") if hint else outcome
 
     def _worked(self) -> list[tuple[str, Json, str]]:
         """Name, input and outcome of the calls that worked."""
@@ -220,13 +218,6 @@ _AGAIN = (
     "You made this very call before, and it failed in the same way. Unless it says to try again, do not make it "
     "any more: give another input, or use another tool."
 )
-
-
-def _hint(call: ToolCall, error: str) -> str:
-    """The name of an error's text that was meant by an input."""
-    values = call.input.values() if isinstance(call.input, Mapping) else [call.input]
-    names = [name for value in values if isinstance(value, str) and (name := meant(value, error))]
-    return f"Did you mean {names[0]!r}?" if len(names) == 1 else ""
 
 
 def _key(call: ToolCall) -> str:

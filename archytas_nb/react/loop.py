@@ -90,6 +90,7 @@ class _Loop:
     ) -> None:
         self.wire = wire
         self.guards = guards
+        self.guards.question = exchange.question
         self.past = past
         self.exchange = exchange
         self.checks = checks
@@ -259,10 +260,11 @@ class _Loop:
             if isinstance(said, NoReply) or said != "yes":
                 return said if isinstance(said, NoReply) else unused(tool)
         answer = as_text(action.answer) if action.answers else None
-        return self.guards.doubt(answer, self.exchange.question, self._told)
+        return self.guards.doubt(answer, self._told)
 
     def _told(self) -> Iterator[str]:
-        """All that the model was told, also what is not sent any more."""
+        """All that the model was told, also what is not sent any more; the example of the prompt is not meant."""
+        yield from (tool.text for tool in self.wire.tools.values())
         for message in messages_of(self.wire, [*self.past, self.exchange]):
             if message["role"] in ("user", "tool"):
                 yield from texts_of(message)

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import archytas_nb as nb
+from archytas_nb.react.events import ToolCall
 from archytas_nb.react.fitting import fit
+from archytas_nb.react.hints import beside_error, beside_outcome
 from archytas_nb.testing import ScriptedModel
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "what-the-model-sees.md"
@@ -106,6 +108,15 @@ def judged() -> tuple[list[Any], list[str]]:
     return [pretty(request.messages) for request in requests], remarks
 
 
+def hints() -> list[str]:
+    """What a small model is told below outcomes and errors."""
+    question = "Which are there more of, Adelie or Gentoo?"
+    calls = [("count_species", {"species": "Adelie"}, "152"), ("count_species", {"species": "Gentoo"}, "124")]
+    below = [beside_outcome(question, calls[:1]), beside_outcome(question, calls)]
+    error = "there is no species 'Gento'; there are 'Adelie', 'Chinstrap' and 'Gentoo'"
+    return [*below, beside_error(ToolCall("1", "count_species", {"species": "Gento"}), error)]
+
+
 def last(request: Any) -> str:
     """The last message of a request."""
     return str(request.messages[-1]["content"])
@@ -146,6 +157,7 @@ def blocks() -> dict[str, str]:
         "ask-user": nb.Agent([], ask_user=True).tools["ask_user"].text,
         "refused": last(asked(CALL, ANSWER, tools=tools(approve=True), approve="deny")[1]),
         "typed": last(asked(CALL, ("final_answer", "many"), ("final_answer", 124), output_type=int)[2]),
+        "hints": "\n\n".join(hints()),
         "doubt": last(asked(("final_answer", "There are 120."), CALL, ANSWER, model=Small)[1]),
         "compacted": str(long[-1].messages[1]["content"]),
         "limit": last(asked(CALL, ANSWER, max_steps=1)[1]),

@@ -240,6 +240,11 @@ def test_a_dry_run_shows_all_of_the_request_and_sends_nothing(ask: Ask) -> None:
     assert list(sent(ask))[:-1] == list(report.ask.messages)[:-1]
 
 
+@pytest.mark.parametrize("small", [True, False])
+def test_a_dry_run_says_that_a_small_model_is_asked_beforehand(ask: Ask, small: bool) -> None:
+    assert ("short requests" in repr(ask("--dry-run how many", small=small))) == small
+
+
 def test_a_dry_run_of_a_new_conversation_leaves_the_old_one_alone(ask: Ask) -> None:
     ask("hello", answer("Hello."))
     report = ask("--dry-run --new how many")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -13,14 +14,29 @@ from archytas_nb.react.ranking import MOST, ranking
 from archytas_nb.testing import ScriptedModel
 
 
+def order(rows: str, highest: str, lowest: str) -> str:
+    most = f"The highest, most, longest, heaviest, dearest is {highest}."
+    return f"From high to low: {rows}. {most} The lowest, least, shortest, lightest, cheapest is {lowest}."
+
+
 @pytest.mark.parametrize(
     ("calls", "found"),
     [
-        ([("p", "a", "2.5"), ("p", "b", "1")], "In order, the least first: b 1, a 2.5"),
-        ([("p", "a", "2"), ("q", "z", "9"), ("p", "b", "10")], "In order, the least first: a 2, b 10"),
+        (
+            [("p", "a", "2.5"), ("p", "b", "1")],
+            order("a 2.5, b 1", "a (2.5)", "b (1)"),
+        ),
+        (
+            [("p", "a", "2"), ("q", "z", "9"), ("p", "b", "10")],
+            order("b 10, a 2", "b (10)", "a (2)"),
+        ),
         (
             [("p", {"of": "x", "unit": "kg"}, "-1e3"), ("p", {"of": "y", "unit": "kg"}, "-20")],
-            "In order, the least first: x -1e3, y -20",
+            order("y -20, x -1e3", "y (-20)", "x (-1e3)"),
+        ),
+        (
+            [("p", "a", "2"), ("p", "b", "2.0"), ("p", "c", "1")],
+            order("a 2, b 2.0, c 1", "a and b (2)", "c (1)"),
         ),
         ([("p", "a", "2")], ""),  # nothing to compare it with
         ([("p", "a", "2"), ("p", "b", "2.0")], ""),  # equal
@@ -42,9 +58,13 @@ def test_the_order_is_that_of_the_numbers_and_names_each_thing_once(table: dict[
     if len(set(table.values())) < 2:
         assert said == ""
         return
-    pairs = [each.split() for each in said.partition(": ")[2].split(", ")]
+    rows, highest, lowest = re.split(r"\. The [a-z, ]+ is ", said.partition(": ")[2])
+    pairs = [each.split() for each in rows.split(", ")]
     assert {int(key): float(value) for key, value in pairs} == table
-    assert [float(value) for _, value in pairs] == sorted(table.values())
+    assert [float(value) for _, value in pairs] == sorted(table.values(), reverse=True)
+    for named, value in ((highest, max(table.values())), (lowest, min(table.values()))):
+        keys = named.partition(" (")[0].split(" and ")
+        assert {int(each) for each in keys} == {key for key in table if table[key] == value}
 
 
 def price_in(shop: str) -> float:
@@ -61,7 +81,11 @@ class Small(ScriptedModel):
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"), [(Small, "\n\nIn order, the least first: Bach 1.15, Adler 1.95"), (ScriptedModel, "")]
+    ("kind", "told"),
+    [
+        (Small, "\n\n" + order("Adler 1.95, Bach 1.15", "Adler (1.95)", "Bach (1.15)")),
+        (ScriptedModel, ""),
+    ],
 )
 def test_a_small_model_is_told_the_order_with_the_outcome(kind: Any, told: str) -> None:
     with kind(("price_in", "Adler"), ("price_in", "Bach"), ("final_answer", "Bach")) as model:
