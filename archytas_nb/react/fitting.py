@@ -8,6 +8,7 @@ Pure: it makes requests and reads replies, and knows neither models nor wire for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,14 @@ MOST_TOOLS = 8
 
 LONGEST = 1000
 """Characters of a question that is judged: it is read once for each tool."""
+
+ENOUGH = 2
+"""Words of content that a question has in common with what a tool does, so that nobody has to be asked."""
+
+_COMMON = re.compile(
+    "what|which|many|much|have|with|from|that|this|does|there|name|give|tell|show|find|each|than|then|them|they|were"
+    "|will|when|where|your|into|only|over|more|most|some|other|about"
+)
 
 _REPLY_TOKENS = 3
 
@@ -68,6 +77,9 @@ def fit(question: str, tools: Mapping[str, ToolCard], seconds: float | None) -> 
     asked = words(question)
     likely = sorted(tools.values(), key=lambda tool: -len(asked & words(f"{tool.name} {tool.text}")))
     for tool in likely:
+        if len(_content(question) & _content(_described(tool))) >= ENOUGH:
+            return Fitting(tool.name)
+    for tool in likely:
         if (yield _request(_FITS_RULE, _FITS.format(tool=_described(tool), question=question), seconds)) != "no":
             return Fitting(tool.name)
     return Fitting(remark=KNOWN if (yield known(question, seconds)) == "yes" else IMPOSSIBLE)
@@ -95,6 +107,12 @@ def verdict(text: str) -> str:
 def _request(rule: str, asked: str, seconds: float | None) -> AskModel:
     messages = ({"role": "system", "content": rule}, {"role": "user", "content": asked})
     return AskModel(0, messages, max_tokens=_REPLY_TOKENS, seconds=seconds)
+
+
+def _content(text: str) -> set[str]:
+    """The words that say what a text is about, in English; plurals are taken for what they are plurals of."""
+    found = re.findall(r"[^\W_]+", text.lower())
+    return {each.rstrip("s") for each in found if len(each) > 3 and not _COMMON.fullmatch(each)}
 
 
 def _described(tool: ToolCard) -> str:

@@ -74,8 +74,13 @@ def beside(thing: str, text: str) -> list[str]:
     if not match:
         return []
     things = [each.strip("\"'“”") for each in re.split(_JOINT, match[0])]
-    alike = [each for each in things if each[:1].isupper() == thing[:1].isupper() and each]
-    is_name = thing[:1].isupper() or any(re.search(r"[\d_.]", each) for each in alike)
+    alike = [each for each in things if each and _kind(each) == _kind(thing)]
+    is_name = _kind(thing) != (False, False)
     if is_name or len(alike) > 2 or re.search(r" (?:or|oder|ou|o|than|vs\.?) ", match[0]):
         return [each for each in alike if each.lower() != thing.lower()]
     return []
+
+
+def _kind(thing: str) -> tuple[bool, bool]:
+    """Whether it begins with a capital, and whether it looks like a number or a name of code."""
+    return thing[:1].isupper(), re.search(r"[\d_.]", thing) is not None

@@ -13,7 +13,7 @@ from archytas_nb.react.events import AskModel, Delta, ModelReply, Usage
 from archytas_nb.react.fitting import IMPOSSIBLE, KNOWN, LONGEST, MOST_TOOLS, verdict
 from archytas_nb.testing import ScriptedModel
 
-QUESTION = "What length has the river Rhine?"
+QUESTION = "What length has the Rhine?"
 
 
 def length_of(river: str) -> int:
@@ -93,7 +93,7 @@ def test_where_a_tool_fits_the_question_is_sent_as_it_is_with_every_tool() -> No
 
 def test_the_tool_with_most_words_of_the_question_is_asked_about_first_and_alone_where_it_fits() -> None:
     with Small(("length_of", "Rhine"), ("final_answer", "It is long."), fits="length_of") as model:
-        agent(model).run("Which river has the greatest length?")
+        agent(model).run("What has the greatest length?")
     assert ["Tool: length_of(river): Look up" in str(ask.messages[-1]["content"]) for ask in model.judged] == [
         True
     ]
@@ -213,3 +213,20 @@ def test_what_stops_the_judging_ends_the_run_properly_and_the_next_question_work
 
 def test_a_preview_shows_the_question_as_it_is_sent_where_a_tool_fits() -> None:
     assert agent(Small()).preview(QUESTION).messages[-1]["content"] == QUESTION
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("What length has the river Rhine?", 0),  # length, river
+        ("What length has the Rhine?", 1),  # length alone
+        ("Look at what is there.", 2),  # nothing in common but what all questions have
+    ],
+)
+def test_nobody_is_asked_where_question_and_tool_have_two_words_of_content_in_common(
+    question: str, asked: int
+) -> None:
+    with Small(("length_of", "Rhine"), ("final_answer", "1233"), fits="length_of") as model:
+        nb.Agent([height_of, length_of], model=model, namespace={}).run(question)
+    assert len(model.judged) <= asked
+    assert bool(model.judged) == bool(asked)

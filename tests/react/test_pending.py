@@ -27,6 +27,8 @@ from archytas_nb.testing import ScriptedModel
         ("mean_mass", "Compare 'mean_mass' and 'max_mass'.", ["max_mass"]),
         ("age", "Check age and report back.", []),  # two words that "and" joins may be anything
         ("Hansen", "Ask Hansen and tell me.", []),
+        ("2015", "Was there more sun in 2015, and how much?", []),
+        ("2012", "Compare 2012, 2013 and 2015.", ["2013", "2015"]),
         ("Hansen", "Ask Ortiz.", []),
         ("", "Ask Hansen and Ortiz.", []),
         ("a.c", "abc and b.c", []),  # it is a text, and no pattern
