@@ -175,14 +175,18 @@ class _Stream:
             self._pending = data
             return ()
         self._pending = ""
-        _raise_error(chunk, data)
+        if chunk.__class__ is not dict or "error" in chunk or chunk.get("object") == "error":
+            _raise_error(chunk, data)
         self.chunks += 1
-        self._model = _word(chunk.get("model")) or self._model
+        if not self._model:
+            self._model = _word(chunk.get("model"))
         if chunk.get("usage") or "timings" in chunk or "x_groq" in chunk:
             self._usage = usage_in(chunk) or self._usage
         pieces: list[Delta] = []
         for choice in _dicts(chunk.get("choices")):
-            delta = _dict(choice.get("delta") or choice.get("message"))
+            delta = choice.get("delta")
+            if delta.__class__ is not dict or not delta:
+                delta = _dict(choice.get("message"))
             text = delta.get("content")
             if text.__class__ is str and len(delta) == 1 + ("role" in delta):  # most tokens say nothing else
                 if text:
