@@ -175,13 +175,7 @@ class _Stream:
             self._pending = data
             return ()
         self._pending = ""
-        if chunk.__class__ is not dict or "error" in chunk or chunk.get("object") == "error":
-            _raise_error(chunk, data)
-        self.chunks += 1
-        if not self._model:
-            self._model = _word(chunk.get("model"))
-        if chunk.get("usage") or "timings" in chunk or "x_groq" in chunk:
-            self._usage = usage_in(chunk) or self._usage
+        self._take_head(chunk, data)
         pieces: list[Delta] = []
         for choice in _dicts(chunk.get("choices")):
             delta = choice.get("delta")
@@ -199,6 +193,16 @@ class _Stream:
                 self._finish = _finish(choice)
                 self._usage = usage_in(choice) or self._usage
         return pieces
+
+    def _take_head(self, chunk: Any, data: str) -> None:
+        """What stands beside the choices; looked at only where it can say something."""
+        if chunk.__class__ is not dict or "error" in chunk or chunk.get("object") == "error":
+            _raise_error(chunk, data)
+        self.chunks += 1
+        if not self._model:
+            self._model = _word(chunk.get("model"))
+        if chunk.get("usage") or "timings" in chunk or "x_groq" in chunk:
+            self._usage = usage_in(chunk) or self._usage
 
     def _take_delta(self, delta: dict[str, Any], pieces: list[Delta]) -> None:
         if text := _text(delta.get("content")) or _text(delta.get("refusal")):
