@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from archytas_nb.react.events import Json
 from archytas_nb.react.names import several, unused
 from archytas_nb.react.numbers import lacks_numbers, unfounded
-from archytas_nb.react.pending import pending
+from archytas_nb.react.pending import untouched
 from archytas_nb.react.ranking import inputs_of
 
 
@@ -32,7 +32,9 @@ class Doubts:
         """What is asked in place of running a call; empty where it is to be run."""
         for value in inputs_of(given).values():
             things = several(value)
-            if things and self._first(f"several:{name}:{value}"):
+            if things and not self._first(f"several:{name}:{value}"):
+                self._sent_as_one = []  # it was meant
+            elif things:
                 self._sent_as_one = things
                 return (
                     f"{name} was not run: {value!r} looks like {len(things)} things, and it takes one at a time. "
@@ -78,7 +80,7 @@ class Doubts:
             return ""
         inputs = [value for _, given, _ in worked for value in inputs_of(given).values()]
         outcomes = [said for _, _, said in worked]
-        names = unused(question, [*inputs, *outcomes]) or pending(question, worked)
+        names = unused(question, [*inputs, *outcomes]) or untouched(question, worked)
         if names and self._first(f"names:{names}"):
             return (
                 f"You used no tool for {' and '.join(names)} yet. If none is needed, give your answer again. "

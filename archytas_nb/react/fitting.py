@@ -27,7 +27,7 @@ ENOUGH = 2
 
 _COMMON = re.compile(
     "what|which|many|much|have|with|from|that|this|does|there|name|give|tell|show|find|each|than|then|them|they|were"
-    "|will|when|where|your|into|only|over|more|most|some|other|about"
+    "|will|when|where|your|into|only|over|more|most|some|other|about|look|value|"
 )
 
 _REPLY_TOKENS = 3
@@ -50,7 +50,7 @@ class Fitting:
     """What was found out.
 
     Attributes:
-        tool: The tool that fits; empty where none does, or nothing was asked.
+        tool: The tool that fits, or seems to by its words; empty where none does, or nothing is known.
         remark: What the model is told beside the question; empty where it is to go on as ever.
     """
 
@@ -111,8 +111,8 @@ def _request(rule: str, asked: str, seconds: float | None) -> AskModel:
 
 def _content(text: str) -> set[str]:
     """The words that say what a text is about, in English; plurals are taken for what they are plurals of."""
-    found = re.findall(r"[^\W_]+", text.lower())
-    return {each.rstrip("s") for each in found if len(each) > 3 and not _COMMON.fullmatch(each)}
+    found = {each.rstrip("s") for each in re.findall(r"[^\W_]{4,}", text.lower()) if not _COMMON.fullmatch(each)}
+    return {each for each in found if not _COMMON.fullmatch(each)}
 
 
 def _described(tool: ToolCard) -> str:

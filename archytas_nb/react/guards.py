@@ -179,6 +179,7 @@ class Guards:
             seen.outcome, seen.times, seen.news = outcome, seen.times + 1, self._news
             return replace(outcome, text=f"{outcome.text}\n{_AGAIN}") if outcome.status == "error" else outcome
         self._news += 1
+        self._seen.pop(key, None)  # what came to something new was made last
         self._seen[key] = _Seen(call, outcome, self._news)
         if outcome.status != "done":
             hint = beside_error(call, outcome.text) if self.doubts and outcome.status == "error" else ""

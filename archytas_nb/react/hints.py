@@ -5,24 +5,19 @@ Pure text: it knows neither wire forms nor tools.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from archytas_nb.react.events import Json, ToolCall
+from archytas_nb.react.events import ToolCall
 from archytas_nb.react.names import meant
-from archytas_nb.react.pending import pending
+from archytas_nb.react.pending import Worked, pending
 from archytas_nb.react.ranking import inputs_of, number_of, ranking
-
-Worked = Sequence[tuple[str, Json, str]]
-"""Name, input and outcome of the calls that worked, in the order they were made."""
 
 
 def beside_outcome(question: str, worked: Worked) -> str:
     """What stands below the outcome of the last call: what is missing, or else the order of the numbers."""
-    last = worked[-1]
-    left = pending(question, worked)
-    if left and number_of(last[2]) is not None:
-        return f"Not looked up with {last[0]} yet: {', '.join(left)}"
-    return ranking(worked, last[0])
+    name, _, said = worked[-1]
+    left = pending(question, worked, name)
+    if left and number_of(said) is not None:
+        return f"Not looked up with {name} yet: {', '.join(left)}"
+    return ranking(worked, name)
 
 
 def beside_error(call: ToolCall, error: str) -> str:

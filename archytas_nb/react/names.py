@@ -52,7 +52,7 @@ def meant(value: str, error: str) -> str:
     given = value.lower()
     quoted = [name for each in _QUOTED for name in each.findall(error)]
     names = {name for name in quoted if name.lower() != given}
-    within = {name for name in names if given and given in name.lower()}
+    within = {name for name in names if len(given) > 2 and given in name.lower()}
     found = within or set(get_close_matches(value, names, n=2, cutoff=0.75))
     return found.pop() if len(found) == 1 else ""
 

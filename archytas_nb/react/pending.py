@@ -8,79 +8,68 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
+from archytas_nb.react.enumeration import beside
 from archytas_nb.react.events import Json
-from archytas_nb.react.names import several
+from archytas_nb.react.names import several, words
 from archytas_nb.react.ranking import inputs_of, number_of
+
+Worked: TypeAlias = Sequence[tuple[str, Json, str]]
+"""Name, input and outcome of the calls that worked, in the order they were made."""
 
 MOST = 12
 """Things of one list; a longer one is not gone through."""
 _LENGTH = 40  # characters of a thing: longer texts are no names
-_JOINT = r"(?-i:, ?(?:(?:and|or|und|oder) )?| (?:and|or|und|oder|et|ou|y|o|than|vs\.?) )(?:the )?"
 
 
-def pending(question: str, worked: Iterable[tuple[str, Json, str]]) -> list[str]:
-    """Find what was named beside things that numbers were looked up for, and for which none was.
+def pending(question: str, worked: Worked, name: str) -> list[str]:
+    """Find what was named beside things that a tool gave numbers for, and that it was not called for.
 
     Args:
         question: The question.
-        worked: Name, input and outcome of the calls that worked, in the order they were made.
+        worked: The calls that worked.
+        name: The tool.
 
     Returns:
         The things, as they were named: those that the question names beside a thing that was used, and those in
-        a list that a call came to, where the question does not name the one that was picked from it.
+        a list that a call came to, where the question does not say which of them to take.
     """
-    calls = list(worked)
-    lists = [things for _, _, said in calls if (things := listed(said))]
-    used = [
-        value for _, given, said in calls if number_of(said) is not None for value in inputs_of(given).values()
-    ]
+    lists = [things for _, _, said in worked if (things := listed(said))]
+    numeric = [given for tool, given, said in worked if tool == name and number_of(said) is not None]
     found: dict[str, None] = {}
-    for value in used:
+    for value in _values(numeric):
         found |= dict.fromkeys(beside(value, question))
-        if value.lower() not in question.lower():
+        if value.lower() not in question.lower() and not words(value) & words(question):
             found |= dict.fromkeys(each for things in lists if value in things for each in things)
-    looked_up = {value.lower() for value in used}
-    return [each for each in found if each.lower() not in looked_up]
+    return _without(found, _values([given for tool, given, _ in worked if tool == name]))
+
+
+def untouched(question: str, worked: Worked) -> list[str]:
+    """What is `pending` of any tool, and that no call at all was made for."""
+    found = dict.fromkeys(each for name, _, _ in worked for each in pending(question, worked, name))
+    return _without(found, _values([given for _, given, _ in worked]))
 
 
 def listed(outcome: str) -> list[str]:
     """The names that an outcome lists and that is nothing else; none where it is no such list."""
     try:
         things = json.loads(outcome)
-    except ValueError:
+    except (ValueError, RecursionError):
         things = several(outcome)
-    if not isinstance(things, list) or not 2 <= len(things) <= MOST or len(set(map(str, things))) < len(things):
+    if not isinstance(things, list) or not 2 <= len(things) <= MOST:
         return []
-    return things if all(isinstance(each, str) and 0 < len(each) <= _LENGTH for each in things) else []
-
-
-def beside(thing: str, text: str) -> list[str]:
-    """The names that a text lists beside this one, as in ``"Rhine, Elbe or Oder"``.
-
-    A neighbour has as many words as the thing and begins as it does, with a capital or without one; two words in
-    lower case that ``and`` joins may be anything ("check and report"), so they count only among three.
-    """
-    words = len(thing.split())
-    if not thing or words > 3 or len(thing) > _LENGTH:
+    if not all(isinstance(each, str) and 0 < len(each) <= _LENGTH for each in things):
         return []
-    word = r"(?!(?-i:and|or|und|oder|the|a|an) )[\w'-]+(?:\.\w+)*"
-    name = word + rf" {word}" * (words - 1)
-    quote = "[\"'“”]?"
-    row = rf"(?<![\w.-])(?:{quote}{name}{quote}{_JOINT})*{quote}{re.escape(thing)}{quote}(?![\w-])"
-    row += rf"(?:{_JOINT}{quote}{name}{quote}(?![\w-]))*"
-    match = re.search(row, text, re.IGNORECASE)
-    if not match:
-        return []
-    things = [each.strip("\"'“”") for each in re.split(_JOINT, match[0])]
-    alike = [each for each in things if each and _kind(each) == _kind(thing)]
-    is_name = _kind(thing) != (False, False)
-    if is_name or len(alike) > 2 or re.search(r" (?:or|oder|ou|o|than|vs\.?) ", match[0]):
-        return [each for each in alike if each.lower() != thing.lower()]
-    return []
+    return things if len(set(things)) == len(things) else []
 
 
-def _kind(thing: str) -> tuple[bool, bool]:
-    """Whether it begins with a capital, and whether it looks like a number or a name of code."""
-    return thing[:1].isupper(), re.search(r"[\d_.]", thing) is not None
+def _values(inputs: Sequence[Json]) -> Iterator[str]:
+    return (value for given in inputs for value in inputs_of(given).values() if value)
+
+
+def _without(things: dict[str, None], values: Iterator[str]) -> list[str]:
+    """Those that no value is about: "Elbe" was looked up with "River Elbe", too."""
+    text = "\n".join(values)
+    return [each for each in things if not re.search(rf"(?<!\w){re.escape(each)}(?!\w)", text, re.IGNORECASE)]

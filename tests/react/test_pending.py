@@ -6,55 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.react.pending import MOST, beside, listed, pending
+from archytas_nb.react.pending import MOST, listed, pending, untouched
 from archytas_nb.testing import ScriptedModel
-
-
-@pytest.mark.parametrize(
-    ("thing", "text", "others"),
-    [
-        ("Rhine", "Which is longest: Rhine, Elbe or Oder? Say its name.", ["Elbe", "Oder"]),
-        ("Oder", "Which is longest: Rhine, Elbe or Oder?", ["Rhine", "Elbe"]),
-        ("Elbe", "The Rhine, the Elbe, and the Oder meet.", ["Rhine", "Oder"]),
-        ("Hansen", "Ask the plumbers Hansen and Ortiz for a quote.", ["Ortiz"]),
-        ("north tank", "Is the north tank or the south tank fuller?", ["south tank"]),
-        ("age", "Which of the columns age, income and postcode has gaps?", ["income", "postcode"]),
-        ("a.csv", "Join a.csv and b.csv.", ["b.csv"]),
-        ("mean_mass", "Compare 'mean_mass' and 'max_mass'.", ["max_mass"]),
-        ("age", "Check age and report back.", []),  # two words that "and" joins may be anything
-        ("Hansen", "Ask Hansen and tell me.", []),
-        ("2015", "Was there more sun in 2015, and how much?", []),
-        ("2012", "Compare 2012, 2013 and 2015.", ["2013", "2015"]),
-        ("Hansen", "Ask Ortiz.", []),
-        ("", "Ask Hansen and Ortiz.", []),
-        ("a.c", "abc and b.c", []),  # it is a text, and no pattern
-    ],
-)
-def test_the_names_that_a_text_lists_beside_one_are_found(thing: str, text: str, others: list[str]) -> None:
-    assert beside(thing, text) == others
-
-
-names = st.from_regex(r"[A-Z][a-z]{1,8}", fullmatch=True)
-
-
-@given(st.lists(names, min_size=2, max_size=6, unique_by=str.lower), st.data())
-def test_every_name_of_a_list_finds_all_the_others(things: list[str], data: st.DataObject) -> None:
-    word = data.draw(st.sampled_from(["and", "or", "und", "oder"]))
-    text = f"Look at {', '.join(things[:-1])} {word} {things[-1]}."
-    if {each.lower() for each in things} & {"and", "or", "und", "oder", "the", "a", "an", "at", "look"}:
-        return
-    for thing in things:
-        assert beside(thing, text) == [each for each in things if each != thing]
-
-
-@given(st.text(max_size=60), st.text(max_size=80))
-def test_any_texts_are_taken(thing: str, text: str) -> None:
-    assert thing not in beside(thing, text)
-    assert isinstance(listed(text), list)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +24,7 @@ def test_any_texts_are_taken(thing: str, text: str) -> None:
         ("It is done.", []),
         (json.dumps([str(n) for n in range(MOST + 1)]), []),
         (json.dumps(["x" * 50, "y"]), []),
+        ("[" * 100_000, []),
     ],
 )
 def test_an_outcome_that_lists_names_is_known(outcome: str, things: list[str]) -> None:
@@ -86,14 +42,29 @@ LIST = ("samples", None, '["W1", "W2", "W3"]')
         ("Which sample is sour?", [LIST], []),  # the list may have been all
         ("How sour is W1?", [LIST, ("ph", "W1", "7.1")], []),  # the question has chosen
         ("Which sample is sour?", [LIST, ("discard", "W1", "done")], []),  # no number: not something looked up
+        ("What is the mean pH of W?", [("list", None, '["ph", "w"]'), ("mean", "ph", "7.1")], []),
+        (
+            "What is the average body mass?",
+            [("list", None, '["body_mass", "year"]'), ("mean", "body_mass", "4")],
+            [],
+        ),
         ("Compare Rhine and Elbe.", [("length", {"river": "Rhine"}, "1230")], ["Elbe"]),
+        ("Compare Rhine and Elbe.", [("length", "Rhine", "9"), ("length", "River Elbe", "8")], []),
+        ("Compare Rhine and Elbe.", [("length", "Rhine", "9"), ("length", "Elbe", "1,094 km")], []),
+        ("Compare Rhine and Elbe.", [("length", "Rhine", "9"), ("towns", "Elbe", "[]")], ["Elbe"]),
         ("Compare Rhine and Elbe.", [("length", "Rhine", "1230"), ("length", "Elbe", "1094")], []),
     ],
 )
 def test_what_is_left_to_look_up_is_what_stands_beside_what_gave_a_number(
     question: str, worked: Any, left: list[str]
 ) -> None:
-    assert pending(question, worked) == left
+    assert pending(question, worked, worked[-1][0] if worked[-1][0] != "towns" else "length") == left
+
+
+def test_what_any_call_was_made_for_is_not_untouched() -> None:
+    worked = [("length", "Rhine", "9"), ("towns", "Elbe", "[]")]
+    assert untouched("Compare Rhine, Elbe and Oder.", worked) == ["Oder"]
+    assert untouched("Compare Rhine, Elbe and Oder.", []) == []
 
 
 def quote(plumber: str) -> float:
