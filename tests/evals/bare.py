@@ -35,7 +35,7 @@ class Unguarded(Guards):
         """Nothing is known of earlier calls."""
         return None
 
-    def doubt(self, answer: str | None, question: str, told: Callable[[], Iterable[str]]) -> str:
+    def doubt(self, answer: str | None, told: Callable[[], Iterable[str]]) -> str:
         """Every answer is believed."""
         return ""
 
