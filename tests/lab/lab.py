@@ -241,6 +241,8 @@ class Desk:
         """Settings ▸ Theme."""
         self.command("apputils:change-theme", theme=theme)
         self.page.locator(f"body[data-jp-theme-name='{theme}']").wait_for(state="attached")
+        # JupyterLab covers the page while it changes: a picture would be of that.
+        self.page.locator("#jupyterlab-splash").wait_for(state="detached")
 
     def resize(self, width: int) -> None:
         """Make the window as wide."""
