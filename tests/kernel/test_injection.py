@@ -1,5 +1,8 @@
 """An exception is raised in a thread in time, again where it was swallowed, and never after its end."""
 
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -68,3 +71,27 @@ def brief() -> None:
                     continue
     except Due:
         pass
+
+
+def test_a_debugger_can_trace_after_it_was_stopped() -> None:
+    """A process of its own, because one that hangs here hangs in C."""
+    script = """
+        import sys
+        from archytas_nb.kernel.injection import Injection
+
+        class Due(BaseException):
+            pass
+
+        injection = Injection(lambda: Due, 0.0)
+        try:
+            injection.start()
+            while True:
+                pass
+        except Due:
+            injection.stop()
+        sys.settrace(lambda frame, event, arg: None)
+        print((lambda: "traced")())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "traced\n"
