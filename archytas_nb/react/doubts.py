@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from archytas_nb.react.events import Json
 from archytas_nb.react.names import several, unused
-from archytas_nb.react.numbers import lacks_numbers, unfounded
-from archytas_nb.react.pending import untouched
+from archytas_nb.react.numbers import lacks_measure, lacks_numbers, unfounded
+from archytas_nb.react.pending import is_choice, untouched
 from archytas_nb.react.ranking import inputs_of
 
 
@@ -80,8 +80,10 @@ class Doubts:
             return ""
         inputs = [value for _, given, _ in worked for value in inputs_of(given).values()]
         outcomes = [said for _, _, said in worked]
-        names = unused(question, [*inputs, *outcomes]) or untouched(question, worked)
-        if names and self._first(f"names:{names}"):
+        names = (
+            [] if is_choice(question) else unused(question, [*inputs, *outcomes]) or untouched(question, worked)
+        )
+        if names and not is_choice(question) and self._first(f"names:{names}"):
             return (
                 f"You used no tool for {' and '.join(names)} yet. If none is needed, give your answer again. "
                 "Otherwise make the missing call now."
@@ -93,6 +95,11 @@ class Doubts:
             return (
                 f"You were told nothing that contains {', '.join(numbers)}. If no tool can find it out, give "
                 "your answer again. Otherwise call the tool now."
+            )
+        if lacks_measure(answer, question, outcomes) and self._first("no measure"):
+            return (
+                "No tool has told you yet what was asked for. Call the tool that finds it out now, with what you "
+                "know. Only if there is none, give your answer again."
             )
         if lacks_numbers(answer, question, outcomes) and self._first("no number"):
             return "You were asked for a number, and your answer has none. Give it again, with the numbers found."

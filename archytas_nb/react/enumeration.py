@@ -24,7 +24,7 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 
-Kind: TypeAlias = Literal["name", "code", "word"]
+Kind: TypeAlias = Literal["name", "number", "code", "word"]
 
 
 def beside(thing: str, text: str) -> list[str]:
@@ -62,7 +62,10 @@ def _listed_with(thing: str, clause: str) -> list[str]:
                 if at == 0 and is_whole and joints[0] == "" and _ASKS.match(clause):
                     continue  # "Which has the higher mean, age or income": the mean is none of them
                 articles = all(_ARTICLE.search(part) for part in parts[at:end])
-                if len(things) == 2 and not (joints[at] in ("or", "oder") and (is_whole or articles)):
+                # "the servers anna and bela": what comes after a plural says what it is made of
+                follows = re.search(r"\w{3,}s \w[\w-]*$", parts[at]) is not None and is_whole
+                is_pair = joints[at] in ("or", "oder") and (is_whole or articles)
+                if len(things) == 2 and not (is_pair or follows):
                     continue
             return things
     return []
@@ -119,6 +122,8 @@ def _kind(thing: str) -> Kind | None:
     words = thing.split()
     if not words or len(words) > 3:
         return None
+    if re.fullmatch(r"-?\d+(?:\.\d+)?", thing):
+        return "number"
     if re.search(r"[\d_./\\]", thing):
         return "code" if len(words) == 1 else None
     if all(map(_is_name, words)):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
@@ -67,6 +67,7 @@ class Guards:
         may_repeat: Names of the tools whose outcome may differ from call to call.
         doubts: Whether the model is asked once about what small models get wrong, before it counts.
         question: What is asked in the run.
+        about: What each tool says of itself.
         taken_away: Names of the tools that cannot be used now.
         just_failed: Whether a call of the last reply failed.
     """
@@ -76,6 +77,7 @@ class Guards:
     may_repeat: Collection[str] = ()
     doubts: bool = False
     question: str = ""
+    about: Mapping[str, str] = field(default_factory=dict)
     steps: int = 0
     errors: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -175,18 +177,24 @@ class Guards:
         """Remember what a call that was run came to, and return what the model is told of it."""
         key = _key(call)
         seen = self._seen.get(key)
+        advice = ""
+        if self.doubts and outcome.status == "error":
+            advice = beside_error(self.question, call, outcome.text)
         if seen is not None and (seen.outcome.status, seen.outcome.text) == (outcome.status, outcome.text):
             seen.outcome, seen.times, seen.news = outcome, seen.times + 1, self._news
-            return replace(outcome, text=f"{outcome.text}\n{_AGAIN}") if outcome.status == "error" else outcome
+            if outcome.status != "error":
+                return outcome
+            is_new = advice and seen.times <= 2
+            return _with(outcome, advice) if is_new else replace(outcome, text=f"{outcome.text}\n{_AGAIN}")
         self._news += 1
         self._seen.pop(key, None)  # what came to something new was made last
         self._seen[key] = _Seen(call, outcome, self._news)
         if outcome.status != "done":
-            hint = beside_error(call, outcome.text) if self.doubts and outcome.status == "error" else ""
-            return replace(outcome, text=f"{outcome.text}\n{hint}") if hint else outcome
+            return _with(outcome, advice)
         self.taken_away.clear()
-        hint = beside_outcome(self.question, self._worked()) if self.doubts else ""
-        return replace(outcome, text=f"{outcome.text}\n\n{hint}") if hint else outcome
+        if not self.doubts:
+            return outcome
+        return _with(outcome, beside_outcome(self.question, self._worked(), self.about.get(call.name, "")))
 
     def _worked(self) -> list[tuple[str, Json, str]]:
         """Name, input and outcome of the calls that worked."""
@@ -219,6 +227,11 @@ _AGAIN = (
     "You made this very call before, and it failed in the same way. Unless it says to try again, do not make it "
     "any more: give another input, or use another tool."
 )
+
+
+def _with(outcome: CallOutcome, hint: str) -> CallOutcome:
+    """An outcome with what the model is told below it; the outcome itself where that is nothing."""
+    return replace(outcome, text=f"{outcome.text}\n\n{hint}") if hint else outcome
 
 
 def _key(call: ToolCall) -> str:

@@ -5,23 +5,59 @@ Pure text: it knows neither wire forms nor tools.
 
 from __future__ import annotations
 
+import re
+from itertools import takewhile
+
+from archytas_nb.react.arithmetic import reckoned
+from archytas_nb.react.bounds import sides
 from archytas_nb.react.events import ToolCall
+from archytas_nb.react.forms import reshaped
 from archytas_nb.react.names import meant
 from archytas_nb.react.pending import Worked, pending
-from archytas_nb.react.ranking import inputs_of, number_of, ranking
+from archytas_nb.react.ranking import inputs_of, ranking, row_of, rows_of
+
+_INSTEAD = "It gave no result. Call again, with "
+_WHICH = re.compile(r"\b(?:which|who|whose)\b", re.IGNORECASE)
 
 
-def beside_outcome(question: str, worked: Worked) -> str:
-    """What stands below the outcome of the last call: what is missing, or else the order of the numbers."""
+def beside_outcome(question: str, worked: Worked, about: str = "") -> str:
+    """What stands below the outcome of the last call; ``about`` is what its tool says of itself.
+
+    On which side of the question's bounds a number lies; then what is missing or, where nothing is, the order of
+    the numbers and what comes of them.
+    """
     name, _, said = worked[-1]
-    left = pending(question, worked, name)
-    if left and number_of(said) is not None:
-        return f"Not looked up with {name} yet: {', '.join(left)}"
-    return ranking(worked, name)
+    rows = rows_of(worked, name)
+    row = row_of(said)
+    told = []
+    if row is not None:
+        left = pending(question, worked, name)
+        # A bound is one of what was asked first; what other tools count is something else.
+        if all(tool == name for tool, _, each in worked if row_of(each)):
+            told.append(sides(question, rows or [row], f"{name} {about} {said}", is_all=not left))
+        if left:
+            told.append(f"Not looked up with {name} yet: {', '.join(left)}")
+            return "\n".join(filter(None, told))
+    if rows and not any(told):
+        came = reckoned(rows, question)
+        order = ranking(rows, question, f"{name} {about}") if not came or _WHICH.search(question) else ""
+        told.append(" ".join(filter(None, (order, came))))
+    return "\n".join(filter(None, told))
 
 
-def beside_error(call: ToolCall, error: str) -> str:
-    """What stands below an error: the name in it that an input may have meant."""
-    values = inputs_of(call.input).values()
-    names = [name for value in values if (name := meant(value, error))]
-    return f"Did you mean {names[0]!r}?" if len(names) == 1 else ""
+def beside_error(question: str, call: ToolCall, error: str) -> str:
+    """What stands below an error: what an input may have meant, or how the error wants it to be written."""
+    said = "\n".join(takewhile(lambda line: not line.startswith("  "), error.splitlines()))  # no lines of code
+    values = dict.fromkeys(inputs_of(call.input).values())
+    better = [
+        (value, name) for value in values if (name := meant(value, said) or reshaped(value, said, question))
+    ]
+    if len(better) != 1:
+        return ""
+    value, name = better[0]
+    return f"{_INSTEAD}{name!r} in place of {value!r}."
+
+
+def is_advice(outcome: str) -> bool:
+    """Whether an outcome's text says already, below an error, how to go on."""
+    return _INSTEAD in outcome

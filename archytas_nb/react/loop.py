@@ -91,6 +91,7 @@ class _Loop:
         self.wire = wire
         self.guards = guards
         self.guards.question = exchange.question
+        self.guards.about = {name: tool.text for name, tool in wire.tools.items()}
         self.past = past
         self.exchange = exchange
         self.checks = checks

@@ -39,6 +39,15 @@ def unused(question: str, used: Iterable[str]) -> list[str]:
 _QUOTED = [re.compile(rf"(?<!\w){quote}([^'\"\n]{{1,60}}){quote}(?!\w)") for quote in "'\""]
 
 
+_OFFERS = re.compile(
+    r"\b(?:expected|expects?|there (?:is|are)|valid|known|available|allowed|choose|choices?|options?|columns?"
+    r"|one of|did you mean|must be|possible|supported)\b",
+    re.IGNORECASE,
+)
+"""What an error says that names what there is; one that names what it refuses is no help."""
+_TYPES = {"int", "str", "float", "bool", "list", "dict", "tuple", "set", "none", "nonetype"}
+
+
 def meant(value: str, error: str) -> str:
     """Find the one name in an error's text that was meant by a value that it refuses.
 
@@ -47,14 +56,23 @@ def meant(value: str, error: str) -> str:
         error: The error's text, in which names stand in quotes.
 
     Returns:
-        The name that contains the value or nearly is it; empty where there is none, or more than one.
+        The name that contains the value, is contained in it or nearly is it; empty where there is none, or more
+        than one.
     """
+    if not _OFFERS.search(error):
+        return ""
     given = value.lower()
     quoted = [name for each in _QUOTED for name in each.findall(error)]
-    names = {name for name in quoted if name.lower() != given}
-    within = {name for name in names if len(given) > 2 and given in name.lower()}
+    names = {name for name in quoted if name.lower() not in {given, *_TYPES}}
+    within = {name for name in names if _plain(given) and _plain(name) == _plain(given)}
+    within = within or {name for name in names if len(given) > 2 and given in name.lower()}
+    within = within or {name for name in names if re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", given)}
     found = within or set(get_close_matches(value, names, n=2, cutoff=0.75))
     return found.pop() if len(found) == 1 else ""
+
+
+def _plain(name: str) -> str:
+    return "".join(each for each in name.lower() if each.isalnum())
 
 
 def words(text: str) -> set[str]:
@@ -63,7 +81,7 @@ def words(text: str) -> set[str]:
 
 
 _THING = r"[\w.-]+(?: [\w.-]+)?"
-_SEVERAL = re.compile(rf"{_THING}(?:, {_THING})*(?:,? (?:and|und|et|y|&) |, ){_THING}")
+_SEVERAL = re.compile(rf"{_THING}(?:, {_THING})*(?:,? (?:and|or|und|oder|et|ou|y|o|&) |, ){_THING}")
 
 
 def several(value: str) -> list[str]:
@@ -74,4 +92,5 @@ def several(value: str) -> list[str]:
     """
     if not _SEVERAL.fullmatch(value.strip()):
         return []
-    return [each for each in re.split(r",? (?:and|und|et|y|&) |, ", value.strip()) if each]
+    things = [each for each in re.split(r",? (?:and|or|und|oder|et|ou|y|o|&) |, ", value.strip()) if each]
+    return [] if {each.lower() for each in things} & {"more", "less", "fewer"} else things

@@ -12,6 +12,12 @@ _NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?")
 _HOW_MANY = re.compile(
     r"\bhow (?:many|much|long|far|old|large|big|high|tall|heavy|warm|cold|fast|often)\b", re.IGNORECASE
 )
+_MEASURE = re.compile(
+    r"\bhow (?:much|long|far|old|large|big|high|tall|heavy|warm|cold|fast)\b|\b(?:price|cost) of\b"
+    r"|\bwhat (?:does|do|did|would|will)\b[^.?!]*\bcost\b",
+    re.IGNORECASE,
+)
+_MEASURED = re.compile(r"(?<![\w.-])-?\.?\d[\d,]*(?:\.\d+)?(?![\w-])")
 SMALL = 10
 """Whole numbers up to this one are mostly counts of what was just listed, and are let pass."""
 
@@ -47,6 +53,25 @@ def lacks_numbers(answer: str, question: str, found: Iterable[str]) -> bool:
     if not _HOW_MANY.search(question) or any(each.isdigit() for each in answer):
         return False
     return any(_NUMBER.fullmatch(text.strip()) for text in found)
+
+
+def lacks_measure(answer: str, question: str, found: Iterable[str]) -> bool:
+    """Whether a question asks for a measure or a price, in English, that neither answer nor outcomes can have.
+
+    They can have none where every outcome is a single word without a number, such as a code (``FX-221``), and the
+    answer has no number but those of the question.
+
+    Args:
+        answer: The answer.
+        question: The question.
+        found: What the calls that worked came to.
+    """
+    outcomes = [text.strip() for text in found]
+    if not outcomes or not _MEASURE.search(question):
+        return False
+    if any(" " in text or _MEASURED.search(text) for text in outcomes):
+        return False
+    return set(_MEASURED.findall(answer)) <= set(_MEASURED.findall(question))
 
 
 def _is_held(text: str, value: float, held: set[float]) -> bool:

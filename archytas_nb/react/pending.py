@@ -21,6 +21,9 @@ Worked: TypeAlias = Sequence[tuple[str, Json, str]]
 
 MOST = 12
 """Things of one list; a longer one is not gone through."""
+_FROM_TO = re.compile(r"\bfrom (([a-z]+) \d\w*) to (\2 \d\w*)\b", re.IGNORECASE)
+_CHOICE = re.compile(r"\b(?:otherwise|or else|if not)\b", re.IGNORECASE)
+_COMPARED = re.compile(r"\b(?:\w+er|more|less) (?:\w+ ){0,4}than (?!\d)", re.IGNORECASE)
 _LENGTH = 40  # characters of a thing: longer texts are no names
 
 
@@ -36,6 +39,8 @@ def pending(question: str, worked: Worked, name: str) -> list[str]:
         The things, as they were named: those that the question names beside a thing that was used, and those in
         a list that a call came to, where the question does not say which of them to take.
     """
+    if is_choice(question):
+        return []
     lists = [things for _, _, said in worked if (things := listed(said))]
     numeric = [given for tool, given, said in worked if tool == name and number_of(said) is not None]
     found: dict[str, None] = {}
@@ -47,9 +52,14 @@ def pending(question: str, worked: Worked, name: str) -> list[str]:
 
 
 def untouched(question: str, worked: Worked) -> list[str]:
-    """What is `pending` of any tool, and that no call at all was made for."""
+    """What is `pending` of any tool, or named beside what was used, and that no call at all was made for."""
+    if is_choice(question):
+        return []
+    used = list(_values([given for _, given, _ in worked]))
     found = dict.fromkeys(each for name, _, _ in worked for each in pending(question, worked, name))
-    return _without(found, _values([given for _, given, _ in worked]))
+    for value in used:
+        found |= dict.fromkeys(beside(value, question))
+    return [*_without(found, iter(used)), *_ends(question, {value.lower() for value in used})]
 
 
 def listed(outcome: str) -> list[str]:
@@ -63,6 +73,22 @@ def listed(outcome: str) -> list[str]:
     if not all(isinstance(each, str) and 0 < len(each) <= _LENGTH for each in things):
         return []
     return things if len(set(things)) == len(things) else []
+
+
+def is_choice(question: str) -> bool:
+    """Whether one thing is to be done or else another: then nothing is missing after the first."""
+    return bool(_CHOICE.search(question)) and not _COMPARED.search(question)
+
+
+def _ends(question: str, used: set[str]) -> list[str]:
+    """The end of "from epoch 10 to epoch 15" that was not used, where the other one was."""
+    pairs = [(match[1], match[3]) for match in _FROM_TO.finditer(question)]
+    both = [(one, other) for pair in pairs for one, other in (pair, pair[::-1])]
+    return [other for one, other in both if _forms(one) & used and not _forms(other) & used]
+
+
+def _forms(end: str) -> set[str]:
+    return {end.lower(), end.rsplit(maxsplit=1)[-1].lower()}
 
 
 def _values(inputs: Sequence[Json]) -> Iterator[str]:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from archytas_nb.react.events import AskModel, Json, Message, ModelReply
+from archytas_nb.react.events import AskModel, CallOutcome, Json, Message, ModelReply
+from archytas_nb.react.hints import is_advice
 from archytas_nb.react.history import AnswerForm, Exchange, Step
 from archytas_nb.react.parse import read_action
 from archytas_nb.react.prompt import react_system
@@ -29,10 +30,10 @@ from archytas_nb.react.wire import (
 THOUGHT_LENGTH = 200
 """Characters. Grammars of llama.cpp grow with it, and fail in the thousands: answers are bounded by tokens."""
 
-_HINTS = {
-    "error": "\n\nIt gave no result. Read why, and call again with an input in the form that is expected, "
+_AFTER_ERROR = (
+    "\n\nIt gave no result. Read why, and call again with an input in the form that is expected, "
     "for one thing at a time."
-}
+)
 """What a small model does not conclude by itself from how a call ended."""
 
 
@@ -71,7 +72,7 @@ class ReactWire:
             return [said, {"role": "user", "content": step.correction}]
         actions = [_action(step.thought if n == 0 else "", c.name, c.input) for n, c in enumerate(step.calls)]
         outcomes = [
-            f"Outcome of {call.name} ({outcome.status}):\n{outcome.text}{_HINTS.get(outcome.status, '')}"
+            f"Outcome of {call.name} ({outcome.status}):\n{outcome.text}{_hint(outcome)}"
             for call, outcome in zip(step.calls, step.outcomes, strict=True)
         ]
         images = [image for outcome in step.outcomes for image in outcome.images]
@@ -108,6 +109,10 @@ class ReactWire:
         if action.fault and cut:
             action = replace(action, prose=False)
         return replace(action, reasoning=reply.reasoning.strip() or action.reasoning)
+
+
+def _hint(outcome: CallOutcome) -> str:
+    return _AFTER_ERROR if outcome.status == "error" and not is_advice(outcome.text) else ""
 
 
 def _action(thought: str, name: str, given: Json) -> str:

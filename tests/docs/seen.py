@@ -110,11 +110,15 @@ def judged() -> tuple[list[Any], list[str]]:
 
 def hints() -> list[str]:
     """What a small model is told below outcomes and errors."""
-    question = "Which are there more of, Adelie or Gentoo?"
     calls = [("count_species", {"species": "Adelie"}, "152"), ("count_species", {"species": "Gentoo"}, "124")]
-    below = [beside_outcome(question, calls[:1]), beside_outcome(question, calls)]
+    below = [
+        beside_outcome("Which are there fewest of, Adelie or Gentoo?", calls[:1]),
+        beside_outcome("Which are there fewest of, Adelie or Gentoo?", calls),
+        beside_outcome("How many more Adelie than Gentoo penguins are there?", calls),
+        beside_outcome("Tell the station if fewer than 100 Adelie penguins are left.", calls[:1]),
+    ]
     error = "there is no species 'Gento'; there are 'Adelie', 'Chinstrap' and 'Gentoo'"
-    return [*below, beside_error(ToolCall("1", "count_species", {"species": "Gento"}), error)]
+    return [*below, beside_error("", ToolCall("1", "count_species", {"species": "Gento"}), error)]
 
 
 def last(request: Any) -> str:

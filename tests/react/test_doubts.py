@@ -1,37 +1,10 @@
 """A small model is asked once before it ends on a name that no call has used, or on a call that failed."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.react.names import meant, several, unused
 from archytas_nb.react.numbers import lacks_numbers
 from archytas_nb.testing import ScriptedModel
-
-
-@pytest.mark.parametrize(
-    ("question", "used", "found"),
-    [
-        ("How long are the Rhine and the Elbe?", ["Rhine"], ["Elbe"]),
-        ("How long are the Rhine and the Elbe?", ["rhine", "ELBE"], []),
-        ("How long are the Rhine and the Elbe?", ["nothing of both"], []),
-        ("Compare Adler, Bach and Cramer.", ["Adler"], ["Bach", "Cramer"]),
-        ("What does Mara Lind earn?", ['{"name": "Mara Lind"}'], []),
-        ("Merge lakes.csv and trees.csv.", ["lakes.csv"], ["trees.csv"]),
-        ("The means of body_mass and bill_depth?", ["body_mass"], ["bill_depth"]),
-        ('Post "all good" in the channel "ops".', ["all good"], ["ops"]),
-        ("How many pears? And how many plums?", ["pears"], []),
-        ("", [], []),
-    ],
-)
-def test_names_that_no_call_used_are_found(question: str, used: list[str], found: list[str]) -> None:
-    assert unused(question, used) == found
-
-
-@given(st.text())
-def test_a_question_that_was_used_whole_leaves_no_name(question: str) -> None:
-    assert unused(question, [question]) == []
 
 
 def length_of(river: str) -> int:
@@ -101,24 +74,6 @@ def test_a_larger_model_may_end_on_a_failed_call() -> None:
     with ScriptedModel(("price_of", "Bach"), ("final_answer", "There is no such shop.")) as model:
         run = nb.Agent([price_of], model=model, namespace={}).run("What does it cost at Bach?")
     assert run.answer == "There is no such shop."
-
-
-@pytest.mark.parametrize(
-    ("value", "things"),
-    [
-        ("dev and ops", ["dev", "ops"]),
-        ("Adler, Bach and Cramer", ["Adler", "Bach", "Cramer"]),
-        ("Adler, Bach, and New York", ["Adler", "Bach", "New York"]),
-        ("a.csv, b.csv", ["a.csv", "b.csv"]),
-        ("dev", []),
-        ("New York", []),
-        ("Sand and", []),
-        ("Build is green, and the tests of it pass", []),
-        ("", []),
-    ],
-)
-def test_things_that_were_sent_as_one_are_told_apart(value: str, things: list[str]) -> None:
-    assert several(value) == things
 
 
 def test_a_small_model_is_asked_once_before_two_things_are_sent_as_one() -> None:
@@ -199,20 +154,6 @@ def test_the_doubt_about_names_is_uttered_again_where_it_was_followed_in_part() 
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "error", "name"),
-    [
-        ("weight", "KeyError: \"no column 'weight'; there are 'weight_kg' and 'height_cm'\"", "weight_kg"),
-        ("wieght", "there are 'weight' and 'height_cm'", "weight"),
-        ("size", "there are 'size_kg' and 'size_cm'", ""),  # two
-        ("km", "it isn't there, and doesn't come", ""),
-        ("", "there are 'a' and 'b'", ""),
-    ],
-)
-def test_the_name_that_was_meant_is_found_in_an_error(value: str, error: str, name: str) -> None:
-    assert meant(value, error) == name
-
-
 def test_a_small_model_is_told_which_name_of_an_error_it_may_have_meant() -> None:
     def column_max(column: str) -> float:
         """Find the greatest value of a column.
@@ -227,4 +168,5 @@ def test_a_small_model_is_told_which_name_of_an_error_it_may_have_meant() -> Non
     script = [("column_max", "weight"), ("column_max", "weight_kg"), ("final_answer", "82")]
     with Small(*script) as model:
         nb.Agent([column_max], model=model, namespace={}).run("What is the greatest weight?")
-    assert "Did you mean 'weight_kg'?" in model.asked[1].messages[-1]["content"]
+    told = model.asked[1].messages[-1]["content"]
+    assert told.endswith("It gave no result. Call again, with 'weight_kg' in place of 'weight'.")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.react.numbers import unfounded
+from archytas_nb.react.numbers import lacks_measure, unfounded
 from archytas_nb.testing import ScriptedModel
 
 
@@ -31,6 +31,24 @@ def test_numbers_without_a_source_are_found(answer: str, sources: list[str], fou
 @given(st.lists(st.floats(-1e6, 1e6).map(lambda x: f"{x:.3f}")))
 def test_what_a_source_says_is_always_founded(numbers: list[str]) -> None:
     assert unfounded(" and ".join(numbers), ["; ".join(numbers)]) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "question", "found", "lacks"),
+    [
+        ("The part is FX-221.", "What does a filter for my boiler cost?", ["FX-221"], True),
+        ("It is FX-221, for the Tarn 30.", "What does the filter of a Tarn 30 cost?", ["FX-221"], True),
+        ("It costs 34.90 euros.", "What does a filter cost?", ["FX-221"], False),
+        ("It costs nothing.", "What does a filter cost?", ["0.0"], False),
+        ("Two.", "How many filters are there?", ["FX-221"], False),  # may have been counted
+        ("Nobody knows.", "How long is it?", ["it is not known"], False),
+        ("Nobody knows.", "How long is it?", [], False),
+    ],
+)
+def test_a_measure_that_no_tool_has_told_is_missed(
+    answer: str, question: str, found: list[str], lacks: bool
+) -> None:
+    assert lacks_measure(answer, question, found) == lacks
 
 
 def length_of(river: str) -> int:

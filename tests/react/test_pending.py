@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import archytas_nb as nb
-from archytas_nb.react.pending import MOST, listed, pending, untouched
+from archytas_nb.react.pending import MOST, is_choice, listed, pending, untouched
 from archytas_nb.testing import ScriptedModel
 
 
@@ -67,6 +67,45 @@ def test_what_any_call_was_made_for_is_not_untouched() -> None:
     assert untouched("Compare Rhine, Elbe and Oder.", []) == []
 
 
+@pytest.mark.parametrize(
+    ("question", "worked", "left"),
+    [
+        (
+            "Post it to dev, ops and sales.",
+            [("post", {"channel": "dev", "text": "Hi"}, "posted")],
+            ["ops", "sales"],
+        ),
+        ("How did it rise from epoch 10 to epoch 15?", [("loss", {"epoch": 10}, "0.5")], ["epoch 15"]),
+        ("How did it rise from epoch 10 to epoch 15?", [("loss", 15, "0.5")], ["epoch 10"]),
+        ("How did it rise from 2019 to 2020?", [("rent", "2019", "9"), ("rent", "2020", "10")], []),
+        ("The mean from 2019 to 2020?", [("mean", {"start": 2019, "end": 2020}, "9")], []),
+        ("How did it rise from 2019 to 2020?", [("list", None, "[]")], []),  # it may be about something else
+        ("What is there from 10:30 to 14:00?", [("at", "10", "9")], []),
+    ],
+)
+def test_what_was_named_with_what_any_call_was_made_for_is_untouched(
+    question: str, worked: Any, left: list[str]
+) -> None:
+    assert untouched(question, worked) == left
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("If it is open call Hansen, otherwise Ortiz.", True),
+        ("Call Hansen, or else Ortiz.", True),
+        ("Is Hansen there? If not, call Ortiz.", True),
+        ("Call Hansen and Ortiz.", False),
+        ("Is Hansen or Ortiz cheaper?", False),
+    ],
+)
+def test_where_one_is_to_be_done_or_else_the_other_nothing_is_missing(question: str, found: bool) -> None:
+    worked = [("quote", "Hansen", "240")]
+    assert is_choice(question) == found
+    if found:
+        assert pending(question, worked, "quote") == untouched(question, worked) == []
+
+
 def quote(plumber: str) -> float:
     """Get a plumber's quote.
 
@@ -86,7 +125,7 @@ def test_a_small_model_is_told_with_an_outcome_what_is_left(kind: Any, told: boo
         nb.Agent([quote], model=model, namespace={}).run("Who is cheaper, Hansen or Ortiz?")
     first, second = (str(model.asked[at].messages[-1]["content"]) for at in (1, 2))
     assert first.endswith("240.0\n\nNot looked up with quote yet: Ortiz") == told
-    assert second.endswith("cheapest is Ortiz (195.0).") == told
+    assert second.endswith("The cheaper is Ortiz (195.0).") == told
 
 
 def test_a_small_model_that_answers_before_it_has_looked_through_a_list_is_asked_once_about_the_rest() -> None:

@@ -112,6 +112,26 @@ def test_a_tool_that_was_taken_away_is_not_offered(protocol: Protocol) -> None:
     assert '"fail_task"' in shown
 
 
+@pytest.mark.parametrize(
+    ("outcome", "hinted"),
+    [
+        (CallOutcome("error", "KeyError: 'a'", call_id="1"), True),
+        (CallOutcome("error", "It gave no result. Call again, with 'b' in place of 'a'.", call_id="1"), False),
+        (CallOutcome("done", "5", call_id="1"), False),
+        (CallOutcome("refused", "no", call_id="1"), False),
+        (CallOutcome("not_run", "later", call_id="1"), False),
+    ],
+)
+def test_in_the_text_protocol_an_error_that_does_not_say_how_to_go_on_is_given_a_hint(
+    outcome: CallOutcome, hinted: bool
+) -> None:
+    step = Step("", (ToolCall("1", "look", {}),), (outcome,))
+    told = messages_of(wire("react"), [Exchange("q", [step])])[-1]["content"]
+    assert told.startswith(f"Outcome of look ({outcome.status}):\n{outcome.text}")
+    assert ("It gave no result. Read why" in told) == hinted
+    assert "Read why" not in str(messages_of(wire("native"), [Exchange("q", [step])])[-1]["content"])
+
+
 # ── replies of function calling ───────────────────────────────────────────────────────────────────
 
 
