@@ -91,11 +91,13 @@ def _written(day: date, form: str) -> str:
 
 def _day_of(value: str, question: str) -> date | None:
     """The day of a value that is written as in ISO 8601, or with its month's name, or that the question names."""
-    try:
-        return date.fromisoformat(value)
-    except ValueError:
-        in_value = [*_NAMED.finditer(value)]
-        named = in_value or [*_NAMED.finditer(question)]
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            return None
+    in_value = [*_NAMED.finditer(value)]
+    named = in_value or [*_NAMED.finditer(question)]
     if len(named) != 1:
         return None
     match = named[0]

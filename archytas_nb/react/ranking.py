@@ -22,6 +22,7 @@ LONGEST = 1000
 """Characters of a question that is read."""
 _LABEL = 40  # characters of an input that is a name
 _TEXT = 60  # characters of an outcome that is a number with a few words
+_ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _QUANTITY = re.compile(r"(?<![\w.-])-?\d[\d,]*(?:\.\d+)?(?![\w:/-]|\.\d)")
 
 _NUMBERS = (
@@ -62,6 +63,12 @@ _END = re.compile(
     re.IGNORECASE,
 )
 """An end that a question asks for, and no bound."""
+
+_COMPARES = re.compile(
+    r"\b(?:which|who|whose|compare|comparison|than|order|rank|sort|most|least|best|worst|first|last|\w{2,}(?:est|er))\b",
+    re.IGNORECASE,
+)
+"""What one asks who wants more than each of the numbers for itself."""
 
 _UNCLEAR = re.compile(
     r"\b(?:fourth|fifth|sixth|\d+(?:st|nd|rd|th)|next|top|not the|in the table|last but|very|and third"
@@ -130,7 +137,7 @@ def ranking(rows: Sequence[Row], question: str, about: str = "") -> str:
 
     Returns:
         ``"From low to high: a (1), b (2). The lowest is a (1)."`` where the question asks for the lowest; both
-        ends where it does not say. Empty where all are equal.
+        ends where it does not say. Empty where all are equal, or nothing is compared.
     """
     order = sorted(rows, key=lambda row: row.value)
     if len({row.value for row in rows}) < 2:
@@ -140,6 +147,8 @@ def ranking(rows: Sequence[Row], question: str, about: str = "") -> str:
     found = [] if is_unclear else _END.finditer(question)
     ends = [(match, _is_high(match[2].lower(), about)) for match in found]
     if len({is_high for _, is_high in ends}) != 1 or ends[0][1] is None:
+        if not _COMPARES.search(question):
+            return ""
         shown = order if is_days else order[::-1]
         words = _DAYS if is_days else _NUMBERS
         return words.format(order=_listed(shown), most=_all_of(order, order[-1]), least=_all_of(order, order[0]))
@@ -195,6 +204,8 @@ def _quantity(text: str, label: str) -> tuple[float, str, str] | None:
 
 
 def _day(text: str) -> tuple[float, str, str] | None:
+    if not _ISO_DAY.fullmatch(text):
+        return None  # Python takes 20240309, which is a number, and more
     try:
         return float(date.fromisoformat(text).toordinal()), text, "day"
     except ValueError:
