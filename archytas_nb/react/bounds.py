@@ -14,10 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from archytas_nb.react.ranking import Row
-
-LONGEST = 1000
-"""Characters of a question that is read."""
+from archytas_nb.react.ranking import LONGEST, Row
 
 _LESS = "less|fewer|lower|smaller|shorter|lighter|cheaper|colder|cooler|thinner|narrower|weaker|quieter"
 _MORE = "more|greater|higher|larger|bigger|longer|heavier|dearer|warmer|hotter|wider|stronger|louder|taller"
@@ -40,7 +37,7 @@ _IF = re.compile(r"\b(?:if|when)\b", re.IGNORECASE)
 _SILENT = re.compile(
     r"\b(?:not|never|nor|neither|unless|except|even|without|cannot|how many|how much|number|count|percentage"
     r"|share|fraction|versions?|releases?|sum|total|both|combined|altogether|together|ratio|product|overall"
-    r"|in all|no)\b|n[’']t\b",
+    r"|in all|no|differ\w*|gap|apart)\b|n[’']t\b",
     re.IGNORECASE,
 )
 """Words before a bound that turn it round, or make it one of something that no single call tells."""

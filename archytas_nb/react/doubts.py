@@ -80,9 +80,7 @@ class Doubts:
             return ""
         inputs = [value for _, given, _ in worked for value in inputs_of(given).values()]
         outcomes = [said for _, _, said in worked]
-        names = (
-            [] if is_choice(question) else unused(question, [*inputs, *outcomes]) or untouched(question, worked)
-        )
+        names = unused(question, [*inputs, *outcomes]) or untouched(question, worked)
         if names and not is_choice(question) and self._first(f"names:{names}"):
             return (
                 f"You used no tool for {' and '.join(names)} yet. If none is needed, give your answer again. "

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.react.bounds import LONGEST, bound_of, sides
-from archytas_nb.react.ranking import Row
+from archytas_nb.react.bounds import bound_of, sides
+from archytas_nb.react.ranking import LONGEST, Row
 
 
 def rows(*pairs: tuple[str, str]) -> list[Row]:

@@ -84,6 +84,8 @@ def test_no_side_is_said_where_the_number_or_its_bound_may_be_another(question: 
         ("Is w0 more than 100 km longer than w1?", ("1230", "1194")),
         ("Is the sum more than 5?", ("2", "4")),
         ("Is the mean of both below 5?", ("2", "6")),
+        ("If w0 and w1 differ by more than 5, tell me.", ("9", "2")),
+        ("Warn me if the gap between w0 and w1 is above 5.", ("9", "2")),
         ("Do they cost less than 5 overall?", ("2", "4")),
         ("Did it rise by more than 5 from w1 to w0?", ("20", "10")),
     ],
