@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from archytas_nb.models import local
+from archytas_nb.models import asking, local, openai_chat
+from archytas_nb.models.capabilities import capabilities_of
 from tests.models.fake_machine import PATIENCE
 
 settings.register_profile("no_deadline", deadline=None)
@@ -33,3 +34,15 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     finally:
         for child in children:
             child.kill()
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is known of any endpoint, before and after."""
+    monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    capabilities_of.cache_clear()
+    yield
+    for base_url, _, _ in list(openai_chat._CLIENTS):
+        openai_chat.close_clients(base_url)
