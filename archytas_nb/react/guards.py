@@ -70,6 +70,8 @@ class Guards:
         about: What each tool says of itself.
         taken_away: Names of the tools that cannot be used now.
         just_failed: Whether a call of the last reply failed.
+        advised: By tool, the inputs that its next call must have: the model is told of them, and would send again
+            what was refused.
     """
 
     limits: Limits
@@ -83,6 +85,7 @@ class Guards:
     usage: Usage = field(default_factory=Usage)
     taken_away: set[str] = field(default_factory=set)
     just_failed: bool = False
+    advised: dict[str, dict[str, Json]] = field(default_factory=dict)
     _started: float | None = None
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _news: int = 0
@@ -178,8 +181,11 @@ class Guards:
         key = _key(call)
         seen = self._seen.get(key)
         advice = ""
+        self.advised.pop(call.name, None)
         if self.doubts and outcome.status == "error":
-            advice = beside_error(self.question, call, outcome.text)
+            better = beside_error(self.question, call, outcome.text)
+            if better is not None:
+                advice, self.advised[call.name] = str(better), better.inputs(call.input)
         if seen is not None and (seen.outcome.status, seen.outcome.text) == (outcome.status, outcome.text):
             seen.outcome, seen.times, seen.news = outcome, seen.times + 1, self._news
             if outcome.status != "error":

@@ -6,11 +6,13 @@ Pure text: it knows neither wire forms nor tools.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import takewhile
+from typing import NamedTuple
 
 from archytas_nb.react.arithmetic import reckoned
 from archytas_nb.react.bounds import sides
-from archytas_nb.react.events import ToolCall
+from archytas_nb.react.events import Json, ToolCall
 from archytas_nb.react.forms import reshaped
 from archytas_nb.react.names import meant
 from archytas_nb.react.pending import Worked, pending
@@ -45,17 +47,30 @@ def beside_outcome(question: str, worked: Worked, about: str = "") -> str:
     return "\n".join(filter(None, told))
 
 
-def beside_error(question: str, call: ToolCall, error: str) -> str:
-    """What stands below an error: what an input may have meant, or how the error wants it to be written."""
+class Advice(NamedTuple):
+    """What to send in place of an input that was refused."""
+
+    given: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f"{_INSTEAD}{self.instead!r} in place of {self.given!r}."
+
+    def inputs(self, given: Json) -> dict[str, Json]:
+        """The input whose value this is, with the other value; none where no single text is it."""
+        inputs = given if isinstance(given, Mapping) else {"": given}
+        named = [name for name, value in inputs.items() if value == self.given]
+        return {named[0]: self.instead} if len(named) == 1 else {}
+
+
+def beside_error(question: str, call: ToolCall, error: str) -> Advice | None:
+    """What an input may have meant, or how the error wants it to be written; None where that is not clear."""
     said = "\n".join(takewhile(lambda line: not line.startswith("  "), error.splitlines()))  # no lines of code
     values = dict.fromkeys(inputs_of(call.input).values())
     better = [
-        (value, name) for value in values if (name := meant(value, said) or reshaped(value, said, question))
+        Advice(value, name) for value in values if (name := meant(value, said) or reshaped(value, said, question))
     ]
-    if len(better) != 1:
-        return ""
-    value, name = better[0]
-    return f"{_INSTEAD}{name!r} in place of {value!r}."
+    return better[0] if len(better) == 1 else None
 
 
 def is_advice(outcome: str) -> bool:

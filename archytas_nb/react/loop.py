@@ -167,7 +167,9 @@ class _Loop:
         if last and seconds is not None:
             seconds = max(seconds, LAST_SECONDS)
         sending = self.sending
-        options = AskOptions(sending.reply_tokens, away, last, self.exchange.form, seconds, sending.asides)
+        options = AskOptions(
+            sending.reply_tokens, away, last, self.exchange.form, seconds, sending.asides, self.guards.advised
+        )
         return self.wire.ask(self.guards.steps + 1, sending.messages, options)
 
     def _read(self, reply: Reply, *, prose_is_answer: bool) -> Action:

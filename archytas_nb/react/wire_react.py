@@ -97,10 +97,19 @@ class ReactWire:
             # Who is stopped may have nothing of the type yet: text will do then.
             schema = text if options.form is None else {"oneOf": [answer, text]}
             return AskModel(step, sent, schema=schema, max_tokens=bound, seconds=options.seconds)
-        offered = [branch for name, branch in self._branches.items() if name not in options.taken_away]
+        fixed = {name: self._with(name, values) for name, values in options.fixed.items() if name in self.tools}
+        branches = {**self._branches, **fixed}
+        offered = [branch for name, branch in branches.items() if name not in options.taken_away]
         ends = [branch for name, branch in ((ANSWER, answer), (FAIL, fail)) if name not in options.taken_away]
         legal = {"oneOf": [*offered, *ends]}
         return AskModel(step, sent, schema=legal, max_tokens=bound, seconds=options.seconds)
+
+    def _with(self, name: str, values: Mapping[str, Json]) -> Json:
+        """The branch of a tool some of whose inputs have one legal value."""
+        given, fixed = self._inputs[name], {each: {"const": value} for each, value in values.items()}
+        if "properties" in given:
+            return _branch(name, {**given, "properties": {**given["properties"], **fixed}})
+        return _branch(name, next(iter(fixed.values()), given))  # the bare value of the only argument
 
     def read(self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None) -> Action:
         """Read the action out of the reply's text."""

@@ -315,6 +315,17 @@ def test_only_where_a_model_is_doubted_a_hint_stands_beside_an_outcome_or_an_err
     assert refused.text == "there is 'W1'"
 
 
+def test_a_tool_that_failed_is_called_next_with_the_input_that_the_model_was_told_of() -> None:
+    guards = Guards(Limits(), lambda: 0.0, doubts=True, question="What is the weight?")
+    failure = CallOutcome("error", "there are 'weight_kg' and 'height'", call_id="1")
+    guards.note(ToolCall("1", "look", {"a": "weight", "b": 2}), failure)
+    assert guards.advised == {"look": {"a": "weight_kg"}}
+    guards.note(ToolCall("2", "put", {}), CallOutcome("done", "5", call_id="2"))
+    assert guards.advised == {"look": {"a": "weight_kg"}}, "another tool in between changes nothing"
+    guards.note(ToolCall("3", "look", {"a": "weight_kg"}), CallOutcome("error", "not today", call_id="3"))
+    assert guards.advised == {}
+
+
 def test_what_stands_beside_an_outcome_is_no_part_of_what_is_remembered_of_it() -> None:
     guards = Guards(Limits(), lambda: 0.0, doubts=True, question="Is it below 6.5?")
     guards.note(ToolCall("1", "ph", "W1"), CallOutcome("done", "7", call_id="1"))

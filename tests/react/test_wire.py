@@ -112,6 +112,20 @@ def test_a_tool_that_was_taken_away_is_not_offered(protocol: Protocol) -> None:
     assert '"fail_task"' in shown
 
 
+def test_an_input_that_is_fixed_has_one_legal_value_in_the_text_protocol_and_the_others_are_free() -> None:
+    form, messages = wire("react"), messages_of(wire("react"), [Exchange("q")])
+    free = form.ask(1, messages, AskOptions(10)).schema
+    fixed = form.ask(1, messages, AskOptions(10, fixed={"put": {"a": "x"}})).schema
+    assert fixed["oneOf"][1]["properties"]["tool"] == {"const": "put"}
+    inputs = [branches["oneOf"][1]["properties"].pop("tool_input") for branches in (free, fixed)]
+    assert fixed == free, "nothing else changes"
+    assert inputs[1]["properties"].pop("a") == {"const": "x"}
+    assert inputs[0]["properties"].pop("a") != {"const": "x"}
+    assert inputs[0] == inputs[1]
+    unknown = form.ask(1, messages, AskOptions(10, fixed={"no such tool": {"a": "x"}}))
+    assert unknown == form.ask(1, messages, AskOptions(10))
+
+
 @pytest.mark.parametrize(
     ("outcome", "hinted"),
     [
