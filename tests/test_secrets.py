@@ -25,7 +25,7 @@ from archytas_nb.models.cassettes.model import CassetteModel
 from archytas_nb.react.events_json import to_json
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.steps import fold
-from tests.servers.faults import JSON, faults, page
+from tests.servers.faults import JSON, faults, page, patience
 from tests.servers.plays import Events, Raw, Say, Status
 from tests.servers.server import Server
 
@@ -97,14 +97,15 @@ class Canaries:
         folder: Where it is recorded.
         protocol: The wire form.
         url: Where the model is told to ask.
+        timeout: How many seconds it is waited for.
         options: Of the model.
     """
 
-    def __init__(self, folder: Path, protocol: Any, url: str, **options: Any) -> None:
+    def __init__(self, folder: Path, protocol: Any, url: str, timeout: float, **options: Any) -> None:
         self.folder, self.url = folder, url
         self.events: list[Any] = []
         self.raised: list[BaseException] = []
-        real = nb.OpenAIModel("tiny-1", url, KEY, 0.2, **options)
+        real = nb.OpenAIModel("tiny-1", url, KEY, timeout, **options)
         recorder = CassetteModel(Cassette(folder / "said.jsonl", "auto"), lambda: real)
         self.agent = nb.Agent([add], recorder, protocol, namespace={}, max_steps=3)
 
@@ -132,7 +133,7 @@ def test_a_key_is_not_seen_whatever_the_server_does(
         Server(then=PLAYS[play], models=None, elsewhere=Raw(PAGE, 401), strict=False) as server,
         warnings.catch_warnings(record=True) as warned,
     ):
-        talk = Canaries(tmp_path, protocol, server.url, stream=stream, max_retries=1)
+        talk = Canaries(tmp_path, protocol, server.url, patience(play), stream=stream, max_retries=1)
         talk.ask("Well?")
         talk.ask("And now?")
         assert {asked.headers["authorization"] for asked in server.chats} == {f"Bearer {KEY}"}
@@ -143,7 +144,7 @@ def test_a_key_is_not_seen_whatever_the_server_does(
 def test_a_password_in_the_address_is_not_seen_either(play: str, tmp_path: Path, caplog: Any, capfd: Any) -> None:
     with Server(then=PLAYS[play], models=None, elsewhere=Raw(PAGE, 401), strict=False) as server:
         url = server.url.replace("http://", f"http://user:{PASSWORD}@")
-        talk = Canaries(tmp_path, "auto", url, max_retries=1)
+        talk = Canaries(tmp_path, "auto", url, patience(play), max_retries=1)
         talk.ask("Well?")
         assert (
             base64.b64decode(server.chats[0].headers["authorization"].split()[1]).decode() == f"user:{PASSWORD}"
@@ -160,7 +161,7 @@ def test_half_a_key_is_not_seen_where_a_message_is_cut(before: int, tmp_path: Pa
         Raw(json.dumps({"error": {"message": said, "code": 400}}), 200, JSON),
     ]  # fmt: skip
     with Server(*plays, strict=False) as server:
-        talk = Canaries(tmp_path, "native", server.url, max_retries=0)
+        talk = Canaries(tmp_path, "native", server.url, patience("an answer"), max_retries=0)
         for _ in range(len(plays)):
             talk.ask("Well?")
         assert len(talk.raised) == len(plays)

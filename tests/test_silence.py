@@ -14,7 +14,7 @@ from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.run import Run
 from archytas_nb.trace.steps import fold
 from archytas_nb.trace.text import plain
-from tests.servers.faults import faults
+from tests.servers.faults import faults, patience
 from tests.servers.plays import Say
 from tests.servers.server import Server
 from tests.strict import fault_of
@@ -22,9 +22,6 @@ from tests.strict import fault_of
 PLAYS = faults("Bad luck")
 ANSWERS = {"null", "braces"}
 """These texts may be the answer itself, where the model insists on them."""
-SILENT = {"silence", "a ping"}
-PATIENCE = 20.0
-"""Seconds. On a busy machine a good reply may take longer than one waits for a server that says nothing."""
 
 
 def add(a: int, b: int) -> int:
@@ -52,8 +49,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_fault_that_stays_is_told_in_words(play: str, protocol: Any, stream: bool, after: int) -> None:
     first = [Say(calls=(("add", {"a": 1, "b": 2}),))][:after]
     with Server(*first, then=PLAYS[play]) as server:
-        timeout = 0.2 if play in SILENT else PATIENCE
-        model = nb.OpenAIModel("tiny-1", server.url, "key", timeout, 1, stream=stream)
+        model = nb.OpenAIModel("tiny-1", server.url, "key", patience(play), 1, stream=stream)
         agent = nb.Agent([add], model, protocol, namespace={})
         try:
             run = agent.run("Well?")
@@ -65,7 +61,7 @@ def test_a_fault_that_stays_is_told_in_words(play: str, protocol: Any, stream: b
         assert (run.status == "answered") is (bool(run.answer.strip()) and not run.incomplete)
         trace = plain(fold("Well?", run.events)).removeprefix("Well?")
         assert " ".join(said.split())[:30] in " ".join(trace.split()), "the trace says it, too"
-        server.plays[:], server.then, model.timeout = [], Say("All is well."), PATIENCE
+        server.plays[:], server.then, model.timeout = [], Say("All is well."), patience("an answer")
         assert agent.run("And now?").answer == "All is well."
         assert fault_of(agent.messages) == ""
         assert server.complaints == []

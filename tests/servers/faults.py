@@ -62,3 +62,11 @@ def faults(said: str) -> dict[str, Any]:
         "broken arguments": Say(calls=(("add", '{"a": 1, "b'),)),
         "no arguments": Say(calls=(("add", {}),)),
     }
+
+
+def patience(name: str) -> float:
+    """How many seconds to wait for a server that plays this.
+
+    Little only where it says nothing: on a busy machine any other reply may take longer.
+    """
+    return 0.2 if name in ("silence", "a ping") else 20.0
