@@ -7,7 +7,9 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
+from archytas_nb.models import local
 from archytas_nb.models.embedded import CHANCE, EmbeddedModel, chance_for
+from archytas_nb.models.weights import locate
 from archytas_nb.react.events import AskModel
 
 stock = {"apples": 17, "pears": 4}
@@ -67,3 +69,26 @@ def test_a_conversation_that_is_too_long_for_the_embedded_model_is_an_overflow()
     with pytest.raises(ModelError, match="of the 8192 that it takes") as caught:
         list(model.complete(AskModel(1, messages, max_tokens=10)))
     assert caught.value.kind == "overflow"
+
+
+@pytest.mark.local_model
+@pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
+@pytest.mark.parametrize("bound", [3, 30])
+def test_the_embedded_model_says_what_a_reply_cost_and_what_it_still_knew(bound: int) -> None:
+    at = local.ensure_server(locate())
+    costs = []
+    ask = AskModel(1, ({"role": "user", "content": "Say hello, and nothing else."},), max_tokens=bound)
+    for stream in (True, False, True):
+        flow = nb.OpenAIModel(at.model, at.base_url, at.api_key, stream=stream).complete(ask)
+        while True:
+            try:
+                next(flow)
+            except StopIteration as over:
+                costs.append(over.value.usage)
+                break
+    streamed, whole, again = costs
+    assert streamed.input_tokens == whole.input_tokens == again.input_tokens > 10
+    assert streamed.output_tokens == whole.output_tokens == again.output_tokens
+    assert 0 < whole.output_tokens <= bound
+    assert streamed.cached_tokens <= streamed.input_tokens
+    assert again.cached_tokens == again.input_tokens, "the very prompt had just been read"

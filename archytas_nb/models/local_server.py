@@ -203,6 +203,9 @@ def main(config_path: str) -> None:
     write_private(state_path, {"pid": os.getpid(), "port": port, "lease_port": leases.port, "api_key": key})
     try:
         clean_environment(config["engine"])
+        if config["engine"] == "llama_cpp.server":
+            count_usage = runpy.run_path(str(Path(__file__).with_name("local_usage.py")))["count_usage"]
+            count_usage(importlib.import_module("llama_cpp").Llama)
         sys.argv = [config["engine"], "--config_file", str(engine_path)]
         runpy.run_module(config["engine"], run_name="__main__", alter_sys=True)
     finally:
