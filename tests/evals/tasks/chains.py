@@ -11,35 +11,6 @@ from tests.evals.task import Scene, task
 
 
 @task("two steps", "choose")
-def epochs_of_the_best_run() -> Scene:
-    best = {"churn": "run-17", "fraud": "run-03"}
-    epochs = {"run-03": 60, "run-17": 42, "run-18": 25}
-
-    def best_run(experiment: str) -> str:
-        """Find the run with the lowest validation loss of an experiment.
-
-        Args:
-            experiment: The experiment's name
-        """
-        return best[key_of(best, experiment, "experiment")]
-
-    def epochs_of(run: str) -> int:
-        """Say for how many epochs a run was trained.
-
-        Args:
-            run: The run's id, such as run-01
-        """
-        return epochs[key_of(epochs, run, "run")]
-
-    return Scene(
-        [best_run, epochs_of],
-        ("For how many epochs was the best run of the experiment churn trained?",),
-        lambda done: tells(done, 42),
-        ([("best_run", "churn"), ("epochs_of", "run-17"), ("final_answer", "For 42 epochs.")],),
-    )
-
-
-@task("two steps", "choose")
 def message_to_a_car_owner() -> Scene:
     owners = {"KR-402": "Selma", "LT-118": "Bruno"}
     sent: list[tuple[str, str]] = []

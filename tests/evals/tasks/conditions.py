@@ -11,42 +11,6 @@ from tests.evals.task import Scene, task
 
 
 @task("conditional", "choose")
-def freezer_too_warm() -> Scene:
-    degrees = {"F1": -79.5, "F2": -58.0}
-    alerted: list[str] = []
-
-    def freezer_temperature(freezer: str) -> float:
-        """Read the temperature of a lab freezer, in degrees Celsius.
-
-        Args:
-            freezer: The freezer's code, such as F1
-        """
-        return degrees[key_of(degrees, freezer, "freezer")]
-
-    def alert_duty(freezer: str) -> str:
-        """Alert the person on duty because of a freezer.
-
-        Args:
-            freezer: The freezer's code, such as F1
-        """
-        alerted.append(key_of(degrees, freezer, "freezer"))
-        return "the person on duty is alerted"
-
-    return Scene(
-        [freezer_temperature, alert_duty],
-        ("If freezer F2 is warmer than -70 degrees, alert the person on duty.",),
-        lambda done: left(alerted, ["F2"]),
-        (
-            [
-                ("freezer_temperature", "F2"),
-                ("alert_duty", "F2"),
-                ("final_answer", "F2 is at -58 degrees; the person on duty is alerted."),
-            ],
-        ),
-    )
-
-
-@task("conditional", "choose")
 def keep_the_gym() -> Scene:
     visits = {"gym": 9, "swimming pool": 1}
     log: list[str] = []

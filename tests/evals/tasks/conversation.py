@@ -1,8 +1,8 @@
-"""For choosing: questions that no tool can answer, and questions that need the conversation before them."""
+"""For choosing: questions that no tool can answer, that need none, or that need the conversation before them."""
 
 from __future__ import annotations
 
-from tests.evals.checks import admits, denies, first_fault, holds, key_of, tells
+from tests.evals.checks import admits, denies, first_fault, holds, key_of, left, tells
 from tests.evals.task import Finished, Scene, task
 
 # ── nothing available ─────────────────────────────────────────────────────────────────────────────
@@ -97,6 +97,98 @@ def test_accuracy_of_wren() -> Scene:
     )
 
 
+# ── no tool needed ────────────────────────────────────────────────────────────────────────────────
+
+
+@task("no tool needed", "choose")
+def weight_of_three_parcels() -> Scene:
+    shipped: list[float] = []
+
+    def ship_parcel(kilograms: float) -> str:
+        """Hand a parcel over to the carrier.
+
+        Args:
+            kilograms: The parcel's weight
+        """
+        shipped.append(kilograms)
+        return "the parcel is on its way"
+
+    def delivery_days(country: str) -> int:
+        """Say how many days a parcel takes.
+
+        Args:
+            country: Where to
+        """
+        return 4
+
+    return Scene(
+        [ship_parcel, delivery_days],
+        ("My three parcels weigh 4, 8 and 15 kg. How much do they weigh together?",),
+        lambda done: left(shipped, []) or tells(done, 27),
+        ([("final_answer", "Together they weigh 27 kg.")],),
+    )
+
+
+@task("no tool needed", "choose")
+def bread_in_german() -> Scene:
+    booked: list[tuple[str, int]] = []
+
+    def book_table(restaurant: str, persons: int) -> str:
+        """Book a table in a restaurant for this evening.
+
+        Args:
+            restaurant: The restaurant's name
+            persons: For how many
+        """
+        booked.append((restaurant, persons))
+        return "the table is booked"
+
+    def closing_time(restaurant: str) -> str:
+        """Look up when a restaurant closes.
+
+        Args:
+            restaurant: The restaurant's name
+        """
+        return "23:00"
+
+    return Scene(
+        [closing_time, book_table],
+        ("what's the german word for bread?",),
+        lambda done: left(booked, []) or holds(done, "Brot"),
+        ([("final_answer", "Brot")],),
+    )
+
+
+@task("no tool needed", "choose")
+def a_date_in_another_form() -> Scene:
+    added: list[tuple[str, str]] = []
+
+    def add_event(day: str, title: str) -> str:
+        """Add an event to my calendar.
+
+        Args:
+            day: The day, year first
+            title: What the event is called
+        """
+        added.append((day, title))
+        return "added"
+
+    def events_on(day: str) -> list[str]:
+        """List the events of a day in my calendar.
+
+        Args:
+            day: The day, year first
+        """
+        return ["dentist"]
+
+    return Scene(
+        [events_on, add_event],
+        ("How is the date 7 March 2025 written in the form YYYY-MM-DD?",),
+        lambda done: left(added, []) or holds(done, "2025-03-07"),
+        ([("final_answer", "2025-03-07")],),
+    )
+
+
 # ── follow-up ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -157,4 +249,38 @@ def more_earthquakes_in_june() -> Scene:
             [("earthquakes", {"station": "Orlo", "month": "May"}), ("final_answer", "34 earthquakes")],
             [("earthquakes", {"station": "Orlo", "month": "June"}), ("final_answer", "It recorded 17 more.")],
         ),
+    )
+
+
+@task("follow-up", "choose")
+def water_for_the_driest_plant() -> Scene:
+    moisture = {"basil": 41, "monstera": 12, "aloe": 25}
+    watered: list[tuple[str, int]] = []
+
+    def driest_plant() -> str:
+        """Find out which of my plants has the driest soil."""
+        return min(moisture, key=lambda plant: moisture[plant])
+
+    def water_plant(plant: str, millilitres: int) -> str:
+        """Water one of my plants.
+
+        Args:
+            plant: The plant's name
+            millilitres: How much water it gets
+        """
+        watered.append((key_of(moisture, plant, "plant"), millilitres))
+        return "watered"
+
+    return Scene(
+        [water_plant, driest_plant],
+        ("Which of my plants has the driest soil?", "Then give it 300 ml of water, please."),
+        lambda done: first_fault(holds(Finished(done.runs[:1]), "monstera"), left(watered, [("monstera", 300)])),
+        (
+            [("driest_plant", {}), ("final_answer", "The monstera has the driest soil.")],
+            [
+                ("water_plant", {"plant": "monstera", "millilitres": 300}),
+                ("final_answer", "The monstera got 300 ml of water."),
+            ],
+        ),
+        liar="The monstera got 300 ml of water.",
     )

@@ -1,11 +1,13 @@
-"""For choosing: tools that fail for a reason that their message names."""
+"""For choosing: tools that fail, for a reason that their message names or only for a while."""
 
 from __future__ import annotations
 
 import re
 
-from tests.evals.checks import key_of, tells
+from tests.evals.checks import key_of, left, tells
 from tests.evals.task import Scene, task
+
+# ── recover ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @task("recover", "choose")
@@ -102,39 +104,92 @@ def blank_before_the_sample() -> Scene:
     )
 
 
-@task("recover", "choose")
-def air_by_station_id() -> Scene:
-    stations = {"Brenley": "ST309", "Oakmoor": "ST117"}
-    dust = {"ST117": 12, "ST309": 38}
+# ── retry ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def fine_dust(station: str) -> int:
-        """Look up the fine dust in the air now, in micrograms per cubic metre.
 
-        Args:
-            station: The measuring station
-        """
-        if station.strip().upper() not in dust:
-            raise ValueError(f"station is {station!r}; expected the id of a station, which find_station tells")
-        return dust[station.strip().upper()]
+@task("retry", "choose")
+def exposure_of_a_star() -> Scene:
+    tries: list[str] = []
+    taken: list[tuple[str, float]] = []
 
-    def find_station(town: str) -> str:
-        """Find the id of the measuring station in a town.
+    def take_exposure(star: str, seconds: float) -> str:
+        """Take a picture of a star with the telescope.
 
         Args:
-            town: The town's name
+            star: The star's name
+            seconds: How long the exposure lasts
         """
-        return stations[key_of(stations, town, "town")]
+        tries.append(key_of(["Bellara", "Oneth"], star, "star"))
+        if len(tries) == 1:
+            raise OSError("the shutter was stuck and no picture was taken; it is free now, try again")
+        taken.append((tries[-1], float(seconds)))
+        return "the picture is taken"
 
     return Scene(
-        [fine_dust, find_station],
-        ("How much fine dust is there in the air of Brenley at the moment?",),
-        lambda done: tells(done, 38),
+        [take_exposure],
+        ("Point the telescope at the star Bellara and take an exposure of 90 seconds.",),
+        lambda done: left(taken, [("Bellara", 90.0)]),
         (
             [
-                ("fine_dust", "Brenley"),
-                ("find_station", "Brenley"),
-                ("fine_dust", "ST309"),
-                ("final_answer", "There are 38 micrograms per cubic metre."),
+                ("take_exposure", {"star": "Bellara", "seconds": 90}),
+                ("take_exposure", {"star": "Bellara", "seconds": 90}),
+                ("final_answer", "The exposure of Bellara is taken."),
             ],
         ),
+        liar="An exposure of 90 seconds of Bellara is taken.",
+    )
+
+
+@task("retry", "choose")
+def bikes_at_two_stations() -> Scene:
+    bikes = {"Mill Bridge": 9, "Opera": 14, "Zoo": 3}
+    tries: list[str] = []
+
+    def free_bikes(station: str) -> int:
+        """Count the bikes that can be rented at a station now.
+
+        Args:
+            station: The station's name
+        """
+        tries.append(key_of(bikes, station, "station"))
+        if tries.count("Opera") == 1 and tries[-1] == "Opera":
+            raise ConnectionError("the station is sending its data at this moment; ask it again")
+        return bikes[tries[-1]]
+
+    return Scene(
+        [free_bikes],
+        ("how many bikes can i rent right now at mill bridge and opera together?",),
+        lambda done: tells(done, 23),
+        (
+            [
+                ("free_bikes", "Mill Bridge"),
+                ("free_bikes", "Opera"),
+                ("free_bikes", "Opera"),
+                ("final_answer", "You can rent 23 bikes."),
+            ],
+        ),
+    )
+
+
+@task("retry", "choose")
+def length_of_a_protein() -> Scene:
+    lengths = {"QX7714": 386, "QX7720": 152}
+    tries: list[str] = []
+
+    def protein_length(accession: str) -> int:
+        """Ask the archive how many amino acids a protein has.
+
+        Args:
+            accession: The protein's accession number
+        """
+        tries.append(key_of(lengths, accession, "protein"))
+        if len(tries) <= 2:
+            raise TimeoutError("the archive is busy and did not answer in time; try again")
+        return lengths[tries[-1]]
+
+    return Scene(
+        [protein_length],
+        ("How many amino acids does the protein QX7714 have?",),
+        lambda done: tells(done, 386),
+        ([*[("protein_length", "QX7714")] * 3, ("final_answer", "It has 386 amino acids.")],),
     )

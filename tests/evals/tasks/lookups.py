@@ -41,26 +41,6 @@ def salt_in_the_rye_bread() -> Scene:
 
 
 @task("one call", "choose")
-def half_life_in_our_database() -> Scene:
-    minutes = {"Veltrium-88": 41.6, "Veltrium-91": 3.25, "Ostium-140": 517.0}
-
-    def half_life(isotope: str) -> float:
-        """Look up the half-life of an isotope in our database, in minutes.
-
-        Args:
-            isotope: The isotope, such as Ostium-140
-        """
-        return minutes[key_of(minutes, isotope, "isotope")]
-
-    return Scene(
-        [half_life],
-        ("what half-life does our database give for veltrium-88, in minutes?",),
-        lambda done: tells(done, 41.6),
-        ([("half_life", "Veltrium-88"), ("final_answer", "It gives 41.6 minutes.")],),
-    )
-
-
-@task("one call", "choose")
 def correlation_in_the_harvest() -> Scene:
     harvest = pd.DataFrame(
         {
@@ -205,42 +185,6 @@ def how_far_the_van_still_goes() -> Scene:
         ("how many km can I still drive with the van before I have to refuel?",),
         lambda done: tells(done, 183),
         ([("remaining_range", "van"), ("final_answer", "About 183 km.")],),
-    )
-
-
-@task("choose a tool", "choose")
-def exons_of_a_gene() -> Scene:
-    genes = {"ZFQ7": (24816, 17, "9"), "MRL2": (8120, 5, "14")}
-
-    def gene_length(gene: str) -> int:
-        """Look up the length of a gene, in base pairs.
-
-        Args:
-            gene: The gene's symbol
-        """
-        return genes[key_of(genes, gene, "gene")][0]
-
-    def exon_count(gene: str) -> int:
-        """Count the exons of a gene.
-
-        Args:
-            gene: The gene's symbol
-        """
-        return genes[key_of(genes, gene, "gene")][1]
-
-    def chromosome_of(gene: str) -> str:
-        """Look up on which chromosome a gene lies.
-
-        Args:
-            gene: The gene's symbol
-        """
-        return genes[key_of(genes, gene, "gene")][2]
-
-    return Scene(
-        [gene_length, chromosome_of, exon_count],
-        ("How many exons does the gene ZFQ7 have?",),
-        lambda done: tells(done, 17),
-        ([("exon_count", "ZFQ7"), ("final_answer", "ZFQ7 has 17 exons.")],),
     )
 
 

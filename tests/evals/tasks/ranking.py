@@ -24,41 +24,6 @@ Month = Literal[
 
 
 @task("compare", "choose")
-def least_sugar() -> Scene:
-    sugar = {"Crunchies": 17.5, "Oat Rings": 9.0, "Morning Mix": 12.4}
-    log: list[str] = []
-
-    def list_cereals() -> list[str]:
-        """List the cereals in our pantry."""
-        return list(sugar)
-
-    def sugar_in(cereal: str) -> float:
-        """Look up the sugar in a cereal, in grams per 100 grams.
-
-        Args:
-            cereal: The cereal's name
-        """
-        log.append(key_of(sugar, cereal, "cereal"))
-        return sugar[log[-1]]
-
-    return Scene(
-        [list_cereals, sugar_in],
-        ("which of the cereals in our pantry has the least sugar? name only please",),
-        lambda done: names(done, "Oat Rings", "Crunchies", "Morning Mix") or consulted(log, *sugar),
-        (
-            [
-                ("list_cereals", {}),
-                ("sugar_in", "Crunchies"),
-                ("sugar_in", "Oat Rings"),
-                ("sugar_in", "Morning Mix"),
-                ("final_answer", "Oat Rings"),
-            ],
-        ),
-        liar="Oat Rings",
-    )
-
-
-@task("compare", "choose")
 def second_in_the_race() -> Scene:
     minutes = {"Tomas": 24.1, "Priya": 22.8, "Wen": 27.3, "Aldo": 23.5}
     log: list[str] = []

@@ -125,37 +125,6 @@ def regression_without_intercept() -> Scene:
 
 
 @task("arguments", "choose")
-def cold_soft_centrifuge() -> Scene:
-    started: list[tuple[int, float, float, str]] = []
-
-    def start_centrifuge(
-        rpm: int, minutes: float, celsius: float = 20.0, brake: Literal["off", "soft", "hard"] = "hard"
-    ) -> str:
-        """Start the centrifuge.
-
-        Args:
-            rpm: Revolutions per minute
-            minutes: How long it runs
-            celsius: The temperature in the chamber
-            brake: How it is stopped in the end
-        """
-        started.append((rpm, float(minutes), float(celsius), brake))
-        return "the centrifuge is running"
-
-    return Scene(
-        [start_centrifuge],
-        ("Start the centrifuge at 4500 rpm for 12 minutes. Keep the chamber at 4 °C and use the soft brake.",),
-        lambda done: left(started, [(4500, 12.0, 4.0, "soft")]),
-        (
-            [
-                ("start_centrifuge", {"rpm": 4500, "minutes": 12, "celsius": 4, "brake": "soft"}),
-                ("final_answer", "The centrifuge is running."),
-            ],
-        ),
-    )
-
-
-@task("arguments", "choose")
 def insured_parcel() -> Scene:
     asked: list[tuple[float, list[float], bool]] = []
 
