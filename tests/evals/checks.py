@@ -1,12 +1,14 @@
 """Answers and states held against what is expected. Each check returns what is wrong, or an empty text.
 
-Values only: a number counts however it is written, a name wherever it stands.
+Values only: a number counts however it is written, a name wherever it stands. Two functions look up what a tool
+is asked for, as forgivingly as a scene wants it.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from tests.evals.task import Finished
@@ -77,6 +79,30 @@ def valued(done: Finished, expected: Any) -> str:
     value = done.last.value
     same = type(value) is type(expected) and value == expected
     return "" if same else f"the value is {value!r}, expected {expected!r}"
+
+
+def consulted(log: Iterable[Any], *wanted: Any) -> str:
+    """Whether each of these was asked for, so that a lucky guess solves nothing."""
+    seen = list(log)
+    missing = [each for each in wanted if each not in seen]
+    return f"{missing[0]!r} was never asked for" if missing else ""
+
+
+def key_of(table: Iterable[str], said: Any, what: str) -> str:
+    """The key of a table that a model means, in any case; or an error that says what is valid."""
+    for key in table:
+        if key.lower() == str(said).strip().lower():
+            return key
+    raise ValueError(f"no {what} is named {said!r}; expected one of {list(table)}")
+
+
+def entry_of(table: Iterable[str], said: Any, what: str) -> str:
+    """The entry of a table that a model means, in any case, with or without its article; or an error."""
+    wanted = re.sub(r"^the ", "", str(said).strip().strip("'\"").lower())
+    for entry in table:
+        if entry.lower() == wanted:
+            return entry
+    raise ValueError(f"no {what} is named {said!r}")
 
 
 def first_fault(*faults: str) -> str:
