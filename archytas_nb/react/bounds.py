@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
+from archytas_nb.react.pending import is_choice
 from archytas_nb.react.ranking import LONGEST, Row
 
 _LESS = "less|fewer|lower|smaller|shorter|lighter|cheaper|colder|cooler|thinner|narrower|weaker|quieter"
@@ -61,7 +62,8 @@ _CHANGE = re.compile(
     rf"|(?P<down>(?:f[ae]ll(?:s|en)?|dropp?e?[ds]?|decrease[ds]?|sank){_BY}))",
     re.IGNORECASE,
 )
-_NOT_THEN = ", so what is to be done only then is not to be done"
+NOT_THEN = ", so what is to be done only then is not to be done"
+_NOT_ELSE = ", so what is to be done otherwise is not to be done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +136,22 @@ def sides(question: str, rows: Sequence[Row], about: str = "", *, is_all: bool =
         return _changed(bound, rows, question) if len(rows) == 2 else ""
     if not is_all or len(rows) == 1:
         row = rows[-1]
-        is_out = is_all and bound.is_condition and not bound.holds(row.value, bound.number)
-        return f"{row.written} {bound.of(row.value)}{_NOT_THEN if is_out else ''}."
+        return f"{row.written} {bound.of(row.value)}{_not_done(bound, row, question) if is_all else ''}."
     within = [row.label for row in rows if bound.holds(row.value, bound.number)]
     if not within:
         return f"None of these is {bound.words}."
     if len(within) == len(rows):
         return f"All of these are {bound.words}."
     return f"Of these, only {' and '.join(within)} {'is' if len(within) == 1 else 'are'} {bound.words}."
+
+
+def _not_done(bound: Bound, row: Row, question: str) -> str:
+    """What is not to be done now, in words that can stand behind the comparison."""
+    if not bound.is_condition:
+        return ""
+    if not bound.holds(row.value, bound.number):
+        return NOT_THEN
+    return _NOT_ELSE if is_choice(question) else ""
 
 
 def _is_other_unit(bound: Bound, rows: Sequence[Row], about: str) -> bool:

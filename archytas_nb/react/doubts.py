@@ -11,14 +11,14 @@ Pure text: it knows neither wire forms nor tools.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from archytas_nb.react.events import Json
 from archytas_nb.react.names import several, unused
-from archytas_nb.react.numbers import lacks_measure, lacks_numbers, unfounded
-from archytas_nb.react.pending import is_choice, untouched
-from archytas_nb.react.ranking import inputs_of
+from archytas_nb.react.numbers import lacks_measure, lacks_numbers, unfounded, unfounded_inputs
+from archytas_nb.react.pending import Worked, is_choice, untouched
+from archytas_nb.react.ranking import inputs_of, row_of
 
 
 @dataclass(slots=True)
@@ -42,6 +42,27 @@ class Doubts:
                 )
         return ""
 
+    def of_switches(self, name: str, wanted: Mapping[str, bool]) -> str:
+        """What is asked in place of running a call some of whose switches are not as the question wants them."""
+        if not self._first(f"switches:{name}:{sorted(wanted)}"):
+            return ""
+        said = " and ".join(f"{each} {'true' if value else 'false'}" for each, value in wanted.items())
+        return f"{name} was not run: the question asks for {said}. Make the call again with {said}."
+
+    def of_numbers(
+        self, name: str, given: Json, schema: Json, worked: Worked, told: Callable[[], Iterable[str]]
+    ) -> str:
+        """What is asked in place of running a call with a number from nowhere, where numbers have been told."""
+        rows = [row for _, _, said in worked if (row := row_of(said))]
+        if not rows or not (numbers := unfounded_inputs(given, schema, told())):
+            return ""
+        if not self._first(f"inputs:{name}:{numbers}"):
+            return ""
+        return (
+            f"{name} was not run: {numbers[0]} is neither in the question nor in what you were told. The last "
+            f"number that you were told is {rows[-1].written}. Call it with the number that is meant."
+        )
+
     def of_repetition(self, call: str, outcome: str) -> str:
         """What is asked in place of making a call again that has worked; empty where it is to be made again."""
         if not self._first(f"repetition:{call}"):
@@ -56,7 +77,7 @@ class Doubts:
         self,
         answer: str | None,
         question: str,
-        worked: Sequence[tuple[str, Json, str]],
+        worked: Worked,
         told: Callable[[], Iterable[str]],
         *,
         just_failed: bool,

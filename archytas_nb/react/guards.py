@@ -14,6 +14,7 @@ from typing import Any
 
 from archytas_nb.react.doubts import Doubts
 from archytas_nb.react.events import CallOutcome, Json, ModelReply, ToolCall, Usage
+from archytas_nb.react.flags import contradicted
 from archytas_nb.react.hints import beside_error, beside_outcome
 from archytas_nb.react.tokens import text_tokens
 
@@ -68,6 +69,8 @@ class Guards:
         doubts: Whether the model is asked once about what small models get wrong, before it counts.
         question: What is asked in the run.
         about: What each tool says of itself.
+        inputs: The schema of each tool's input.
+        told: All that the model was told: questions and outcomes.
         taken_away: Names of the tools that cannot be used now.
         just_failed: Whether a call of the last reply failed.
         advised: By tool, the inputs that its next call must have: the model is told of them, and would send again
@@ -80,6 +83,8 @@ class Guards:
     doubts: bool = False
     question: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    told: Callable[[], Iterable[str]] = tuple
     steps: int = 0
     errors: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -91,16 +96,15 @@ class Guards:
     _news: int = 0
     _doubts: Doubts = field(default_factory=Doubts)
 
-    def doubt(self, answer: str | None, told: Callable[[], Iterable[str]]) -> str:
+    def doubt(self, answer: str | None) -> str:
         """What the model is asked about its end before it counts; empty where nothing is to be asked.
 
         Args:
             answer: The answer; None where it gives up.
-            told: All that the model was told: questions and outcomes.
         """
         if not self.doubts:
             return ""
-        return self._doubts.of_end(answer, self.question, self._worked(), told, just_failed=self.just_failed)
+        return self._doubts.of_end(answer, self.question, self._worked(), self.told, just_failed=self.just_failed)
 
     def limit_reached(self) -> str:
         """The limit that forbids another step, for a person to read; empty where there is none."""
@@ -145,7 +149,8 @@ class Guards:
         repeated; the third time the tool is taken away until something new happens, because a model that repeats
         itself twice repeats itself for ever. A call that failed may be tried again: what failed may have passed.
         """
-        if self.doubts and (asked := self._doubts.of_call(call.name, call.input)):
+        self.advised.pop(call.name, None)
+        if asked := self._asked_of(call):
             return CallOutcome("not_run", asked, call_id=call.id)
         if call.name in self.taken_away:
             text = (
@@ -170,6 +175,21 @@ class Guards:
         )
         return replace(seen.outcome, text=text, call_id=call.id, outputs=(), seconds=0.0)
 
+    def _asked_of(self, call: ToolCall) -> str:
+        """What a small model is asked in place of running a call; empty where it is to be run."""
+        if not self.doubts:
+            return ""
+        schema = self.inputs.get(call.name)
+        wrong = contradicted(self.question, call.input, schema)
+        asked = self._doubts.of_switches(call.name, wrong) if wrong else ""
+        if asked:
+            self.advised[call.name] = {**wrong}
+        return (
+            asked
+            or self._doubts.of_call(call.name, call.input)
+            or self._doubts.of_numbers(call.name, call.input, schema, self._worked(), self.told)
+        )
+
     def is_twin(self, call: ToolCall, others: Iterable[ToolCall]) -> bool:
         """Whether a call is the same as one of those, and may not be made twice without a reason."""
         if call.name in self.may_repeat:
@@ -181,7 +201,6 @@ class Guards:
         key = _key(call)
         seen = self._seen.get(key)
         advice = ""
-        self.advised.pop(call.name, None)
         if self.doubts and outcome.status == "error":
             better = beside_error(self.question, call, outcome.text)
             if better is not None:

@@ -17,6 +17,7 @@ from archytas_nb.react.forms import reshaped
 from archytas_nb.react.names import meant
 from archytas_nb.react.pending import Worked, pending
 from archytas_nb.react.ranking import inputs_of, ranking, row_of, rows_of
+from archytas_nb.react.sameness import compared
 
 _INSTEAD = "It gave no result. Call again, with "
 _WHICH = re.compile(r"\b(?:which|who|whose)\b", re.IGNORECASE)
@@ -26,7 +27,7 @@ def beside_outcome(question: str, worked: Worked, about: str = "") -> str:
     """What stands below the outcome of the last call; ``about`` is what its tool says of itself.
 
     On which side of the question's bounds a number lies; then what is missing or, where nothing is, the order of
-    the numbers and what comes of them.
+    the numbers and what comes of them, or whether two outcomes are the same.
     """
     name, _, said = worked[-1]
     rows = rows_of(worked, name)
@@ -40,7 +41,9 @@ def beside_outcome(question: str, worked: Worked, about: str = "") -> str:
         if left:
             told.append(f"Not looked up with {name} yet: {', '.join(left)}")
             return "\n".join(filter(None, told))
-    if rows and not any(told):
+    if not any(told) and (same := compared(question, worked, name)):
+        told.append(same)
+    elif rows and not any(told):
         came = reckoned(rows, question)
         order = ranking(rows, question, f"{name} {about}") if not came or _WHICH.search(question) else ""
         told.append(" ".join(filter(None, (order, came))))
@@ -68,7 +71,9 @@ def beside_error(question: str, call: ToolCall, error: str) -> Advice | None:
     said = "\n".join(takewhile(lambda line: not line.startswith("  "), error.splitlines()))  # no lines of code
     values = dict.fromkeys(inputs_of(call.input).values())
     better = [
-        Advice(value, name) for value in values if (name := meant(value, said) or reshaped(value, said, question))
+        Advice(value, name)
+        for value in values
+        if (name := meant(value, said, question) or reshaped(value, said, question))
     ]
     return better[0] if len(better) == 1 else None
 

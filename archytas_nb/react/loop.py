@@ -91,7 +91,10 @@ class _Loop:
         self.wire = wire
         self.guards = guards
         self.guards.question = exchange.question
-        self.guards.about = {name: tool.text for name, tool in wire.tools.items()}
+        if guards.doubts:
+            self.guards.about = {name: tool.text for name, tool in wire.tools.items()}
+            self.guards.told = self._told
+            self.guards.inputs = {name: tool.input_schema() for name, tool in wire.tools.items()}
         self.past = past
         self.exchange = exchange
         self.checks = checks
@@ -263,7 +266,7 @@ class _Loop:
             if isinstance(said, NoReply) or said != "yes":
                 return said if isinstance(said, NoReply) else unused(tool)
         answer = as_text(action.answer) if action.answers else None
-        return self.guards.doubt(answer, self._told)
+        return self.guards.doubt(answer)
 
     def _told(self) -> Iterator[str]:
         """All that the model was told, also what is not sent any more; the example of the prompt is not meant."""

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from archytas_nb.react.forms import MONTHS
+
 _NAME = re.compile(
     r"""[\"“]([^\"”]+)[\"”]             # what stands in quotes
     | \b[A-Za-z]\w*(?:[._]\w+)+        # lakes.csv, body_mass_g
@@ -32,8 +34,22 @@ def unused(question: str, used: Iterable[str]) -> list[str]:
     """
     names = dict.fromkeys(match[1] or match[0] for match in _NAME.finditer(question))
     text = "\n".join(used).lower()
-    missing = [name for name in names if name.lower() not in text]
+    missing = [name for name in names if name.lower() not in text and not _is_month_in(name.lower(), text)]
     return missing if len(missing) < len(names) else []
+
+
+def _is_month_in(name: str, text: str) -> bool:
+    """Whether a name is that of a month in which a day of the text lies, which is written in digits."""
+    if name not in MONTHS:
+        return False
+    month = f"0?{MONTHS.index(name) + 1}"
+    forms = (
+        rf"\d{{4}}[-./]{month}",
+        rf"\d{{1,2}}[./]{month}[./]\d{{2,4}}",
+        rf"{month}/\d{{1,2}}/\d{{4}}",
+        rf"{month}[-./]\d{{4}}",
+    )
+    return re.search(rf"(?<!\d)(?:{'|'.join(forms)})(?!\d)", text) is not None
 
 
 _QUOTED = [re.compile(rf"(?<!\w){quote}([^'\"\n]{{1,60}}){quote}(?!\w)") for quote in "'\""]
@@ -48,16 +64,17 @@ _OFFERS = re.compile(
 _TYPES = {"int", "str", "float", "bool", "list", "dict", "tuple", "set", "none", "nonetype"}
 
 
-def meant(value: str, error: str) -> str:
+def meant(value: str, error: str, question: str = "") -> str:
     """Find the one name in an error's text that was meant by a value that it refuses.
 
     Args:
         value: The value that was given.
         error: The error's text, in which names stand in quotes.
+        question: The question, for a value that it has not.
 
     Returns:
-        The name that contains the value, is contained in it or nearly is it; empty where there is none, or more
-        than one.
+        The name that contains the value, is contained in it or nearly is it, or else is the only one that the
+        question has; empty where there is none, or more than one.
     """
     if not _OFFERS.search(error):
         return ""
@@ -66,9 +83,16 @@ def meant(value: str, error: str) -> str:
     names = {name for name in quoted if name.lower() not in {given, *_TYPES}}
     within = {name for name in names if _plain(given) and _plain(name) == _plain(given)}
     within = within or {name for name in names if len(given) > 2 and given in name.lower()}
-    within = within or {name for name in names if re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", given)}
+    within = within or {name for name in names if _has(given.replace("_", " "), name)}
     found = within or set(get_close_matches(value, names, n=2, cutoff=0.75))
+    if not found and given not in question.lower():
+        found = {name for name in names if _has(question, name)}
     return found.pop() if len(found) == 1 else ""
+
+
+def _has(text: str, name: str) -> bool:
+    """Whether a text has a name as words of its own."""
+    return re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", text.lower()) is not None
 
 
 def _plain(name: str) -> str:

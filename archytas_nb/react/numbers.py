@@ -5,8 +5,11 @@ Pure text: it knows neither models nor tools.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
+
+from archytas_nb.react.events import Json
 
 _NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?")
 _HOW_MANY = re.compile(
@@ -18,6 +21,8 @@ _MEASURE = re.compile(
     re.IGNORECASE,
 )
 _MEASURED = re.compile(r"(?<![\w.-])-?\.?\d[\d,]*(?:\.\d+)?(?![\w-])")
+FEW = 40
+"""Numbers that were told; of more than these nearly every other one can be reckoned."""
 SMALL = 10
 """Whole numbers up to this one are mostly counts of what was just listed, and are let pass."""
 
@@ -40,6 +45,28 @@ def unfounded(answer: str, sources: Iterable[str]) -> list[str]:
         return []
     held = {_value(text) for source in sources for text in _NUMBER.findall(source)}
     return [text for text, value in doubtful.items() if not _is_held(text, value, held)]
+
+
+def unfounded_inputs(given: Json, schema: Json, sources: Iterable[str]) -> list[str]:
+    """Find the numbers of a call's input that no source holds, and that are not reckoned from two that do.
+
+    Args:
+        given: The input.
+        schema: The JSON schema of the tool's input: what has a default is the model's own choice.
+        sources: The question and what the model was told.
+    """
+    needed = schema.get("required", ()) if isinstance(schema, dict) else ()
+    values = [given.get(name) for name in needed] if isinstance(given, dict) else [given]
+    sent = [str(value) for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    texts = list(sources)
+    missing = unfounded(" ".join(sent), texts)
+    if not missing:
+        return []
+    held = {_value(text) for source in texts for text in _NUMBER.findall(source)}
+    if len(held) > FEW:
+        return []
+    reckoned = {n for a in held for b in held for n in (a + b, a - b, a * b, a / b if b else a)}
+    return [each for each in missing if not any(math.isclose(_value(each), n, rel_tol=1e-3) for n in reckoned)]
 
 
 def lacks_numbers(answer: str, question: str, found: Iterable[str]) -> bool:

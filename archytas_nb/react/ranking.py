@@ -112,7 +112,7 @@ def rows_of(calls: Iterable[tuple[str, Json, str]], name: str) -> list[Row]:
         numbers, to texts that differ in their one number alone ("12 minutes"), or all to days.
     """
     found = [(inputs_of(given), said.strip()) for tool, given, said in calls if tool == name]
-    labels = _labels([inputs for inputs, _ in found])
+    labels = labels_of([inputs for inputs, _ in found])
     if not labels or not 2 <= len(found) <= MOST:
         return []
     told = [_quantity(said, label) or _day(said) for label, (_, said) in zip(labels, found, strict=True)]
@@ -221,7 +221,7 @@ def _all_of(rows: Sequence[Row], one: Row) -> str:
     return f"{' and '.join(row.label for row in rows if row.value == one.value)} ({one.written})"
 
 
-def _labels(inputs: list[dict[str, str]]) -> list[str]:
+def labels_of(inputs: Sequence[dict[str, str]]) -> list[str]:
     """What tells the calls apart: the values of the one input in which they differ; empty where it is not one."""
     if len({frozenset(each) for each in inputs}) != 1:
         return []

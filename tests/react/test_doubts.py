@@ -95,6 +95,63 @@ def test_a_small_model_is_asked_once_before_two_things_are_sent_as_one() -> None
     assert "looks like 2 things" in model.asked[1].messages[-1]["content"]
 
 
+def test_a_small_model_is_asked_once_before_a_switch_is_used_the_other_way_round_and_then_writes_it_right() -> (
+    None
+):
+    drawn: list[bool] = []
+
+    def draw(rows: int, with_replacement: bool = False) -> str:
+        """Draw a sample.
+
+        Args:
+            rows: How many
+            with_replacement: Whether a row may be drawn twice
+        """
+        drawn.append(with_replacement)
+        return f"{rows} rows"
+
+    right = ("draw", {"rows": 5, "with_replacement": True})
+    with Small(("draw", {"rows": 5}), right, ("final_answer", "Done.")) as model:
+        nb.Agent([draw], model=model, namespace={}).run("Draw 5 rows with replacement.")
+    assert drawn == [True]
+    assert "the question asks for with_replacement true" in model.asked[1].messages[-1]["content"]
+    asked = [[each["properties"] for each in request.schema["oneOf"]] for request in model.asked]
+    switches = [each[0]["tool_input"]["properties"]["with_replacement"] for each in asked]
+    assert [each.get("const") for each in switches] == [None, True, None], "once, until it is called"
+    with Small(("draw", {"rows": 5}), ("draw", {"rows": 5}), ("final_answer", "Done.")) as model:
+        nb.Agent([draw], model=model, namespace={}).run("Draw 5 rows with replacement.")
+    assert drawn == [True, False], "the second time it is believed"
+
+
+def test_a_small_model_is_asked_once_before_a_number_from_nowhere_is_used() -> None:
+    doses: list[float] = []
+
+    def litres(pond: str) -> int:
+        """Look up what a pond holds.
+
+        Args:
+            pond: Its name
+        """
+        return 8400
+
+    def dose(litres: float) -> float:
+        """Reckon the dose for some water.
+
+        Args:
+            litres: How much water
+        """
+        doses.append(litres)
+        return litres / 20
+
+    with Small(("litres", "koi pond"), ("dose", 12), ("dose", 8400), ("final_answer", "420 ml.")) as model:
+        nb.Agent([litres, dose], model=model, namespace={}).run("Which dose does the koi pond need?")
+    assert doses == [8400]
+    assert "12 is neither in the question nor in what you were told" in model.asked[2].messages[-1]["content"]
+    with Small(("litres", "koi pond"), ("dose", 12), ("dose", 12), ("final_answer", "0.6 ml.")) as model:
+        nb.Agent([litres, dose], model=model, namespace={}).run("Which dose does the koi pond need?")
+    assert doses == [8400, 12], "the second time it is believed"
+
+
 def test_a_small_model_that_lost_count_is_asked_once_before_a_call_is_made_again() -> None:
     light = {"is": "off"}
 

@@ -25,6 +25,9 @@ from archytas_nb.react.forms import reshaped
         ("March 9, 2024", "expected YYYY-MM-DD", "2024-03-09"),
         ("9th of March 2024", "expected YYYY-MM-DD", "2024-03-09"),
         ("17/4", "expected a shelf such as 03-12", "17-04"),
+        ("March 2024", "expected year and month in digits, for example 2023-11", "2024-03"),
+        ("march, 2024", "in the form MM/YYYY", "03/2024"),
+        ("March 2024", "e.g. 11.2023", "03.2024"),
     ],
 )
 def test_a_value_is_written_as_an_error_asks_for(value: str, error: str, better: str) -> None:
@@ -49,6 +52,10 @@ def test_of_days_whose_months_may_be_two_the_question_decides() -> None:
         ("14:30", "ValueError: no such time"),
         ("14:30:00", "expected 08h15"),  # more groups than the example
         ("14", "expected 08h15"),
+        ("March 2024", "expected YYYY-MM-DD"),  # a month is no day
+        ("March 2024", "expected a day such as 2023-11-05"),
+        ("March 2024", "expected a code such as 2023-13"),
+        ("March 2024", "expected a pair such as 11-12 or 2011-2012"),
         ("2024-02-30", "expected DD.MM.YYYY"),  # no such day
         ("2024-03-09", "expected 01/02/2023"),  # which is the month?
         ("²:3", "expected 08h15"),

@@ -322,7 +322,7 @@ def test_a_tool_that_failed_is_called_next_with_the_input_that_the_model_was_tol
     assert guards.advised == {"look": {"a": "weight_kg"}}
     guards.note(ToolCall("2", "put", {}), CallOutcome("done", "5", call_id="2"))
     assert guards.advised == {"look": {"a": "weight_kg"}}, "another tool in between changes nothing"
-    guards.note(ToolCall("3", "look", {"a": "weight_kg"}), CallOutcome("error", "not today", call_id="3"))
+    assert guards.earlier(ToolCall("3", "look", {"a": "weight_kg"})) is None
     assert guards.advised == {}
 
 

@@ -21,6 +21,12 @@ from archytas_nb.react.names import meant, several, unused
         ("The means of body_mass and bill_depth?", ["body_mass"], ["bill_depth"]),
         ('Post "all good" in the channel "ops".', ["all good"], ["ops"]),
         ("How many pears? And how many plums?", ["pears"], []),
+        ("How high was it at Ellery on 9 March 2024?", ["Ellery", "09.03.2024"], []),
+        ("How high was it at Ellery on 9 March 2024?", ["Ellery", "2024-03-09"], []),
+        ("How high was it at Ellery on 9 March 2024?", ["Ellery", "3/9/2024"], []),
+        ("How high was it at Ellery in March 2024?", ["Ellery", "03-2024"], []),
+        ("How high was it at Ellery on 9 March 2024?", ["Ellery", "09.04.2024"], ["March"]),
+        ("How high was it at Ellery in April and May?", ["Ellery", "2024-04"], ["May"]),
         ("", [], []),
     ],
 )
@@ -78,6 +84,24 @@ def test_what_is_joined_by_a_word_is_told_apart(things: list[str], word: str) ->
 )
 def test_the_name_that_was_meant_is_found_in_an_error(value: str, error: str, name: str) -> None:
     assert meant(value, error) == name
+
+
+@pytest.mark.parametrize(
+    ("value", "question", "name"),
+    [
+        ("leaves_for_30_epochs", "", "leaves"),
+        ("the_set", "Train on the leaves, please.", "leaves"),
+        ("the_set", "Train on the leaves and the flowers.", ""),
+        ("the_set", "Train on the_set or leaves.", ""),  # it was asked for
+        ("the_set", "Train on cleaves.", ""),
+        ("the_set", "Train.", ""),
+    ],
+)
+def test_a_name_is_meant_that_is_within_the_value_or_the_only_one_of_the_question(
+    value: str, question: str, name: str
+) -> None:
+    error = f"no dataset is named {value!r}; expected one of ['leaves', 'flowers']"
+    assert meant(value, error, question) == name
 
 
 @given(st.text(), st.lists(st.from_regex(r"[a-z]{1,9}", fullmatch=True)))

@@ -1,11 +1,13 @@
 """A number that comes from nowhere is noticed; one that was told, or rounds to what was told, is not."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.react.numbers import lacks_measure, unfounded
+from archytas_nb.react.numbers import lacks_measure, unfounded, unfounded_inputs
 from archytas_nb.testing import ScriptedModel
 
 
@@ -81,3 +83,28 @@ def test_a_small_model_is_asked_once_about_a_number_and_may_call_the_tool_after_
 def test_a_larger_model_is_believed_at_once() -> None:
     with ScriptedModel(("final_answer", "It is 4711.")) as model:
         assert nb.Agent([length_of], model=model, namespace={}).run("Well?").answer == "It is 4711."
+
+
+NEEDED = {"type": "object", "required": ["litres", "days"]}
+
+
+@pytest.mark.parametrize(
+    ("given_", "schema", "sources", "found"),
+    [
+        (12, {"type": "number"}, ["8400"], ["12"]),
+        (8400, {"type": "number"}, ["8400"], []),
+        (7, {"type": "number"}, ["8400"], []),  # a small number may be counted
+        ({"litres": 12, "days": 30}, NEEDED, ["8400 litres for 30 days"], ["12"]),
+        ({"litres": 8400, "days": 30, "rows": 50}, NEEDED, ["8400 litres for 30 days"], []),  # rows has a default
+        ({"litres": 8430, "days": 8370}, NEEDED, ["8400 litres for 30 days"], []),  # reckoned
+        ({"litres": 252000, "days": 280.0}, NEEDED, ["8400 litres for 30 days"], []),
+        ({"litres": "12", "days": True}, NEEDED, ["8400"], []),
+        ("12", {"type": "string"}, ["8400"], []),
+        (None, None, ["8400"], []),
+        (12, {"type": "number"}, [" ".join(map(str, range(100, 200)))], []),  # of so many anything can be made
+    ],
+)
+def test_a_needed_number_of_an_input_is_told_asked_for_or_reckoned(
+    given_: Any, schema: Any, sources: list[str], found: list[str]
+) -> None:
+    assert unfounded_inputs(given_, schema, sources) == found
