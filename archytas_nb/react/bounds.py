@@ -63,7 +63,7 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 NOT_THEN = ", so what is to be done only then is not to be done"
-_NOT_ELSE = ", so what is to be done otherwise is not to be done"
+_ONE = ", so only what is to be done {} is to be done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def sides(question: str, rows: Sequence[Row], about: str = "", *, is_all: bool =
         return _changed(bound, rows, question) if len(rows) == 2 else ""
     if not is_all or len(rows) == 1:
         row = rows[-1]
-        return f"{row.written} {bound.of(row.value)}{_not_done(bound, row, question) if is_all else ''}."
+        return f"{row.written} {bound.of(row.value)}{_to_do(bound, row, question) if is_all else ''}."
     within = [row.label for row in rows if bound.holds(row.value, bound.number)]
     if not within:
         return f"None of these is {bound.words}."
@@ -145,13 +145,12 @@ def sides(question: str, rows: Sequence[Row], about: str = "", *, is_all: bool =
     return f"Of these, only {' and '.join(within)} {'is' if len(within) == 1 else 'are'} {bound.words}."
 
 
-def _not_done(bound: Bound, row: Row, question: str) -> str:
-    """What is not to be done now, in words that can stand behind the comparison."""
-    if not bound.is_condition:
-        return ""
-    if not bound.holds(row.value, bound.number):
-        return NOT_THEN
-    return _NOT_ELSE if is_choice(question) else ""
+def _to_do(bound: Bound, row: Row, question: str) -> str:
+    """What follows for what is to be done, in words that can stand behind the comparison."""
+    is_kept = bound.holds(row.value, bound.number)
+    if bound.is_condition and is_choice(question):
+        return _ONE.format("then" if is_kept else "otherwise")
+    return NOT_THEN if bound.is_condition and not is_kept else ""
 
 
 def _is_other_unit(bound: Bound, rows: Sequence[Row], about: str) -> bool:

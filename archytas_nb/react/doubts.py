@@ -42,12 +42,23 @@ class Doubts:
                 )
         return ""
 
-    def of_switches(self, name: str, wanted: Mapping[str, bool]) -> str:
-        """What is asked in place of running a call some of whose switches are not as the question wants them."""
+    def of_switches(self, name: str, wanted: Mapping[str, bool], *, is_made: bool) -> str:
+        """What is asked in place of running a call some of whose switches are not as the question wants them.
+
+        Args:
+            name: The tool.
+            wanted: The switches, as the question wants them.
+            is_made: Whether a call with them has been made already.
+        """
         if not self._first(f"switches:{name}:{sorted(wanted)}"):
             return ""
         said = " and ".join(f"{each} {'true' if value else 'false'}" for each, value in wanted.items())
-        return f"{name} was not run: the question asks for {said}. Make the call again with {said}."
+        then = (
+            "You have made that call already. If nothing else is missing, use final_answer now."
+            if is_made
+            else f"Make the call again with {said}."
+        )
+        return f"{name} was not run: the question asks for {said}. {then}"
 
     def of_numbers(
         self, name: str, given: Json, schema: Json, worked: Worked, told: Callable[[], Iterable[str]]

@@ -180,15 +180,22 @@ class Guards:
         if not self.doubts:
             return ""
         schema = self.inputs.get(call.name)
-        wrong = contradicted(self.question, call.input, schema)
-        asked = self._doubts.of_switches(call.name, wrong) if wrong else ""
-        if asked:
-            self.advised[call.name] = {**wrong}
         return (
-            asked
+            self._asked_of_switches(call, schema)
             or self._doubts.of_call(call.name, call.input)
             or self._doubts.of_numbers(call.name, call.input, schema, self._worked(), self.told)
         )
+
+    def _asked_of_switches(self, call: ToolCall, schema: Json) -> str:
+        wrong = contradicted(self.question, call.input, schema)
+        if not wrong:
+            return ""
+        made = [given for name, given, _ in self._worked() if name == call.name]
+        is_made = any(not contradicted(self.question, given, schema) for given in made)
+        asked = self._doubts.of_switches(call.name, wrong, is_made=is_made)
+        if asked and not is_made:
+            self.advised[call.name] = {**wrong}
+        return asked
 
     def is_twin(self, call: ToolCall, others: Iterable[ToolCall]) -> bool:
         """Whether a call is the same as one of those, and may not be made twice without a reason."""
@@ -200,17 +207,16 @@ class Guards:
         """Remember what a call that was run came to, and return what the model is told of it."""
         key = _key(call)
         seen = self._seen.get(key)
-        advice = ""
-        if self.doubts and outcome.status == "error":
-            better = beside_error(self.question, call, outcome.text)
-            if better is not None:
-                advice, self.advised[call.name] = str(better), better.inputs(call.input)
-        if seen is not None and (seen.outcome.status, seen.outcome.text) == (outcome.status, outcome.text):
+        is_again = seen is not None and (seen.outcome.status, seen.outcome.text) == (outcome.status, outcome.text)
+        if seen is not None and is_again:
             seen.outcome, seen.times, seen.news = outcome, seen.times + 1, self._news
+        advice = ""
+        if outcome.status == "error" and (seen is None or not is_again or seen.times <= 2):
+            advice = self._advice(call, outcome.text)
+        if is_again:
             if outcome.status != "error":
                 return outcome
-            is_new = advice and seen.times <= 2
-            return _with(outcome, advice) if is_new else replace(outcome, text=f"{outcome.text}\n{_AGAIN}")
+            return _with(outcome, advice) if advice else replace(outcome, text=f"{outcome.text}\n{_AGAIN}")
         self._news += 1
         self._seen.pop(key, None)  # what came to something new was made last
         self._seen[key] = _Seen(call, outcome, self._news)
@@ -220,6 +226,14 @@ class Guards:
         if not self.doubts:
             return outcome
         return _with(outcome, beside_outcome(self.question, self._worked(), self.about.get(call.name, "")))
+
+    def _advice(self, call: ToolCall, error: str) -> str:
+        """What a small model is told to send after an error; its next call of that tool will have it."""
+        better = beside_error(self.question, call, error) if self.doubts else None
+        if better is None:
+            return ""
+        self.advised[call.name] = better.fixed
+        return better.text
 
     def _worked(self) -> list[tuple[str, Json, str]]:
         """Name, input and outcome of the calls that worked."""

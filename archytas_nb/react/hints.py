@@ -20,6 +20,10 @@ from archytas_nb.react.ranking import inputs_of, ranking, row_of, rows_of
 from archytas_nb.react.sameness import compared
 
 _INSTEAD = "It gave no result. Call again, with "
+_AGAIN = re.compile(
+    r"(?<!not )(?<!never )\b(?:try(?: it| this)? again|retry)\b(?!,? (?:with|using|by|if|when|after|in|later))",
+    re.IGNORECASE,
+)
 _WHICH = re.compile(r"\b(?:which|who|whose)\b", re.IGNORECASE)
 
 
@@ -51,31 +55,35 @@ def beside_outcome(question: str, worked: Worked, about: str = "") -> str:
 
 
 class Advice(NamedTuple):
-    """What to send in place of an input that was refused."""
+    """What to send after a call that failed.
 
-    given: str
-    instead: str
+    Attributes:
+        text: For the model.
+        fixed: The inputs whose values are known, by name; of a bare input ``""``.
+    """
 
-    def __str__(self) -> str:
-        return f"{_INSTEAD}{self.instead!r} in place of {self.given!r}."
-
-    def inputs(self, given: Json) -> dict[str, Json]:
-        """The input whose value this is, with the other value; none where no single text is it."""
-        inputs = given if isinstance(given, Mapping) else {"": given}
-        named = [name for name, value in inputs.items() if value == self.given]
-        return {named[0]: self.instead} if len(named) == 1 else {}
+    text: str
+    fixed: dict[str, Json]
 
 
 def beside_error(question: str, call: ToolCall, error: str) -> Advice | None:
-    """What an input may have meant, or how the error wants it to be written; None where that is not clear."""
+    """What to send after an error that offers names, or asks for a form or for the same call again; else None."""
     said = "\n".join(takewhile(lambda line: not line.startswith("  "), error.splitlines()))  # no lines of code
+    inputs = dict(call.input) if isinstance(call.input, Mapping) else {"": call.input}
+    if _AGAIN.search(said):
+        return Advice(f"{_INSTEAD}the same input.", inputs)
     values = dict.fromkeys(inputs_of(call.input).values())
     better = [
-        Advice(value, name)
+        (value, name)
         for value in values
         if (name := meant(value, said, question) or reshaped(value, said, question))
     ]
-    return better[0] if len(better) == 1 else None
+    if len(better) != 1:
+        return None
+    given, instead = better[0]
+    named = [name for name, value in inputs.items() if value == given]
+    fixed: dict[str, Json] = {named[0]: instead} if len(named) == 1 else {}
+    return Advice(f"{_INSTEAD}{instead!r} in place of {given!r}.", fixed)
 
 
 def is_advice(outcome: str) -> bool:

@@ -108,7 +108,9 @@ class ReactWire:
         """The branch of a tool some of whose inputs have one legal value."""
         given, fixed = self._inputs[name], {each: {"const": value} for each, value in values.items()}
         if "properties" in given:
-            return _branch(name, {**given, "properties": {**given["properties"], **fixed}})
+            fixed = {each: value for each, value in fixed.items() if each in given["properties"]}
+            needed = list(dict.fromkeys([*given.get("required", ()), *fixed]))
+            return _branch(name, {**given, "properties": {**given["properties"], **fixed}, "required": needed})
         return _branch(name, next(iter(fixed.values()), given))  # the bare value of the only argument
 
     def read(self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None) -> Action:

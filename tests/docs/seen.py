@@ -118,7 +118,8 @@ def hints() -> list[str]:
         beside_outcome("Tell the station if fewer than 100 Adelie penguins are left.", calls[:1]),
     ]
     error = "there is no species 'Gento'; there are 'Adelie', 'Chinstrap' and 'Gentoo'"
-    return [*below, str(beside_error("", ToolCall("1", "count_species", {"species": "Gento"}), error))]
+    advice = beside_error("", ToolCall("1", "count_species", {"species": "Gento"}), error)
+    return [*below, advice.text if advice else ""]
 
 
 def last(request: Any) -> str:

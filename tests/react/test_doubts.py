@@ -121,6 +121,11 @@ def test_a_small_model_is_asked_once_before_a_switch_is_used_the_other_way_round
     with Small(("draw", {"rows": 5}), ("draw", {"rows": 5}), ("final_answer", "Done.")) as model:
         nb.Agent([draw], model=model, namespace={}).run("Draw 5 rows with replacement.")
     assert drawn == [True, False], "the second time it is believed"
+    wrong = ("draw", {"rows": 5, "with_replacement": False})
+    with Small(right, wrong, ("final_answer", "Done.")) as model:
+        nb.Agent([draw], model=model, namespace={}).run("Draw 5 rows with replacement.")
+    assert drawn == [True, False, True]
+    assert "You have made that call already." in model.asked[2].messages[-1]["content"]
 
 
 def test_a_small_model_is_asked_once_before_a_number_from_nowhere_is_used() -> None:

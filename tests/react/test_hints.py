@@ -77,10 +77,21 @@ def test_any_question_and_any_calls_are_taken(question: str, worked: Any) -> Non
 def test_beside_an_error_stands_the_one_input_that_it_asks_for(given_: Any, error: str, better: str) -> None:
     told = beside_error("What is on 9 March 2024?", ToolCall("1", "look", given_), error)
     old = given_ if isinstance(given_, str) else next(iter(given_.values()))
-    assert str(told) == f"It gave no result. Call again, with {better!r} in place of {old!r}."
-    assert is_advice(f"{error}\n\n{told}")
     assert told is not None
-    assert told.inputs(given_) == {"" if given_ is old else next(iter(given_)): better}
+    assert told.text == f"It gave no result. Call again, with {better!r} in place of {old!r}."
+    assert is_advice(f"{error}\n\n{told.text}")
+    assert told.fixed == {"" if given_ is old else next(iter(given_)): better}
+
+
+@pytest.mark.parametrize(
+    "error", ["OSError: the shutter was stuck; try again", "busy, please retry.", "Try it again!"]
+)
+@pytest.mark.parametrize("given_", [{"star": "Bellara", "seconds": 90}, "Bellara", None])
+def test_an_error_that_wants_the_same_call_again_is_given_it(error: str, given_: Any) -> None:
+    told = beside_error("Take a picture.", ToolCall("1", "expose", given_), error)
+    assert told is not None
+    assert told.text == "It gave no result. Call again, with the same input."
+    assert told.fixed == (given_ if isinstance(given_, dict) else {"": given_})
 
 
 @pytest.mark.parametrize(
@@ -91,6 +102,9 @@ def test_beside_an_error_stands_the_one_input_that_it_asks_for(given_: Any, erro
         ("weight", "there are 'weight_kg' and 'weight_g'"),
         ("weight", "no\n  5 | raise KeyError('weight_kg')"),  # a line of code names no form
         ("14:30", "ValueError: no such time"),
+        ("Bellara", "no such star; try again with another one"),
+        ("Bellara", "nothing is known; do not retry in vain"),
+        ("Bellara", "closed; try again later"),
     ],
 )
 def test_beside_an_error_that_asks_for_nothing_sure_stands_nothing(given_: Any, error: str) -> None:
