@@ -194,7 +194,7 @@ class Guards:
         is_made = any(not contradicted(self.question, given, schema) for given in made)
         asked = self._doubts.of_switches(call.name, wrong, is_made=is_made)
         if asked and not is_made:
-            self.advised[call.name] = {**wrong}
+            self.advised[call.name] = {**call.input, **wrong}  # it would leave out something else
         return asked
 
     def is_twin(self, call: ToolCall, others: Iterable[ToolCall]) -> bool:

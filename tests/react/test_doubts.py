@@ -116,8 +116,9 @@ def test_a_small_model_is_asked_once_before_a_switch_is_used_the_other_way_round
     assert drawn == [True]
     assert "the question asks for with_replacement true" in model.asked[1].messages[-1]["content"]
     asked = [[each["properties"] for each in request.schema["oneOf"]] for request in model.asked]
-    switches = [each[0]["tool_input"]["properties"]["with_replacement"] for each in asked]
-    assert [each.get("const") for each in switches] == [None, True, None], "once, until it is called"
+    inputs = [each[0]["tool_input"]["properties"] for each in asked]
+    fixed = [(each["rows"].get("const"), each["with_replacement"].get("const")) for each in inputs]
+    assert fixed == [(None, None), (5, True), (None, None)], "the same call but for the switch, once"
     with Small(("draw", {"rows": 5}), ("draw", {"rows": 5}), ("final_answer", "Done.")) as model:
         nb.Agent([draw], model=model, namespace={}).run("Draw 5 rows with replacement.")
     assert drawn == [True, False], "the second time it is believed"
