@@ -50,7 +50,7 @@ class Doubts:
             wanted: The switches, as the question wants them.
             is_made: Whether a call with them has been made already.
         """
-        if not self._first(f"switches:{name}:{sorted(wanted)}"):
+        if not self._first(f"switches:{name}:{sorted(wanted)}:{is_made}"):
             return ""
         said = " and ".join(f"{each} {'true' if value else 'false'}" for each, value in wanted.items())
         then = (
