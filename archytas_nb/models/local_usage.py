@@ -51,6 +51,7 @@ def _counting(generate: Any) -> Any:
 def _telling(create: Any) -> Any:
     @functools.wraps(create)
     def told(self: Any, *args: Any, **settings: Any) -> Any:
+        self.tokens_read = self.tokens_cached = self.tokens_written = 0
         reply = create(self, *args, **settings)
         return reply if isinstance(reply, dict) else _with_usage(self, reply)
 
@@ -66,7 +67,7 @@ def _with_usage(engine: Any, chunks: Iterator[dict[str, Any]]) -> Iterator[dict[
         return
     # The engine counts the token that ends a text as little in a whole reply.
     ended = any(choice.get("finish_reason") != "length" for choice in last.get("choices", ()))
-    read, written = engine.tokens_read, engine.tokens_written - ended
+    read, written = engine.tokens_read, max(engine.tokens_written - ended, 0)
     usage: dict[str, Any] = {"prompt_tokens": read, "completion_tokens": written}
     usage["total_tokens"] = read + written
     usage["prompt_tokens_details"] = {"cached_tokens": engine.tokens_cached}

@@ -63,6 +63,11 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 NOT_THEN = ", so what is to be done only then is not to be done"
+_LAST_CHOICE = re.compile(
+    r"\b(?:otherwise|or else|if not)\b(?:(?!\b(?:and|always|then|also|in any case)\b|[.?!;]\s+\S).)*$",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Where nothing comes after the other way that is to be done in any case."""
 _ONE = ", so only what is to be done {} is to be done"
 
 
@@ -148,7 +153,7 @@ def sides(question: str, rows: Sequence[Row], about: str = "", *, is_all: bool =
 def _to_do(bound: Bound, row: Row, question: str) -> str:
     """What follows for what is to be done, in words that can stand behind the comparison."""
     is_kept = bound.holds(row.value, bound.number)
-    if bound.is_condition and is_choice(question):
+    if bound.is_condition and is_choice(question) and _LAST_CHOICE.search(question):
         return _ONE.format("then" if is_kept else "otherwise")
     return NOT_THEN if bound.is_condition and not is_kept else ""
 

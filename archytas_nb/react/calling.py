@@ -25,6 +25,8 @@ def run_calls(guards: Guards, action: Action, at: tuple[int, int]) -> Generator[
         The step: each call with its one outcome.
     """
     question, step = at
+    if action.calls:
+        guards.next_reply()
     calls = tuple(
         ToolCall(f"q{question:02}s{step:02}c{n:02}", name, given)
         for n, (name, given) in enumerate(action.calls, start=1)

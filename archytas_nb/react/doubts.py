@@ -42,15 +42,16 @@ class Doubts:
                 )
         return ""
 
-    def of_switches(self, name: str, wanted: Mapping[str, bool], *, is_made: bool) -> str:
+    def of_switches(self, name: str, given: Json, wanted: Mapping[str, bool], *, is_made: bool) -> str:
         """What is asked in place of running a call some of whose switches are not as the question wants them.
 
         Args:
             name: The tool.
+            given: The input.
             wanted: The switches, as the question wants them.
-            is_made: Whether a call with them has been made already.
+            is_made: Whether this very call has been made with them already.
         """
-        if not self._first(f"switches:{name}:{sorted(wanted)}:{is_made}"):
+        if not self._first(f"switches:{name}:{given}:{is_made}"):
             return ""
         said = " and ".join(f"{each} {'true' if value else 'false'}" for each, value in wanted.items())
         then = (
@@ -63,15 +64,15 @@ class Doubts:
     def of_numbers(
         self, name: str, given: Json, schema: Json, worked: Worked, told: Callable[[], Iterable[str]]
     ) -> str:
-        """What is asked in place of running a call with a number from nowhere, where numbers have been told."""
-        rows = [row for _, _, said in worked if (row := row_of(said))]
-        if not rows or not (numbers := unfounded_inputs(given, schema, told())):
+        """What is asked in place of running a call with a number from nowhere, right after one was told."""
+        row = row_of(worked[-1][2]) if worked else None
+        if row is None or not (numbers := unfounded_inputs(given, schema, told())):
             return ""
         if not self._first(f"inputs:{name}:{numbers}"):
             return ""
         return (
-            f"{name} was not run: {numbers[0]} is neither in the question nor in what you were told. The last "
-            f"number that you were told is {rows[-1].written}. Call it with the number that is meant."
+            f"{name} was not run: {numbers[0]} is not found in the question or in what you were told. If it is "
+            f"meant, make the same call again. The last outcome was {row.written}: if that is meant, use that."
         )
 
     def of_repetition(self, call: str, outcome: str) -> str:

@@ -23,7 +23,7 @@ _ASKS = re.compile(
     r"(?:which|who|what|whose|is|are|was|were|does|do|did|has|have|had|will|can|how|in|for|of|compare|between)",
     re.IGNORECASE,
 )
-_JOINS = re.compile(r"(?:with|without|in|at|on|of|for|from|to|by|as|than|then|not|if)\b", re.IGNORECASE)
+_JOINS = re.compile(r"\b(?:with|without|in|at|on|of|for|from|to|by|as|than|then|not|if)\b", re.IGNORECASE)
 
 Kind: TypeAlias = Literal["name", "number", "code", "word"]
 
@@ -60,7 +60,7 @@ def _listed_with(thing: str, clause: str) -> list[str]:
                 continue
             is_whole = _bare(parts[end - 1]).lower() == things[-1].lower()
             if _kind(thing) == "word":
-                if not joints[end - 2] or any(_JOINS.match(each) for each in things):
+                if not joints[end - 2] or any(_JOINS.search(each) for each in things):
                     continue  # "if a and b differ, tell me"; "the readings, with replacement and with a seed"
                 if at == 0 and is_whole and joints[0] == "" and _ASKS.match(clause):
                     continue  # "Which has the higher mean, age or income": the mean is none of them

@@ -31,6 +31,14 @@ _VERBS = {
     "in",
 }
 """Words of a parameter's name that are no part of what it is about."""
+_NEGATED = {"no", "not", "without", "skip", "exclude", "drop", "ignore", "disable"}
+_AFTER = r"(?=\s*(?:[,.;?!)]|$|(?:and|for|from|of|on|in|to)\b))"
+"""What may follow: "with log file out.txt" is about something else than a switch named ``log``."""
+_SILENT = re.compile(
+    r"\b(?:not|never|should|whether|compare|both|versus|vs|either|wrong|nor|cannot|than|or)\b|n[’']t\b"
+    r"|\bwith(?:out)?(?: it| one)?\s*$|\bways\b",
+    re.IGNORECASE,
+)
 
 
 def contradicted(question: str, given: Json, schema: Json) -> dict[str, bool]:
@@ -46,27 +54,41 @@ def contradicted(question: str, given: Json, schema: Json) -> dict[str, bool]:
         "without" and nothing else. A call that leaves one out has its default.
     """
     switches = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(given, dict) or not isinstance(switches, dict):
+    if not isinstance(given, dict) or not isinstance(switches, dict) or len(question) > LONGEST:
         return {}
     wrong = {}
     for name, switch in switches.items():
-        if not isinstance(switch, dict) or switch.get("type") != "boolean":
+        if not isinstance(name, str) or not isinstance(switch, dict) or switch.get("type") != "boolean":
             continue
         value = given.get(name, switch.get("default"))
-        wanted = _wanted(question[:LONGEST], name)
+        wanted = _wanted(question, name)
         if wanted is not None and isinstance(value, bool) and value != wanted:
             wrong[name] = wanted
     return wrong
 
 
+def with_defaults(given: Json, schema: Json) -> Json:
+    """An input with what it leaves out, as far as the schema says what that is."""
+    named = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(given, dict) or not isinstance(named, dict):
+        return given
+    left = {name: each["default"] for name, each in named.items() if isinstance(each, dict) and "default" in each}
+    return {**left, **given}
+
+
 def _wanted(question: str, name: str) -> bool | None:
-    """Whether a question wants what a parameter is named after; None where it does not say, or says both."""
+    """Whether a question wants what a parameter is named after; None where it does not say, or in any doubt."""
     words = [word for word in name.lower().split("_") if word not in _VERBS]
-    if not words or words[0] in ("no", "not", "without", "skip", "exclude", "drop", "ignore", "disable"):
+    if not words or len(name) > LONGEST or words[0] in _NEGATED:
         return None
     thing = r"[ -]".join(map(re.escape, words))
-    found = {
-        match[1].lower() == "with"
-        for match in re.finditer(rf"\b(with|without|no) (?:an? |the |any )?{thing}s?\b", question, re.IGNORECASE)
-    }
+    said = rf"\b(with|without) (?:an? |the |any )?{thing}s?{_AFTER}"
+    found = set()
+    for match in re.finditer(said, question, re.IGNORECASE):
+        clause = (
+            re.split(r"[.?!;]\s", question[: match.start()])[-1] + re.split(r"[.?!;]", question[match.end() :])[0]
+        )
+        if _SILENT.search(clause):
+            return None
+        found.add(match[1].lower() == "with")
     return found.pop() if len(found) == 1 else None

@@ -100,8 +100,8 @@ def _month_form(example: str) -> str:
     match = re.fullmatch(r"(\d{4}|\d{2})([-./])(\d{4}|\d{2})", example)
     if match is None or len(match[1]) == len(match[3]):
         return ""
-    month = match[3] if len(match[1]) == 4 else match[1]
-    if not 1 <= int(month) <= 12:
+    year, month = (match[1], match[3]) if len(match[1]) == 4 else (match[3], match[1])
+    if not 1 <= int(month) <= 12 or not 1900 <= int(year) <= 2100:
         return ""
     return f"YYYY{match[2]}MM" if len(match[1]) == 4 else f"MM{match[2]}YYYY"
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
+from archytas_nb.react.advising import Advising
 from archytas_nb.react.doubts import Doubts
 from archytas_nb.react.events import CallOutcome, Json, ModelReply, ToolCall, Usage
-from archytas_nb.react.flags import contradicted
-from archytas_nb.react.hints import beside_error, beside_outcome
+from archytas_nb.react.flags import contradicted, with_defaults
+from archytas_nb.react.hints import beside_outcome
 from archytas_nb.react.tokens import text_tokens
 
 MAX_SECONDS = 600.0
@@ -73,8 +74,6 @@ class Guards:
         told: All that the model was told: questions and outcomes.
         taken_away: Names of the tools that cannot be used now.
         just_failed: Whether a call of the last reply failed.
-        advised: By tool, the inputs that its next call must have: the model is told of them, and would send again
-            what was refused.
     """
 
     limits: Limits
@@ -90,11 +89,20 @@ class Guards:
     usage: Usage = field(default_factory=Usage)
     taken_away: set[str] = field(default_factory=set)
     just_failed: bool = False
-    advised: dict[str, dict[str, Json]] = field(default_factory=dict)
     _started: float | None = None
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _news: int = 0
     _doubts: Doubts = field(default_factory=Doubts)
+    _advising: Advising = field(default_factory=Advising)
+
+    @property
+    def advised(self) -> Mapping[str, Mapping[str, Json]]:
+        """By tool, the inputs that its next call must have."""
+        return self._advising.fixed
+
+    def next_reply(self) -> None:
+        """A reply with calls has come, which are now gone through."""
+        self._advising.next_reply()
 
     def doubt(self, answer: str | None) -> str:
         """What the model is asked about its end before it counts; empty where nothing is to be asked.
@@ -149,7 +157,6 @@ class Guards:
         repeated; the third time the tool is taken away until something new happens, because a model that repeats
         itself twice repeats itself for ever. A call that failed may be tried again: what failed may have passed.
         """
-        self.advised.pop(call.name, None)
         if asked := self._asked_of(call):
             return CallOutcome("not_run", asked, call_id=call.id)
         if call.name in self.taken_away:
@@ -177,7 +184,7 @@ class Guards:
 
     def _asked_of(self, call: ToolCall) -> str:
         """What a small model is asked in place of running a call; empty where it is to be run."""
-        if not self.doubts:
+        if not self.doubts or self._advising.is_followed_by(call):
             return ""
         schema = self.inputs.get(call.name)
         return (
@@ -190,11 +197,12 @@ class Guards:
         wrong = contradicted(self.question, call.input, schema)
         if not wrong:
             return ""
+        right = with_defaults({**call.input, **wrong}, schema)
         made = [given for name, given, _ in self._worked() if name == call.name]
-        is_made = any(not contradicted(self.question, given, schema) for given in made)
-        asked = self._doubts.of_switches(call.name, wrong, is_made=is_made)
+        is_made = any(with_defaults(given, schema) == right for given in made)
+        asked = self._doubts.of_switches(call.name, call.input, wrong, is_made=is_made)
         if asked and not is_made:
-            self.advised[call.name] = {**call.input, **wrong}  # it would leave out something else
+            self._advising.fix(call.name, {**call.input, **wrong})  # it would leave out something else
         return asked
 
     def is_twin(self, call: ToolCall, others: Iterable[ToolCall]) -> bool:
@@ -210,11 +218,12 @@ class Guards:
         is_again = seen is not None and (seen.outcome.status, seen.outcome.text) == (outcome.status, outcome.text)
         if seen is not None and is_again:
             seen.outcome, seen.times, seen.news = outcome, seen.times + 1, self._news
-        advice = ""
-        if outcome.status == "error" and (seen is None or not is_again or seen.times <= 2):
-            advice = self._advice(call, outcome.text)
+        is_error = outcome.status == "error"
+        advice = (
+            self._advising.after_error(self.question, call, key, outcome.text) if self.doubts and is_error else ""
+        )
         if is_again:
-            if outcome.status != "error":
+            if not is_error:
                 return outcome
             return _with(outcome, advice) if advice else replace(outcome, text=f"{outcome.text}\n{_AGAIN}")
         self._news += 1
@@ -226,14 +235,6 @@ class Guards:
         if not self.doubts:
             return outcome
         return _with(outcome, beside_outcome(self.question, self._worked(), self.about.get(call.name, "")))
-
-    def _advice(self, call: ToolCall, error: str) -> str:
-        """What a small model is told to send after an error; its next call of that tool will have it."""
-        better = beside_error(self.question, call, error) if self.doubts else None
-        if better is None:
-            return ""
-        self.advised[call.name] = better.fixed
-        return better.text
 
     def _worked(self) -> list[tuple[str, Json, str]]:
         """Name, input and outcome of the calls that worked."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from archytas_nb.react.arithmetic import reckoned
 from archytas_nb.react.bounds import sides
 from archytas_nb.react.events import Json, ToolCall
-from archytas_nb.react.forms import reshaped
+from archytas_nb.react.forms import LONGEST, reshaped
 from archytas_nb.react.names import meant
 from archytas_nb.react.pending import Worked, pending
 from archytas_nb.react.ranking import inputs_of, ranking, row_of, rows_of
@@ -21,9 +21,19 @@ from archytas_nb.react.sameness import compared
 
 _INSTEAD = "It gave no result. Call again, with "
 _AGAIN = re.compile(
-    r"(?<!not )(?<!never )\b(?:try(?: it| this)? again|retry)\b(?!,? (?:with|using|by|if|when|after|in|later))",
+    r"(?:^|[.;:,!]\s+|\b(?:now|and|so),? )(?:please,? )?(?:try(?: it| this)? again|retry)\s*[.!]?$", re.IGNORECASE
+)
+_PASSING = re.compile(
+    r"\b(?:busy|time[d-]? ?out|timeout|temporar\w*|unavailable|overloaded|connection|locked|stuck|dropped|reset"
+    r"|lost|free now|back now|again now)\b",
     re.IGNORECASE,
 )
+_BLAMED = re.compile(
+    r"\b(?:expected|invalid|unknown|wrong|must|check|fix|wait|limit|quota|too|pay\w*|paid|charg\w*|confirm\w*|sent"
+    r"|another|never|not to|no need|no point)\b|n[’']t\b",
+    re.IGNORECASE,
+)
+"""What an error says that wants something else first, or that may have been of use in part."""
 _WHICH = re.compile(r"\b(?:which|who|whose)\b", re.IGNORECASE)
 
 
@@ -70,20 +80,26 @@ def beside_error(question: str, call: ToolCall, error: str) -> Advice | None:
     """What to send after an error that offers names, or asks for a form or for the same call again; else None."""
     said = "\n".join(takewhile(lambda line: not line.startswith("  "), error.splitlines()))  # no lines of code
     inputs = dict(call.input) if isinstance(call.input, Mapping) else {"": call.input}
-    if _AGAIN.search(said):
-        return Advice(f"{_INSTEAD}the same input.", inputs)
     values = dict.fromkeys(inputs_of(call.input).values())
     better = [
         (value, name)
         for value in values
-        if (name := meant(value, said, question) or reshaped(value, said, question))
+        if (name := meant(value, said, question, call.input) or reshaped(value, said, question))
     ]
+    if not better and wants_the_same_again(said):
+        return Advice(f"{_INSTEAD}the same input.", inputs)
     if len(better) != 1:
         return None
     given, instead = better[0]
     named = [name for name, value in inputs.items() if value == given]
     fixed: dict[str, Json] = {named[0]: instead} if len(named) == 1 else {}
     return Advice(f"{_INSTEAD}{instead!r} in place of {given!r}.", fixed)
+
+
+def wants_the_same_again(error: str) -> bool:
+    """Whether an error says that its cause has passed, and wants the very same call again."""
+    text = " ".join(error[:LONGEST].split())
+    return bool(_AGAIN.search(text) and _PASSING.search(text)) and not _BLAMED.search(text)
 
 
 def is_advice(outcome: str) -> bool:

@@ -6,9 +6,10 @@ Pure text: it knows neither models nor tools.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
+from archytas_nb.react.events import Json
 from archytas_nb.react.forms import MONTHS
 
 _NAME = re.compile(
@@ -52,6 +53,9 @@ def _is_month_in(name: str, text: str) -> bool:
     return re.search(rf"(?<!\d)(?:{'|'.join(forms)})(?!\d)", text) is not None
 
 
+LONGEST = 1000
+"""Characters of a question and of a value that are looked through."""
+MOST_NAMES = 200
 _QUOTED = [re.compile(rf"(?<!\w){quote}([^'\"\n]{{1,60}}){quote}(?!\w)") for quote in "'\""]
 
 
@@ -64,35 +68,46 @@ _OFFERS = re.compile(
 _TYPES = {"int", "str", "float", "bool", "list", "dict", "tuple", "set", "none", "nonetype"}
 
 
-def meant(value: str, error: str, question: str = "") -> str:
+def meant(value: str, error: str, question: str = "", inputs: Collection[str] | Json = ()) -> str:
     """Find the one name in an error's text that was meant by a value that it refuses.
 
     Args:
         value: The value that was given.
         error: The error's text, in which names stand in quotes.
         question: The question, for a value that it has not.
+        inputs: The names of the inputs, which are no values.
 
     Returns:
-        The name that contains the value, is contained in it or nearly is it, or else is the only one that the
-        question has; empty where there is none, or more than one.
+        The name that contains the value, is contained in it or nearly is it, or else is the only one of several
+        that the question has; empty where there is none, or more than one.
     """
-    if not _OFFERS.search(error):
+    if not _OFFERS.search(error) or len(value) > LONGEST:
         return ""
     given = value.lower()
     quoted = [name for each in _QUOTED for name in each.findall(error)]
     names = {name for name in quoted if name.lower() not in {given, *_TYPES}}
+    if len(names) > MOST_NAMES:
+        return ""
     within = {name for name in names if _plain(given) and _plain(name) == _plain(given)}
     within = within or {name for name in names if len(given) > 2 and given in name.lower()}
     within = within or {name for name in names if _has(given.replace("_", " "), name)}
     found = within or set(get_close_matches(value, names, n=2, cutoff=0.75))
-    if not found and given not in question.lower():
-        found = {name for name in names if _has(question, name)}
+    asked = question.lower()
+    if not found and len(asked) <= LONGEST and given not in asked:
+        fields = inputs if isinstance(inputs, Collection) else ()
+        offered = {name for name in names if len(name) > 2 and name not in fields}
+        found = {name for name in offered if _has(asked, name)} if len(offered) > 1 else set()
+        found = (
+            set()
+            if any(re.search(rf"\bnot (?:in |the |for )?{re.escape(name.lower())}", asked) for name in found)
+            else found
+        )
     return found.pop() if len(found) == 1 else ""
 
 
 def _has(text: str, name: str) -> bool:
-    """Whether a text has a name as words of its own."""
-    return re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", text.lower()) is not None
+    """Whether a text in small letters has a name as words of its own."""
+    return re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", text) is not None
 
 
 def _plain(name: str) -> str:

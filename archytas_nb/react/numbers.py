@@ -21,8 +21,18 @@ _MEASURE = re.compile(
     re.IGNORECASE,
 )
 _MEASURED = re.compile(r"(?<![\w.-])-?\.?\d[\d,]*(?:\.\d+)?(?![\w-])")
-FEW = 40
+FEW = 20
 """Numbers that were told; of more than these nearly every other one can be reckoned."""
+FACTORS = (0.01, 0.1, 7, 10, 12, 24, 60, 100, 1000, 3600, 1e6)
+"""Between units."""
+LONGEST = 4000
+"""Characters of a text whose numbers are gone through."""
+_DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_IN_WORDS = re.compile(
+    r"\b(?:[a-z]*teen|twelve|eleven|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|thousand|million|billion|dozen"
+    r"|half|third|quarter|percent|today|this year)\b|%|°|√|\d ?[kKM]\b|\d[eE]\d|\d:\d",
+    re.IGNORECASE,
+)
 SMALL = 10
 """Whole numbers up to this one are mostly counts of what was just listed, and are let pass."""
 
@@ -48,25 +58,34 @@ def unfounded(answer: str, sources: Iterable[str]) -> list[str]:
 
 
 def unfounded_inputs(given: Json, schema: Json, sources: Iterable[str]) -> list[str]:
-    """Find the numbers of a call's input that no source holds, and that are not reckoned from two that do.
+    """Find the numbers of a call's input that no source holds, and that are not reckoned from one or two that do.
 
     Args:
         given: The input.
         schema: The JSON schema of the tool's input: what has a default is the model's own choice.
         sources: The question and what the model was told.
+
+    Returns:
+        The numbers; none where a source has numbers in words, or in units that are often turned into others.
     """
-    needed = schema.get("required", ()) if isinstance(schema, dict) else ()
-    values = [given.get(name) for name in needed] if isinstance(given, dict) else [given]
-    sent = [str(value) for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    needed = schema.get("required") if isinstance(schema, dict) else ()
+    values = [given.get(name) for name in needed or ()] if isinstance(given, dict) else [given]
+    numbers = [float(value) for value in values if isinstance(value, (int, float)) and _is_number(value)]
+    sent = [value for value in numbers if not (value.is_integer() and abs(value) <= SMALL)]
+    if not sent:
+        return []
     texts = list(sources)
-    missing = unfounded(" ".join(sent), texts)
-    if not missing:
+    if any(len(text) > LONGEST or _IN_WORDS.search(text) for text in texts):
         return []
-    held = {_value(text) for source in texts for text in _NUMBER.findall(source)}
-    if len(held) > FEW:
+    held = {_value(text) for source in texts for text in _DIGITS.findall(source)}
+    if not held or len(held) > FEW:
         return []
-    reckoned = {n for a in held for b in held for n in (a + b, a - b, a * b, a / b if b else a)}
-    return [each for each in missing if not any(math.isclose(_value(each), n, rel_tol=1e-3) for n in reckoned)]
+    found = {n for a in held for b in (*held, *FACTORS) for n in (a, a + b, a - b, a * b, a / b if b else a)}
+    return [f"{each:g}" for each in sent if not any(math.isclose(each, n, rel_tol=1e-2) for n in found)]
+
+
+def _is_number(value: float) -> bool:
+    return not isinstance(value, bool) and abs(value) < 1e15
 
 
 def lacks_numbers(answer: str, question: str, found: Iterable[str]) -> bool:

@@ -6,7 +6,7 @@ Replies are written back in one canonical form, so broken JSON is never re-sent.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -108,10 +108,14 @@ class ReactWire:
         """The branch of a tool some of whose inputs have one legal value."""
         given, fixed = self._inputs[name], {each: {"const": value} for each, value in values.items()}
         if "properties" in given:
-            fixed = {each: value for each, value in fixed.items() if each in given["properties"]}
+            known = given["properties"]
+            fixed = {
+                each: one for each, one in fixed.items() if each in known and fits(one["const"], known[each])
+            }
             needed = list(dict.fromkeys([*given.get("required", ()), *fixed]))
             return _branch(name, {**given, "properties": {**given["properties"], **fixed}, "required": needed})
-        return _branch(name, next(iter(fixed.values()), given))  # the bare value of the only argument
+        one = next(iter(fixed.values()), None)  # the bare value of the only argument
+        return _branch(name, one if one is not None and fits(one["const"], given) else given)
 
     def read(self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None) -> Action:
         """Read the action out of the reply's text."""
@@ -120,6 +124,27 @@ class ReactWire:
         if action.fault and cut:
             action = replace(action, prose=False)
         return replace(action, reasoning=reply.reasoning.strip() or action.reasoning)
+
+
+def fits(value: Json, schema: Json) -> bool:
+    """Whether a value is of the type, and one of the values, that a schema names by itself."""
+    if not isinstance(schema, dict):
+        return False
+    named = schema.get("type")
+    types = named if isinstance(named, list) else [named] if named else []
+    is_type = not types or any(each in _TYPES and _TYPES[each](value) for each in types)
+    return is_type and ("enum" not in schema or value in schema["enum"])
+
+
+_TYPES: dict[str, Callable[[Json], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+    "null": lambda value: value is None,
+}
 
 
 def _hint(outcome: CallOutcome) -> str:

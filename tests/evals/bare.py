@@ -5,8 +5,8 @@ Law of this file: it takes things away and adds nothing. The loop, the prompt an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from dataclasses import fields, replace
+from collections.abc import Generator, Iterable
+from dataclasses import replace
 from typing import Any
 
 import archytas_nb as nb
@@ -29,20 +29,24 @@ class Unconstrained:
 
 
 class Unguarded(Guards):
-    """Budgets only: a repeated call is run again, and an answer is never doubted."""
+    """Budgets only: every call is run, nothing is said beside what it comes to, and every answer counts."""
 
     def earlier(self, call: ToolCall) -> CallOutcome | None:
         """Nothing is known of earlier calls."""
         return None
 
-    def doubt(self, answer: str | None, told: Callable[[], Iterable[str]]) -> str:
-        """Every answer is believed."""
-        return ""
+    def is_twin(self, call: ToolCall, others: Iterable[ToolCall]) -> bool:
+        """Each call stands for itself."""
+        return False
+
+    def note(self, call: ToolCall, outcome: CallOutcome) -> CallOutcome:
+        """The outcome as it is."""
+        return outcome
 
 
 class BareAgent(nb.Agent):
-    """An agent without the guards against repetition and invention."""
+    """An agent without the guards, and without what a small model is asked and told."""
 
     def _guards(self, *args: Any, **kwargs: Any) -> Guards:
         guards = super()._guards(*args, **kwargs)
-        return Unguarded(**{each.name: getattr(guards, each.name) for each in fields(guards) if each.init})
+        return Unguarded(guards.limits, guards.clock, guards.may_repeat, doubts=False)
