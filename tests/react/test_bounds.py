@@ -136,6 +136,9 @@ def test_where_one_thing_is_to_be_done_or_else_another_it_is_said_which_of_them_
         "5 is at least 2, so only what is to be done then is to be done.",
         "1 is not at least 2, so only what is to be done otherwise is to be done.",
     ]
+    more = f"{question} Then print the report."
+    told = [sides(more, rows(("", written))) for written in ("5", "1")]
+    assert told == ["5 is at least 2.", "1 is not at least 2, so what is to be done only then is not to be done."]
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_a_small_model_is_asked_once_before_a_number_from_nowhere_is_used() -> N
     with Small(("litres", "koi pond"), ("dose", 12), ("dose", 8400), ("final_answer", "420 ml.")) as model:
         nb.Agent([litres, dose], model=model, namespace={}).run("Which dose does the koi pond need?")
     assert doses == [8400]
-    assert "12 is neither in the question nor in what you were told" in model.asked[2].messages[-1]["content"]
+    assert "12 is not found in the question or in what you were told" in model.asked[2].messages[-1]["content"]
     with Small(("litres", "koi pond"), ("dose", 12), ("dose", 12), ("final_answer", "0.6 ml.")) as model:
         nb.Agent([litres, dose], model=model, namespace={}).run("Which dose does the koi pond need?")
     assert doses == [8400, 12], "the second time it is believed"

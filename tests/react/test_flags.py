@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.react.flags import contradicted
+from archytas_nb.react.flags import contradicted, with_defaults
 
 SCHEMA = {
     "type": "object",
@@ -28,7 +28,7 @@ SCHEMA = {
         ("Draw 5 rows with replacement.", {"with_replacement": True}, {}),
         ("Draw 5 rows without replacement.", {}, {}),
         ("Fit a line without an intercept.", {}, {"fit_intercept": False}),
-        ("Fit a line with no intercept.", {"fit_intercept": True}, {"fit_intercept": False}),
+        ("Fit a line without intercept, please.", {"fit_intercept": True}, {"fit_intercept": False}),
         (
             "Fit it with replacement and without intercepts",
             {},
@@ -50,16 +50,32 @@ def test_a_switch_that_the_question_names_is_as_the_question_wants_it(
         "Is it with replacement or without replacement?",
         "Explain replacement.",
         "Read it with a header and no header row.",
-        "with replacements of my own: " + "x" * 2000,
+        "Do not draw it with replacement.",
+        "Should I draw it with replacement?",
+        "Compare the means with replacement and without.",
+        "Draw it with replacement parts.",
+        "What is wrong with replacement?",
+        "x" * 1000 + " with replacement",
         "",
     ],
 )
-def test_where_a_question_says_neither_or_both_nothing_is_wrong(question: str) -> None:
-    assert contradicted(question, {}, SCHEMA) == ({"with_replacement": True} if "own" in question else {})
+def test_where_a_question_says_neither_or_both_or_something_else_nothing_is_wrong(question: str) -> None:
+    assert contradicted(question, {}, SCHEMA) == {}
 
 
 @pytest.mark.parametrize(
-    ("given_", "schema"), [("x", SCHEMA), (None, SCHEMA), ({}, {"type": "null"}), ({}, None)]
+    ("given_", "schema"),
+    [("x", SCHEMA), (None, SCHEMA), ({}, {"type": "null"}), ({}, None), ({}, {"properties": {1: {}, "x": 5}})],
 )
 def test_an_input_without_switches_has_none_that_are_wrong(given_: Any, schema: Any) -> None:
     assert contradicted("Draw it with replacement.", given_, schema) == {}
+
+
+def test_what_an_input_leaves_out_is_filled_in_where_the_schema_says_it() -> None:
+    assert with_defaults({"rows": 5, "fit_intercept": False}, SCHEMA) == {
+        "rows": 5,
+        "with_replacement": False,
+        "fit_intercept": False,
+        "no_header": False,
+    }
+    assert with_defaults("x", SCHEMA) == "x"

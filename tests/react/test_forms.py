@@ -55,6 +55,7 @@ def test_of_days_whose_months_may_be_two_the_question_decides() -> None:
         ("March 2024", "expected YYYY-MM-DD"),  # a month is no day
         ("March 2024", "expected a day such as 2023-11-05"),
         ("March 2024", "expected a code such as 2023-13"),
+        ("March 2024", "expected an id like 1000-12"),
         ("March 2024", "expected a pair such as 11-12 or 2011-2012"),
         ("2024-02-30", "expected DD.MM.YYYY"),  # no such day
         ("2024-03-09", "expected 01/02/2023"),  # which is the month?

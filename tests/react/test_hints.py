@@ -84,14 +84,27 @@ def test_beside_an_error_stands_the_one_input_that_it_asks_for(given_: Any, erro
 
 
 @pytest.mark.parametrize(
-    "error", ["OSError: the shutter was stuck; try again", "busy, please retry.", "Try it again!"]
+    "error",
+    [
+        "OSError: the shutter was stuck; try again",
+        "OSError: no picture was taken: it was locked. It is free now, try again",
+        "busy, please retry.",
+        "TimeoutError: the line was lost. Try it again!",
+    ],
 )
 @pytest.mark.parametrize("given_", [{"star": "Bellara", "seconds": 90}, "Bellara", None])
-def test_an_error_that_wants_the_same_call_again_is_given_it(error: str, given_: Any) -> None:
+def test_an_error_that_has_passed_and_wants_the_same_call_again_is_given_it(error: str, given_: Any) -> None:
     told = beside_error("Take a picture.", ToolCall("1", "expose", given_), error)
     assert told is not None
     assert told.text == "It gave no result. Call again, with the same input."
     assert told.fixed == (given_ if isinstance(given_, dict) else {"": given_})
+
+
+def test_an_error_that_offers_names_wants_another_input_whatever_else_it_says() -> None:
+    error = "busy with 'kgs'; expected one of 'kg', 'lb'. Please try again."
+    told = beside_error("Weigh it.", ToolCall("1", "weigh", {"unit": "kgs"}), error)
+    assert told is not None
+    assert told.fixed == {"unit": "kg"}
 
 
 @pytest.mark.parametrize(
@@ -105,6 +118,11 @@ def test_an_error_that_wants_the_same_call_again_is_given_it(error: str, given_:
         ("Bellara", "no such star; try again with another one"),
         ("Bellara", "nothing is known; do not retry in vain"),
         ("Bellara", "closed; try again later"),
+        ("Bellara", "the line is busy: check the number and try again"),
+        ("Bellara", "busy. Too many requests, wait 30 seconds and try again"),
+        ("Bellara", "timeout: the payment may have been sent; try again"),
+        ("Bellara", "connection lost; don't try again"),
+        ("Bellara", "timeout: max retry count exceeded"),
     ],
 )
 def test_beside_an_error_that_asks_for_nothing_sure_stands_nothing(given_: Any, error: str) -> None:

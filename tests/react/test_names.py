@@ -94,6 +94,8 @@ def test_the_name_that_was_meant_is_found_in_an_error(value: str, error: str, na
         ("the_set", "Train on the leaves and the flowers.", ""),
         ("the_set", "Train on the_set or leaves.", ""),  # it was asked for
         ("the_set", "Train on cleaves.", ""),
+        ("the_set", "Train, but not on leaves: not leaves.", ""),
+        ("the_set", "x" * 1001 + " leaves", ""),
         ("the_set", "Train.", ""),
     ],
 )
@@ -102,6 +104,7 @@ def test_a_name_is_meant_that_is_within_the_value_or_the_only_one_of_the_questio
 ) -> None:
     error = f"no dataset is named {value!r}; expected one of ['leaves', 'flowers']"
     assert meant(value, error, question) == name
+    assert meant(value, error, question, {"leaves": value}) == ("" if "the_set" in value else name), "a field"
 
 
 @given(st.text(), st.lists(st.from_regex(r"[a-z]{1,9}", fullmatch=True)))

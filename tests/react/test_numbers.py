@@ -101,6 +101,11 @@ NEEDED = {"type": "object", "required": ["litres", "days"]}
         ({"litres": "12", "days": True}, NEEDED, ["8400"], []),
         ("12", {"type": "string"}, ["8400"], []),
         (None, None, ["8400"], []),
+        (7200, {"type": "number"}, ["2 hours in seconds", "17.5"], []),  # reckoned between units
+        (4711, {"type": "number"}, ["item W4711", "17.5"], []),
+        (3000000, {"type": "number"}, ["3 million euros", "17.5"], []),
+        (1e308, {"type": "number"}, ["17.5"], []),
+        ({"n": 77}, {"required": None}, ["17.5"], []),
         (12, {"type": "number"}, [" ".join(map(str, range(100, 200)))], []),  # of so many anything can be made
     ],
 )
