@@ -79,16 +79,18 @@ def test_the_embedded_model_says_what_a_reply_cost_and_what_it_still_knew(bound:
     costs = []
     ask = AskModel(1, ({"role": "user", "content": "Say hello, and nothing else."},), max_tokens=bound)
     for stream in (True, False, True):
-        flow = nb.OpenAIModel(at.model, at.base_url, at.api_key, stream=stream).complete(ask)
+        model = nb.OpenAIModel(at.model, at.base_url, at.api_key, stream=stream, temperature=0)
+        flow = model.complete(ask)
         while True:
             try:
                 next(flow)
             except StopIteration as over:
-                costs.append(over.value.usage)
+                costs.append(over.value)
                 break
-    streamed, whole, again = costs
-    assert streamed.input_tokens == whole.input_tokens == again.input_tokens > 10
-    assert streamed.output_tokens == whole.output_tokens == again.output_tokens
-    assert 0 < whole.output_tokens <= bound
-    assert streamed.cached_tokens <= streamed.input_tokens
-    assert again.cached_tokens == again.input_tokens, "the very prompt had just been read"
+    for reply in costs:
+        assert reply.usage.input_tokens == costs[0].usage.input_tokens > 10
+        assert 0 < reply.usage.output_tokens <= bound
+        if reply.text == costs[0].text:  # the last bits of what was read anew may turn a reply
+            assert reply.usage.output_tokens == costs[0].usage.output_tokens
+    assert costs[0].usage.cached_tokens <= costs[0].usage.input_tokens
+    assert costs[-1].usage.cached_tokens == costs[-1].usage.input_tokens, "the very prompt had just been read"
