@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from archytas_nb.react.events import Json, ToolCall
 from archytas_nb.react.hints import beside_error
+from archytas_nb.react.ranking import inputs_by_name
 
 MOST = 2
 """How often the same call is advised: what still fails then does so for another reason."""
@@ -50,8 +51,3 @@ class Advising:
         self._given[key] += 1
         self.fix(call.name, better.fixed)
         return better.text
-
-
-def inputs_by_name(given: Json) -> Mapping[str, Json]:
-    """The inputs of a call; what is no object is the one named ``""``."""
-    return given if isinstance(given, Mapping) else {"": given}

@@ -6,7 +6,6 @@ Pure text: it knows neither wire forms nor tools.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from archytas_nb.react.events import Json, ToolCall
 from archytas_nb.react.forms import LONGEST, reshaped
 from archytas_nb.react.names import meant
 from archytas_nb.react.pending import Worked, pending
-from archytas_nb.react.ranking import inputs_of, ranking, row_of, rows_of
+from archytas_nb.react.ranking import inputs_by_name, inputs_of, ranking, row_of, rows_of
 from archytas_nb.react.sameness import compared
 
 _INSTEAD = "It gave no result. Call again, with "
@@ -79,7 +78,7 @@ class Advice(NamedTuple):
 def beside_error(question: str, call: ToolCall, error: str) -> Advice | None:
     """What to send after an error that offers names, or asks for a form or for the same call again; else None."""
     said = "\n".join(takewhile(lambda line: not line.startswith("  "), error.splitlines()))  # no lines of code
-    inputs = dict(call.input) if isinstance(call.input, Mapping) else {"": call.input}
+    inputs = dict(inputs_by_name(call.input))
     values = dict.fromkeys(inputs_of(call.input).values())
     better = [
         (value, name)

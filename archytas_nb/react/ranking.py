@@ -175,10 +175,14 @@ def _is_high(word: str, about: str) -> bool | None:
     return found[0] == high if len(found) == 1 else None
 
 
+def inputs_by_name(given: Json) -> Mapping[str, Json]:
+    """The inputs of a call; what is no object is the one named ``""``."""
+    return given if isinstance(given, Mapping) else {"": given}
+
+
 def inputs_of(given: Json) -> dict[str, str]:
-    """The inputs of a call as texts; what is no object is one."""
-    inputs = given if isinstance(given, Mapping) else {"": given}
-    return {str(name): str(value) for name, value in inputs.items()}
+    """The inputs of a call as texts, by name."""
+    return {str(name): str(value) for name, value in inputs_by_name(given).items()}
 
 
 def number_of(text: str) -> float | None:
