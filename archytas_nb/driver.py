@@ -95,7 +95,8 @@ class Driver:
         wire: Makes a wire form by its name.
         room: How much the model can take.
         check: Judges answers; None where any will do.
-        may_fall_back: Whether the text protocol is spoken where the endpoint takes no tools.
+        may_fall_back: Whether the text protocol is spoken where the endpoint takes no tools, or its model writes
+            its calls into the text.
     """
 
     run: Run
@@ -111,12 +112,19 @@ class Driver:
 
     def events(self, spoken: Spoken) -> Events:
         """Everything that happens, the ending last; an interrupt thrown in here ends the run properly."""
-        stopped = yield from shown(Started(self.run.model, spoken))
+        stopped = yield from shown(Started(self.run.model, spoken, getattr(self.model, "server", "")))
         flow = self._flow(spoken)
         request: Request = next(flow)
         ending: Ending | None = None
         try:
             while ending is None:
+                if self._writes_calls(request):
+                    # A step is over and the next has not begun: the loop goes on from the same record.
+                    said = "the model writes its calls into the text: going on with the text protocol"
+                    stopped |= yield from shown(Notice("protocol", said))
+                    flow = self._flow("react")
+                    request = next(flow)
+                    continue
                 stopped |= yield from shown(request)
                 reply = _not_done(request) if stopped else (yield from self._done(request))
                 if isinstance(reply, NoReply) and reply.kind == "no_tools" and self._falls_back():
@@ -157,6 +165,12 @@ class Driver:
             return False
         self.run.error = None
         return True
+
+    def _writes_calls(self, request: Request) -> bool:
+        """Whether it has shown since the run began that function calling does not suit the model."""
+        if not (isinstance(request, AskModel) and request.tools and self.may_fall_back):
+            return False
+        return self.run.protocol == "native" and self.model.protocol == "react"
 
     def _done(self, request: Request) -> Generator[Event, None, Reply]:
         """Carry out a request, but for calls."""

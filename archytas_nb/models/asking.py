@@ -17,6 +17,7 @@ from archytas_nb.models.capabilities import Capabilities, given_up, lowered, sho
 from archytas_nb.models.deadline import Deadline
 from archytas_nb.models.wording import context_tokens
 from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice, Usage
+from archytas_nb.react.parse import read_action
 
 FIRST_WAIT = 0.5
 """Seconds before the first retry, where the server does not say; each further wait is twice as long."""
@@ -127,6 +128,7 @@ def adapting(
                 can.learn(form)
             if can.extras == "unwanted" and any(call.extra is not None for call in reply.calls):
                 can.extras = "returned"
+            _note_calls(can, ask, reply)
             roomier = with_room_to_think(form, ask, reply)
             spent += reply.usage
             if roomier is None:
@@ -143,6 +145,17 @@ def _note(fault: faults.Fault, *records: Capabilities) -> None:
             record.tools = False
         if fault.error.kind == "overflow":
             record.context_tokens = context_tokens(fault.said) or record.context_tokens
+
+
+def _note_calls(can: Capabilities, ask: AskModel, reply: ModelReply) -> None:
+    """Remember how the model calls; one that has given a call may well show one in a text now and then."""
+    if reply.calls:
+        can.calls = "given"
+    elif ask.tools and can.calls == "unseen":
+        functions = [each["function"] for each in ask.tools]
+        known = {each["name"]: each.get("parameters") for each in functions}
+        if read_action(reply.text, known, prose_is_answer=True, strict=True).calls:
+            can.calls = "written"
 
 
 def _following(

@@ -40,6 +40,8 @@ class Capabilities:
         schema: How it takes a JSON schema for its reply: as ``json_schema`` (OpenAI, vLLM, Ollama, llama.cpp's
             own server), as ``json_object`` with a schema (llama-cpp-python's server), or not at all.
         tools: Whether it takes function-calling tools.
+        calls: How its model calls them: ``"given"`` where they come as calls, ``"written"`` where they stand in
+            the text of a reply (a server that does not know the model's form hands it on as it is).
         stream: Whether it streams.
         stream_options: Whether it reports usage in a stream.
         length_field: The name of its bound on a reply's length.
@@ -55,6 +57,7 @@ class Capabilities:
 
     schema: SchemaDialect = "json_schema"
     tools: bool = True
+    calls: Literal["unseen", "given", "written"] = "unseen"
     stream: bool = True
     stream_options: bool = True
     length_field: LengthField = "max_tokens"
@@ -66,6 +69,14 @@ class Capabilities:
     system: bool = True
     thoughts: bool = False
     extras: Extras = "unwanted"
+
+    @property
+    def protocol(self) -> Literal["react", "native"]:
+        """The wire form that suits it: function calling where that works, else the text protocol.
+
+        A reply of the text protocol can be bound to a schema; a call that is written into a text cannot.
+        """
+        return "native" if self.tools and self.calls != "written" else "react"
 
     def learn(self, shown: Capabilities) -> None:
         """Take over what a request has shown."""

@@ -25,6 +25,17 @@ _NO_CHAT = re.compile(
 )
 
 
+_SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)(b|m)(?![a-z])", re.IGNORECASE)
+SMALL = 4.0
+"""Thousand million parameters up to which a model is a small one."""
+
+
+def is_small(name: str) -> bool:
+    """Whether a model is small by the size in its name: ``qwen2.5-coder:1.5b`` is, ``qwen3-30b-a3b`` is not."""
+    sizes = [float(count) / (1 if unit in "bB" else 1000) for count, unit in _SIZE.findall(name)]
+    return bool(sizes) and max(sizes) <= SMALL
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """One model of an endpoint.

@@ -20,7 +20,7 @@ from archytas_nb.models.asking import Asking, Faulted, GivenUp, adapting, persis
 from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of, sendable
 from archytas_nb.models.completion import NotACompletion, from_body, from_stream
 from archytas_nb.models.deadline import Deadline
-from archytas_nb.models.listing import Served, models_in
+from archytas_nb.models.listing import Served, is_small, models_in
 from archytas_nb.models.log import logged
 from archytas_nb.models.prices import Price, is_openai, price_of
 from archytas_nb.models.reading import watched
@@ -77,6 +77,8 @@ class OpenAIModel:
         self.stream = stream
         self.request = sendable(request)
         self._introduction = ""
+        self.server = ""
+        """Who answers there, where nobody named the endpoint and it was found."""
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self._model!r}, base_url={self._at!r})"
@@ -96,9 +98,15 @@ class OpenAIModel:
             server: Who answers there.
             context: What the model's conversation may have, where that is known.
         """
+        self.server = server
         self._introduction = f"{self.name!r} of {server} at {self._at!r} answers: it was found on this machine"
         can = capabilities_of(self.base_url, self.name)
         can.context_tokens = can.context_tokens or context
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it needs what small models need: it is asked and told more, and its answers are doubted."""
+        return is_small(self._model or "")
 
     @property
     def context_tokens(self) -> int | None:
@@ -114,8 +122,8 @@ class OpenAIModel:
 
     @property
     def protocol(self) -> Literal["react", "native"]:
-        """What ``protocol="auto"`` means here: function calling, unless the endpoint has refused it."""
-        return "native" if capabilities_of(self.base_url, self.name).tools else "react"
+        """What ``protocol="auto"`` means here, as far as the endpoint has shown what it can do."""
+        return capabilities_of(self.base_url, self.name).protocol
 
     def complete(self, ask: AskModel) -> Asking:
         """Ask for one reply.

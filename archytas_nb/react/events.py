@@ -234,10 +234,12 @@ class Started:
     Attributes:
         model: The model's name.
         protocol: The wire form that is spoken, ``"react"`` or ``"native"``; a notice says where it changes.
+        server: Who serves it, where nobody named it and it was found on this machine, such as ``"Ollama"``.
     """
 
     model: str
     protocol: str
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)

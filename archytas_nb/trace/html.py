@@ -11,7 +11,7 @@ from archytas_nb.trace.clean import clip
 from archytas_nb.trace.html_step import LARGEST_TEXT, Room, details, step_html, table_html
 from archytas_nb.trace.safe import Html, element, join, markdown, stylesheet, text
 from archytas_nb.trace.values import RunView, StepView
-from archytas_nb.trace.words import answer_markdown, ending_text, ending_title, is_answer, model_name
+from archytas_nb.trace.words import answer_markdown, ending_text, ending_title, is_answer, who_answers
 
 _OPEN_STEPS = 12
 """Steps that are listed; of a longer run the earlier ones are folded into one line."""
@@ -54,7 +54,7 @@ def value_html(view: RunView, *, with_steps: bool) -> Html:
 
 def question_html(view: RunView) -> Html:
     """The question, and who answers it."""
-    name = " · ".join(part for part in (model_name(view), view.protocol) if part)
+    name = who_answers(view)
     parts = [element("strong", text(clip(view.question, LARGEST_TEXT)), style=style.QUESTION)]
     if name:
         parts += [text(" "), element("span", text(name), style=style.MODEL)]

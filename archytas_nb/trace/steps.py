@@ -67,7 +67,8 @@ def advance(view: RunView, event: Event) -> RunView:  # noqa: C901, PLR0912 (one
         case Delta() | Notice(kind="progress" | "limit"):
             return view
         case Started():
-            return replace(view, model=event.model or view.model, protocol=event.protocol or view.protocol)
+            model, spoken = event.model or view.model, event.protocol or view.protocol
+            return replace(view, model=model, protocol=spoken, server=event.server)
         case AskModel(step=0):  # about the question, before the first step: only its cost is shown
             return view
         case AskModel():

@@ -131,6 +131,7 @@ class RunView:
         question: What was asked.
         model: The name that the server gave itself, or the one that was asked for.
         protocol: ``"react"``, ``"native"`` or empty.
+        server: Who serves it, where that was found out.
         steps: The turns of the model, in order.
         ending: None while the run goes on, or where it was cut off.
         typed: Whether the answer is a value of a type that was asked for, and not prose.
@@ -148,3 +149,4 @@ class RunView:
     table: Table | None = None
     usage: Usage = field(default=Usage(), compare=False)
     seconds: float = field(default=0.0, compare=False)
+    server: str = ""

@@ -172,6 +172,11 @@ def is_answer(ending: Ending | None) -> bool:
     return isinstance(ending, (Answered, Stopped))
 
 
+def who_answers(view: RunView) -> str:
+    """The model, how it is spoken to, and who serves it where nobody named that."""
+    return " · ".join(part for part in (model_name(view), view.protocol, tidy(view.server, 200)) if part)
+
+
 def model_name(view: RunView) -> str:
     """The model's name for a person: of a path only the file's name, which is the same on every machine."""
     name = tidy(view.model, 200)

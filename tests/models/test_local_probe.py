@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +15,18 @@ import pytest
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.models import local_probe, openai_chat
 from archytas_nb.models.capabilities import capabilities_of
+from archytas_nb.models.cassettes.cassette import Cassette
+from archytas_nb.models.cassettes.model import CassetteModel
 from archytas_nb.models.discover import ModelSettings, choose_model, served_names
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.listing import Served, served_at
 from archytas_nb.models.local_probe import local_servers
 from archytas_nb.models.openai_chat import OpenAIModel
 from archytas_nb.react.events import AskModel, Notice
+from archytas_nb.session import Agent
+from archytas_nb.trace.html import question_html
+from archytas_nb.trace.steps import fold
+from tests.models.cassettes.tapes import no_model
 from tests.servers.plays import HTML, Drop, Hang, Raw, Say
 from tests.servers.server import Server
 
@@ -72,6 +79,21 @@ def test_a_found_model_is_introduced_with_the_first_question_and_answers(monkeyp
         events = [list(model.complete(AskModel(1, ({"role": "user", "content": "hi"},)))) for _ in range(2)]
     said = [[each.text for each in seen if isinstance(each, Notice)] for seen in events]
     assert said == [[f"'qwen3:8b' of server 0 at {server.url!r} answers: it was found on this machine"], []]
+
+
+def test_the_trace_says_which_server_answers_where_nobody_named_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.jsonl"
+    with Server(models=["qwen3:8b"], then=Say("fine")) as server:
+        here(monkeypatch, server)
+        model = CassetteModel(Cassette(path, "record"), lambda: choose_model(settings=FINDS))
+        found = Agent([], model).run("Hello?")
+        named = Agent([], OpenAIModel("qwen3:8b", server.url)).run("Hello?")
+    again = Agent([], CassetteModel(Cassette(path, "replay"), no_model)).run("Hello?")
+    heads = [str(question_html(fold(run.question, run.events))) for run in (found, again, named)]
+    assert ["qwen3:8b · native · server 0" in head for head in heads] == [True, True, False]
+    assert "qwen3:8b · native" in heads[2]
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,39 @@ def test_an_endpoint_that_refuses_tools_is_remembered_as_one_for_text() -> None:
         assert told(server, model="tiny-2").protocol == "native"
 
 
+WRITTEN = [
+    '{"name": "f", "arguments": {}}',
+    '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>',
+    'I look it up.\n```json\n{"name": "f", "arguments": {}}\n```',
+]
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_model_that_writes_its_calls_into_the_text_is_remembered_as_one_for_text(text: str) -> None:
+    with Server(Say(text, raw=True)) as server:
+        model = told(server)
+        assert complete(model, tools=TOOLS)[1].text == text
+        assert model.protocol == told(server).protocol == "react"
+
+
+@pytest.mark.parametrize(
+    "text", ["It is 42.", '{"name": "g", "arguments": {}}', '{"answer": 42}', "`f` finds it."]
+)
+def test_a_text_that_calls_no_tool_says_nothing_of_the_protocol(text: str) -> None:
+    with Server(Say(text, raw=True)) as server:
+        complete(told(server), tools=TOOLS)
+        assert told(server).protocol == "native"
+
+
+def test_a_call_in_a_text_means_nothing_where_calls_have_come_or_no_tools_were_sent() -> None:
+    with Server(Say(WRITTEN[0], raw=True), Say(calls=(("f", {}),)), Say(WRITTEN[0], raw=True)) as server:
+        model = told(server)
+        complete(model)
+        complete(model, tools=TOOLS)
+        complete(model, tools=TOOLS)
+        assert model.protocol == "native"
+
+
 def test_a_bound_above_the_models_room_is_lowered_and_the_prompt_is_kept() -> None:
     said = (
         "'max_tokens' is too large: 4096. This model's maximum context length is 4096 tokens and your request "

@@ -21,7 +21,7 @@ _STEERING = ("no_tools", "overflow")
 _PASSING = ("retry", "protocol")
 """Notices of the endpoint's own troubles."""
 
-_FACTS = ("protocol", "is_small", "context_tokens", "price")
+_FACTS = ("protocol", "is_small", "context_tokens", "price", "server")
 """What a run reads of a model, beside its name."""
 
 
@@ -78,6 +78,11 @@ class CassetteModel:
         """The most tokens that the model takes, where that is known."""
         known: int | None = self._fact("context_tokens")
         return known
+
+    @property
+    def server(self) -> str:
+        """Who served it, where it was found on the machine of the recording."""
+        return self._fact("server") or ""
 
     @property
     def price(self) -> Price | None:
