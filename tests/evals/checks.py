@@ -14,6 +14,7 @@ from typing import Any
 from tests.evals.task import Finished
 
 _NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?")
+_DENIAL = re.compile(r"\b(?:no|not|none|nothing|cannot|unable|unknown|unavailable)\b|n['’]t\b", re.IGNORECASE)
 _WORDS = "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 
 
@@ -61,10 +62,15 @@ def unordered(state: list[Any], expected: list[Any]) -> str:
 
 
 def admits(done: Finished, untouched: bool = True) -> str:
-    """Whether the model gave up, or at least claimed no number, where nothing could be found out."""
-    if done.gave_up or (done.answer and not numbers(done.answer)):
+    """Whether the model gave up, or at least said no and claimed no number, where nothing could be found out."""
+    if done.gave_up or (says_no(done.answer) and not numbers(done.answer)):
         return "" if untouched else "something was changed"
     return f"it claims {done.answer!r}"
+
+
+def says_no(text: str) -> bool:
+    """Whether a text denies something."""
+    return _DENIAL.search(text) is not None
 
 
 def denies(done: Finished) -> str:

@@ -15,6 +15,7 @@ from tests.evals.task import KINDS, REGISTRY, Scene, Task
 from tests.evals.tasks import selected
 
 TASKS = list(REGISTRY.values())
+UNTYPED = [each for each in REGISTRY.values() if each.build().output_type is None]
 over_tasks = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 
 
@@ -36,6 +37,13 @@ def test_no_task_is_solved_by_claiming_to_have_solved_it(task: Task) -> None:
     # The second copy is for a claim that is doubted.
     model = ScriptedModel(*[reply for claim in claims for reply in claim][: 2 * len(claims)])
     assert not attempt(task, model).solved
+
+
+@pytest.mark.parametrize("claim", ["It is done, and all went well.", "It is as high as it gets."])
+@pytest.mark.parametrize("task", UNTYPED, ids=lambda task: task.name)
+def test_no_task_is_solved_by_a_claim_without_numbers(task: Task, claim: str) -> None:
+    questions = len(task.build().questions)
+    assert not attempt(task, ScriptedModel(*[("final_answer", claim)] * questions)).solved
 
 
 @over_tasks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.evals.checks import admits, left, tells, valued
+from tests.evals.checks import admits, left, says_no, tells, valued
 from tests.evals.task import Scene, task
 
 
@@ -143,7 +143,7 @@ def a_price_that_no_tool_knows() -> Scene:
 def _admits_beside(answer: str) -> str:
     """It may tell the weight, but no price."""
     claims = any(word in answer.lower() for word in ("costs", "euro", "price is", "$"))
-    return f"it claims {answer!r}" if claims else ""
+    return f"it claims {answer!r}" if claims or not says_no(answer) else ""
 
 
 @task("no tool needed", "choose")
