@@ -2,6 +2,7 @@
 
 python -m tests.evals                                   the model that `%agent` would take, all tasks
 python -m tests.evals --half report --json out.json     the half that is only for reporting
+python -m tests.evals --half choose --without hints     without one of the pieces that help small models
 python -m tests.evals --model gpt-5-nano --protocol native --kinds compare "two steps"
 """
 
@@ -16,6 +17,7 @@ import sys
 from pathlib import Path
 
 import archytas_nb as nb
+from tests.evals.ablations import PIECES, names_of_tasks
 from tests.evals.report import as_json, compared, table
 from tests.evals.runner import Settings, attempt
 from tests.evals.task import KINDS, REGISTRY
@@ -32,6 +34,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tasks", nargs="+", choices=tuple(REGISTRY), metavar="NAME", help="tasks by name")
     parser.add_argument("--repeat", type=int, default=1, help="how often each task is run")
     parser.add_argument("--bare", action="store_true", help="without constrained decoding and guards")
+    parser.add_argument(
+        "--without", nargs="+", default=[], choices=tuple(PIECES), metavar="PIECE",
+        help="; ".join(f"{name}: {what}" for name, (what, _) in PIECES.items()),
+    )  # fmt: skip
+    parser.add_argument("--ablation", action="store_true", help="the tasks that pieces are measured on")
     parser.add_argument("--max-steps", type=int, default=Settings().max_steps)
     parser.add_argument("--max-seconds", type=float, default=Settings().max_seconds)
     parser.add_argument("--json", type=Path, help="write the results here")
@@ -39,14 +46,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--against", type=Path, help="results of an earlier run, to say what changed")
     given = parser.parse_args(arguments)
 
+    if given.ablation:
+        given.tasks = list(names_of_tasks())
     tasks = selected(None if given.half == "all" else given.half, given.kinds, given.tasks)
-    settings = Settings(given.protocol, given.bare, given.max_steps, given.max_seconds)
+    settings = Settings(given.protocol, given.bare, given.max_steps, given.max_seconds, tuple(given.without))
     agent = nb.Agent([], model=given.model)
     facts = {
         "model": agent.model.name,
         "protocol": given.protocol,
         "bare": given.bare,
-        "half": given.half,
+        "without": given.without,
+        "half": "choose" if given.ablation else given.half,
+        "max_steps": given.max_steps,
+        "max_seconds": given.max_seconds,
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "version": nb.__version__,

@@ -10,12 +10,14 @@ from tests.evals.runner import Result
 from tests.evals.task import KINDS
 
 HEAD = ("kind", "solved", "steps", "calls", "tokens in", "cached", "out", "seconds", "first token", "tokens/s")
+ABLATION = ("run", "solved", "gained, lost", "steps", "tokens out")
 
 
 def table(results: Sequence[Result]) -> str:
     """A Markdown table: one row for each kind, one for all.
 
-    Steps, calls, tokens and seconds are means of a task; the time to the first token is the mean of a reply.
+    Steps, calls, tokens and seconds are means of a task; the time to the first token is the mean of a request.
+    (Those about a question beforehand are no steps.)
     """
     rows = [_row(kind, [each for each in results if each.kind == kind]) for kind in KINDS]
     rows = [row for row in rows if row] + [_row("all", list(results))]
@@ -50,10 +52,43 @@ def compared(before: Sequence[dict[str, Any]], after: Sequence[Result]) -> str:
     return f"gained {len(gained)}: {', '.join(gained) or '–'}\nlost {len(lost)}: {', '.join(lost) or '–'}"
 
 
+def ablations(whole: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
+    """A Markdown table: what each run of some of the tasks gained and lost against the run with everything.
+
+    Args:
+        whole: The run with everything, as `as_json` writes it.
+        runs: The others, each with a label; of their own tasks they hold as much as is compared here.
+
+    Returns:
+        One row for each run; steps and tokens are means of a task.
+    """
+    before = {each["name"]: each for each in whole["results"]}
+    everything = {"label": "everything", "results": [before[each["name"]] for each in runs[0]["results"]]}
+    rows = [
+        _compared(run["label"], [before[each["name"]] for each in run["results"]], run["results"])
+        for run in (everything, *runs)
+    ]
+    return "\n".join([_line(ABLATION), _line(["---", *["---:"] * (len(ABLATION) - 1)]), *map(_line, rows)])
+
+
+def _compared(label: str, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
+    count = len(after)
+    gained = sum(new["solved"] and not old["solved"] for old, new in zip(before, after, strict=True))
+    lost = sum(old["solved"] and not new["solved"] for old, new in zip(before, after, strict=True))
+    return [
+        label,
+        f"{sum(each['solved'] for each in after)}/{count}",
+        f"+{gained} −{lost}" if gained or lost else "–",
+        f"{sum(each['steps'] for each in after) / count:.1f}",
+        f"{sum(each['output_tokens'] for each in after) / count:.0f}",
+    ]
+
+
 def _row(kind: str, results: list[Result]) -> list[str]:
     if not results:
         return []
     count, steps = len(results), sum(each.steps for each in results)
+    requests = sum(each.requests or each.steps for each in results)
     writing = sum(each.writing for each in results)
     out = sum(each.output_tokens for each in results)
     return [
@@ -65,7 +100,7 @@ def _row(kind: str, results: list[Result]) -> list[str]:
         _mean(each.cached_tokens for each in results),
         f"{out / count:.0f}",
         f"{sum(each.seconds for each in results) / count:.1f}",
-        f"{sum(each.first_token for each in results) / max(steps, 1):.2f}",
+        f"{sum(each.first_token for each in results) / max(requests, 1):.2f}",
         f"{out / writing:.1f}" if writing else "–",
     ]
 

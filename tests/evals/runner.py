@@ -12,6 +12,7 @@ from archytas_nb.errors import RunError
 from archytas_nb.react.events import AskModel, Delta, ModelReply
 from archytas_nb.react.events_json import to_json
 from archytas_nb.run import Run
+from tests.evals.ablations import ablated
 from tests.evals.bare import BareAgent, Unconstrained
 from tests.evals.task import Finished, Scene, Task
 
@@ -25,12 +26,14 @@ class Settings:
         bare: Without constrained decoding and guards.
         max_steps: Most replies of the model to one question.
         max_seconds: Most seconds for one question; a reply that has begun is waited for.
+        without: Pieces of what helps small models, by the names of `ablations.PIECES`.
     """
 
     protocol: str = "auto"
     bare: bool = False
     max_steps: int = 12
     max_seconds: float = 120.0
+    without: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -42,6 +45,7 @@ class Result:
         statuses: How each run ended.
         protocol: What was spoken.
         steps: Replies of the model.
+        requests: The same, and what it was asked about the questions beforehand.
         calls: Calls that were run.
         first_token: Seconds to the first piece of each reply, added up: reading the prompt.
         writing: Seconds from the first piece to the last, added up.
@@ -56,6 +60,7 @@ class Result:
     statuses: list[str] = field(default_factory=list)
     protocol: str = ""
     steps: int = 0
+    requests: int = 0
     calls: int = 0
     input_tokens: int = 0
     cached_tokens: int = 0
@@ -77,6 +82,7 @@ class Timed:
         self._model = model
         self.first_token = 0.0
         self.writing = 0.0
+        self.requests = 0
         self.uncounted = 0
         """Pieces of replies whose tokens the server did not count: servers send a token at a time."""
 
@@ -92,6 +98,7 @@ class Timed:
                 piece = next(pieces)
             except StopIteration as stop:
                 ended = time.perf_counter()
+                self.requests += 1
                 self.first_token += (first or ended) - started
                 self.writing += ended - (first or ended)
                 reply: ModelReply = stop.value
@@ -124,14 +131,15 @@ def attempt(task: Task, model: Any, settings: Settings = Settings()) -> Result:
         namespace=dict(scene.namespace),
     )
     started = time.perf_counter()
-    runs = _asked(agent, scene)
+    with ablated(settings.without):
+        runs = _asked(agent, scene)
     result = Result(task.name, task.kind, task.half, seconds=time.perf_counter() - started)
     result.fault = scene.check(Finished(runs))
     result.solved = not result.fault
     result.statuses = [run.status for run in runs]
     result.protocol = runs[-1].protocol
     result.first_token, result.writing = timed.first_token, timed.writing
-    result.output_tokens = timed.uncounted
+    result.output_tokens, result.requests = timed.uncounted, timed.requests
     for run in runs:
         result.steps += max((event.step for event in run.events if isinstance(event, AskModel)), default=0)
         result.calls += len(run.calls)

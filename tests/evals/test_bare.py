@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from archytas_nb.react import wire_react
 from archytas_nb.testing import ScriptedModel
 from tests.evals.bare import BareAgent, Unconstrained
 
@@ -38,5 +39,10 @@ def test_a_small_model_is_asked_told_and_bound_to_nothing() -> None:
     assert all(request.schema is None for request in requests)
     told = [message["content"] for message in requests[-1].messages if message["role"] == "user"][1:]
     assert told[:3] == [f"Outcome of count (done):\n{each}" for each in (4, 4, 17)]
+    error = "no 'plums'; expected one of ['pears', 'apples']. Connection busy: try again!"
+    assert told[3].startswith(f"Outcome of count (error):\nValueError: {error}")
+    assert told[3].endswith(wire_react._AFTER_ERROR), (
+        "one sentence, the same below every error, is part of the wire form"
+    )
     assert told[3] == told[4], "that it failed before is not said"
     assert not any("Call again, with" in text or "very call" in text for text in told)

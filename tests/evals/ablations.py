@@ -1,0 +1,242 @@
+"""Take one piece away of what makes a small model succeed, or have it another way, to see what it is worth.
+
+Law of this file: it patches the product while a task is run, and the product knows nothing of it. A name that the
+product has no more is an error, so that a piece cannot be measured after it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from archytas_nb.models import embedded
+from archytas_nb.react import advising, guards, loop, prompt, wire_react
+from archytas_nb.react.doubts import Doubts
+from archytas_nb.react.events import AskModel, CallOutcome, Json, ToolCall
+from archytas_nb.react.guards import Guards
+from tests.evals.task import KINDS
+from tests.evals.tasks import selected
+
+Patch = Callable[[], "AbstractContextManager[Any] | Iterable[AbstractContextManager[Any]]"]
+
+PIECES: dict[str, tuple[str, Patch]] = {}
+"""By name: what is different, for people, and what makes it so."""
+
+_EXAMPLES, _RULES, _TOOLS = "\n\nFor example, ", "\n- If you know", "\n\nThese are your tools:\n\n{tools}"
+
+
+def names_of_tasks() -> tuple[str, ...]:
+    """Two tasks of each kind of the choosing half, by their place alone: the second and the fifth."""
+    kinds = ([task.name for task in selected("choose", [kind])] for kind in KINDS)
+    return tuple(names[place] for names in kinds for place in (1, 4))
+
+
+@contextmanager
+def ablated(names: Collection[str]) -> Iterator[None]:
+    """Run what is inside without those pieces, or with them another way.
+
+    Raises:
+        ValueError: There is no such piece.
+    """
+    unknown = [name for name in names if name not in PIECES]
+    if unknown:
+        raise ValueError(f"no piece is named {unknown[0]!r}; there are {', '.join(PIECES)}")
+    with ExitStack() as patches:
+        for name in names:
+            made = PIECES[name][1]()
+            for each in [made] if isinstance(made, AbstractContextManager) else made:
+                patches.enter_context(each)
+        yield
+
+
+def _piece(name: str, what: str) -> Callable[[Patch], Patch]:
+    def register(made: Patch) -> Patch:
+        PIECES[name] = what, made
+        return made
+
+    return register
+
+
+# ── what a reply is bound to ──────────────────────────────────────────────────────────────────────
+
+
+@_piece("grammar", "without constrained decoding, and so without all that it binds")
+def _grammar() -> AbstractContextManager[Any]:
+    ask = wire_react.ReactWire.ask
+
+    def free(self: Any, *args: Any) -> AskModel:
+        return replace(ask(self, *args), schema=None)
+
+    return patch.object(wire_react.ReactWire, "ask", free)
+
+
+@_piece("values", "without the legal values of an argument in the grammar")
+def _values() -> AbstractContextManager[Any]:
+    branch = wire_react._branch
+
+    def stripped(schema: Json) -> Json:
+        if isinstance(schema, list):
+            return [stripped(each) for each in schema]
+        if not isinstance(schema, dict):
+            return schema
+        return {key: stripped(value) for key, value in schema.items() if key != "enum"}
+
+    return patch.object(wire_react, "_branch", lambda name, given: branch(name, stripped(given)))
+
+
+@_piece("advised", "what an error asks for is told, and not the one legal input of the next call")
+def _advised() -> AbstractContextManager[Any]:
+    return patch.object(advising.Advising, "fix", lambda *_: None)
+
+
+@_piece("thought-bound", "without a bound for the thought")
+def _unbounded() -> AbstractContextManager[Any]:
+    return _thought({"type": "string"})
+
+
+@_piece("thought", "without a thought, in the prompt and in what was said as well")
+def _no_thought() -> Iterable[AbstractContextManager[Any]]:
+    said = re.compile(r'"thought": "[^"]*", ')
+    text = said.sub("", prompt._REACT).replace(", in your thought,", "")
+    assert "thought" not in text
+    yield _thought(None)
+    yield patch.object(prompt, "_REACT", text)
+    action = wire_react._action
+    yield patch.object(wire_react, "_action", lambda _, *given: said.sub("", action("", *given), count=1))
+
+
+@_piece("thought-60", "a thought of at most 60 characters in place of 200")
+def _short_thought() -> AbstractContextManager[Any]:
+    return patch.object(wire_react, "THOUGHT_LENGTH", 60)
+
+
+@_piece("thought-500", "a thought of at most 500 characters in place of 200")
+def _long_thought() -> AbstractContextManager[Any]:
+    return patch.object(wire_react, "THOUGHT_LENGTH", 500)
+
+
+def _thought(schema: Json) -> AbstractContextManager[Any]:
+    branch = wire_react._branch
+
+    def made(name: str, given: Json) -> Json:
+        whole = branch(name, given)
+        properties = {**whole["properties"], "thought": schema}
+        if schema is None:
+            del properties["thought"]
+        return {**whole, "properties": properties, "required": list(properties)}
+
+    return patch.object(wire_react, "_branch", made)
+
+
+# ── what the model is told at first ───────────────────────────────────────────────────────────────
+
+
+@_piece("example", "without the two examples in the system prompt")
+def _example() -> AbstractContextManager[Any]:
+    return _prompt(lambda text: text.partition(_EXAMPLES)[0] + _TOOLS)
+
+
+@_piece("rules", "without the five rules in the system prompt")
+def _rules() -> AbstractContextManager[Any]:
+    return _prompt(lambda text: text.partition(_RULES)[0] + _EXAMPLES + text.partition(_EXAMPLES)[2])
+
+
+@_piece("tools-last", "the tools before the rules and the examples, in place of behind them")
+def _tools_first() -> AbstractContextManager[Any]:
+    return _prompt(lambda text: f"{_TOOLS.lstrip()}\n{text.removesuffix(_TOOLS)}")
+
+
+def _prompt(change: Callable[[str], str]) -> AbstractContextManager[Any]:
+    assert all(each in prompt._REACT for each in (_EXAMPLES, _RULES, _TOOLS))
+    return patch.object(prompt, "_REACT", change(prompt._REACT))
+
+
+@_piece("text", "JSON schema in the system prompt, in place of the tools' text")
+def _text() -> AbstractContextManager[Any]:
+    system = wire_react.react_system
+
+    class AsSchema:
+        def __init__(self, tool: Any) -> None:
+            self.text = json.dumps(tool.spec()["function"], ensure_ascii=False)
+
+    return patch.object(
+        wire_react, "react_system", lambda tools, *args: system([AsSchema(each) for each in tools], *args)
+    )
+
+
+@_piece("fit", "not asked beforehand whether any tool fits: one is taken to")
+def _fit() -> AbstractContextManager[Any]:
+    judge = loop.fit
+
+    def unasked(*given: Any) -> Iterator[AskModel]:
+        judging = judge(*given)
+        try:
+            next(judging)
+            judging.send("yes")
+        except StopIteration as over:
+            return over.value
+        raise AssertionError("one yes is enough")
+        yield
+
+    return patch.object(loop, "fit", unasked)
+
+
+# ── what it is told and asked on the way ──────────────────────────────────────────────────────────
+
+
+@_piece("hints", "nothing said beside outcomes and errors, nor bound by what an error asks for")
+def _hints() -> Iterable[AbstractContextManager[Any]]:
+    yield patch.object(guards, "beside_outcome", lambda *_: "")
+    yield patch.object(advising, "beside_error", lambda *_: None)
+    yield patch.object(guards, "_AGAIN", "")
+    yield patch.object(wire_react, "_AFTER_ERROR", "")
+
+
+@_piece("doubts", "nothing asked once before a call is run or an answer counts")
+def _doubts() -> Iterable[AbstractContextManager[Any]]:
+    def believed(*_: Any) -> Iterator[AskModel]:
+        return ""
+        yield
+
+    yield patch.object(loop._Loop, "_doubt", believed)
+    for name in ("of_call", "of_switches", "of_numbers", "of_repetition"):
+        yield patch.object(Doubts, name, lambda *_, **__: "")
+
+
+@_piece("repetition", "the same call is run as often as it is made, and no tool is taken away")
+def _repetition() -> Iterable[AbstractContextManager[Any]]:
+    def only_asked(self: Guards, call: ToolCall) -> CallOutcome | None:
+        asked = self._asked_of(call)
+        return CallOutcome("not_run", asked, call_id=call.id) if asked else None
+
+    yield patch.object(Guards, "earlier", only_asked)
+    yield patch.object(Guards, "is_twin", lambda *_: False)
+
+
+# ── chance ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@_piece("chance", "temperature 0 even after the same reply twice in a row")
+def _chance() -> AbstractContextManager[Any]:
+    return patch.object(embedded, "chance_for", lambda _: 0)
+
+
+@_piece("cold-1", "temperature 0.7 in all requests, seed 1")
+def _warm_1() -> Iterable[AbstractContextManager[Any]]:
+    return _warm(1)
+
+
+@_piece("cold-2", "temperature 0.7 in all requests, seed 2")
+def _warm_2() -> Iterable[AbstractContextManager[Any]]:
+    return _warm(2)
+
+
+def _warm(seed: int) -> Iterable[AbstractContextManager[Any]]:
+    made = embedded.OpenAIModel
+    yield patch.object(embedded, "chance_for", lambda _: 0.7)
+    yield patch.object(embedded, "OpenAIModel", lambda *args, **given: made(*args, **{**given, "seed": seed}))

@@ -1,0 +1,104 @@
+"""Each piece that can be taken away is one that does something, and it is back afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.models import embedded
+from archytas_nb.react.events import AskModel
+from archytas_nb.testing import ScriptedModel
+from tests.evals.ablations import PIECES, ablated, names_of_tasks
+from tests.evals.report import ablations
+from tests.evals.task import KINDS, REGISTRY
+
+OF_THE_ENGINE = ("chance", "cold-1", "cold-2")
+
+
+class Small(ScriptedModel):
+    """A scripted model that is taken for a small one."""
+
+    is_small = True
+
+    def complete(self, ask: AskModel) -> Any:
+        """Note what is asked beforehand, too, and leave out the seconds: they differ from run to run."""
+        self.heard = [*getattr(self, "heard", ()), replace(ask, seconds=None)]
+        return super().complete(ask)
+
+
+def count(thing: str, unit: Literal["kg", "crate"] = "kg") -> int:
+    """Say how much is left.
+
+    Args:
+        thing: What
+        unit: In what
+    """
+    stock = {"pears": 4, "apples": 17}
+    if thing not in stock:
+        raise ValueError(f"no {thing!r}; expected one of {list(stock)}")
+    return stock[thing]
+
+
+def requests() -> list[AskModel]:
+    """What a small model is asked that names a thing wrongly, repeats itself and makes up a number."""
+    calls = [("count", {"thing": each}) for each in ("pear", "pears", "pears", "apples", "pears")]
+    model = Small(*calls, *[("final_answer", "1234 pears.")] * 4)  # not every one of them is asked for
+    nb.Agent([count], model=model, namespace={}).run("Which is more numerous, the pears or the apples?")
+    return model.heard
+
+
+def test_taking_a_piece_away_changes_what_a_model_is_asked_until_it_is_back() -> None:
+    whole = requests()
+    for name in PIECES:
+        if name in OF_THE_ENGINE:
+            continue
+        with ablated([name]):
+            assert requests() != whole, name
+        assert requests() == whole, name
+
+
+def test_chance_is_taken_away_and_given_as_it_is_said() -> None:
+    said = {"role": "assistant", "content": "{}"}
+    same, new = AskModel(1, (said, said)), AskModel(1, (said,))
+    assert (embedded.chance_for(same), embedded.chance_for(new)) == (embedded.CHANCE, 0)
+    with ablated(["chance"]):
+        assert embedded.chance_for(same) == 0
+    for seed in (1, 2):
+        with ablated([f"cold-{seed}"]):
+            assert embedded.chance_for(new) == 0.7
+            assert embedded.OpenAIModel("m", "http://127.0.0.1:9", seed=7).request["seed"] == seed
+
+
+def test_pieces_can_be_taken_away_together() -> None:
+    with ablated(["grammar", "hints"]):
+        asked = requests()
+    assert all(request.schema is None for request in asked)
+    assert "Did you mean" not in str(asked)
+
+
+def test_an_unknown_piece_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="no piece is named 'luck'; there are grammar"), ablated(["luck"]):
+        pass
+
+
+def test_pieces_are_measured_on_two_tasks_of_each_kind_of_the_choosing_half() -> None:
+    tasks = [REGISTRY[name] for name in names_of_tasks()]
+    assert {each.half for each in tasks} == {"choose"}
+    assert [each.kind for each in tasks] == [kind for kind in KINDS for _ in range(2)]
+
+
+def test_the_table_counts_what_was_gained_and_lost() -> None:
+    def results(*solved: bool) -> dict[str, Any]:
+        rows = [
+            {"name": str(n), "solved": each, "steps": 3, "output_tokens": 90} for n, each in enumerate(solved)
+        ]
+        return {"label": "without", "results": rows}
+
+    whole, without = results(True, True, False, False), results(False, False, True)
+    assert ablations(whole, [without]).splitlines()[2:] == [
+        "| everything | 2/3 | – | 3.0 | 90 |",
+        "| without | 1/3 | +1 −2 | 3.0 | 90 |",
+    ]
