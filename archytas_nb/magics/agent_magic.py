@@ -21,6 +21,7 @@ from archytas_nb.magics.traits import split_names
 
 if TYPE_CHECKING:
     from archytas_nb.magics.conversation import Conversation, Origins
+    from archytas_nb.react.events import Message
     from archytas_nb.run import Run, Shows
     from archytas_nb.session import Agent, Model
 
@@ -55,6 +56,7 @@ class ArchytasNB(Settings, Magics):
         self._origins: Origins | None = None
         self._models: dict[Any, Model] = {}
         self._waiting: set[Callable[..., None]] = set()
+        self._has_read: list[Message] | None = None
 
     @no_var_expand
     @needs_local_scope
@@ -112,13 +114,29 @@ class ArchytasNB(Settings, Magics):
 
     def _warm_up(self) -> None:
         """Start the model in the background; what goes wrong is said by the first question."""
+        if self._reads_tools not in self._waiting:
+            self._waiting.add(self._reads_tools)
+            self.shell.events.register("post_run_cell", self._reads_tools)
+        self._has_read = None
+        self._reads_tools()
+
+    def _reads_tools(self, _: Any = None) -> None:
+        """Have the model read each new set of tools, until it is asked something."""
+        from archytas_nb.tools.toolbox import toolbox
+
+        if not self.warm or self._talk.exchanges:
+            self._no_longer(self._reads_tools)
+            return
         try:
-            warm = getattr(self._chosen_model(None), "warm", None)
+            model = self._chosen_model(None)
+            begins = self._agent(self.agent.parser.parse_args([])).messages if toolbox else []
         except (ArchytasError, UsageError) as error:
             _log.info("the model could not be warmed: %s", error)
-        else:
-            if callable(warm):
-                warm()
+            return
+        warm = getattr(model, "warm", None)
+        if callable(warm) and begins != self._has_read:
+            self._has_read = begins
+            warm(begins)
 
     def unload(self) -> None:
         """Take back what is still waiting for the end of a cell, and what was said to others."""

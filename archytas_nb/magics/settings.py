@@ -58,5 +58,6 @@ class Settings(Configurable):
         default_value=True, help="Look for a model server on this machine where no endpoint is named."
     ).tag(config=True)
     warm = Flag(
-        help="Start the embedded model with the extension, or when this is set, before the first question."
+        help="Start the embedded model with the extension, or when this is set, and have it read the tools "
+        "before the first question."
     ).tag(config=True)

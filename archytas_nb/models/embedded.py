@@ -55,6 +55,7 @@ class EmbeddedModel:
         self._engine = engine or Engine()
         self._endpoint: local.Endpoint | None = None
         self._warming: threading.Thread | None = None
+        self._to_read: tuple[Message, ...] = ()
 
     def __repr__(self) -> str:
         return f"EmbeddedModel({self._setting!r})"
@@ -115,19 +116,21 @@ class EmbeddedModel:
 
         Args:
             messages: What the first question will begin with, such as the system prompt: it is read meanwhile.
+                Given again while it still reads, they count in place of what was given before.
         """
+        self._to_read = tuple(messages)
         if self._warming is not None and self._warming.is_alive():
             return
-        self._warming = threading.Thread(
-            target=self._warm, args=(tuple(messages),), name="archytas_nb-warm", daemon=True
-        )
+        self._warming = threading.Thread(target=self._warm, name="archytas_nb-warm", daemon=True)
         self._warming.start()
 
-    def _warm(self, messages: tuple[Message, ...]) -> None:
+    def _warm(self) -> None:
+        read: tuple[Message, ...] = ()
         with contextlib.suppress(ArchytasError, OSError):
             self._start(weights.silent)
-            if messages and self._endpoint is not None:
-                for _ in self._client(self._endpoint).complete(AskModel(1, messages, max_tokens=1)):
+            while self._to_read != read and self._endpoint is not None:
+                read = self._to_read
+                for _ in self._client(self._endpoint).complete(AskModel(1, read, max_tokens=1)):
                     pass
 
     def _mishap(self, endpoint: local.Endpoint, ask: AskModel, watch: local_watch.Watch) -> str:

@@ -120,9 +120,11 @@ class Cold:
 
     def __init__(self) -> None:
         self.warmed = 0
+        self.read: list[str] = []
 
-    def warm(self) -> None:
+    def warm(self, messages: Any = ()) -> None:
         self.warmed += 1
+        self.read = [message["content"] for message in messages]
 
     def complete(self, ask: Any) -> Any:
         raise NotImplementedError
@@ -145,6 +147,41 @@ def test_the_model_is_warmed_only_where_that_was_asked_for(
     monkeypatch.setenv("ARCHYTAS_NB_WARM", "1")
     shell.run_line_magic("reload_ext", "archytas_nb")
     assert cold.warmed == 2
+
+
+TWICE = """\
+%%tool
+def twice(n: int) -> int:
+    '''Double a number.
+
+    Args:
+        n: The number
+    '''
+    return 2 * n
+"""
+
+
+def test_a_warm_model_reads_new_tools_at_the_end_of_their_cell_until_it_is_asked(
+    shell: InteractiveShell, cold: Cold
+) -> None:
+    shell.run_cell("%config ArchytasNB.warm = True")
+    assert (cold.warmed, cold.read) == (1, [])
+    shell.run_cell(TWICE)
+    shell.run_cell("1 + 1")
+    assert cold.warmed == 2
+    [system] = cold.read
+    assert "twice:\n    Double a number." in system
+    shell.run_cell(TWICE.replace("Double", "Make twice").replace("%%tool", "import archytas_nb as nb\n@nb.tool"))
+    assert cold.warmed == 3
+    assert "Make twice a number." in cold.read[0]
+    asked = shell.run_line_magic("agent", "--dry-run Double 4.").ask.messages
+    assert [asked[0]["content"]] == cold.read
+    shell.run_cell("%agent --reset")
+    assert cold.warmed == 3
+    cold.complete = ScriptedModel(("final_answer", "8")).complete  # type: ignore[method-assign]
+    shell.run_cell("%agent Double 4.")
+    shell.run_cell(TWICE)
+    assert cold.warmed == 3, "it has been asked, and has read all that there was"
 
 
 def test_a_model_that_cannot_be_warmed_harms_nothing(

@@ -177,6 +177,17 @@ def test_a_warm_model_has_read_what_every_question_begins_with(machine: Path) ->
     assert first["pid"] == second["pid"]
 
 
+def test_what_is_to_be_read_while_it_still_reads_is_read_after_that(machine: Path) -> None:
+    model = model_of(machine)
+    for text in ("one tool", "two tools", "three tools"):
+        model.warm([{"role": "system", "content": text}])
+    assert model._warming is not None
+    model._warming.join(PATIENCE)
+    read = [request["messages"][0]["content"] for request in asked(machine)]
+    assert read[-1] == "three tools"
+    assert len(read) <= 2
+
+
 def test_what_goes_wrong_while_it_warms_up_is_said_by_the_first_question(
     machine: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
