@@ -171,6 +171,16 @@ def _settings_fields(engine: str) -> Iterable[str]:
         yield from (name.lower() for name in getattr(cls, "model_fields", ()))
 
 
+def improve(library: Any) -> None:
+    """Have the engine say what replies cost, and choose tokens sooner; ``library`` is ``llama_cpp``."""
+    beside = Path(__file__).parent
+    runpy.run_path(str(beside / "local_usage.py"))["count_usage"](library.Llama)
+    sampler = getattr(importlib.import_module("llama_cpp._internals"), "LlamaSampler", None)
+    if sampler is not None:
+        choosing = runpy.run_path(str(beside / "local_sampling.py"))
+        choosing["likeliest_first"](library, sampler, sys.modules.get("numpy"))  # the engine has loaded it
+
+
 def main(config_path: str) -> None:
     """Serve until nobody uses the model.
 
@@ -204,8 +214,7 @@ def main(config_path: str) -> None:
     try:
         clean_environment(config["engine"])
         if config["engine"] == "llama_cpp.server":
-            count_usage = runpy.run_path(str(Path(__file__).with_name("local_usage.py")))["count_usage"]
-            count_usage(importlib.import_module("llama_cpp").Llama)
+            improve(importlib.import_module("llama_cpp"))
         sys.argv = [config["engine"], "--config_file", str(engine_path)]
         runpy.run_module(config["engine"], run_name="__main__", alter_sys=True)
     finally:
