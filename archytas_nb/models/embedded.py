@@ -30,6 +30,9 @@ _PATIENCE = 3600.0
 first. A server that hangs is noticed long before, and a run has its own deadline."""
 
 CHANCE = 0.8
+PENALTY = 1.0
+"""None. The engine's own default is 1.1: a reply then avoids the names and digits that it has to repeat."""
+
 DEFAULT_NAME = "Qwen2.5-Coder-1.5B-Instruct"
 
 
@@ -188,8 +191,9 @@ class EmbeddedModel:
         can = capabilities_of(endpoint.base_url, endpoint.model)
         can.schema, can.tools, can.images = "json_object", False, 0
         return OpenAIModel(
-            endpoint.model, endpoint.base_url, endpoint.api_key, _PATIENCE, 0, temperature=temperature, seed=1
-        )
+            endpoint.model, endpoint.base_url, endpoint.api_key, _PATIENCE, 0,
+            temperature=temperature, seed=1, repeat_penalty=PENALTY,
+        )  # fmt: skip
 
 
 def chance_for(ask: AskModel) -> float:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
+from functools import partialmethod
 from typing import Any
 from unittest.mock import patch
 
@@ -19,6 +20,7 @@ from archytas_nb.react import advising, guards, loop, prompt, wire_react
 from archytas_nb.react.doubts import Doubts
 from archytas_nb.react.events import AskModel, CallOutcome, Json, ToolCall
 from archytas_nb.react.guards import Guards
+from archytas_nb.tools.tool import Tool
 from tests.evals.task import KINDS
 from tests.evals.tasks import selected
 
@@ -54,6 +56,12 @@ def ablated(names: Collection[str]) -> Iterator[None]:
         yield
 
 
+def label_of(without: Collection[str], *, bare: bool = False) -> str:
+    """What a run without those pieces is called."""
+    pieces = "; ".join(f"{PIECES[name][0]} (`{name}`)" for name in without)
+    return pieces or ("without constrained decoding and guards (`--bare`)" if bare else "everything")
+
+
 def _piece(name: str, what: str) -> Callable[[Patch], Patch]:
     def register(made: Patch) -> Patch:
         PIECES[name] = what, made
@@ -87,6 +95,11 @@ def _values() -> AbstractContextManager[Any]:
         return {key: stripped(value) for key, value in schema.items() if key != "enum"}
 
     return patch.object(wire_react, "_branch", lambda name, given: branch(name, stripped(given)))
+
+
+@_piece("strings", "strings of arguments of at most 200 characters, in place of no bound but the reply's")
+def _strings() -> AbstractContextManager[Any]:
+    return patch.object(Tool, "input_schema", partialmethod(Tool.input_schema, max_length=200))
 
 
 @_piece("advised", "what an error asks for is told, and not the one legal input of the next call")
@@ -224,6 +237,11 @@ def _repetition() -> Iterable[AbstractContextManager[Any]]:
 @_piece("chance", "temperature 0 even after the same reply twice in a row")
 def _chance() -> AbstractContextManager[Any]:
     return patch.object(embedded, "chance_for", lambda _: 0)
+
+
+@_piece("penalty-1.1", "with the engine's own penalty of 1.1 for what a reply has said before")
+def _penalty() -> AbstractContextManager[Any]:
+    return patch.object(embedded, "PENALTY", 1.1)
 
 
 @_piece("cold-1", "temperature 0.7 in all requests, seed 1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from tests.evals.ablations import PIECES, ablated, names_of_tasks
 from tests.evals.report import ablations
 from tests.evals.task import KINDS, REGISTRY
 
-OF_THE_ENGINE = ("chance", "cold-1", "cold-2")
+OF_THE_ENGINE = ("chance", "penalty-1.1", "cold-1", "cold-2")
 
 
 class Small(ScriptedModel):
@@ -60,12 +61,46 @@ def test_taking_a_piece_away_changes_what_a_model_is_asked_until_it_is_back() ->
         assert requests() == whole, name
 
 
+def everything(asked: list[AskModel]) -> str:
+    """All that is sent, as one text."""
+    return json.dumps([[request.messages, request.schema] for request in asked], ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("piece", "gone", "kept"),
+    [
+        ("grammar", '"oneOf"', "Call again, with 'pears'"),
+        ("values", '"enum"', '{"const": "count"}'),
+        ("advised", '"thing": {"const": "pears"}', "Call again, with 'pears'"),
+        ("thought-bound", "maxLength", '"thought": {"type": "string"}'),
+        ("thought", "thought", '"tool_input"'),
+        ("example", "warmth_of", "These are your tools"),
+        ("rules", "- If you know", "warmth_of"),
+        ("text", "count:\\n    Say how much", '\\"parameters\\"'),
+        ("fit", "You judge whether a tool fits", "You were told nothing that contains 1234"),
+        ("hints", "Call again, with 'pears'", "You were told nothing that contains 1234"),
+        ("doubts", "You were told nothing that contains 1234", "Call again, with 'pears'"),
+        ("repetition", "You already made this very call", "You were told nothing that contains 1234"),
+    ],
+)
+def test_a_piece_is_taken_away_alone(piece: str, gone: str, kept: str) -> None:
+    whole = everything(requests())
+    with ablated([piece]):
+        without = everything(requests())
+    assert gone in whole
+    assert gone not in without
+    assert kept in without
+
+
 def test_chance_is_taken_away_and_given_as_it_is_said() -> None:
     said = {"role": "assistant", "content": "{}"}
     same, new = AskModel(1, (said, said)), AskModel(1, (said,))
     assert (embedded.chance_for(same), embedded.chance_for(new)) == (embedded.CHANCE, 0)
     with ablated(["chance"]):
         assert embedded.chance_for(same) == 0
+    assert embedded.PENALTY == 1.0
+    with ablated(["penalty-1.1"]):
+        assert embedded.PENALTY == 1.1
     for seed in (1, 2):
         with ablated([f"cold-{seed}"]):
             assert embedded.chance_for(new) == 0.7

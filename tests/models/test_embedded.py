@@ -157,6 +157,11 @@ def test_the_time_that_is_left_bounds_the_asking(machine: Path) -> None:
     assert not local.alive(endpoint)
 
 
+def test_a_reply_may_say_again_what_it_has_said(machine: Path) -> None:
+    complete(model_of(machine))
+    assert [request["repeat_penalty"] for request in asked(machine)] == [1.0]
+
+
 # ── warmth ────────────────────────────────────────────────────────────────────────────────────────
 
 
