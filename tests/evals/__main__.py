@@ -15,11 +15,12 @@ import os
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 import archytas_nb as nb
-from tests.evals.ablations import PIECES, names_of_tasks
-from tests.evals.report import as_json, compared, table
-from tests.evals.runner import Settings, attempt
+from tests.evals.ablations import PIECES, label_of, names_of_tasks
+from tests.evals.report import ablations, as_json, compared, table
+from tests.evals.runner import Result, Settings, attempt
 from tests.evals.task import KINDS, REGISTRY
 from tests.evals.tasks import selected
 
@@ -39,6 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
         help="; ".join(f"{name}: {what}" for name, (what, _) in PIECES.items()),
     )  # fmt: skip
     parser.add_argument("--ablation", action="store_true", help="the tasks that pieces are measured on")
+    parser.add_argument("--label", default="", help="what the run is called in a table; else what is left out")
+    parser.add_argument(
+        "--tables", action="store_true", help="run nothing: print the tables of the results kept here"
+    )
     parser.add_argument("--max-steps", type=int, default=Settings().max_steps)
     parser.add_argument("--max-seconds", type=float, default=Settings().max_seconds)
     parser.add_argument("--json", type=Path, help="write the results here")
@@ -46,12 +51,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--against", type=Path, help="results of an earlier run, to say what changed")
     given = parser.parse_args(arguments)
 
+    if given.tables:
+        print(kept_tables())
+        return 0
     if given.ablation:
         given.tasks = list(names_of_tasks())
     tasks = selected(None if given.half == "all" else given.half, given.kinds, given.tasks)
     settings = Settings(given.protocol, given.bare, given.max_steps, given.max_seconds, tuple(given.without))
     agent = nb.Agent([], model=given.model)
     facts = {
+        "label": given.label or label_of(given.without, bare=given.bare),
         "model": agent.model.name,
         "protocol": given.protocol,
         "bare": given.bare,
@@ -75,6 +84,25 @@ def main(arguments: list[str] | None = None) -> int:
     if given.against:
         print(f"\n{compared(json.loads(given.against.read_text(encoding='utf-8'))['results'], results)}")
     return 0
+
+
+RESULTS = Path(__file__).parent / "results"
+WHOLE = ("report", "report-bare", "choose")
+"""Runs of a whole half; those in ``ablations/`` are of some tasks of the last."""
+
+
+def kept_runs() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The runs that are kept: those of a whole half by name, and the ablations in the order of their names."""
+    whole = {name: json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")) for name in WHOLE}
+    files = sorted((RESULTS / "ablations").glob("*.json"))
+    return whole, [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
+def kept_tables() -> str:
+    """The tables of the page, made of the results beside it."""
+    whole, parts = kept_runs()
+    tables = [f"{name}\n\n{table([Result(**row) for row in run['results']])}" for name, run in whole.items()]
+    return "\n\n".join([*tables, f"ablations\n\n{ablations(whole['choose'], parts)}"])
 
 
 if __name__ == "__main__":
