@@ -175,7 +175,7 @@ def improve(library: Any) -> None:
     """Have the engine say what replies cost, and choose tokens sooner; ``library`` is ``llama_cpp``."""
     beside = Path(__file__).parent
     runpy.run_path(str(beside / "local_usage.py"))["count_usage"](library.Llama)
-    sampler = getattr(importlib.import_module("llama_cpp._internals"), "LlamaSampler", None)
+    sampler = getattr(getattr(library, "_internals", None), "LlamaSampler", None)
     if sampler is not None:
         choosing = runpy.run_path(str(beside / "local_sampling.py"))
         choosing["likeliest_first"](library, sampler, sys.modules.get("numpy"))  # the engine has loaded it
