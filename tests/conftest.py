@@ -30,9 +30,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def embedded_models_are_given_back() -> Iterator[None]:
     """No server of a test outlives the run; one that another program uses goes on."""
     yield
-    local = sys.modules.get("archytas_nb.models.local")
-    if local is not None:
-        local.stop()
-        for child in local._children:
+    process = sys.modules.get("archytas_nb.models.process")
+    if process is not None:
+        process.stop()
+        for child in process._children:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=30)

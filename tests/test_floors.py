@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "archytas_nb"
 NAME = "archytas_nb"
-MAX_LINES = 350
+MAX_LINES = 500
 
 FLOORS = {
     "_version": 0, "errors": 0, "react.events": 0,
@@ -35,12 +35,12 @@ DOORS = {
     "jupyter_client": {"command", "pytest_plugin.recording"},
     "ipykernel": {"magics"},
     "markdown_it": {"trace"},
-    "llama_cpp": {"models"},
+    "xllamacpp": {"models"},
     "huggingface_hub": {"models"},
     "httpx": {"models"},
     "filelock": {"models"},
     "platformdirs": {"models"},
-    "psutil": {"models.local_engine"},
+    "psutil": {"models.engine"},
     "pytest": {"pytest_plugin"},
     "nbclient": {"pytest_plugin.recording"},
     "nbformat": {"pytest_plugin.recording"},
@@ -201,7 +201,7 @@ def test_the_files_are_there_and_were_read() -> None:
         ("trace/x.py", "import importlib\nimportlib.import_module('pandas')", "never imports it"),
         ("tools/x.py", "import requests", "it has no door"),
         ("attic/x.py", "", "stands on no floor"),
-        ("tools/x.py", "\n" * 351, "has 351 lines"),
+        ("tools/x.py", "\n" * (MAX_LINES + 1), f"has {MAX_LINES + 1} lines"),
     ],
 )
 def test_a_file_that_breaks_a_rule_is_named(tmp_path: Path, file: str, text: str, said: str) -> None:

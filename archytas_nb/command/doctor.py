@@ -5,9 +5,13 @@ The configuration is read as a kernel would read it, so the report holds for not
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
+import json
 import os
 import platform
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +21,28 @@ from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.models import weights
 from archytas_nb.models.address import shown_url
 from archytas_nb.models.discover import ModelSettings, choose_model
-from archytas_nb.models.local_engine import Engine
+from archytas_nb.models.engine import Engine
+from archytas_nb.react.events import AskModel, Notice
 
 PACKAGES = ("ipython", "ipykernel", "ipywidgets", "openai", "pydantic", "jupyterlab", "notebook", "nbval")
 _HIDDEN = ("api_key",)
+_TRIAL = AskModel(
+    1,
+    ({"role": "user", "content": "Is water wet? Answer yes or no."},),
+    schema={"type": "object", "properties": {"answer": {"enum": ["yes", "no"]}}, "required": ["answer"]},
+    max_tokens=64,
+    seconds=600.0,
+)
 
 
-def report(profile: str = "default", *, ask: bool = True) -> tuple[str, bool]:
+def report(profile: str = "default", *, ask: bool = True, try_it: bool = False) -> tuple[str, bool]:
     """Look at everything that a first question needs.
 
     Args:
         profile: The IPython profile whose configuration counts.
-        ask: Whether an endpoint may be asked for its models; nothing else is ever sent.
+        ask: Whether an endpoint may be asked for its models.
+        try_it: Whether the model is asked one short question, which starts the embedded one; nothing else is ever
+            sent.
 
     Returns:
         The report, one line for each thing, and whether a model is there to answer.
@@ -38,7 +52,7 @@ def report(profile: str = "default", *, ask: bool = True) -> tuple[str, bool]:
         said_config = _shown(config, file)
     except ConfigurationError as error:
         config, said_config = {}, str(error)
-    answers, well = _model(config, ask=ask)
+    answers, well = _model(config, ask=ask, try_it=try_it)
     lines = {
         "archytas_nb": f"{__version__}, Python {platform.python_version()}, {platform.system()}",
         "packages": ", ".join(_version(name) for name in PACKAGES),
@@ -103,7 +117,7 @@ def _environment() -> str:
     return ", ".join(said) or "no variable named ARCHYTAS_NB_… or OPENAI_… is set"
 
 
-def _model(config: dict[str, Any], *, ask: bool) -> tuple[str, bool]:
+def _model(config: dict[str, Any], *, ask: bool, try_it: bool = False) -> tuple[str, bool]:
     """Which model a question would go to, and whether it is there."""
     known = ("model", "base_url", "api_key", "timeout", "max_retries", "local_model", "discover")
     settings = ModelSettings(**{name: config[name] for name in known if config.get(name) not in (None, "")})
@@ -112,11 +126,13 @@ def _model(config: dict[str, Any], *, ask: bool) -> tuple[str, bool]:
     except ArchytasError as error:
         return str(error), False
     base_url = getattr(model, "base_url", None)
+    at = "the embedded one" if base_url is None else f"at {shown_url(base_url)!r}"
+    if try_it:
+        said, well = _tried(model)
+        return f"{said}; {at}", well
     if base_url is None:
         _, well = _embedded(config)
-        can = "ready to be started" if well else "it cannot be started, see below"
-        return f"{model.name!r}, the embedded one ({can})", well
-    at = f"at {shown_url(base_url)!r}"
+        return f"{model.name!r}, {at} ({_state(model) if well else 'it cannot be started, see below'})", well
     if not ask:
         return f"{settings.model or 'the default'!r} {at} (not asked)", True
     from archytas_nb.models.openai_chat import close_clients
@@ -134,6 +150,42 @@ def _model(config: dict[str, Any], *, ask: bool) -> tuple[str, bool]:
     return f"{wanted!r} {at} answers; {served} served there", True
 
 
+def _state(model: Any) -> str:
+    """What is known of the embedded model without starting it."""
+    tried = model.tried()
+    if tried is None:
+        return "installed, not tried on this machine in this version: python -m archytas_nb doctor --try"
+    mode = ", in safe mode because it crashed without" if tried.safe else ""
+    return f"its first reply took {tried.seconds:.1f} s{mode}"
+
+
+def _tried(model: Any) -> tuple[str, bool]:
+    """Ask the model one question."""
+    from archytas_nb.models.openai_chat import close_clients
+
+    reply = "nothing"
+    began, notes, asking = time.monotonic(), [], model.complete(_TRIAL)
+    try:
+        while True:
+            event = next(asking)
+            if isinstance(event, Notice):
+                if event.kind == "retry":
+                    notes.append(event.text)
+                if sys.stderr.isatty():
+                    sys.stderr.write(f"\r\x1b[K{event.text}")
+    except StopIteration as end:
+        with contextlib.suppress(ValueError):
+            reply = json.loads(end.value.text)["answer"]
+    except ArchytasError as error:
+        return "\n".join([f"{model.name!r} gives no answer: {error}", *notes]), False
+    finally:
+        close_clients()
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+    seconds = time.monotonic() - began
+    return "; ".join([f"{model.name!r} answered {reply!r} after {seconds:.1f} s", *notes]), True
+
+
 def _embedded(config: dict[str, Any]) -> tuple[str, bool]:
     """Whether the model on this machine could be started; nothing is started, copied or fetched."""
     setting = config.get("local_model") or os.environ.get("ARCHYTAS_NB_LOCAL_MODEL") or None
@@ -142,7 +194,7 @@ def _embedded(config: dict[str, Any]) -> tuple[str, bool]:
         weights.check(setting)
     except ConfigurationError as error:
         return str(error), False
-    engine = _version("llama-cpp-python")
+    engine = _version(Engine().module)
     return f"{engine}, weights {'of the extra' if setting is None else repr(setting)}", True
 
 

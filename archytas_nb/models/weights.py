@@ -14,7 +14,8 @@ import importlib.util
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
@@ -89,15 +90,16 @@ def locate(
         return _checked(_download(setting, progress), setting)
     if setting:
         return _checked(Path(setting).expanduser().absolute(), setting)
-    return _assembled(bundle, cache or _cache_dir(), progress)
+    return _assembled(bundle, cache or cache_dir(), progress)
 
 
-def check(setting: str | None = None, *, bundle: Bundle = EMBEDDED) -> None:
+def check(setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path | None = None) -> None:
     """Find out whether `locate` has something to find, without copying or fetching anything.
 
     Args:
         setting: As for `locate`. What lies on the hub is not asked for: its name alone is taken for good.
         bundle: What the extra holds.
+        cache: Directory of the assembled file; None for the user's cache directory.
 
     Raises:
         ConfigurationError: Nothing is named or installed, or what is named cannot be used.
@@ -106,14 +108,42 @@ def check(setting: str | None = None, *, bundle: Bundle = EMBEDDED) -> None:
         return
     if setting:
         _checked(Path(setting).expanduser().absolute(), setting)
-    else:
+    elif find(bundle=bundle, cache=cache) is None:
         _parts(bundle)
 
 
-def _cache_dir() -> Path:
+def find(setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path | None = None) -> Path | None:
+    """Where the weights lie ready to be loaded; None where `locate` would first have to copy or fetch them.
+
+    Raises:
+        ConfigurationError: What is named cannot be used.
+    """
+    if setting and setting.startswith("hf:"):
+        try:
+            from huggingface_hub import try_to_load_from_cache
+        except ImportError:
+            return None
+        owner, repo, file = _on_hub(setting)
+        path = try_to_load_from_cache(f"{owner}/{repo}", file)
+        return Path(path) if isinstance(path, str) else None
+    if setting:
+        return _checked(Path(setting).expanduser().absolute(), setting)
+    target = (cache or cache_dir()) / bundle.name
+    return target if _is_stamped(target, bundle) else None
+
+
+def cache_dir() -> Path:
+    """Where the file is kept that is made of the ``weights`` extra's pieces."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("archytas-nb", appauthor=False)) / "models"
+
+
+def pieces(bundle: Bundle = EMBEDDED) -> list[Path]:
+    """The installed pieces of the ``weights`` extra, in order; none where it is not installed or not whole."""
+    with contextlib.suppress(ConfigurationError):
+        return _parts(bundle)
+    return []
 
 
 def _checked(path: Path, setting: str) -> Path:
@@ -135,7 +165,7 @@ def _checked(path: Path, setting: str) -> Path:
     return path
 
 
-def _download(setting: str, progress: Progress) -> Path:
+def _on_hub(setting: str) -> tuple[str, str, str]:
     owner, _, rest = setting.removeprefix("hf:").partition("/")
     repo, _, file = rest.partition("/")
     if not (owner and repo and file):
@@ -143,6 +173,11 @@ def _download(setting: str, progress: Progress) -> Path:
             f"local_model {setting!r} names no file. Expected 'hf:OWNER/REPO/FILE', for example "
             "'hf:Qwen/Qwen2.5-Coder-7B-Instruct-GGUF/qwen2.5-coder-7b-instruct-q4_k_m.gguf'."
         )
+    return owner, repo, file
+
+
+def _download(setting: str, progress: Progress) -> Path:
+    owner, repo, file = _on_hub(setting)
     if importlib.util.find_spec("huggingface_hub") is None:
         raise ConfigurationError(
             f"local_model {setting!r} needs huggingface-hub, which is not installed. Run: "
@@ -253,28 +288,44 @@ def _assemble(bundle: Bundle, parts: list[Path], target: Path, progress: Progres
 def _copy(sources: list[Path], into: Path | None, bundle: Bundle, progress: Progress, verb: str) -> str:
     """Hash the sources' bytes in order, and write them where a file is given. Returns the hexadecimal digest."""
     digest, done, shown = hashlib.sha256(), 0, -1
-    with into.open("wb") if into else contextlib.nullcontext() as out:
-        for chunk in _chunks(sources):
-            digest.update(chunk)
-            if out is not None:
-                out.write(chunk)
-            done += len(chunk)
-            percent = 100 * done // bundle.size
-            if percent != shown:
-                shown = percent
-                progress(f"{verb} the model's weights, once: {percent} % of {bundle.size / 1e9:.2f} GB")
+    with into.open("wb", buffering=0) if into else contextlib.nullcontext() as out:
+        for path in sources:
+            with path.open("rb") as source:
+                shared = out is not None and _share(source.fileno(), out.fileno(), path.stat().st_size)
+                while chunk := source.read(CHUNK):
+                    digest.update(chunk)
+                    view = memoryview(chunk if out is not None and not shared else b"")
+                    while view and out is not None:
+                        view = view[out.write(view) :]
+                    done += len(chunk)
+                    percent = 100 * done // bundle.size
+                    if percent != shown:
+                        shown = percent
+                        progress(f"{verb} the model's weights, once: {percent} % of {bundle.size / 1e9:.2f} GB")
         if out is not None:
             # The stamp will vouch for these bytes after a power cut too.
-            out.flush()
             os.fsync(out.fileno())
     return digest.hexdigest()
 
 
-def _chunks(sources: list[Path]) -> Iterator[bytes]:
-    for path in sources:
-        with path.open("rb") as file:
-            while chunk := file.read(CHUNK):
-                yield chunk
+def _share(source: int, out: int, size: int) -> bool:
+    """Append a file to another one without storing its bytes twice, where the file system can (Btrfs, XFS).
+
+    Returns:
+        Whether it did; nothing was written where not.
+    """
+    if sys.platform != "linux":
+        return False
+    import fcntl
+    import struct
+
+    try:
+        start = os.lseek(out, 0, os.SEEK_END)
+        # struct file_clone_range of linux/fs.h: from, offset and length there, offset here
+        fcntl.ioctl(out, 0x4020940D, struct.pack("qQQQ", source, 0, size, start))
+        return os.lseek(out, start + size, os.SEEK_SET) == start + size
+    except OSError:
+        return False
 
 
 def _refusal(bundle: Bundle, what: str) -> str:

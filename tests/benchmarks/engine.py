@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from archytas_nb.models.local_engine import Engine
 
 from archytas_nb.models.embedded import EmbeddedModel
-from archytas_nb.models.local_engine import Engine
 from archytas_nb.react.events import AskModel
 from tests.evals.runner import Timed
 

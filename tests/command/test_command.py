@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +12,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from archytas_nb._version import __version__
+from archytas_nb.models.engine import Engine
 from tests.live_kernel import NO_ENDPOINT, live_kernel
+from tests.models.fake_machine import weights
+from tests.servers.plays import Say, Status
 from tests.servers.server import Server
 
 KEY = "sk-canary-4711"
@@ -131,6 +137,52 @@ def test_doctor_says_what_is_missing_for_the_embedded_model(tmp_path: Path) -> N
     assert "Expected the path of a GGUF file" in said
 
 
+def test_doctor_never_calls_a_model_ready_that_was_not_tried(tmp_path: Path) -> None:
+    gguf = weights(tmp_path)
+    home = {"XDG_RUNTIME_DIR": str(tmp_path), "ARCHYTAS_NB_LOCAL_MODEL": str(gguf)}
+    status, said = run(tmp_path, "doctor", **home)
+    if importlib.util.find_spec("xllamacpp") is None:
+        assert "pip install" in said
+        return
+    assert (status, "not tried" in said, "ready" in said) == (0, True, False)
+    process_dir = tmp_path / "archytas-nb"
+    process_dir.mkdir(exist_ok=True)
+    record = {"version": __version__, "seconds": 3.25, "safe": True}
+    (process_dir / f"{Engine().identity(gguf)}.tried.json").write_text(json.dumps(record))
+    assert "its first reply took 3.2 s, in safe mode" in run(tmp_path, "doctor", **home)[1]
+
+
+def test_doctor_tries_an_endpoint_with_one_bound_question(tmp_path: Path) -> None:
+    with Server(Say('{"answer": "yes"}')) as server:
+        status, said = run(tmp_path, "doctor", "--try", OPENAI_BASE_URL=server.url, ARCHYTAS_NB_MODEL="tiny-1")
+        assert (status, "'tiny-1' answered 'yes' after" in said) == (0, True)
+        [asked] = [each for each in server.asked if "messages" in each]
+        assert asked["max_tokens"] == 64
+        assert asked["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["yes", "no"]
+
+
+def test_doctor_says_why_a_model_that_is_tried_gives_no_answer(tmp_path: Path) -> None:
+    with Server(Status(401, "no such key")) as server:
+        status, said = run(tmp_path, "doctor", "--try", OPENAI_BASE_URL=server.url, ARCHYTAS_NB_MODEL="tiny-1")
+        assert (status, "gives no answer" in said, "OPENAI_API_KEY" in said) == (1, True, True)
+
+
+def test_clean_removes_weights_and_logs_and_shows_first_what_it_would_remove(tmp_path: Path) -> None:
+    homes = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    model = tmp_path / "cache" / "archytas-nb" / "models" / "m.gguf"
+    model.parent.mkdir(parents=True)
+    model.write_bytes(b"0" * 20_000_000)
+    status, said = run(tmp_path, "clean", "--dry-run", **homes)
+    assert (status, f"{str(model.parent)!r}, 0.02 GB, would be removed" in said, model.exists()) == (
+        0,
+        True,
+        True,
+    )
+    status, said = run(tmp_path, "clean", **homes)
+    assert (status, "0.02 GB, removed" in said, model.exists()) == (0, True, False)
+    assert "0.02 GB" not in run(tmp_path, "clean", **homes)[1]
+
+
 def test_doctor_takes_every_setting_also_those_that_say_no(monkeypatch: pytest.MonkeyPatch) -> None:
     from archytas_nb.command import doctor
 
@@ -141,7 +193,7 @@ def test_doctor_takes_every_setting_also_those_that_say_no(monkeypatch: pytest.M
     assert taken == [doctor.ModelSettings(discover=False, max_retries=0)]
 
 
-def test_an_unknown_command_shows_the_three_that_there_are(tmp_path: Path) -> None:
+def test_an_unknown_command_shows_those_that_there_are(tmp_path: Path) -> None:
     status, said = run(tmp_path, "heal")
     assert status == 2
-    assert all(name in said for name in ("enable", "disable", "doctor"))
+    assert all(name in said for name in ("enable", "disable", "doctor", "clean"))

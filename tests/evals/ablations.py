@@ -236,12 +236,7 @@ def _repetition() -> Iterable[AbstractContextManager[Any]]:
 
 @_piece("chance", "temperature 0 even after the same reply twice in a row")
 def _chance() -> AbstractContextManager[Any]:
-    return patch.object(embedded, "chance_for", lambda _: 0)
-
-
-@_piece("penalty-1.1", "with the engine's own penalty of 1.1 for what a reply has said before")
-def _penalty() -> AbstractContextManager[Any]:
-    return patch.object(embedded, "PENALTY", 1.1)
+    return patch.object(embedded, "temperature_for", lambda _: 0)
 
 
 @_piece("cold-1", "temperature 0.7 in all requests, seed 1")
@@ -256,5 +251,5 @@ def _warm_2() -> Iterable[AbstractContextManager[Any]]:
 
 def _warm(seed: int) -> Iterable[AbstractContextManager[Any]]:
     made = embedded.OpenAIModel
-    yield patch.object(embedded, "chance_for", lambda _: 0.7)
+    yield patch.object(embedded, "temperature_for", lambda _: 0.7)
     yield patch.object(embedded, "OpenAIModel", lambda *args, **given: made(*args, **{**given, "seed": seed}))

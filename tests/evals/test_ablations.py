@@ -95,15 +95,12 @@ def test_a_piece_is_taken_away_alone(piece: str, gone: str, kept: str) -> None:
 def test_chance_is_taken_away_and_given_as_it_is_said() -> None:
     said = {"role": "assistant", "content": "{}"}
     same, new = AskModel(1, (said, said)), AskModel(1, (said,))
-    assert (embedded.chance_for(same), embedded.chance_for(new)) == (embedded.CHANCE, 0)
+    assert (embedded.temperature_for(same), embedded.temperature_for(new)) == (embedded.REPEAT_TEMPERATURE, 0)
     with ablated(["chance"]):
-        assert embedded.chance_for(same) == 0
-    assert embedded.PENALTY == 1.0
-    with ablated(["penalty-1.1"]):
-        assert embedded.PENALTY == 1.1
+        assert embedded.temperature_for(same) == 0
     for seed in (1, 2):
         with ablated([f"cold-{seed}"]):
-            assert embedded.chance_for(new) == 0.7
+            assert embedded.temperature_for(new) == 0.7
             assert embedded.OpenAIModel("m", "http://127.0.0.1:9", seed=7).request["seed"] == seed
 
 

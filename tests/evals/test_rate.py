@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from archytas_nb.models.embedded import EmbeddedModel
-from archytas_nb.models.local_engine import Engine, usable_cores
 from tests.evals.runner import Settings, attempt
 from tests.evals.task import REGISTRY
 from tests.evals.tasks import selected
@@ -36,8 +35,7 @@ def test_the_tasks_of_the_regression_are_none_that_the_report_is_made_of() -> No
 @pytest.mark.local_model
 @pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
 def test_the_embedded_model_solves_as_many_tasks_as_it_did() -> None:
-    # A core is left to others: two threads of which one has to wait for its core are slower than one.
-    model = EmbeddedModel(engine=Engine(threads=max(usable_cores() - 1, 1)))
+    model = EmbeddedModel()
     patient = Settings(max_seconds=600)
     results = [attempt(task, model, patient) for task in selected(names=list(TASKS))]
     faults = {each.name: each.fault for each in results if not each.solved}

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from archytas_nb.models import asking, local, openai_chat
+from archytas_nb.models import asking, openai_chat, process
 from archytas_nb.models.capabilities import capabilities_of
 from tests.models.fake_machine import PATIENCE
 
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
-ROOT = Path(local.__file__).parents[2]
+ROOT = Path(process.__file__).parents[2]
 
 
 @pytest.fixture
@@ -23,11 +23,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Nothing is shared with the user's machine, and nothing outlives the test."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), str(ROOT)]))
-    monkeypatch.setattr(local, "log_dir", lambda: tmp_path / "log")
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))  # where the stand-in for the engine is
+    monkeypatch.setattr(process, "log_dir", lambda: tmp_path / "log")
     yield tmp_path
-    local.stop()
-    children = local._children[:]
-    local._children.clear()
+    process.stop()
+    children = process._children[:]
+    process._children.clear()
     try:
         for child in children:
             child.wait(timeout=PATIENCE)

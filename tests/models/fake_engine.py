@@ -1,13 +1,19 @@
-"""Stands where llama_cpp.server stands: takes ``--config_file``, answers ``GET /v1/models`` with a key.
+"""A stand-in for the engine: parameters, and a server that answers with its key on a port of its own choice.
 
-What it does besides is written in the "weights": ``GGUF <word>``, where the word is one of ``works``,
-``refuses``, ``crashes``, ``hangs``, ``busy``, ``taken`` (the port, the first time).
+What it does besides is written in the "weights": ``GGUF <word>``, where the word is one of
+
+- ``works``;
+- ``refuses`` the weights, ``ends`` with status 3 while it loads, ``hangs`` while it loads;
+- ``crashes`` at its first request (SIGSEGV), ``always-crashes`` at each one, ``crashes-unless-safe``;
+- ``start-crashes``, and ``start-crashes-unless-safe``, while it loads;
+- ``freezes`` in its first reply, sends only ``pings`` for a while;
+- ``drops`` its first reply, ``always-drops`` each one.
 
 Asked to chat, it says in a stream how many words it was sent. A conversation of more words than its context has
-tokens gets an empty stream with status 200, as llama_cpp.server sends it. ``dies`` and ``freezes`` do so in the
-first reply, ``always-dies`` in each, ``drops`` ends its first stream at once, ``always-drops`` each.
+tokens is refused, as the engine does.
 """
 
+import enum
 import json
 import os
 import signal
@@ -16,36 +22,96 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
+
+
+def end_by(number):
+    os.kill(os.getpid(), number)
+    time.sleep(60)  # it takes a moment until this thread hears of it
+
+
+class Attention(enum.IntEnum):
+    LLAMA_FLASH_ATTN_TYPE_AUTO = -1
+    LLAMA_FLASH_ATTN_TYPE_DISABLED = 0
+
+
+class CommonParams:
+    """Takes every parameter that the package sets; any other is an error."""
+
+    def __init__(self):
+        self.model = SimpleNamespace(path="")
+        self.model_alias = set()
+        self.cpuparams, self.cpuparams_batch = SimpleNamespace(n_threads=-1), SimpleNamespace(n_threads=-1)
+        self.flash_attn_type = Attention.LLAMA_FLASH_ATTN_TYPE_AUTO
+        self.api_keys = []
+        for name in ("n_ctx", "n_parallel", "n_batch", "n_ubatch", "n_gpu_layers", "cache_ram_mib"):
+            setattr(self, name, 0)
+        self.sse_ping_interval = 30
+        self.ui = self.warmup = True
+        self.no_extra_bufts = False
+
+
+class Server:
+    """Loads the weights, and listens."""
+
+    def __init__(self, params):
+        path = Path(params.model.path)
+        word = path.read_text(encoding="utf-8").split()[1]
+        sys.stderr.write(f"fake engine: {word}\n")
+        sys.stderr.flush()
+        safe = params.no_extra_bufts
+        if word == "refuses":
+            sys.stderr.write(f"E common_init_: failed to load model '{path}'\n")
+            raise RuntimeError("Failed to init server, please check the input params.")
+        if word == "ends":
+            os._exit(3)
+        if word == "hangs":
+            threading.Event().wait()
+        if word == "start-crashes" or (word == "start-crashes-unless-safe" and not safe):
+            end_by(signal.SIGSEGV)
+        handler = type("Bound", (Handler,), {"params": params, "word": word, "log": path.with_suffix(".asked")})
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        self.listening_address = f"http://127.0.0.1:{self._http.server_port}"
 
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
-        if word == "busy":
-            time.sleep(30)
-        good = self.headers.get("Authorization") == f"Bearer {config['api_key']}"
-        known = {"environment": dict(os.environ), "config": config, "cwd": str(Path.cwd()), "argv": sys.argv}
-        body = json.dumps({"object": "list", "pid": os.getpid(), **known} if good else {}).encode()
-        self.send(body, 200 if good else 401)
+        if self.headers.get("Authorization") not in [f"Bearer {key}" for key in self.params.api_keys]:
+            self.send(b"{}", 401)
+            return
+        known = {name: value for name, value in vars(self.params).items() if name != "api_keys"}
+        facts = {"pid": os.getpid(), "cwd": str(Path.cwd()), "params": known, "modules": sorted(sys.modules)}
+        plain = json.dumps(
+            {"object": "list", **facts}, default=lambda value: getattr(value, "__dict__", None) or [*value]
+        )
+        self.send(plain.encode())
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path == "/extras/tokenize/count":
-            self.send(json.dumps({"count": len(asked["input"].split())}).encode())
-            return
         words = " ".join(message["content"] for message in asked["messages"]).split()
-        with log.open("a", encoding="utf-8") as file:
+        with self.log.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"pid": os.getpid(), **asked}) + "\n")
-        first = len(log.read_text(encoding="utf-8").splitlines()) == 1
-        if len(words) >= config["models"][0]["n_ctx"] or word == "always-drops" or (word == "drops" and first):
-            self.send(b"")
+        first = len(self.log.read_text(encoding="utf-8").splitlines()) == 1
+        context = self.params.n_ctx // self.params.n_parallel
+        if len(words) >= context:
+            said = f"request ({len(words)} tokens) exceeds the available context size ({context} tokens)"
+            error = {"code": 400, "message": said, "type": "exceed_context_size_error"}
+            self.send(json.dumps({"error": error}).encode(), 400)
+            return
+        if self.word == "always-drops" or (self.word == "drops" and first):
+            self.send(b"", whole=False)
             return
         self.send(b'data: {"choices": [{"delta": {"content": "I read "}}]}\n\n', whole=False)
-        ends = {"always-dies": signal.SIGKILL}
-        if first:
-            ends |= {"dies": signal.SIGKILL, "freezes": signal.SIGSTOP}
-        if word in ends:
-            os.kill(os.getpid(), ends[word])
-            time.sleep(60)  # it takes a moment until this thread hears of it
+        crash = self.word == "always-crashes" or (self.word == "crashes" and first)
+        if crash or (self.word == "crashes-unless-safe" and not self.params.no_extra_bufts):
+            end_by(signal.SIGSEGV)
+        if self.word == "freezes" and first:
+            end_by(signal.SIGSTOP)
+        if self.word == "pings":
+            for _ in range(10):
+                time.sleep(0.1)
+                self.wfile.write(b":\n\n")
         last = {"delta": {"content": f"{len(words)} words."}, "finish_reason": "stop"}
         self.wfile.write(b"data: " + json.dumps({"choices": [last]}).encode() + b"\n\ndata: [DONE]\n\n")
 
@@ -56,21 +122,3 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
         self.wfile.flush()
-
-
-if __name__ == "__main__":
-    config = json.loads(Path(sys.argv[sys.argv.index("--config_file") + 1]).read_text(encoding="utf-8"))
-    model = Path(config["models"][0]["model"])
-    word = model.read_text(encoding="utf-8").split()[1]
-    sys.stdout.write(f"fake engine: {word}\n")
-    mark, log = model.with_suffix(".mark"), model.with_suffix(".asked")
-    if word == "refuses":
-        raise ValueError(f"Failed to load model from file: {model}")
-    if word == "crashes":
-        os._exit(3)
-    if word == "taken" and not mark.exists():
-        mark.touch()
-        raise OSError(98, "Address already in use")
-    if word == "hangs":
-        threading.Event().wait()
-    ThreadingHTTPServer((config["host"], config["port"]), Handler).serve_forever()

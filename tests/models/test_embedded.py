@@ -1,8 +1,9 @@
-"""The embedded model's own half: what it does when its server dies, hangs, breaks off or is sent too much."""
+"""The embedded model's own half: what it does when its server crashes, hangs, breaks off or is sent too much."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -12,9 +13,9 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.models import local, local_watch
-from archytas_nb.models.embedded import EmbeddedModel
-from archytas_nb.models.local_engine import Engine
+from archytas_nb.models import embedded, process
+from archytas_nb.models.embedded import EmbeddedModel, without_contradictions
+from archytas_nb.models.engine import Engine
 from archytas_nb.react.events import AskModel, ModelReply, Notice
 from tests.models.fake_machine import FAKE, PATIENCE, weights
 
@@ -65,43 +66,79 @@ def test_it_answers_and_says_what_is_waited_for(machine: Path) -> None:
     assert (reply.usage.requests, reply.usage.input_tokens) == (1, 0)  # it is not told, so nothing is made up
 
 
-def test_a_server_that_dies_in_its_reply_is_started_again_once_and_named(machine: Path) -> None:
-    said, reply = complete(model_of(machine, "dies"))
-    assert said == ["the local model model-dies died; it is started again and asked once more"]
+def test_a_server_that_crashes_at_its_first_request_is_started_again_in_safe_mode(machine: Path) -> None:
+    notices, reply = complete(model_of(machine, "crashes"))
+    [notice] = notices
+    assert "crashed (SIGSEGV); it is started again in safe mode" in notice
     assert reply.text == "I read 4 words."
-    one, two = asked(machine, "dies")
+    one, two = asked(machine, "crashes")
     assert one["pid"] != two["pid"]
 
 
-def test_a_server_that_dies_again_is_an_error_that_names_the_log(machine: Path) -> None:
-    with pytest.raises(ModelError, match=r"died, for the second time\. Its log is in") as caught:
-        complete(model_of(machine, "always-dies"))
+def test_the_next_notebook_begins_in_safe_mode_where_the_model_crashed_without(machine: Path) -> None:
+    first = model_of(machine, "crashes-unless-safe")
+    assert len(complete(first)[0]) == 1
+    process.stop()
+    second = model_of(machine, "crashes-unless-safe")
+    assert complete(second)[0] == []
+    assert complete(second)[0] == []
+    tried = second.tried()
+    assert tried is not None
+    assert tried.safe
+
+
+def test_a_model_that_answered_is_known_as_tried(machine: Path) -> None:
+    model = model_of(machine)
+    assert model.tried() is None
+    complete(model)
+    tried = model_of(machine).tried()
+    assert tried is not None
+    assert not tried.safe
+    assert 0 < tried.seconds < PATIENCE
+
+
+def test_a_server_that_crashes_while_it_loads_is_started_again_in_safe_mode(machine: Path) -> None:
+    notices, reply = complete(model_of(machine, "start-crashes-unless-safe"))
+    assert notices == ["the local model model-start-crashes-unless-safe did not start; trying again in safe mode"]
+    assert reply.text == "I read 4 words."
+
+
+def test_a_server_that_never_starts_is_an_error_with_signal_log_and_next_move(machine: Path) -> None:
+    with pytest.raises(ModelError, match="SIGSEGV") as caught:
+        complete(model_of(machine, "start-crashes"))
+    assert "local-" in str(caught.value)
+    assert "%config ArchytasNB.local_model" in str(caught.value)
+    assert len(list((machine / "log").glob("*.log"))) == 2
+
+
+def test_a_server_that_crashes_in_safe_mode_too_is_an_error_with_signal_engine_log_and_next_move(
+    machine: Path,
+) -> None:
+    with pytest.raises(ModelError, match=r"crashed \(SIGSEGV\), also in safe mode \(fake_engine\)") as caught:
+        complete(model_of(machine, "always-crashes"))
     assert caught.value.kind == "unreachable"
-    assert len(asked(machine, "always-dies")) == 2
+    assert "OPENAI_BASE_URL" in str(caught.value)
+    log = Path(re.findall(r"Its log is '(.+?)'", str(caught.value))[0])
+    assert "Fatal Python error: Segmentation fault" in log.read_text()
+    assert len(asked(machine, "always-crashes")) == 2
 
 
 def test_a_server_that_hangs_is_ended_named_and_started_again(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_watch, "HUNG_SECONDS", 0.9)
-    said, reply = complete(model_of(machine, "freezes"))
-    [notice] = said
-    assert notice.startswith(
-        "the local model model-freezes hung: it answered nothing at all for 0.9 s; it is started"
-    )
+    monkeypatch.setattr(embedded, "HUNG_SECONDS", 0.9)
+    [notice], reply = complete(model_of(machine, "freezes"))
+    assert notice.startswith("the local model model-freezes hung: it sent nothing for 0.9 s; it is started again")
     assert reply.text == "I read 4 words."
     one, two = asked(machine, "freezes")
     assert one["pid"] != two["pid"]
-    assert [child.pid for child in local._children] == [two["pid"]]  # nothing is left of the first one
+    assert [child.pid for child in process._children] == [two["pid"]]  # nothing is left of the first one
 
 
-def test_a_server_that_is_only_slow_is_left_alone(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_watch, "HUNG_SECONDS", 0.3)
-    ended: list[local.Endpoint] = []
-    endpoint = local.ensure_server(weights(machine), engine=FAKE)
-    with local_watch.Watch(endpoint, ended.append) as watch:
-        threading.Event().wait(1.0)
-    assert (ended, watch.hung) == ([], False)
+def test_a_server_that_only_sends_pings_is_waited_for(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "HUNG_SECONDS", 0.5)
+    notices, reply = complete(model_of(machine, "pings"))
+    assert (notices, reply.text) == ([], "I read 4 words.")
 
 
 def test_a_stream_that_ends_without_a_word_is_asked_for_once_more(machine: Path) -> None:
@@ -119,7 +156,7 @@ def test_a_stream_that_always_ends_without_a_word_is_a_bad_reply(machine: Path) 
 
 def test_a_conversation_that_is_too_long_is_an_overflow_at_once(machine: Path) -> None:
     model = model_of(machine, engine=SMALL)
-    with pytest.raises(ModelError, match="it has about 205 tokens of the 100 that it takes") as caught:
+    with pytest.raises(ModelError, match="200 tokens") as caught:
         complete(model, words(200))
     assert caught.value.kind == "overflow"
     assert len(asked(machine)) == 1
@@ -148,18 +185,31 @@ def test_the_time_that_is_left_bounds_the_loading(machine: Path) -> None:
 
 def test_the_time_that_is_left_bounds_the_asking(machine: Path) -> None:
     model = model_of(machine, "freezes")
-    endpoint = local.ensure_server(weights(machine, "freezes"), engine=FAKE)
+    endpoint = process.ensure_server(weights(machine, "freezes"), engine=FAKE)
     with pytest.raises(ModelError, match="gave no whole reply within") as caught:
         complete(model, seconds=1.0)
     assert caught.value.kind == "deadline"
-    assert local.alive(endpoint)
-    local.kill(endpoint)  # it cannot end itself any more
-    assert not local.alive(endpoint)
+    assert process.alive(endpoint)
+    process.kill(endpoint)  # it cannot end itself any more
+    assert not process.alive(endpoint)
 
 
-def test_a_reply_may_say_again_what_it_has_said(machine: Path) -> None:
-    complete(model_of(machine))
-    assert [request["repeat_penalty"] for request in asked(machine)] == [1.0]
+def test_a_schema_is_sent_without_bounds_that_contradict_each_other(machine: Path) -> None:
+    bounded = {"type": "string", "minLength": 3, "maxLength": 2, "title": "t"}
+    schema = {"type": "object", "properties": {"a": bounded, "maximum": {"type": "integer", "minimum": 1}}}
+    complete(model_of(machine), schema=schema)
+    [sent] = asked(machine)
+    expected = {"a": {"type": "string", "title": "t"}, "maximum": {"type": "integer", "minimum": 1}}
+    assert sent["response_format"]["json_schema"]["schema"] == {"type": "object", "properties": expected}
+    assert bounded["minLength"] == 3
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [None, True, {"const": {"minimum": 5, "maximum": 3}}, {"minItems": 1, "maxItems": 1}, {"enum": [[{}]]}],
+)
+def test_a_schema_without_contradictions_is_left_as_it_is(schema: Any) -> None:
+    assert without_contradictions(schema) == schema
 
 
 # ── warmth ────────────────────────────────────────────────────────────────────────────────────────

@@ -67,6 +67,29 @@ def test_installed_parts_are_assembled_in_order_without_importing_them(bundle, t
     assert not any(name.startswith("fake_model_part") for name in sys.modules)
 
 
+def test_weights_are_found_once_they_are_assembled_and_need_the_parts_no_more(bundle, tmp_path, site):
+    cache = tmp_path / "cache"
+    assert weights.find(bundle=bundle, cache=cache) is None
+    path = locate(None, bundle=bundle, cache=cache)
+    shutil.rmtree(site)
+    assert weights.find(bundle=bundle, cache=cache) == path
+    weights.check(bundle=bundle, cache=cache)
+    assert weights.pieces(bundle) == []
+
+
+def test_parts_whose_bytes_the_file_system_shares_are_hashed_all_the_same(bundle, tmp_path, monkeypatch):
+    shared = []
+
+    def share(source: int, out: int, size: int) -> bool:
+        shared.append(os.write(out, os.pread(source, size, 0)))
+        return True
+
+    monkeypatch.setattr(weights, "_share", share)
+    path = locate(None, bundle=bundle, cache=tmp_path / "cache")
+    assert path.read_bytes() == b"".join(CONTENT)
+    assert shared == [len(piece) for piece in CONTENT]
+
+
 def test_assembly_says_how_far_it_is(bundle, tmp_path):
     lines: list[str] = []
     locate("", lines.append, bundle=bundle, cache=tmp_path / "cache")
@@ -76,7 +99,7 @@ def test_assembly_says_how_far_it_is(bundle, tmp_path):
 def test_a_later_start_neither_reads_the_parts_nor_hashes_the_file(bundle, tmp_path, site, monkeypatch):
     path = locate(None, bundle=bundle, cache=tmp_path / "cache")
     shutil.rmtree(site)
-    monkeypatch.setattr(weights, "_chunks", lambda _: pytest.fail("a file was read"))
+    monkeypatch.setattr(weights, "_copy", lambda *_: pytest.fail("a file was read"))
     assert locate(None, bundle=bundle, cache=tmp_path / "cache") == path
 
 
@@ -117,7 +140,7 @@ def test_an_interrupt_leaves_no_half_file_and_the_next_start_succeeds(bundle, tm
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(*((weights, "_chunks") if moment == "reading" else (Path, "replace")), interrupt)
+        patch.setattr(*((weights, "_share") if moment == "reading" else (Path, "replace")), interrupt)
         with pytest.raises(KeyboardInterrupt):
             locate(None, bundle=bundle, cache=tmp_path / "cache")
     assert not [path for path in (tmp_path / "cache").iterdir() if not path.name.endswith(".lock")]

@@ -1,7 +1,8 @@
-"""The child's side: leases, the environment and the engine's configuration, without a child process."""
+"""The side of the model's process: leases and the engine's parameters, without a child process."""
 
 from __future__ import annotations
 
+import enum
 import json
 import socket
 import stat
@@ -11,12 +12,29 @@ import types
 
 import pytest
 
-from archytas_nb.models import local_server
-from archytas_nb.models.local_lease import Lease
-from archytas_nb.models.local_server import Leases, clean_environment, write_private
+from archytas_nb.models import process, serve
+from archytas_nb.models.serve import configure, write_private
 
 PATIENCE = 20  # seconds until a test that waits for something gives up
 FOREVER = 3600.0
+
+
+def Leases(key, grace, startup, end):
+    """The server's side, open for the engine's port 4711."""
+    leases = serve.Leases(key, grace, startup, end)
+    leases.open(4711)
+    return leases
+
+
+def Lease(port, key):
+    """A kernel's side, granted."""
+    lease = process.Lease(port, key)
+    try:
+        assert lease.granted(PATIENCE)
+    except BaseException:
+        lease.close()
+        raise
+    return lease
 
 
 @pytest.fixture
@@ -56,6 +74,17 @@ def test_giving_a_lease_back_at_once_does_not_end_what_others_use(ended):
     assert not ended.wait(0.1)
     assert other.is_open()
     other.close()
+
+
+def test_a_lease_is_granted_when_the_model_is_loaded_and_names_the_engines_port(ended):
+    leases = serve.Leases("key", 0, FOREVER, ended.set)
+    early = process.Lease(leases.port, "key")
+    assert not early.granted(0.05)
+    assert early.port == 0
+    leases.open(4711)
+    assert early.granted(PATIENCE)
+    assert early.port == 4711
+    early.close()
 
 
 def test_no_lease_is_given_once_the_end_has_begun(ended):
@@ -109,7 +138,7 @@ def test_a_lease_is_seen_to_close_when_the_server_goes_away():
             peer, _ = server.accept()
             peer.sendall(b"abc\n")
             theirs = peer.recv(1024).decode().split()[0]
-            peer.sendall(local_server.proof("key", "server", f"abc {theirs}").encode() + b"\n")
+            peer.sendall(serve.proof("key", "server", f"abc {theirs}").encode() + b" 4711\n")
             connected.append(peer)
 
         thread = threading.Thread(target=greet)
@@ -127,30 +156,24 @@ def test_a_lease_is_seen_to_close_when_the_server_goes_away():
 
 
 def test_the_two_sides_of_a_handshake_never_prove_the_same():
-    assert local_server.proof("key", "client", "a b") != local_server.proof("key", "server", "a b")
+    assert serve.proof("key", "client", "a b") != serve.proof("key", "server", "a b")
 
 
-def test_the_engines_settings_are_dropped_from_the_environment_and_nothing_else(monkeypatch):
-    settings = types.ModuleType("some_engine.settings")
-    settings.Settings = type("Settings", (), {"model_fields": {"n_ctx": 0, "verbose": 0}})
-    engine = types.ModuleType("some_engine")
-    engine.__path__ = []
-    monkeypatch.setitem(sys.modules, "some_engine", engine)
-    monkeypatch.setitem(sys.modules, "some_engine.settings", settings)
-    environment = {"N_CTX": "1", "Verbose": "maybe", "PORT": "8000", "WEB_CONCURRENCY": "4", "CONFIG_FILE": "x"}
-    monkeypatch.setattr("os.environ", {**environment, "PATH": "/bin", "N_CTX_MORE": "kept"})
-    clean_environment("some_engine")
-    import os
-
-    assert os.environ == {"PATH": "/bin", "N_CTX_MORE": "kept"}
+def test_a_parameter_is_set_by_its_dotted_name_and_an_enumeration_by_the_name_of_its_value():
+    color = enum.Enum("color", "RED BLUE")
+    parameters = types.SimpleNamespace(size=1, names=set(), color=color.RED, cpu=types.SimpleNamespace(threads=1))
+    configure(parameters, {"size": 2, "names": ["a"], "color": "BLUE", "cpu.threads": 3})
+    assert (parameters.size, parameters.names, parameters.color, parameters.cpu.threads) == (
+        2,
+        {"a"},
+        color.BLUE,
+        3,
+    )
 
 
-def test_an_engine_without_settings_of_its_own_keeps_the_rest_of_the_environment(monkeypatch):
-    monkeypatch.setattr("os.environ", {"HOST": "h", "HOME": "/home"})
-    clean_environment("json")
-    import os
-
-    assert os.environ == {"HOME": "/home"}
+def test_a_parameter_that_the_engine_does_not_have_is_an_error():
+    with pytest.raises(AttributeError, match="threads"):
+        configure(types.SimpleNamespace(), {"threads": 1})
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")

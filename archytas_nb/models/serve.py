@@ -1,35 +1,36 @@
-"""What runs in the child process: the engine's own server, and the leases that keep it alive.
+"""The process of the embedded model: runs the engine's server for as long as a notebook uses it.
 
-Law of this file: it is run by path, in a process of its own, and imports nothing of ours and nothing but the
-standard library, so that it works wherever the kernel's Python works. What the engine is, it reads from its
-configuration; the engine's server is run as ``python -m`` would run it.
+It is run by path, in a process of its own, and imports only the standard library and the engine, so that it works
+wherever the kernel's Python works and no file of the user's gets in its way.
 
-A *lease* is one TCP connection that a kernel holds open for as long as it uses the model. The operating system
-closes it when the kernel ends, however it ends; so a killed kernel frees the model, a dead server is noticed by
-every kernel at once, and no file of process ids can lie. The process ends when no lease is left for
-``grace_seconds``, or when none came within ``startup_seconds``.
+A *lease* is one TCP connection that a kernel holds open while it uses the model. The operating system closes it
+when the kernel ends, however it ends: a killed kernel frees the model, a dead server is noticed by every kernel
+at once, and no file of process ids can be wrong. The process ends when no lease is left for ``grace_seconds``, or
+when none came within ``startup_seconds``.
 
-Handshake, one line each way, each side proving that it knows the key before anything is trusted:
+Handshake, one line each way; each side proves that it knows the key before anything else is sent:
 
-    server: nonce₁        client: nonce₂ HMAC(key, "client" nonce₁ nonce₂)        server: HMAC(key, "server" …)
+    server: nonce₁      client: nonce₂ HMAC(key, "client" nonce₁ nonce₂)      server: HMAC(key, "server" …) port
 
-After that the client sends nothing, or ``q`` before it closes: then nobody waits for the grace period.
+The first line is sent once the model is loaded: a client that waits for it waits for the model. After the
+handshake the client sends nothing, or ``q`` before it closes: then the grace period is skipped.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
+import faulthandler
 import hmac
 import importlib
-import inspect
 import json
 import os
-import runpy
 import secrets
 import socket
 import sys
 import threading
-from collections.abc import Iterable
+import urllib.parse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,22 @@ def proof(key: str, side: str, nonces: str) -> str:
 class Leases:
     """Counts the kernels that use the model, and calls ``end`` when there are none.
 
+    Kernels can connect as soon as this is created; they are answered after `open`.
+
     Args:
         key: The secret that a client must know.
         grace_seconds: How long the model outlives its last user.
         startup_seconds: How long it waits for its first one.
         end: Called once, from a thread of its own, when nobody uses the model any more.
+
+    Attributes:
+        port: Where kernels connect.
     """
 
-    def __init__(self, key: str, grace_seconds: float, startup_seconds: float, end: Any) -> None:
+    def __init__(self, key: str, grace_seconds: float, startup_seconds: float, end: Callable[[], None]) -> None:
         self._key = key
         self._grace = grace_seconds
+        self._startup = startup_seconds
         self._end = end
         self._lock = threading.Lock()
         self._held = 0
@@ -62,16 +69,19 @@ class Leases:
         self._timer: threading.Timer | None = None
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
         self.port: int = self._socket.getsockname()[1]
-        with self._lock:
-            self._end_in(startup_seconds)
-        threading.Thread(target=self._listen, name="leases", daemon=True).start()
 
-    def _listen(self) -> None:
+    def open(self, port: int) -> None:
+        """Begin to answer kernels, and tell them the port of the engine's server."""
+        with self._lock:
+            self._end_in(self._startup)
+        threading.Thread(target=self._listen, args=(port,), name="leases", daemon=True).start()
+
+    def _listen(self, port: int) -> None:
         while True:
             peer, _ = self._socket.accept()
-            threading.Thread(target=self._serve, args=(peer,), name="lease", daemon=True).start()
+            threading.Thread(target=self._serve, args=(peer, port), name="lease", daemon=True).start()
 
-    def _serve(self, peer: socket.socket) -> None:
+    def _serve(self, peer: socket.socket, port: int) -> None:
         with peer:
             try:
                 reply = self._greet(peer)
@@ -81,7 +91,7 @@ class Leases:
                 return
             last = b""
             with contextlib.suppress(OSError):
-                peer.sendall(f"{reply}\n".encode())
+                peer.sendall(f"{reply} {port}\n".encode())
                 peer.settimeout(None)
                 while data := peer.recv(16):
                     last = data
@@ -131,12 +141,6 @@ class Leases:
         self._end()
 
 
-def free_port() -> int:
-    """A port of the loopback interface that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 def write_private(path: Path, value: Any) -> None:
     """Write JSON that only this user can read, whole or not at all."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -148,56 +152,41 @@ def write_private(path: Path, value: Any) -> None:
     temporary.replace(path)
 
 
-def clean_environment(engine: str) -> None:
-    """Drop every environment variable that the engine's server would take for a setting of its own.
+def configure(parameters: Any, settings: dict[str, Any]) -> None:
+    """Set the engine's parameters.
 
-    llama_cpp.server reads HOST, PORT, MODEL, API_KEY, CACHE, VERBOSE, … (each field of its pydantic settings, in
-    any case), and CONFIG_FILE before its command line; uvicorn reads WEB_CONCURRENCY. A notebook server has its
-    own reasons to set these.
+    Args:
+        parameters: What the engine takes, with its defaults.
+        settings: Values by dotted names, such as ``"cpuparams.n_threads"``; an enumeration's value by its name.
     """
-    names = {"config_file", "host", "port", "web_concurrency"} | set(_settings_fields(engine))
-    for name in [name for name in os.environ if name.lower() in names]:
-        del os.environ[name]
-
-
-def _settings_fields(engine: str) -> Iterable[str]:
-    try:
-        settings = importlib.import_module(f"{engine}.settings")
-    except ModuleNotFoundError as error:
-        if error.name in (f"{engine}.settings", engine):
-            return
-        raise
-    for _, cls in inspect.getmembers(settings, inspect.isclass):
-        yield from (name.lower() for name in getattr(cls, "model_fields", ()))
-
-
-def improve(library: Any) -> None:
-    """Have the engine say what replies cost, and choose tokens sooner; ``library`` is ``llama_cpp``."""
-    beside = Path(__file__).parent
-    runpy.run_path(str(beside / "local_usage.py"))["count_usage"](library.Llama)
-    sampler = getattr(getattr(library, "_internals", None), "LlamaSampler", None)
-    if sampler is not None:
-        choosing = runpy.run_path(str(beside / "local_sampling.py"))
-        choosing["likeliest_first"](library, sampler, sys.modules.get("numpy"))  # the engine has loaded it
+    for name, value in settings.items():
+        owner = parameters
+        *path, last = name.split(".")
+        for part in path:
+            owner = getattr(owner, part)
+        default = getattr(owner, last)
+        if isinstance(default, enum.Enum):
+            setattr(owner, last, type(default)[value])
+        else:
+            setattr(owner, last, set(value) if isinstance(default, set) else value)
 
 
 def main(config_path: str) -> None:
     """Serve until nobody uses the model.
 
-    The configuration is a JSON object: ``engine`` (module to run), ``server`` and ``model`` (its settings),
-    ``state`` (path of the file to write), ``grace_seconds``, ``startup_seconds``.
+    The configuration is a JSON object: ``engine`` (module with ``CommonParams`` and ``Server``), ``settings``
+    (for `configure`), ``state`` (path of the file to write), ``load_seconds``, ``grace_seconds``,
+    ``startup_seconds``.
     """
+    faulthandler.enable()  # a crash of the engine leaves its name in the log
     config = json.loads(Path(config_path).read_text(encoding="utf-8"))
-    state_path = Path(config["state"])
-    engine_path = state_path.with_suffix(".engine.json")
-    key, port = secrets.token_urlsafe(32), free_port()
+    state, key = Path(config["state"]), secrets.token_urlsafe(32)
 
     def forget() -> None:
         # Another server may have taken our place; its file is not ours to remove.
         with contextlib.suppress(OSError, ValueError):
-            if json.loads(state_path.read_text(encoding="utf-8"))["api_key"] == key:
-                state_path.unlink()
-                engine_path.unlink()
+            if json.loads(state.read_text(encoding="utf-8"))["api_key"] == key:
+                state.unlink()
 
     def end() -> None:
         sys.stderr.write("The last notebook that used this model is gone; ending.\n")
@@ -206,17 +195,19 @@ def main(config_path: str) -> None:
         os._exit(0)
 
     leases = Leases(key, config["grace_seconds"], config["startup_seconds"], end)
-    write_private(
-        engine_path,
-        {**config["server"], "host": "127.0.0.1", "port": port, "api_key": key, "models": [config["model"]]},
-    )
-    write_private(state_path, {"pid": os.getpid(), "port": port, "lease_port": leases.port, "api_key": key})
+    write_private(state, {"pid": os.getpid(), "lease_port": leases.port, "api_key": key})
     try:
-        clean_environment(config["engine"])
-        if config["engine"] == "llama_cpp.server":
-            improve(importlib.import_module("llama_cpp"))
-        sys.argv = [config["engine"], "--config_file", str(engine_path)]
-        runpy.run_module(config["engine"], run_name="__main__", alter_sys=True)
+        engine = importlib.import_module(config["engine"])
+        parameters = engine.CommonParams()
+        configure(parameters, {**config["settings"], "api_keys": [key]})
+        # Returns once the model is loaded, and has then bound a port of its own choice on the loopback interface.
+        # It keeps Python from running until then: no lease is answered before, and only this watchdog still ends
+        # a process that never gets there.
+        faulthandler.dump_traceback_later(config["load_seconds"], exit=True)
+        server = engine.Server(parameters)
+        faulthandler.cancel_dump_traceback_later()
+        leases.open(urllib.parse.urlsplit(server.listening_address).port or 0)
+        threading.Event().wait()
     finally:
         forget()
 
