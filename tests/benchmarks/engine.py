@@ -1,4 +1,4 @@
-"""What the settings of the embedded engine cost: how fast it reads and writes, and the memory it takes.
+"""How fast the embedded engine reads and writes, alone and beside one other busy process.
 
 ``python -m tests.benchmarks.engine`` prints a table, one row for each setting, the default first. All servers are
 up at once and take turns, so that a busy moment hits all alike; the figures are medians of the rounds.
@@ -7,17 +7,22 @@ up at once and take turns, so that a busy moment hits all alike; the figures are
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import statistics
+import subprocess
 import sys
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
-from archytas_nb.models.local_engine import Engine
 
 from archytas_nb.models.embedded import EmbeddedModel
+from archytas_nb.models.engine import Engine, usable_cores
 from archytas_nb.react.events import AskModel
 from tests.evals.runner import Timed
 
@@ -32,35 +37,57 @@ WORDS = {
     "properties": {"words": {"type": "array", "items": {"type": "string", "maxLength": 12}, "minItems": WRITE}},
     "required": ["words"],
 }
-HEAD = ("setting", "reading, tokens/s", "writing, tokens/s", "with a grammar", "memory, MB")
+STORY = "Tell a long story about a fox, one word after another."
+HEAD = ("setting", "reading, tokens/s", "writing, tokens/s", "with a schema", "two at once, s", "memory, MB")
 
 
 @dataclass(frozen=True)
 class Tuned(Engine):
-    """The engine with other settings of the model, in a process that no notebook shares."""
+    """The engine with other parameters, in a process that no notebook shares."""
 
     grace_seconds: float = 61.0
     more: tuple[tuple[str, Any], ...] = ()
 
-    def model_settings(self, weights: Path) -> dict[str, Any]:
-        """The settings, with the others in place."""
-        return {**super().model_settings(weights), **dict(self.more)}
+    def settings(self, weights: Path) -> dict[str, Any]:
+        """The parameters, with the others in place."""
+        return {**super().settings(weights), **dict(self.more)}
 
 
-def settings() -> dict[str, Engine]:
+def engines() -> dict[str, Engine]:
     """What is compared, by what a person reads."""
-    default = Tuned()
+    cores = usable_cores()
+    writes = "cpuparams.n_threads"
     return {
-        f"context {default.context}, batch 512, all cores (default)": default,
-        "one thread": Tuned(threads=1),
-        **{f"context {size}": Tuned(context=size) for size in (2048, 32768)},
-        **{f"batch {size}": Tuned(more=(("n_batch", size), ("n_ubatch", size))) for size in (64, 128, 256, 1024)},
-        "flash attention": Tuned(more=(("flash_attn", True),)),
+        f"reads with {cores}, writes with {max(1, cores - 1)} (default)": Tuned(),
+        f"reads and writes with {cores}": Tuned(more=((writes, cores),)),
+        f"reads and writes with {cores}, no polling": Tuned(
+            more=((writes, cores), ("cpuparams.poll", 0), ("cpuparams_batch.poll", 0))
+        ),
+        "one slot": Tuned(slots=1),
+        "batches of 2,048": Tuned(more=(("n_batch", 2048), ("n_ubatch", 512))),
+        "safe mode": Tuned(safe=True),
     }
 
 
+@dataclass
+class Figures:
+    """Measured rates of one server under one condition."""
+
+    reading: list[float] = field(default_factory=list)
+    writing: list[float] = field(default_factory=list)
+    bound: list[float] = field(default_factory=list)
+    together: list[float] = field(default_factory=list)
+
+    def row(self, label: str, memory: int) -> str:
+        """A line of the table."""
+        rates = [
+            f"{statistics.median(each):.1f}" for each in (self.reading, self.writing, self.bound, self.together)
+        ]
+        return f"| {' | '.join([label, *rates, f'{memory / 1e6:.0f}'])} |"
+
+
 class Served:
-    """One server and what was measured of it."""
+    """One server and what is measured of it."""
 
     def __init__(self, engine: Engine) -> None:
         before = set(psutil.Process().children())
@@ -70,26 +97,23 @@ class Served:
         if not started:
             raise SystemExit("a server with these settings runs already, of an earlier benchmark: wait a minute")
         [self.process] = started
-        self.reading: list[float] = []
-        self.writing: list[float] = []
-        self.bound: list[float] = []
 
-    def round(self, chance: random.Random) -> None:
-        """Read a text that no cache holds, write about it, and write again bound to a schema."""
+    def round(self, chance: random.Random, figures: Figures) -> None:
+        """Read a text that no cache holds, write about it, write bound to a schema, and write twice at once."""
         text = " ".join(f"{chance.randrange(1000, 10000)}" for _ in range(READ))
         timed, usage = self._ask(f"{text}\nSay yes.", 1, None)
-        self.reading.append((usage.input_tokens - usage.cached_tokens) / timed.first_token)
-        for rates, schema in ((self.writing, None), (self.bound, WORDS)):
-            timed, usage = self._ask("Tell a long story about a fox, one word after another.", WRITE, schema)
-            assert usage.output_tokens > WRITE / 2, (
-                f"a reply of {usage.output_tokens} tokens is too short to measure"
-            )
+        figures.reading.append((usage.input_tokens - usage.cached_tokens) / timed.first_token)
+        for rates, schema in ((figures.writing, None), (figures.bound, WORDS)):
+            timed, usage = self._ask(STORY, WRITE, schema)
+            assert usage.output_tokens > WRITE / 2, f"{usage.output_tokens} tokens are too few to measure"
             rates.append((usage.output_tokens - 1) / timed.writing)
-
-    def row(self, label: str) -> str:
-        """A line of the table."""
-        rates = (f"{statistics.median(each):.1f}" for each in (self.reading, self.writing, self.bound))
-        return f"| {' | '.join([label, *rates, f'{self.process.memory_info().rss / 1e6:.0f}'])} |"
+        began = time.perf_counter()
+        two = [threading.Thread(target=self._ask, args=(f"{STORY} {n}", WRITE, None)) for n in range(2)]
+        for each in two:
+            each.start()
+        for each in two:
+            each.join()
+        figures.together.append(time.perf_counter() - began)
 
     def _ask(self, text: str, tokens: int, schema: Any) -> tuple[Timed, Any]:
         timed = Timed(self.model)
@@ -103,19 +127,35 @@ class Served:
                 return timed, stop.value.usage
 
 
+@contextlib.contextmanager
+def neighbour(count: int) -> Iterator[None]:
+    """So many processes that keep a core busy each."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line, measure, print."""
     parser = argparse.ArgumentParser("python -m tests.benchmarks.engine", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="how often each setting is measured")
     given = parser.parse_args(arguments)
     chance = random.Random(1)
-    servers = {label: Served(engine) for label, engine in settings().items()}
-    for _ in range(given.rounds):
-        for server in servers.values():
-            server.round(chance)
-    print("\n".join([f"| {' | '.join(HEAD)} |", "| --- | ---: | ---: | ---: | ---: |"]))
-    for label, server in servers.items():
-        print(server.row(label))
+    servers = {label: Served(engine) for label, engine in engines().items()}
+    for count, condition in ((0, "alone"), (1, "beside one busy process")):
+        figures = {label: Figures() for label in servers}
+        with neighbour(count):
+            for _ in range(given.rounds):
+                for label, server in servers.items():
+                    server.round(chance, figures[label])
+        print(f"\n{condition}\n")
+        print("\n".join([f"| {' | '.join(HEAD)} |", "| --- | ---: | ---: | ---: | ---: | ---: |"]))
+        for label, server in servers.items():
+            print(figures[label].row(label, server.process.memory_info().rss), flush=True)
     return 0
 
 

@@ -156,7 +156,7 @@ def test_doctor_tries_an_endpoint_with_one_bound_question(tmp_path: Path) -> Non
     with Server(Say('{"answer": "yes"}')) as server:
         status, said = run(tmp_path, "doctor", "--try", OPENAI_BASE_URL=server.url, ARCHYTAS_NB_MODEL="tiny-1")
         assert (status, "'tiny-1' answered 'yes' after" in said) == (0, True)
-        [asked] = [each for each in server.asked if "messages" in each]
+        [asked] = [each.body for each in server.asked if each.method == "POST"]
         assert asked["max_tokens"] == 64
         assert asked["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["yes", "no"]
 
