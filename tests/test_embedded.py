@@ -13,7 +13,7 @@ from archytas_nb.errors import ModelError
 from archytas_nb.models import process
 from archytas_nb.models.embedded import REPEAT_TEMPERATURE, EmbeddedModel, temperature_for
 from archytas_nb.models.weights import locate
-from archytas_nb.react.events import AskModel
+from archytas_nb.react.events import AskModel, Notice
 
 stock = {"apples": 17, "pears": 4}
 
@@ -98,6 +98,15 @@ def test_the_embedded_model_says_what_a_reply_cost_and_what_it_still_knew(bound:
     assert costs[0].usage.cached_tokens <= costs[0].usage.input_tokens
     # The very prompt had just been read; the engine reads its last token again to go on from it.
     assert costs[-1].usage.cached_tokens >= costs[-1].usage.input_tokens - 1
+
+
+@pytest.mark.local_model
+@pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
+def test_requests_in_quick_succession_need_no_retry() -> None:
+    model = EmbeddedModel()
+    ask = AskModel(1, ({"role": "user", "content": "Say hello."},), max_tokens=1)
+    events = [event for _ in range(30) for event in model.complete(ask)]
+    assert [event for event in events if isinstance(event, Notice) and event.kind == "retry"] == []
 
 
 GRAMMARS: dict[str, Any] = {

@@ -226,7 +226,7 @@ class EmbeddedModel:
             endpoint.model, endpoint.base_url, endpoint.api_key, HUNG_SECONDS, 0, temperature=temperature, seed=1
         )
         # A long prompt is read for minutes on a slow machine, and pings come meanwhile.
-        client.trusts_pings = True
+        client.is_llama_cpp = True
         return client
 
 

@@ -79,8 +79,9 @@ class OpenAIModel:
         self._introduction = ""
         self.server = ""
         """Who answers there, where nobody named the endpoint and it was found."""
-        self.trusts_pings = False
-        """Whether comments in a stream count as signs of life; there are servers that send them for ever."""
+        self.is_llama_cpp = False
+        """Whether its pings count as signs of life, which other servers may send for ever, and each request has a
+        connection of its own: this server closes them after a stream, perhaps while the next request is sent."""
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self._model!r}, base_url={self._at!r})"
@@ -241,6 +242,7 @@ class OpenAIModel:
                 messages=[],
                 stream=stream,
                 extra_body=body_of(ask, can, self.request, stream=stream),
+                extra_headers={"Connection": "close"} if self.is_llama_cpp else None,
                 timeout=_limits(self.timeout, deadline),
             ) as response:
                 return (yield from self._received(response, deadline, stream=stream))
@@ -263,7 +265,7 @@ class OpenAIModel:
     def _received(self, response: Any, deadline: Deadline, *, stream: bool) -> Asking:
         chunks = watched(
             response.iter_bytes(), lambda: _socket(response), self._at, self.timeout, deadline,
-            pings_count=self.trusts_pings,
+            pings_count=self.is_llama_cpp,
         )  # fmt: skip
         if stream:
             reply = yield from from_stream(chunks)
