@@ -281,16 +281,15 @@ class _Search:
         """Find a live server or start one, and wait until it has loaded its model."""
         while True:
             with _locked(self._state.with_suffix(".lock"), self._progress):
-                found = self._connect() or self._start()
-            facts, lease = found
+                found = self._connect()
+                facts, lease = found or self._start()
             try:
                 self._wait(lease, facts)
             except OSError:
-                status = _status(facts["pid"])
                 lease.close()
-                if status is not None:  # it was ours
-                    raise self._failed(_crash(status, self._log)) from None
-                # Another notebook's, which ended while we waited, or a stranger at its port.
+                if found is None:
+                    raise self._failed(_crash(_status(facts["pid"]), self._log)) from None
+                # It ended while we waited, for whatever reason, or it is a stranger at its port.
                 self._forget(facts)
                 continue
             except BaseException:
