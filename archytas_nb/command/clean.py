@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from archytas_nb.models import process, weights
 
 
 def clean(*, only_show: bool = False) -> tuple[str, bool]:
-    """Remove the assembled weights and the logs of the embedded model.
+    """Remove the assembled weights, the engine's logs and what was noted of its crashes.
 
-    What pip has installed stays; the report has the command that removes it.
+    What pip or the user has put there stays; the report has the command that removes pip's part.
 
     Args:
         only_show: Report the same without removing anything.
@@ -19,35 +18,46 @@ def clean(*, only_show: bool = False) -> tuple[str, bool]:
     Returns:
         The report, one line for each thing, and whether everything went well.
     """
-    places = {
-        "weights, made of the extra's pieces": weights.cache_dir(),
-        "logs of the engine": process.log_dir(),
+    assembled = weights.find()
+    pieces = weights.pieces()
+    found = {
+        "weights, assembled from the extra's pieces": sorted(
+            weights.cache_dir().glob(f"{weights.EMBEDDED.name}*")
+        ),
+        "logs of the engine": sorted(process.log_dir().glob("local-*.log*")),
+        "notes of what was tried": sorted(process.run_dir().glob("*.tried.json")),
     }
     lines, well = [], True
-    for what, path in places.items():
-        size = _size(path)
-        if not path.exists():
+    for what, files in found.items():
+        if not files:
             continue
-        if only_show:
-            said = "would be removed"
-        else:
-            shutil.rmtree(path, ignore_errors=True)
-            said = "removed" if not path.exists() else "could not be removed: is it in use?"
-            well = well and not path.exists()
-        lines.append(f"{what}: {str(path)!r}, {_shown(size)}, {said}")
-    if pieces := weights.pieces():
-        names = " ".join(name for name, _ in weights.EMBEDDED.parts)
-        size = sum(path.stat().st_size for path in pieces)
-        lines.append(
-            f"pieces of the weights extra: {str(pieces[0].parents[2])!r}, {_shown(size)}, installed by pip. "
-            "Once the weights are assembled the model runs without them, too; to remove them:\n"
-            f"  python -m pip uninstall -y {names}"
-        )
+        size, left = sum(file.stat().st_size for file in files), []
+        for file in [] if only_show else files:
+            try:
+                file.unlink()
+            except OSError as error:
+                left.append(f"{file.name!r} could not be removed ({error})")
+        well = well and not left
+        became = "would be removed" if only_show else "; ".join(left) or "removed"
+        lines.append(f"{what}: {str(files[0].parent)!r}, {_shown(size)}, {became}")
+    if pieces:
+        lines += _of_pip(pieces, is_needed=assembled is None or not only_show)
     return "\n".join(lines) or "nothing of the embedded model lies on this machine", well
 
 
-def _size(path: Path) -> int:
-    return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+def _of_pip(pieces: list[Path], *, is_needed: bool) -> list[str]:
+    size, site = sum(path.stat().st_size for path in pieces), str(pieces[0].parents[2])
+    line = f"pieces of the weights extra: {site!r}, {_shown(size)}, installed by pip"
+    if is_needed:
+        return [
+            f"{line}; they are assembled at the next question. To remove them, and the model with them:",
+            _pip(),
+        ]
+    return [f"{line}; as long as the weights are assembled they are not needed. To remove them:", _pip()]
+
+
+def _pip() -> str:
+    return f"  python -m pip uninstall -y {' '.join(name for name, _ in weights.EMBEDDED.parts)}"
 
 
 def _shown(size: int) -> str:

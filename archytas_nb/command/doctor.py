@@ -5,9 +5,7 @@ The configuration is read as a kernel would read it, so the report holds for not
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
-import json
 import os
 import platform
 import sys
@@ -26,6 +24,7 @@ from archytas_nb.react.events import AskModel, Notice
 
 PACKAGES = ("ipython", "ipykernel", "ipywidgets", "openai", "pydantic", "jupyterlab", "notebook", "nbval")
 _HIDDEN = ("api_key",)
+_SHOWN = 60
 _TRIAL = AskModel(
     1,
     ({"role": "user", "content": "Is water wet? Answer yes or no."},),
@@ -119,7 +118,7 @@ def _environment() -> str:
 
 def _model(config: dict[str, Any], *, ask: bool, try_it: bool = False) -> tuple[str, bool]:
     """Which model a question would go to, and whether it is there."""
-    known = ("model", "base_url", "api_key", "timeout", "max_retries", "local_model", "discover")
+    known = ("model", "base_url", "api_key", "timeout", "max_retries", "local_model", "discover", "local_safe")
     settings = ModelSettings(**{name: config[name] for name in known if config.get(name) not in (None, "")})
     try:
         model = choose_model(settings=settings)
@@ -128,7 +127,7 @@ def _model(config: dict[str, Any], *, ask: bool, try_it: bool = False) -> tuple[
     base_url = getattr(model, "base_url", None)
     at = "the embedded one" if base_url is None else f"at {shown_url(base_url)!r}"
     if try_it:
-        said, well = _tried(model)
+        said, well = _tried(model, settings.model)
         return f"{said}; {at}", well
     if base_url is None:
         _, well = _embedded(config)
@@ -155,17 +154,20 @@ def _state(model: Any) -> str:
     tried = model.tried()
     if tried is None:
         return "installed, not tried on this machine in this version: python -m archytas_nb doctor --try"
-    mode = ", in safe mode because it crashed without" if tried.safe else ""
+    mode = f", in safe mode after a crash ({tried.crash})" if tried.crash else ""
     return f"its first reply took {tried.seconds:.1f} s{mode}"
 
 
-def _tried(model: Any) -> tuple[str, bool]:
-    """Ask the model one question."""
+def _tried(model: Any, given: str | None) -> tuple[str, bool]:
+    """Ask the model one question; the embedded one first without safe mode."""
     from archytas_nb.models.openai_chat import close_clients
 
-    reply = "nothing"
-    began, notes, asking = time.monotonic(), [], model.complete(_TRIAL)
+    began, notes, name = time.monotonic(), [], given or "the default"
     try:
+        name = model.name
+        if forget := getattr(model, "forget_tried", None):
+            forget()
+        asking = model.complete(_TRIAL)
         while True:
             event = next(asking)
             if isinstance(event, Notice):
@@ -174,16 +176,18 @@ def _tried(model: Any) -> tuple[str, bool]:
                 if sys.stderr.isatty():
                     sys.stderr.write(f"\r\x1b[K{event.text}")
     except StopIteration as end:
-        with contextlib.suppress(ValueError):
-            reply = json.loads(end.value.text)["answer"]
+        text = " ".join(end.value.text.split())
     except ArchytasError as error:
-        return "\n".join([f"{model.name!r} gives no answer: {error}", *notes]), False
+        return "\n".join([f"{name!r} gives no answer: {error}", *notes]), False
     finally:
         close_clients()
         if sys.stderr.isatty():
             sys.stderr.write("\r\x1b[K")
     seconds = time.monotonic() - began
-    return "; ".join([f"{model.name!r} answered {reply!r} after {seconds:.1f} s", *notes]), True
+    is_bound = any(text.replace(" ", "") == f'{{"answer":"{word}"}}' for word in ("yes", "no"))
+    aside = "" if is_bound else ", which is not bound to the schema that was sent"
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return "; ".join([f"{name!r} answered {shown!r} after {seconds:.1f} s{aside}", *notes]), bool(text)
 
 
 def _embedded(config: dict[str, Any]) -> tuple[str, bool]:

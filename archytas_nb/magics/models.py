@@ -50,6 +50,7 @@ def model_choice(config: Any, name: str | None) -> Choice:
         config.max_retries,
         config.local_model or None,
         config.discover,
+        config.local_safe,
     )
     return Choice(name, settings, cassette_in_use(), tuple(map(os.environ.get, _ENVIRONMENT)))
 

@@ -22,6 +22,9 @@ class Settings(Configurable):
     base_url = Text(help="Where the API begins; empty takes OPENAI_BASE_URL.").tag(config=True)
     api_key = Secret(help="The endpoint's key; empty takes OPENAI_API_KEY.").tag(config=True)
     local_model = Text(help="A GGUF path or hf:REPO/FILE for the embedded model.").tag(config=True)
+    local_safe = Flag(
+        help="Always run the embedded model in safe mode: one thread, no extra buffers, no GPU."
+    ).tag(config=True)
     protocol = WordEnum(PROTOCOLS, "auto", help="How tools are spoken of to the model.").tag(config=True)
     instructions = Text(help="Added to the system prompt.").tag(config=True)
     tools = Names(help="Tools that a question may use, names or globs; empty takes all that are enabled.").tag(

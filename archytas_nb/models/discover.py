@@ -15,6 +15,7 @@ from typing import Any
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.models import local_probe
 from archytas_nb.models.address import OPENAI_URL
+from archytas_nb.models.engine import Engine
 from archytas_nb.models.listing import served_at
 
 _LISTING_SECONDS = 0.5
@@ -34,6 +35,7 @@ class ModelSettings:
         max_retries: How often a passing failure is tried again.
         local_model: A GGUF path or ``hf:REPO/FILE`` for the embedded model.
         discover: Whether servers on this machine's usual ports are found where nothing is configured.
+        local_safe: Whether the embedded model is always run in safe mode.
     """
 
     model: str | None = None
@@ -43,6 +45,7 @@ class ModelSettings:
     max_retries: int | None = None
     local_model: str | None = None
     discover: bool | None = None
+    local_safe: bool | None = None
 
     @property
     def endpoint(self) -> tuple[str | None, str | None]:
@@ -57,11 +60,22 @@ class ModelSettings:
         return self.local_model or os.environ.get("ARCHYTAS_NB_LOCAL_MODEL") or None
 
     @property
+    def engine(self) -> Engine:
+        """How the embedded model is run."""
+        if self.local_safe is not None:
+            return Engine(safe=self.local_safe)
+        return Engine(safe=not _says_no(os.environ.get("ARCHYTAS_NB_LOCAL_SAFE", "no")))
+
+    @property
     def discovers(self) -> bool:
         """Whether servers on this machine are looked for; ARCHYTAS_NB_DISCOVER=0 says no."""
         if self.discover is not None:
             return self.discover
-        return os.environ.get("ARCHYTAS_NB_DISCOVER", "").strip().lower() not in ("0", "false", "no", "off")
+        return not _says_no(os.environ.get("ARCHYTAS_NB_DISCOVER", ""))
+
+
+def _says_no(text: str) -> bool:
+    return text.strip().lower() in ("0", "false", "no", "off")
 
 
 def choose_model(name: Any = None, settings: ModelSettings | None = None) -> Any:
@@ -98,7 +112,7 @@ def choose_model(name: Any = None, settings: ModelSettings | None = None) -> Any
         raise ConfigurationError(_nowhere(name, settings))
     from archytas_nb.models.embedded import EmbeddedModel
 
-    return EmbeddedModel(settings.gguf)
+    return EmbeddedModel(settings.gguf, settings.engine)
 
 
 def _found(name: str | None, settings: ModelSettings) -> Any:

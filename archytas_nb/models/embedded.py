@@ -13,19 +13,23 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from archytas_nb.errors import ArchytasError, ModelError
 from archytas_nb.models import process, weights
 from archytas_nb.models.asking import Asking
 from archytas_nb.models.capabilities import capabilities_of
+from archytas_nb.models.crashes import FAULTS, StartError, reply_error
 from archytas_nb.models.deadline import Deadline
-from archytas_nb.models.engine import PING_SECONDS, Engine
+from archytas_nb.models.engine import Engine
 from archytas_nb.models.openai_chat import OpenAIModel
 from archytas_nb.react.events import AskModel, Message, Notice
 
-HUNG_SECONDS = 3.0 * PING_SECONDS
-"""How long the server may send nothing at all, not even a ping, before it is taken to hang."""
+HUNG_SECONDS = 45.0
+"""How long a server may answer nothing at all before it is taken to hang."""
+
+_REPLY_SECONDS = 3600.0
+"""How long a request may be silent: a slow machine reads a long prompt for minutes, perhaps after another one."""
 
 REPEAT_TEMPERATURE = 0.8
 
@@ -33,15 +37,6 @@ DEFAULT_NAME = "Qwen2.5-Coder-1.5B-Instruct"
 
 _VALUES = frozenset({"const", "enum", "default", "examples"})
 _BOUNDS = (("minLength", "maxLength"), ("minItems", "maxItems"), ("minimum", "maximum"))
-
-_OTHER_MODEL = (
-    "Use another model: name an endpoint (OPENAI_API_KEY or OPENAI_BASE_URL), or a smaller GGUF file "
-    "(%config ArchytasNB.local_model)."
-)
-_WHY = {
-    "SIGILL": "This processor lacks instructions that the prebuilt engine needs (AVX2 on x86).",
-    "SIGKILL": "The system ended it, most likely for its memory.",
-}
 
 
 class EmbeddedModel:
@@ -64,9 +59,10 @@ class EmbeddedModel:
     def __init__(self, setting: str | None = None, engine: Engine | None = None) -> None:
         self._setting = setting
         self._engine = engine or Engine()
-        self._safe = False
+        self._safe = self._engine.safe
+        self._crash = ""
         self._weights: Path | None = None
-        self._noted: bool | None = None
+        self._noted: str | None = None
         self._endpoint: process.Endpoint | None = None
         self._warming: threading.Thread | None = None
         self._to_read: tuple[Message, ...] = ()
@@ -98,57 +94,57 @@ class EmbeddedModel:
 
         Raises:
             ConfigurationError: There are no weights, or no engine to run them.
-            ModelError: The server did not start, or crashed also in safe mode.
+            ModelError: The server did not start, or crashed in safe mode, too.
         """
         ask = replace(ask, schema=without_contradictions(ask.schema))
         deadline, temperature, began = Deadline(ask.seconds), temperature_for(ask), time.monotonic()
-        is_last = False
+        has_dropped = False
         while True:
             try:
                 endpoint = yield from self._ready(deadline)
-            except process.StartError as error:
+            except StartError as error:
                 if self._safe:
-                    raise _with_move(error) from None
-                self._safe = True
-                yield Notice("retry", f"the local model {self.name} did not start; trying again in safe mode")
+                    raise
+                how = f" ({error.crash})" if error.crash else ""
+                self._safe, self._crash = True, error.crash
+                yield Notice(
+                    "retry", f"the local model {self.name} did not start{how}; trying again in safe mode"
+                )
                 continue
             try:
-                client = self._client(endpoint, temperature)
-                reply = yield from client.complete(replace(ask, seconds=deadline.left))
+                with _Watch(endpoint) as watch:
+                    client = self._client(endpoint, temperature)
+                    reply = yield from client.complete(replace(ask, seconds=deadline.left))
             except ModelError as error:
-                if error.kind not in ("unreachable", "timeout"):
+                if error.kind != "unreachable":
                     raise
-                what, crash = self._explained(endpoint, error)
-                if is_last:
-                    raise self._given_up(endpoint, what, crash) from None
-                is_last = True
-                again = "it is asked once more"
-                if not process.alive(endpoint):
-                    self._safe = True
-                    again = "it is started again in safe mode (slower) and asked once more"
-                yield Notice("retry", f"the local model {self.name} {what}; {again}")
+                if process.wait_for_end(endpoint):
+                    yield self._crashed(endpoint, watch)
+                elif has_dropped:
+                    text = f"the local model {self.name} broke off twice. Ask again, or use another model."
+                    raise ModelError(text, kind="bad_reply") from None
+                else:
+                    has_dropped = True
+                    yield Notice("retry", f"the local model {self.name} broke off; it is asked once more")
             else:
                 self._note_tried(time.monotonic() - began)
                 return reply
 
-    def _explained(self, endpoint: process.Endpoint, error: ModelError) -> tuple[str, str]:
-        """What became of a request that broke off, and the signal that the server died of, where it did."""
-        if error.kind == "timeout":
-            process.kill(endpoint)
-            return f"hung: it sent nothing for {HUNG_SECONDS:g} s", ""
-        if process.wait_for_end(endpoint):
-            crash, _ = process.crash_of(endpoint)
-            return f"crashed ({crash})" if crash else "crashed", crash
-        return "broke off", ""
+    def _crashed(self, endpoint: process.Endpoint, watch: _Watch) -> Notice:
+        """Go on in safe mode after the server has ended.
 
-    def _given_up(self, endpoint: process.Endpoint, what: str, crash: str) -> ModelError:
-        if process.alive(endpoint):
-            text = f"the local model {self.name} {what}, for the second time. Ask again, or use another model."
-            return ModelError(text, kind="bad_reply")
-        _, log = process.crash_of(endpoint)
-        engine = f"{self._engine.module} {self._engine.version}".strip()
-        text = f"the local model {self.name} {what}, also in safe mode ({engine}). Its log is {str(log)!r}."
-        return _with_move(ModelError(text, kind="unreachable"), crash)
+        Raises:
+            ModelError: It was in safe mode already.
+        """
+        crash, log = process.crash_of(endpoint)
+        what = f"crashed ({crash})" if crash else "crashed"
+        if watch.hung:
+            what, crash = f"hung: it answered nothing for {HUNG_SECONDS:g} s", ""
+        if self._safe:
+            raise reply_error(self.name, what, crash, log, self._engine) from None
+        self._safe, self._crash = True, crash
+        again = "it is started again in safe mode (slower; ArchytasNB.local_safe always does) and asked once more"
+        return Notice("retry", f"the local model {self.name} {what}; {again}")
 
     def tried(self) -> process.Tried | None:
         """Whether this model has answered on this machine, with this version; None where it was not tried.
@@ -158,6 +154,11 @@ class EmbeddedModel:
         """
         path = self._weights or weights.find(self._setting)
         return None if path is None else process.tried(path, self._engine)
+
+    def forget_tried(self) -> None:
+        """Forget that this model has crashed or answered, so that it is tried without safe mode again."""
+        if path := self._weights or weights.find(self._setting):
+            process.forget_tried(path, self._engine)
 
     def warm(self, messages: Sequence[Message] = ()) -> None:
         """Start the model before it is asked anything, on a thread; returns at once, and raises nothing.
@@ -180,18 +181,21 @@ class EmbeddedModel:
             self._start(weights.silent)
             while self._to_read != read and self._endpoint is not None:
                 read = self._to_read
-                for _ in self._client(self._endpoint).complete(AskModel(1, read, max_tokens=1)):
-                    pass
+                with _Watch(self._endpoint):
+                    for _ in self._client(self._endpoint).complete(AskModel(1, read, max_tokens=1)):
+                        pass
 
     def _ready(self, deadline: Deadline) -> Generator[Notice, None, process.Endpoint]:
         """The server's address. It is waited for on a thread, so that progress can be shown meanwhile.
 
         Past the deadline that thread goes on: the next question finds the model ready.
         """
+        # What is read beforehand is how this question begins: to wait for it is faster than to read it twice.
+        while (warming := self._warming) is not None and warming.is_alive() and not deadline.over:
+            yield Notice("progress", f"The local model {self.name} is loading, or reading the tools")
+            warming.join(deadline.within(0.5))
         if self._endpoint is not None and process.alive(self._endpoint):
             return self._endpoint
-        if self._warming is not None and self._warming.is_alive():
-            yield Notice("progress", f"Loading the local model {self.name}, which is kept warm")
         for text in _watched(self._start, deadline):
             yield Notice("progress", text)
         if deadline.over:
@@ -208,26 +212,63 @@ class EmbeddedModel:
         path = weights.locate(self._setting, progress)
         if self._weights is None:
             known = process.tried(path, self._engine)
-            if known is not None:  # where it has crashed before, it is not started to crash again
-                self._safe, self._noted = self._safe or known.safe, known.safe
+            if known is not None:
+                self._noted = known.crash
+                if known.crash:  # it is not started to crash again
+                    self._safe, self._crash = True, known.crash
         self._weights = path
         engine = self._engine.in_safe_mode() if self._safe else self._engine
         self._endpoint = process.ensure_server(path, progress, engine)
 
     def _note_tried(self, seconds: float) -> None:
-        if self._weights is not None and self._noted is not self._safe:
-            self._noted = self._safe
-            process.note_tried(self._weights, self._engine, process.Tried(seconds, self._safe))
+        crash = self._crash if self._crash in FAULTS else ""
+        if self._weights is not None and self._noted != crash:
+            self._noted = crash
+            process.note_tried(self._weights, self._engine, process.Tried(seconds, crash))
 
     def _client(self, endpoint: process.Endpoint, temperature: float = 0) -> OpenAIModel:
         can = capabilities_of(endpoint.base_url, endpoint.model)
         can.schema, can.tools, can.images = "json_schema", False, 0
         client = OpenAIModel(
-            endpoint.model, endpoint.base_url, endpoint.api_key, HUNG_SECONDS, 0, temperature=temperature, seed=1
+            endpoint.model,
+            endpoint.base_url,
+            endpoint.api_key,
+            _REPLY_SECONDS,
+            0,
+            temperature=temperature,
+            seed=1,
         )
-        # A long prompt is read for minutes on a slow machine, and pings come meanwhile.
-        client.is_llama_cpp = True
+        client.keeps_connections = False
         return client
+
+
+class _Watch:
+    """Ends a server that answers nothing at all while it is asked for a reply.
+
+    A request itself may be silent for long: while others are before it, and while its prompt is read.
+    """
+
+    def __init__(self, endpoint: process.Endpoint) -> None:
+        self._endpoint = endpoint
+        self._over = threading.Event()
+        self.hung = False
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._look, name="archytas_nb-watch", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _look(self) -> None:
+        pause, heard = HUNG_SECONDS / 3, time.monotonic()
+        while not self._over.wait(pause):
+            if process.answers(self._endpoint, pause):
+                heard = time.monotonic()
+            elif time.monotonic() - heard >= HUNG_SECONDS and not self._over.is_set():
+                self.hung = True
+                process.kill(self._endpoint)
+                return
 
 
 def temperature_for(ask: AskModel) -> float:
@@ -262,12 +303,6 @@ def without_contradictions(schema: Any) -> Any:
         for name, part in schema.items()
         if name not in dropped
     }
-
-
-def _with_move(error: ModelError, crash: str = "") -> ModelError:
-    """The error with why it happened, where that is known, and what to do next."""
-    more = f"{_WHY[crash]} " if crash in _WHY else ""
-    return ModelError(f"{error}\n{more}{_OTHER_MODEL}", kind=error.kind)
 
 
 def _watched(work: Callable[[Callable[[str], None]], None], deadline: Deadline) -> Iterator[str]:

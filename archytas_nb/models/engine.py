@@ -19,9 +19,6 @@ from typing import Any
 
 from archytas_nb.errors import ConfigurationError
 
-PING_SECONDS = 15
-"""How often the engine's server sends a comment while it has nothing to say."""
-
 
 @dataclass(frozen=True)
 class Engine:
@@ -70,12 +67,11 @@ class Engine:
     def settings(self, weights: Path) -> dict[str, Any]:
         """The engine's parameters that are not left at their defaults, by dotted name."""
         cores = 1 if self.safe else self.threads or usable_cores()
-        slots = 1 if self.safe else self.slots
         settings: dict[str, Any] = {
             "model.path": str(weights),
             "model_alias": [weights.stem],
-            "n_ctx": self.context * slots,
-            "n_parallel": slots,
+            "n_ctx": self.context * self.slots,
+            "n_parallel": self.slots,
             # Reading a prompt scales with the cores. Writing does not, and its threads wait for each other in a
             # busy loop: one thread too many, beside anything else that runs, makes it many times slower.
             "cpuparams_batch.n_threads": cores,
@@ -86,7 +82,6 @@ class Engine:
             "n_gpu_layers": self.gpu_layers,
             # Memory for what earlier prompts left behind; the engine's default is 8 GB.
             "cache_ram_mib": 256,
-            "sse_ping_interval": PING_SECONDS,
             "ui": False,
         }
         if self.safe:

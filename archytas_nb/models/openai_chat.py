@@ -79,9 +79,9 @@ class OpenAIModel:
         self._introduction = ""
         self.server = ""
         """Who answers there, where nobody named the endpoint and it was found."""
-        self.is_llama_cpp = False
-        """Whether its pings count as signs of life, which other servers may send for ever, and each request has a
-        connection of its own: this server closes them after a stream, perhaps while the next request is sent."""
+        self.keeps_connections = True
+        """Whether a connection serves several requests. llama.cpp's server closes it after a stream, perhaps
+        while the next request is sent on it."""
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self._model!r}, base_url={self._at!r})"
@@ -242,7 +242,7 @@ class OpenAIModel:
                 messages=[],
                 stream=stream,
                 extra_body=body_of(ask, can, self.request, stream=stream),
-                extra_headers={"Connection": "close"} if self.is_llama_cpp else None,
+                extra_headers=None if self.keeps_connections else {"Connection": "close"},
                 timeout=_limits(self.timeout, deadline),
             ) as response:
                 return (yield from self._received(response, deadline, stream=stream))
@@ -263,10 +263,7 @@ class OpenAIModel:
             raise
 
     def _received(self, response: Any, deadline: Deadline, *, stream: bool) -> Asking:
-        chunks = watched(
-            response.iter_bytes(), lambda: _socket(response), self._at, self.timeout, deadline,
-            pings_count=self.is_llama_cpp,
-        )  # fmt: skip
+        chunks = watched(response.iter_bytes(), lambda: _socket(response), self._at, self.timeout, deadline)
         if stream:
             reply = yield from from_stream(chunks)
         else:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import http.client
 import json
 import os
-import re
 import secrets
 import signal
 import socket
@@ -20,35 +20,24 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from archytas_nb._version import __version__
-from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.errors import ConfigurationError
 from archytas_nb.models import serve
+from archytas_nb.models.crashes import signal_of, start_error
 from archytas_nb.models.engine import Engine
 from archytas_nb.models.weights import Progress, silent
 
 POLL_SECONDS = 0.05
 END_SECONDS = 2.0
 """How long a process that has ended, or is being ended, may take until that shows."""
-LOG_LINES = 12
-
-_CRASHES = {
-    # What Windows says in place of a signal.
-    0xC0000005: "SIGSEGV",
-    0xC000001D: "SIGILL",
-    0xC0000374: "SIGABRT",
-}
-_SAID_IN_LOG = {
-    "Segmentation fault": "SIGSEGV",
-    "Illegal instruction": "SIGILL",
-    "Bus error": "SIGBUS",
-    "Aborted": "SIGABRT",
-    "Floating-point exception": "SIGFPE",
-}
+REMEMBERED_SECONDS = 86_400.0
+"""How long a crash keeps later notebooks in safe mode; the cause may be gone by then."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +46,13 @@ class Endpoint:
 
     Attributes:
         base_url: ``http://127.0.0.1:PORT/v1``. Proxies of the environment must not be used for it.
-        api_key: The secret of this server process.
+        api_key: The secret of this server process; not shown.
         model: The name that the server gives the model.
         context: Tokens that a conversation and its reply may have together.
     """
 
     base_url: str
-    api_key: str
+    api_key: str = field(repr=False)
     model: str
     context: int
 
@@ -130,11 +119,13 @@ class _Held:
     lease: Lease
     pid: int
     log: Path
+    process: subprocess.Popen[bytes] | None  # where it was this kernel that started it
 
 
 _held: dict[str, _Held] = {}
 _children: list[subprocess.Popen[bytes]] = []
-_turn = threading.RLock()
+_turn = threading.Lock()
+"""Held while a server is looked for or started."""
 
 
 def ensure_server(weights: Path, progress: Progress = silent, engine: Engine | None = None) -> Endpoint:
@@ -155,8 +146,10 @@ def ensure_server(weights: Path, progress: Progress = silent, engine: Engine | N
         ModelError: The server did not come up; the message quotes the end of its log.
     """
     engine = engine or Engine()
-    with _turn:
-        identity = engine.identity(weights)
+    identity, began = engine.identity(weights), time.monotonic()
+    while not _turn.acquire(timeout=1.0):  # a question that was interrupted goes on loading
+        progress(f"Loading the local model {weights.stem} ({time.monotonic() - began:.0f} s)")
+    try:
         held = _held.get(identity)
         if held and held.lease.is_open():
             return held.endpoint
@@ -164,27 +157,42 @@ def ensure_server(weights: Path, progress: Progress = silent, engine: Engine | N
             held.lease.close()
             del _held[identity]
         engine.require()
-        started = time.monotonic()
         held = _held[identity] = _Search(identity, weights, engine, progress).hold()
-        progress(f"The local model {held.endpoint.model} is ready ({time.monotonic() - started:.1f} s)")
+        progress(f"The local model {held.endpoint.model} is ready ({time.monotonic() - began:.1f} s)")
         return held.endpoint
+    finally:
+        _turn.release()
 
 
 def alive(endpoint: Endpoint) -> bool:
     """Whether this process holds a lease on that server, and the server lives. Never blocks."""
-    return any(held.endpoint == endpoint and held.lease.is_open() for held in _held.values())
+    held = _holding(endpoint)
+    return held is not None and held.lease.is_open()
+
+
+def answers(endpoint: Endpoint, seconds: float) -> bool:
+    """Whether a server answers anything at all within so many seconds."""
+    address = urllib.parse.urlsplit(endpoint.base_url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=seconds)
+    try:
+        # Answered without a key, and beside whatever the engine reads or writes.
+        connection.request("GET", "/health")
+        return connection.getresponse().status > 0
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def kill(endpoint: Endpoint) -> None:
     """End a server that does not answer any more, for every notebook that uses it, and wait until it is gone."""
-    with _turn:
-        held = _holding(endpoint)
-        if held is None or not held.lease.is_open():
-            return
-        # The lease is open, so the process that this number names is still that server.
-        with contextlib.suppress(OSError):
-            os.kill(held.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-        wait_for_end(endpoint)
+    held = _holding(endpoint)
+    if held is None or not held.lease.is_open():
+        return
+    # The lease is open, so the process that this number names is still that server.
+    with contextlib.suppress(OSError):
+        os.kill(held.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    wait_for_end(endpoint)
 
 
 def wait_for_end(endpoint: Endpoint, seconds: float = END_SECONDS) -> bool:
@@ -208,15 +216,14 @@ def crash_of(endpoint: Endpoint) -> tuple[str, Path]:
     held = _holding(endpoint)
     if held is None:
         return "", log_dir()
-    return _crash(_status(held.pid), held.log), held.log
+    return signal_of(_status(held.process), held.log), held.log
 
 
 def stop() -> None:
     """Give up every embedded model that this process uses; those that nobody else uses end at once."""
-    with _turn:
-        for identity in list(_held):
-            _held.pop(identity).lease.close(at_once=True)
-        _reap()
+    for identity in list(_held):
+        _held.pop(identity).lease.close(at_once=True)
+    _reap()
 
 
 def log_dir() -> Path:
@@ -235,27 +242,35 @@ class Tried:
 
     Attributes:
         seconds: How long its first reply took, loading included.
-        safe: Whether that was in safe mode, because it had crashed without.
+        crash: The signal that it had died of before, so that it answered in safe mode; empty where it had not.
     """
 
     seconds: float
-    safe: bool
+    crash: str = ""
 
 
 def tried(weights: Path, engine: Engine) -> Tried | None:
-    """Whether this model has answered since the machine was started; None where it was not tried."""
+    """Whether this model has answered here; None where it was not tried, or crashed too long ago."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, ConfigurationError):
-        facts = json.loads(_tried_file(weights, engine).read_text(encoding="utf-8"))
-        if facts["version"] == __version__:
-            return Tried(float(facts["seconds"]), bool(facts["safe"]))
+        path = _tried_file(weights, engine)
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        known = Tried(float(facts["seconds"]), str(facts["crash"]))
+        is_old = known.crash and time.time() - path.stat().st_mtime > REMEMBERED_SECONDS
+        return known if facts["version"] == __version__ and not is_old else None
     return None
 
 
 def note_tried(weights: Path, engine: Engine, result: Tried) -> None:
     """Remember that a model has answered, for `tried`; ``engine`` is the one that was asked for first."""
     with contextlib.suppress(OSError, ConfigurationError):
-        facts = {"version": __version__, "seconds": result.seconds, "safe": result.safe}
+        facts = {"version": __version__, "seconds": result.seconds, "crash": result.crash}
         serve.write_private(_tried_file(weights, engine), facts)
+
+
+def forget_tried(weights: Path, engine: Engine) -> None:
+    """Forget what `note_tried` has kept."""
+    with contextlib.suppress(OSError, ConfigurationError):
+        _tried_file(weights, engine).unlink(missing_ok=True)
 
 
 def _tried_file(weights: Path, engine: Engine) -> Path:
@@ -288,7 +303,7 @@ class _Search:
             except OSError:
                 lease.close()
                 if found is None:
-                    raise self._failed(_crash(_status(facts["pid"]), self._log)) from None
+                    raise self._failed(_status(_child(facts))) from None
                 # It ended while we waited, for whatever reason, or it is a stranger at its port.
                 self._forget(facts)
                 continue
@@ -297,7 +312,7 @@ class _Search:
                 raise
             url = f"http://127.0.0.1:{lease.port}/v1"
             endpoint = Endpoint(url, facts["api_key"], self._weights.stem, self._engine.context)
-            return _Held(endpoint, lease, facts["pid"], self._log)
+            return _Held(endpoint, lease, facts["pid"], self._log, _child(facts))
 
     def _connect(self) -> tuple[dict[str, Any], Lease] | None:
         """The server that the state file names, perhaps still loading; None where there is no such server."""
@@ -310,9 +325,27 @@ class _Search:
 
     def _start(self) -> tuple[dict[str, Any], Lease]:
         _reap()
+        try:
+            process = self._spawned()
+        except OSError as error:
+            raise ConfigurationError(
+                f"The local model cannot be started: {error}. It needs room and permission to write to "
+                f"{str(self._state.parent)!r} (see XDG_RUNTIME_DIR) and {str(self._log.parent)!r}."
+            ) from error
+        _children.append(process)
+        while process.poll() is None and not self._is_late():
+            if found := self._connect():
+                return {**found[0], "child": process}, found[1]
+            time.sleep(POLL_SECONDS)
+        if process.poll() is None:
+            process.kill()
+            raise self._failed(None, f"it was not ready after {self._engine.load_seconds:.0f} s")
+        raise self._failed(process.wait())
+
+    def _spawned(self) -> subprocess.Popen[bytes]:
         self._state.unlink(missing_ok=True)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        if self._log.exists():
+        with contextlib.suppress(OSError):  # Windows does not rename what a process that hangs has open
             self._log.replace(self._log.with_suffix(".log.1"))
         config = self._state.with_suffix(".config.json")
         serve.write_private(
@@ -326,8 +359,8 @@ class _Search:
                 "startup_seconds": self._engine.startup_seconds,
             },
         )
-        with self._log.open("wb") as out:
-            process = subprocess.Popen(  # noqa: S603 - our own file, run by our own Python
+        with os.fdopen(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+            return subprocess.Popen(  # noqa: S603 - our own file, run by our own Python
                 # By path and with -P: the child needs nothing of ours on its path, and a file of the user's
                 # that is named like a module of the standard library cannot get in its way.
                 [sys.executable, "-P", serve.__file__, str(config)],
@@ -338,15 +371,9 @@ class _Search:
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 # Ctrl-C in a terminal reaches a whole process group, and a kernel that shuts down ends its own.
                 start_new_session=True,
-                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+                | getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
-        _children.append(process)
-        while process.poll() is None and not self._is_late():
-            if found := self._connect():
-                return found
-            time.sleep(POLL_SECONDS)
-        process.kill()  # for the one that neither answers nor ends
-        raise self._failed(_crash(process.wait(), self._log))
 
     def _wait(self, lease: Lease, facts: dict[str, Any]) -> None:
         """Wait for the lease; an OSError says that the process has ended, or is not the one that is meant."""
@@ -360,12 +387,16 @@ class _Search:
                 raise ConnectionRefusedError("the listener is silent, and the model was loaded long ago")
             if self._is_late():
                 self._forget(facts)
-                why = f"it was not ready after {self._engine.load_seconds:.0f} s"
-                raise ModelError(_story(self._log, self._weights, why), kind="unreachable")
+                if child := _child(facts):
+                    child.kill()
+                raise self._failed(None, f"it was not ready after {self._engine.load_seconds:.0f} s")
             granted = lease.granted(POLL_SECONDS)
 
     def _is_late(self) -> bool:
         return time.monotonic() - self._began > self._engine.load_seconds
+
+    def _failed(self, status: int | None, why: str = "") -> Exception:
+        return start_error(status, self._log, self._weights, self._engine, why)
 
     def _forget(self, facts: dict[str, Any]) -> None:
         """Remove the state file, where it is still that of this server."""
@@ -373,63 +404,26 @@ class _Search:
             if json.loads(self._state.read_text(encoding="utf-8"))["api_key"] == facts["api_key"]:
                 self._state.unlink()
 
-    def _failed(self, crash: str) -> Exception:
-        """Why a server that was started has ended before it was ready."""
-        text = _tail(self._log, 200)
-        why = f"it ended while it was loading ({crash or 'for no known reason'})"
-        if "failed to allocate" in text or "unable to allocate" in text or crash == "SIGKILL":
-            why = "it was killed or ran out of memory: free some, or use a smaller model"
-        elif "failed to load model" in text:
-            return ConfigurationError(_story(self._log, self._weights, "the engine refused the file of weights"))
-        return StartError(_story(self._log, self._weights, why), kind="unreachable")
-
-
-class StartError(ModelError):
-    """The engine's process ended while it was loading; another mode may get further."""
-
 
 def _holding(endpoint: Endpoint) -> _Held | None:
-    return next((held for held in _held.values() if held.endpoint == endpoint), None)
+    return next((held for held in list(_held.values()) if held.endpoint == endpoint), None)
 
 
-def _status(pid: int) -> int | None:
-    """The exit status of a process that this kernel started and that is ending; None for any other."""
-    child = next((child for child in _children if child.pid == pid), None)
+def _child(facts: dict[str, Any]) -> subprocess.Popen[bytes] | None:
+    """The process of a state file, where this kernel started it."""
+    # On Windows a virtual environment's Python starts another one, whose number is the one in the file.
+    started = facts.get("child")
+    return started or next((child for child in list(_children) if child.pid == facts["pid"]), None)
+
+
+def _status(child: subprocess.Popen[bytes] | None) -> int | None:
+    """The exit status of a process that is ending; None where this kernel did not start it."""
     if child is None:
         return None
     try:
         return child.wait(timeout=END_SECONDS)
     except subprocess.TimeoutExpired:
         return None
-
-
-def _crash(status: int | None, log: Path) -> str:
-    """The name of what ended a process; empty where it is not known."""
-    if status is not None and status < 0:
-        with contextlib.suppress(ValueError):
-            return signal.Signals(-status).name
-    if status in _CRASHES:
-        return _CRASHES[status]
-    # Another notebook's process; its last words are all that is known.
-    said = re.findall(r"Fatal Python error: (.+)", _tail(log, 200))
-    if said and said[-1] in _SAID_IN_LOG:
-        return _SAID_IN_LOG[said[-1]]
-    return "" if status is None else f"exit status {status}"
-
-
-def _story(log: Path, weights: Path, why: str) -> str:
-    return (
-        f"The local model {str(weights)!r} did not start: {why}.\n"
-        f"Its log is {str(log)!r}; the last lines are:\n{_tail(log, LOG_LINES)}"
-    )
-
-
-def _tail(log: Path, lines: int) -> str:
-    try:
-        text = log.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return "  (no log)"
-    return "\n".join(f"  {line}" for line in text.splitlines()[-lines:]) or "  (empty)"
 
 
 # ── the machine ───────────────────────────────────────────────────────────────────────────────────
@@ -444,7 +438,8 @@ def run_dir() -> Path:
     # Not platformdirs: where there is no XDG_RUNTIME_DIR, as in most containers, it warns at every call.
     uid = os.getuid() if hasattr(os, "getuid") else None
     candidates = [Path(tempfile.gettempdir()) / ("archytas-nb" if uid is None else f"archytas-nb-{uid}")]
-    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if Path(runtime).is_absolute():  # its specification wants any other ignored
         candidates.insert(0, Path(runtime) / "archytas-nb")
     for path in candidates:
         with contextlib.suppress(OSError):
@@ -483,9 +478,12 @@ def _reap() -> None:
 def _after_fork() -> None:
     # A forked worker must not keep the model alive after its kernel is gone. Closing a copy says nothing to the
     # server; the lease stays the kernel's.
+    global _turn  # noqa: PLW0603 - a thread that the worker does not have may hold it
     for held in _held.values():
         held.lease.close()
     _held.clear()
+    _children.clear()
+    _turn = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

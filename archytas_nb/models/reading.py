@@ -20,13 +20,7 @@ CUT_AFTER = 0.5
 
 
 def watched(
-    chunks: Iterator[bytes],
-    connection: Callable[[], socket.socket],
-    at: str,
-    timeout: float,
-    deadline: Deadline,
-    *,
-    pings_count: bool = False,
+    chunks: Iterator[bytes], connection: Callable[[], socket.socket], at: str, timeout: float, deadline: Deadline
 ) -> Iterator[bytes]:
     """Hand on the bytes of a body.
 
@@ -38,7 +32,6 @@ def watched(
         at: The endpoint, as it may be shown.
         timeout: Most seconds without data.
         deadline: When the reply is given up, data or not.
-        pings_count: Whether comments count as a sign of life, too.
 
     Raises:
         EOFError: The connection broke.
@@ -53,7 +46,7 @@ def watched(
             if began and deadline.seconds is not None and now - began > CUT_AFTER:
                 stack.callback(deadline.cut(connection()).cancel)
                 began = 0.0  # once is enough
-            if pings_count or not chunk.startswith((b":", b"\r", b"\n")):
+            if not chunk.startswith((b":", b"\r", b"\n")):
                 heard = now
             elif now - heard > timeout:
                 raise Faulted(faults.timed_out(at, timeout, during="reply"))

@@ -36,6 +36,10 @@ from typing import Any
 
 HANDSHAKE_SECONDS = 5.0
 BACKLOG = 64
+CANNOT_IMPORT = 78
+"""The exit status where the engine's library cannot be loaded (EX_CONFIG of sysexits.h)."""
+_NEEDED = frozenset({"model.path", "n_ctx", "n_parallel", "api_keys"})
+"""Parameters without which nothing works; any other may be missing in a later version of the engine."""
 
 
 def proof(key: str, side: str, nonces: str) -> str:
@@ -153,18 +157,27 @@ def write_private(path: Path, value: Any) -> None:
 
 
 def configure(parameters: Any, settings: dict[str, Any]) -> None:
-    """Set the engine's parameters.
+    """Set the engine's parameters; one that this version does not have is skipped, but for the needed ones.
 
     Args:
         parameters: What the engine takes, with its defaults.
         settings: Values by dotted names, such as ``"cpuparams.n_threads"``; an enumeration's value by its name.
+
+    Raises:
+        AttributeError: A needed parameter does not exist.
     """
     for name, value in settings.items():
         owner = parameters
         *path, last = name.split(".")
-        for part in path:
-            owner = getattr(owner, part)
-        default = getattr(owner, last)
+        try:
+            for part in path:
+                owner = getattr(owner, part)
+            default = getattr(owner, last)
+        except AttributeError:
+            if name in _NEEDED:
+                raise
+            sys.stderr.write(f"This version of the engine has no parameter {name!r}; going on without it.\n")
+            continue
         if isinstance(default, enum.Enum):
             setattr(owner, last, type(default)[value])
         else:
@@ -189,21 +202,27 @@ def main(config_path: str) -> None:
                 state.unlink()
 
     def end() -> None:
-        sys.stderr.write("The last notebook that used this model is gone; ending.\n")
         forget()
-        # Not sys.exit: nobody is left to wait for a reply that is being generated.
-        os._exit(0)
+        try:
+            sys.stderr.write("The last notebook that used this model is gone; ending.\n")
+        finally:  # also where the log's disk is full
+            # Not sys.exit: nobody is left to wait for a reply that is being generated.
+            os._exit(0)
 
     leases = Leases(key, config["grace_seconds"], config["startup_seconds"], end)
     write_private(state, {"pid": os.getpid(), "lease_port": leases.port, "api_key": key})
     try:
-        engine = importlib.import_module(config["engine"])
+        # It keeps Python from running while it loads, so only this watchdog ends one that never gets there.
+        faulthandler.dump_traceback_later(config["load_seconds"], exit=True)
+        try:
+            engine = importlib.import_module(config["engine"])
+        except (ImportError, OSError) as error:
+            sys.stderr.write(f"{error}\n")
+            sys.exit(CANNOT_IMPORT)
         parameters = engine.CommonParams()
         configure(parameters, {**config["settings"], "api_keys": [key]})
         # Returns once the model is loaded, and has then bound a port of its own choice on the loopback interface.
-        # It keeps Python from running until then: no lease is answered before, and only this watchdog still ends
-        # a process that never gets there.
-        faulthandler.dump_traceback_later(config["load_seconds"], exit=True)
+        # No lease is answered before.
         server = engine.Server(parameters)
         faulthandler.cancel_dump_traceback_later()
         leases.open(urllib.parse.urlsplit(server.listening_address).port or 0)

@@ -1,7 +1,7 @@
 """What a reply cost, as servers say it → `Usage`.
 
 Pure. Nothing is estimated: where a server does not say, there is nothing (llama-cpp-python's server says nothing
-in a stream, except where it is our own child; see `local_usage`).
+in a stream).
 """
 
 from __future__ import annotations

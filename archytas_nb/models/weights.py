@@ -105,6 +105,7 @@ def check(setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path 
         ConfigurationError: Nothing is named or installed, or what is named cannot be used.
     """
     if setting and setting.startswith("hf:"):
+        _on_hub(setting)
         return
     if setting:
         _checked(Path(setting).expanduser().absolute(), setting)
@@ -124,7 +125,10 @@ def find(setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path |
         except ImportError:
             return None
         owner, repo, file = _on_hub(setting)
-        path = try_to_load_from_cache(f"{owner}/{repo}", file)
+        try:
+            path = try_to_load_from_cache(f"{owner}/{repo}", file)
+        except ValueError:  # a name that the hub does not allow, of which `locate` says more
+            return None
         return Path(path) if isinstance(path, str) else None
     if setting:
         return _checked(Path(setting).expanduser().absolute(), setting)

@@ -14,6 +14,7 @@ import pytest
 
 from archytas_nb._version import __version__
 from archytas_nb.models.engine import Engine
+from archytas_nb.models.weights import EMBEDDED
 from tests.live_kernel import NO_ENDPOINT, live_kernel
 from tests.models.fake_machine import weights
 from tests.servers.plays import Say, Status
@@ -147,18 +148,38 @@ def test_doctor_never_calls_a_model_ready_that_was_not_tried(tmp_path: Path) -> 
     assert (status, "not tried" in said, "ready" in said) == (0, True, False)
     process_dir = tmp_path / "archytas-nb"
     process_dir.mkdir(exist_ok=True)
-    record = {"version": __version__, "seconds": 3.25, "safe": True}
+    record = {"version": __version__, "seconds": 3.25, "crash": "SIGSEGV"}
     (process_dir / f"{Engine().identity(gguf)}.tried.json").write_text(json.dumps(record))
-    assert "its first reply took 3.2 s, in safe mode" in run(tmp_path, "doctor", **home)[1]
+    assert (
+        "its first reply took 3.2 s, in safe mode after a crash (SIGSEGV)" in run(tmp_path, "doctor", **home)[1]
+    )
 
 
 def test_doctor_tries_an_endpoint_with_one_bound_question(tmp_path: Path) -> None:
     with Server(Say('{"answer": "yes"}')) as server:
         status, said = run(tmp_path, "doctor", "--try", OPENAI_BASE_URL=server.url, ARCHYTAS_NB_MODEL="tiny-1")
-        assert (status, "'tiny-1' answered 'yes' after" in said) == (0, True)
+        assert (status, """answered '{"answer": "yes"}' after""" in said) == (0, True)
         [asked] = [each.body for each in server.asked if each.method == "POST"]
         assert asked["max_tokens"] == 64
         assert asked["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["yes", "no"]
+
+
+@pytest.mark.parametrize("reply", ["Yes.", '"yes"', '["yes"]', '{"Answer": "yes"}'])
+def test_doctor_says_where_a_reply_is_not_bound_to_the_schema(tmp_path: Path, reply: str) -> None:
+    with Server(then=Say(reply)) as server:
+        status, said = run(tmp_path, "doctor", "--try", OPENAI_BASE_URL=server.url, ARCHYTAS_NB_MODEL="tiny-1")
+        assert (status, "not bound to the schema" in said) == (0, True)
+
+
+def test_doctor_reports_the_rest_where_no_server_answers(tmp_path: Path) -> None:
+    status, said = run(tmp_path, "doctor", "--try", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+    assert (status, "gives no answer" in said, "kernelspec" in said) == (1, True, True)
+
+
+@pytest.mark.parametrize("setting", ["hf:foo", "hf:a b/c/d.gguf"])
+def test_doctor_reports_the_rest_where_a_name_on_the_hub_is_wrong(tmp_path: Path, setting: str) -> None:
+    status, said = run(tmp_path, "doctor", ARCHYTAS_NB_LOCAL_MODEL=setting)
+    assert (status in (0, 1), "kernelspec" in said, "Traceback" in said) == (True, True, False)
 
 
 def test_doctor_says_why_a_model_that_is_tried_gives_no_answer(tmp_path: Path) -> None:
@@ -169,9 +190,11 @@ def test_doctor_says_why_a_model_that_is_tried_gives_no_answer(tmp_path: Path) -
 
 def test_clean_removes_weights_and_logs_and_shows_first_what_it_would_remove(tmp_path: Path) -> None:
     homes = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_STATE_HOME": str(tmp_path / "state")}
-    model = tmp_path / "cache" / "archytas-nb" / "models" / "m.gguf"
+    model = tmp_path / "cache" / "archytas-nb" / "models" / EMBEDDED.name
     model.parent.mkdir(parents=True)
     model.write_bytes(b"0" * 20_000_000)
+    own = model.with_name("mine.gguf")
+    own.write_bytes(b"GGUF")
     status, said = run(tmp_path, "clean", "--dry-run", **homes)
     assert (status, f"{str(model.parent)!r}, 0.02 GB, would be removed" in said, model.exists()) == (
         0,
@@ -180,6 +203,7 @@ def test_clean_removes_weights_and_logs_and_shows_first_what_it_would_remove(tmp
     )
     status, said = run(tmp_path, "clean", **homes)
     assert (status, "0.02 GB, removed" in said, model.exists()) == (0, True, False)
+    assert own.exists()
     assert "0.02 GB" not in run(tmp_path, "clean", **homes)[1]
 
 

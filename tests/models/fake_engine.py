@@ -6,8 +6,9 @@ What it does besides is written in the "weights": ``GGUF <word>``, where the wor
 - ``refuses`` the weights, ``ends`` with status 3 while it loads, ``hangs`` while it loads;
 - ``crashes`` at its first request (SIGSEGV), ``always-crashes`` at each one, ``crashes-unless-safe``;
 - ``start-crashes``, and ``start-crashes-unless-safe``, while it loads;
-- ``freezes`` in its first reply, sends only ``pings`` for a while;
-- ``drops`` its first reply, ``always-drops`` each one.
+- ``hangs-unless-safe`` while it loads; ``cannot-import`` its library;
+- ``freezes`` in its first reply, is ``slow`` to begin it;
+- ``drops`` its first reply, ``always-drops`` each one, ``drops-then-crashes`` at the second.
 
 Asked to chat, it says in a stream how many words it was sent. A conversation of more words than its context has
 tokens is refused, as the engine does.
@@ -44,9 +45,8 @@ class CommonParams:
         self.cpuparams, self.cpuparams_batch = SimpleNamespace(n_threads=-1), SimpleNamespace(n_threads=-1)
         self.flash_attn_type = Attention.LLAMA_FLASH_ATTN_TYPE_AUTO
         self.api_keys = []
-        for name in ("n_ctx", "n_parallel", "n_batch", "n_ubatch", "n_gpu_layers", "cache_ram_mib"):
+        for name in ("n_ctx", "n_parallel", "n_batch", "n_ubatch", "n_gpu_layers"):  # and no cache_ram_mib
             setattr(self, name, 0)
-        self.sse_ping_interval = 30
         self.ui = self.warmup = True
         self.no_extra_bufts = False
 
@@ -65,7 +65,7 @@ class Server:
             raise RuntimeError("Failed to init server, please check the input params.")
         if word == "ends":
             os._exit(3)
-        if word == "hangs":
+        if word == "hangs" or (word == "hangs-unless-safe" and not safe):
             threading.Event().wait()
         if word == "start-crashes" or (word == "start-crashes-unless-safe" and not safe):
             end_by(signal.SIGSEGV)
@@ -77,6 +77,9 @@ class Server:
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
+        if self.path == "/health":
+            self.send(b"{}")
+            return
         if self.headers.get("Authorization") not in [f"Bearer {key}" for key in self.params.api_keys]:
             self.send(b"{}", 401)
             return
@@ -99,19 +102,18 @@ class Handler(BaseHTTPRequestHandler):
             error = {"code": 400, "message": said, "type": "exceed_context_size_error"}
             self.send(json.dumps({"error": error}).encode(), 400)
             return
-        if self.word == "always-drops" or (self.word == "drops" and first):
+        if self.word == "slow":
+            time.sleep(4)
+        if self.word == "always-drops" or (self.word in ("drops", "drops-then-crashes") and first):
             self.send(b"", whole=False)
             return
         self.send(b'data: {"choices": [{"delta": {"content": "I read "}}]}\n\n', whole=False)
         crash = self.word == "always-crashes" or (self.word == "crashes" and first)
+        crash = crash or (self.word == "drops-then-crashes" and not self.params.no_extra_bufts)
         if crash or (self.word == "crashes-unless-safe" and not self.params.no_extra_bufts):
             end_by(signal.SIGSEGV)
         if self.word == "freezes" and first:
             end_by(signal.SIGSTOP)
-        if self.word == "pings":
-            for _ in range(10):
-                time.sleep(0.1)
-                self.wfile.write(b":\n\n")
         last = {"delta": {"content": f"{len(words)} words."}, "finish_reason": "stop"}
         self.wfile.write(b"data: " + json.dumps({"choices": [last]}).encode() + b"\n\ndata: [DONE]\n\n")
 

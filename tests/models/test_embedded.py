@@ -84,7 +84,27 @@ def test_the_next_notebook_begins_in_safe_mode_where_the_model_crashed_without(m
     assert complete(second)[0] == []
     tried = second.tried()
     assert tried is not None
-    assert tried.safe
+    assert tried.crash == "SIGSEGV"
+    second.forget_tried()
+    process.stop()
+    assert len(complete(model_of(machine, "crashes-unless-safe"))[0]) == 1
+
+
+@pytest.mark.parametrize("word", ["freezes", "crashes-unless-safe"])
+def test_safe_mode_is_not_remembered_for_a_hang_nor_for_long(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    monkeypatch.setattr(embedded, "HUNG_SECONDS", 0.6)
+    assert len(complete(model_of(machine, word))[0]) == 1
+    if word == "crashes-unless-safe":
+        monkeypatch.setattr(process, "REMEMBERED_SECONDS", 0)
+    tried = model_of(machine, word).tried()
+    assert tried is None or tried.crash == ""
+
+
+def test_the_setting_begins_in_safe_mode(machine: Path) -> None:
+    model = model_of(machine, "crashes-unless-safe", FAKE.in_safe_mode())
+    assert complete(model)[0] == []
 
 
 def test_a_model_that_answered_is_known_as_tried(machine: Path) -> None:
@@ -93,13 +113,14 @@ def test_a_model_that_answered_is_known_as_tried(machine: Path) -> None:
     complete(model)
     tried = model_of(machine).tried()
     assert tried is not None
-    assert not tried.safe
+    assert tried.crash == ""
     assert 0 < tried.seconds < PATIENCE
 
 
 def test_a_server_that_crashes_while_it_loads_is_started_again_in_safe_mode(machine: Path) -> None:
     notices, reply = complete(model_of(machine, "start-crashes-unless-safe"))
-    assert notices == ["the local model model-start-crashes-unless-safe did not start; trying again in safe mode"]
+    [notice] = notices
+    assert "did not start (SIGSEGV); trying again in safe mode" in notice
     assert reply.text == "I read 4 words."
 
 
@@ -114,7 +135,7 @@ def test_a_server_that_never_starts_is_an_error_with_signal_log_and_next_move(ma
 def test_a_server_that_crashes_in_safe_mode_too_is_an_error_with_signal_engine_log_and_next_move(
     machine: Path,
 ) -> None:
-    with pytest.raises(ModelError, match=r"crashed \(SIGSEGV\), also in safe mode \(fake_engine\)") as caught:
+    with pytest.raises(ModelError, match=r"crashed \(SIGSEGV\), in safe mode, too \(fake_engine") as caught:
         complete(model_of(machine, "always-crashes"))
     assert caught.value.kind == "unreachable"
     assert "OPENAI_BASE_URL" in str(caught.value)
@@ -128,17 +149,36 @@ def test_a_server_that_hangs_is_ended_named_and_started_again(
 ) -> None:
     monkeypatch.setattr(embedded, "HUNG_SECONDS", 0.9)
     [notice], reply = complete(model_of(machine, "freezes"))
-    assert notice.startswith("the local model model-freezes hung: it sent nothing for 0.9 s; it is started again")
+    assert notice.startswith(
+        "the local model model-freezes hung: it answered nothing for 0.9 s; it is started again"
+    )
     assert reply.text == "I read 4 words."
     one, two = asked(machine, "freezes")
     assert one["pid"] != two["pid"]
     assert [child.pid for child in process._children] == [two["pid"]]  # nothing is left of the first one
 
 
-def test_a_server_that_only_sends_pings_is_waited_for(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "HUNG_SECONDS", 0.5)
-    notices, reply = complete(model_of(machine, "pings"))
+def test_a_server_that_is_slow_to_begin_its_reply_is_waited_for(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "HUNG_SECONDS", 3.0)
+    notices, reply = complete(model_of(machine, "slow"))
     assert (notices, reply.text) == ([], "I read 4 words.")
+
+
+def test_a_dropped_reply_leaves_a_crash_its_own_retry_in_safe_mode(machine: Path) -> None:
+    notices, reply = complete(model_of(machine, "drops-then-crashes"))
+    assert ["broke off" in notices[0], "safe mode" in notices[1], len(notices)] == [True, True, 2]
+    assert reply.text == "I read 4 words."
+
+
+def test_an_engine_that_hangs_while_it_loads_is_started_again_in_safe_mode(machine: Path) -> None:
+    notices, reply = complete(
+        model_of(machine, "hangs-unless-safe", Engine(**{**vars(FAKE), "load_seconds": 1.0}))
+    )
+    assert len(notices) == 1
+    assert reply.text == "I read 4 words."
+    assert len([child for child in process._children if child.poll() is None]) == 1
 
 
 def test_a_stream_that_ends_without_a_word_is_asked_for_once_more(machine: Path) -> None:
@@ -148,7 +188,7 @@ def test_a_stream_that_ends_without_a_word_is_asked_for_once_more(machine: Path)
 
 
 def test_a_stream_that_always_ends_without_a_word_is_a_bad_reply(machine: Path) -> None:
-    with pytest.raises(ModelError, match="broke off, for the second time") as caught:
+    with pytest.raises(ModelError, match="broke off twice") as caught:
         complete(model_of(machine, "always-drops"))
     assert caught.value.kind == "bad_reply"
     assert len(asked(machine, "always-drops")) == 2

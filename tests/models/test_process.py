@@ -20,6 +20,7 @@ import pytest
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.models import engine as engine_module
 from archytas_nb.models import process
+from archytas_nb.models.crashes import StartError
 from archytas_nb.models.engine import Engine
 from archytas_nb.models.process import alive, ensure_server, stop
 from tests.models.fake_machine import FAKE, PATIENCE, weights
@@ -83,7 +84,7 @@ def test_the_engine_reads_with_all_threads_and_writes_with_one_less(machine):
 def test_safe_mode_is_one_thread_without_extra_buffers_or_gpu(machine):
     params = ask(ensure_server(weights(machine), engine=SAFE))["params"]
     assert (params["cpuparams_batch"]["n_threads"], params["cpuparams"]["n_threads"]) == (1, 1)
-    assert (params["n_parallel"], params["n_ctx"], params["n_gpu_layers"]) == (1, 8192, 0)
+    assert params["n_gpu_layers"] == 0
     assert params["no_extra_bufts"]
     assert params["flash_attn_type"] == 0
 
@@ -260,17 +261,17 @@ def test_a_file_that_the_engine_refuses_is_named_with_the_log(machine):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSEGV")
 @pytest.mark.parametrize(("word", "how"), [("ends", "exit status 3"), ("start-crashes", "SIGSEGV")])
 def test_an_engine_that_ends_while_it_loads_is_reported_with_how_and_its_last_lines(machine, word, how):
-    with pytest.raises(process.StartError, match=how) as caught:
+    with pytest.raises(StartError, match=how) as caught:
         ensure_server(weights(machine, word), engine=FAKE)
     assert f"fake engine: {word}" in str(caught.value)
     assert caught.value.kind == "unreachable"
 
 
 def test_an_engine_that_never_gets_ready_is_given_up_after_its_time(machine):
-    with pytest.raises(ModelError, match="not ready after 1 s"):
+    with pytest.raises(StartError, match="not ready after 1 s"):
         ensure_server(weights(machine, "hangs"), engine=Engine(**{**vars(FAKE), "load_seconds": 1}))
     (child,) = process._children
-    child.kill()
+    assert child.wait(PATIENCE) != 0
 
 
 def test_an_interrupt_while_loading_keeps_the_server_for_the_next_question(machine):
@@ -283,6 +284,71 @@ def test_an_interrupt_while_loading_keeps_the_server_for_the_next_question(machi
         ensure_server(path, interrupt, FAKE)
     ensure_server(path, engine=FAKE)
     assert len(process._children) == 1
+
+
+def test_a_question_that_waits_for_the_loading_of_another_one_says_so(machine):
+    path, progress, began = weights(machine), [], threading.Event()
+
+    def load(line):
+        began.set()
+        time.sleep(1.2 if line.endswith("(0 s)") else 0)
+
+    first = threading.Thread(target=ensure_server, args=(path, load, FAKE))
+    first.start()
+    assert began.wait(PATIENCE)
+    ensure_server(path, progress.append, FAKE)
+    first.join(PATIENCE)
+    assert progress[0] == "Loading the local model model-works (1 s)"
+    assert len(process._children) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_worker_that_is_forked_while_the_model_loads_can_use_it(machine):
+    path, began = weights(machine), threading.Event()
+    engine = Engine(**{**vars(FAKE), "grace_seconds": PATIENCE})
+
+    def load(_line):
+        began.set()
+        time.sleep(0.5)
+
+    loading = threading.Thread(target=ensure_server, args=(path, load, engine))
+    loading.start()
+    assert began.wait(PATIENCE)
+    worker = os.fork()
+    if not worker:
+        signal.alarm(int(PATIENCE))
+        ensure_server(path, engine=engine)
+        os._exit(0)
+    loading.join(PATIENCE)
+    assert os.waitpid(worker, 0)[1] == 0
+
+
+def test_a_library_that_cannot_be_loaded_names_what_may_be_missing(machine, monkeypatch):
+    (machine / "broken_engine.py").write_text("raise ImportError('libgomp.so.1: cannot open shared object file')")
+    monkeypatch.syspath_prepend(str(machine))
+    monkeypatch.setenv("PYTHONPATH", str(machine), prepend=os.pathsep)
+    with pytest.raises(ConfigurationError, match="libgomp1") as caught:
+        ensure_server(weights(machine), engine=Engine(**{**vars(FAKE), "module": "broken_engine"}))
+    assert "cannot open shared object file" in str(caught.value)
+
+
+def test_a_log_directory_that_cannot_be_made_is_named(machine, monkeypatch):
+    (machine / "file").write_text("")
+    monkeypatch.setattr(process, "log_dir", lambda: machine / "file" / "log")
+    with pytest.raises(ConfigurationError, match="cannot be started") as caught:
+        ensure_server(weights(machine), engine=FAKE)
+    assert repr(str(machine / "file" / "log")) in str(caught.value)
+
+
+def test_a_relative_runtime_directory_is_ignored(machine, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "run")
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(machine))
+    assert process.run_dir().parent == machine
+
+
+def test_the_key_is_not_shown(machine):
+    endpoint = ensure_server(weights(machine), engine=FAKE)
+    assert endpoint.api_key not in repr(endpoint)
 
 
 def test_the_log_before_the_last_is_kept(machine):
@@ -312,20 +378,20 @@ def test_a_containers_quota_bounds_the_threads(monkeypatch):
 def test_what_was_tried_is_known_to_the_next_notebook(machine):
     path = weights(machine)
     assert process.tried(path, FAKE) is None
-    process.note_tried(path, FAKE, process.Tried(2.5, safe=True))
-    assert process.tried(path, FAKE) == process.Tried(2.5, safe=True)
+    process.note_tried(path, FAKE, process.Tried(2.5, "SIGSEGV"))
+    assert process.tried(path, FAKE) == process.Tried(2.5, "SIGSEGV")
 
 
 def test_what_another_version_tried_does_not_count(machine, monkeypatch):
     path = weights(machine)
-    process.note_tried(path, FAKE, process.Tried(2.5, safe=False))
+    process.note_tried(path, FAKE, process.Tried(2.5))
     monkeypatch.setattr(process, "__version__", "99.0")
     assert process.tried(path, FAKE) is None
 
 
 def test_a_record_that_cannot_be_read_counts_as_not_tried(machine):
     path = weights(machine)
-    process.note_tried(path, FAKE, process.Tried(2.5, safe=False))
+    process.note_tried(path, FAKE, process.Tried(2.5))
     (record,) = (machine / "archytas-nb").glob("*.tried.json")
     record.write_text("[]")
     assert process.tried(path, FAKE) is None

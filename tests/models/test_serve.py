@@ -171,9 +171,11 @@ def test_a_parameter_is_set_by_its_dotted_name_and_an_enumeration_by_the_name_of
     )
 
 
-def test_a_parameter_that_the_engine_does_not_have_is_an_error():
-    with pytest.raises(AttributeError, match="threads"):
-        configure(types.SimpleNamespace(), {"threads": 1})
+def test_a_parameter_that_the_engine_does_not_have_is_skipped_unless_it_is_needed(capsys):
+    configure(types.SimpleNamespace(), {"cpuparams.n_threads": 1})
+    assert "cpuparams.n_threads" in capsys.readouterr().err
+    with pytest.raises(AttributeError, match="n_ctx"):
+        configure(types.SimpleNamespace(), {"n_ctx": 1})
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
