@@ -1,7 +1,9 @@
-"""What holds for every test: no server of the machine takes part in it, and Ctrl-C is heard."""
+"""What holds for every test: no server of the machine takes part, Ctrl-C works, and processes share the work."""
 
 import atexit
 import contextlib
+import functools
+import gc
 import os
 import shutil
 import signal
@@ -9,12 +11,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).parent.parent
 os.environ["ARCHYTAS_NB_DISCOVER"] = "0"  # for kernels and other processes that a test starts, too
 
-if "PYTHONPYCACHEPREFIX" not in os.environ:
+_UNWRITTEN = sys.dont_write_bytecode or not os.access(ROOT / "archytas_nb", os.W_OK)
+if _UNWRITTEN and "PYTHONPYCACHEPREFIX" not in os.environ:
     # The tests start hundreds of kernels and pytest runs; each would compile the package anew where nothing may
     # be written beside it.
     os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp(prefix="archytas-nb-pyc-")
@@ -36,3 +42,56 @@ def embedded_models_are_given_back() -> Iterator[None]:
         for child in process._children:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=30)
+
+
+# ── several processes (pytest -n 2) ───────────────────────────────────────────────────────────────────
+
+SERIAL = ("pytest.mark.local_model", "tests.chromium", "tests.lab.lab")
+"""Files that contain one of these words use the real model or the browser: only one process runs them."""
+
+LONG = ("tests/pytest_plugin/", "tests/test_example_notebooks.py", "tests/docs/", "tests/test_silence.py")
+"""Files that take longest, and are therefore started first; the order of the others does not matter."""
+
+
+def group_of(nodeid: str) -> str:
+    """Tests of one group are run by one process, one after another: those of a file, and all serial files."""
+    file = nodeid.partition("::")[0]
+    return "serial" if _is_serial(file) else file
+
+
+@functools.cache
+def _is_serial(file: str) -> bool:
+    path = ROOT / file
+    return path.suffix == ".py" and any(word in path.read_text("utf-8") for word in SERIAL)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that no process ends long before another."""
+
+    def rank(item: pytest.Item) -> int:
+        if group_of(item.nodeid) == "serial":
+            return 0
+        return 1 if item.nodeid.startswith(LONG) else 2
+
+    items.sort(key=rank)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Distribute the tests by group."""
+    if config.getoption("dist") != "loadfile":  # what -n means here: notebooks are run by file
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return Groups(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Make garbage collections fast: each IPython shell that ends makes one, over all of these items."""
+    gc.collect()
+    gc.freeze()

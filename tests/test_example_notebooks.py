@@ -1,4 +1,7 @@
-"""Each notebook of the project replays to the byte, with the network to models refused, twice in a row."""
+"""Each notebook of the project replays to the byte, with the network to models refused.
+
+That its outputs are reproduced is tested beside this file: nbval runs each in place.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pytest_plugin.runs import run_pytest, run_python
+from tests.pytest_plugin.runs import run_installed_pytest, run_pytest, run_python
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -26,25 +29,44 @@ def without_times(path: Path) -> str:
     return json.dumps(book)
 
 
-@pytest.mark.parametrize("original", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_replays_twice_and_is_saved_as_it_was(original: Path, tmp_path: Path) -> None:
-    notebook = tmp_path / original.name
-    shutil.copytree(FOLDER, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ipynb", ".*"))
-    shutil.copy(original, notebook)
-    for each in (
-        path for path in original.parent.iterdir() if path.suffix not in (".ipynb", "") and path.is_file()
-    ):
-        shutil.copy(each, tmp_path)
-    for _ in range(2):
-        done = run_pytest(tmp_path, "--nbval", "--agent-replay", "--agent-strict", original.name)
-        assert done.code == 0, done.out
-    done = run_pytest(tmp_path, "--agent-update", original.name, OPENAI_BASE_URL=NOBODY)
+def copied(folder: Path, *notebooks: Path) -> None:
+    """Copy notebooks into a folder, with all that lies beside them."""
+    shutil.copytree(FOLDER, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ipynb", ".*"))
+    for each in notebooks:
+        shutil.copy(each, folder)
+
+
+def test_an_update_asks_nothing_and_leaves_every_notebook_and_cassette_as_it_was(tmp_path: Path) -> None:
+    copied(tmp_path, *NOTEBOOKS)
+    done = run_pytest(tmp_path, "--agent-update", ".", OPENAI_BASE_URL=NOBODY)
     assert done.code == 0, done.out
-    assert VERSION.sub("", notebook.read_text("utf-8")) == VERSION.sub("", original.read_text("utf-8"))
-    cassette = tmp_path / "cassettes" / f"{notebook.stem}.jsonl"
-    assert not cassette.exists() or cassette.read_bytes() == (FOLDER / "cassettes" / cassette.name).read_bytes()
+    for original in NOTEBOOKS:
+        saved = (tmp_path / original.name).read_text("utf-8")
+        assert VERSION.sub("", saved) == VERSION.sub("", original.read_text("utf-8")), original.name
+    cassettes = {path.name: path.read_bytes() for path in (FOLDER / "cassettes").iterdir()}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "cassettes").iterdir()} == cassettes
+
+
+QUICKSTART, *OTHERS = NOTEBOOKS
+EXECUTED = [QUICKSTART, *(pytest.param(each, marks=pytest.mark.slow) for each in OTHERS)]
+"""The README tells to execute the first one; the update has executed all of them."""
+
+
+@pytest.mark.parametrize("original", EXECUTED, ids=[path.stem for path in NOTEBOOKS])
+def test_jupyter_execute_saves_a_notebook_as_it_was_but_for_times(original: Path, tmp_path: Path) -> None:
+    copied(tmp_path, original)
+    notebook, cassette = tmp_path / original.name, tmp_path / "cassettes" / f"{original.stem}.jsonl"
     variables = {"ARCHYTAS_NB_CASSETTE_MODE": "replay", "OPENAI_BASE_URL": NOBODY}
     variables |= {"ARCHYTAS_NB_CASSETTE": str(cassette)} if cassette.exists() else {}
     done = run_python("-m", "jupyter", "execute", "--inplace", str(notebook), **variables)
     assert done.code == 0, done.out
     assert without_times(notebook) == without_times(original)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("original", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_replays_strictly_alone_and_twice(original: Path, tmp_path: Path) -> None:
+    copied(tmp_path, original)
+    for _ in range(2):
+        done = run_installed_pytest(tmp_path, "--nbval", "--agent-replay", "--agent-strict", original.name)
+        assert done.code == 0, done.out

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 
 ONE = '''%%tool
 def one(times: int = 1) -> int:
@@ -34,20 +37,63 @@ class Done:
 
 def run_python(*arguments: str, folder: Path | None = None, **variables: str) -> Done:
     """Run Python with no endpoint but what is named."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHYTAS", "OPENAI"))}
-    environment["ARCHYTAS_NB_DISCOVER"] = "0"
     done = subprocess.run(
         [sys.executable, *arguments],
-        capture_output=True, text=True, env=environment | variables, check=False, cwd=folder,
+        capture_output=True, text=True, env=environment(variables), check=False, cwd=folder,
     )  # fmt: skip
     out = done.stdout + done.stderr
     return Done(done.returncode, out, out.splitlines())
 
 
-def run_pytest(folder: Path, *options: str, **variables: str) -> Done:
-    """Run pytest in a folder, with nothing of this project's configuration."""
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that knows no endpoint but what is named."""
+    ours = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHYTAS", "OPENAI"))}
+    return ours | {"ARCHYTAS_NB_DISCOVER": "0"} | variables
+
+
+def pytest_arguments(folder: Path, *options: str) -> list[str]:
+    """Arguments with which nothing of this project's configuration counts in a folder."""
     fixed = ("-p", "no:cacheprovider", f"--rootdir={folder}", "-c", os.devnull, "--color=no", "-Werror")
-    return run_python("-m", "pytest", *fixed, *options, folder=folder, **variables)
+    return [*fixed, *options]
+
+
+def run_installed_pytest(folder: Path, *options: str, **variables: str) -> Done:
+    """Run pytest as a user does, with every plugin that is installed."""
+    return run_python("-m", "pytest", *pytest_arguments(folder, *options), folder=folder, **variables)
+
+
+def run_pytest(folder: Path, *options: str, **variables: str) -> Done:
+    """Run pytest in a folder, with our plugin and nbval's but no others.
+
+    The process is forked from one that has imported what each of these runs would import, which takes longer than
+    the run itself. Where a process cannot be forked it is an ordinary one.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return run_installed_pytest(folder, *options, **variables)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["nbclient", "nbformat", "openai", "pytest", "IPython"])
+    plugins = ["--disable-plugin-autoload", "-p", "archytas_nb"]
+    plugins += [] if "no:nbval" in options else ["-p", "nbval"]
+    printed = folder.parent / f"{folder.name}.printed"
+    arguments = pytest_arguments(folder, *plugins, *options)
+    process = context.Process(target=_pytest, args=(folder, arguments, environment(variables), printed))
+    process.start()
+    process.join()
+    out = printed.read_text("utf-8")
+    printed.unlink()
+    assert process.exitcode is not None
+    return Done(process.exitcode, out, out.splitlines())
+
+
+def _pytest(folder: Path, arguments: list[str], variables: dict[str, str], printed: Path) -> None:
+    with printed.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.path.insert(0, str(folder))
+    sys.exit(pytest.main(arguments))
 
 
 def write_notebook(path: Path, *cells: str, **metadata: Any) -> Path:

@@ -7,65 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.pytest_plugin.runs import CELLS, change, run_pytest, write_notebook
+from tests.pytest_plugin.runs import change, run_installed_pytest, run_pytest, write_notebook
 from tests.servers.plays import Say
 from tests.servers.server import Server
 
 
-@pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """A notebook that asks one question, and its cassette, as they were recorded from a server."""
-    folder = Path(tmp_path_factory.mktemp("recording"))
-    write_notebook(folder / "asks.ipynb", *CELLS)
-    with Server(Say(calls=(("one", {}),)), Say("It is one.")) as server:
-        done = run_pytest(folder, "--agent-record", "asks.ipynb", OPENAI_BASE_URL=server.url)
-    assert done.code == 0, done.out
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.fixture
-def notebook(tmp_path: Path, recording: dict[str, bytes]) -> Path:
-    for name, data in recording.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(data)
-    return tmp_path / "asks.ipynb"
-
-
-def test_a_recorded_notebook_passes_strict_nbval_without_a_model_again_and_again(notebook: Path) -> None:
+def test_a_recorded_notebook_passes_strict_nbval_without_a_model_again_and_again(recorded: Path) -> None:
     for _ in range(2):
-        done = run_pytest(notebook.parent, "--nbval", "--agent-replay", "asks.ipynb")
+        done = run_pytest(recorded.parent, "--nbval", "--agent-replay", "asks.ipynb")
         assert done.code == 0, done.out
         assert "3 passed" in done.out
     assert "agent: replay" in done.lines
     assert "asks.ipynb  2 replayed, 200 + 20 tokens not paid" in done.lines
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("%agent What is it?", "%agent What is this?", "the question has changed"),
-        ("How often it counts", "How many times it counts", "the text or schema of the tool 'one' has changed"),
-        (
-            "return 1 * times",
-            "return 2 * times",
-            "the outcome of the tool 'one' is another",
-        ),
-    ],
-)
-def test_a_change_fails_the_cell_that_asks_and_is_named(notebook: Path, old: str, new: str, said: str) -> None:
-    change(notebook, old, new)
-    done = run_pytest(notebook.parent, "--nbval", "--agent-replay", "asks.ipynb")
-    assert done.code == 1
-    assert "1 failed, 2 passed" in done.out
-    assert said in done.out
-    assert "Record what is missing, with a model at hand: pytest --agent-update asks.ipynb" in done.out
-    assert "1 missed" in done.out
-
-
-def test_a_notebook_without_a_cassette_fails_instead_of_asking_a_model(notebook: Path) -> None:
-    (notebook.parent / "cassettes" / "asks.jsonl").unlink()
+def test_a_notebook_without_a_cassette_fails_instead_of_asking_a_model(recorded: Path) -> None:
+    (recorded.parent / "cassettes" / "asks.jsonl").unlink()
     with Server(Say("Live!")) as server:
-        folder, url = notebook.parent, server.url
+        folder, url = recorded.parent, server.url
         done = run_pytest(folder, "--nbval", "--agent-replay", "asks.ipynb", OPENAI_BASE_URL=url)
         assert done.code == 1
         assert server.asked == []
@@ -85,52 +44,52 @@ def test_a_replay_refuses_a_model_that_is_asked_past_the_cassette(tmp_path: Path
     assert "1 failed, 1 passed" in done.out
 
 
-def test_the_environment_is_given_back(notebook: Path) -> None:
-    (notebook.parent / "test_after.py").write_text(
+def test_the_environment_is_given_back(recorded: Path) -> None:
+    (recorded.parent / "test_after.py").write_text(
         "import os\n"
         "def test_after(): assert os.environ['OPENAI_BASE_URL'] == 'mine'\n"
         "def test_no_mode(): assert not [name for name in os.environ if 'CASSETTE' in name]\n"
     )
     done = run_pytest(
-        notebook.parent, "--nbval", "--agent-replay", "asks.ipynb", "test_after.py", OPENAI_BASE_URL="mine"
+        recorded.parent, "--nbval", "--agent-replay", "asks.ipynb", "test_after.py", OPENAI_BASE_URL="mine"
     )
     assert "5 passed" in done.out
 
 
-def test_what_is_not_asked_any_more_is_said_and_fails_only_where_that_is_asked_for(notebook: Path) -> None:
-    change(notebook, "%agent What is it?", "1")
-    done = run_pytest(notebook.parent, "--nbval-lax", "--agent-replay", "asks.ipynb")
+def test_what_is_not_asked_any_more_is_said_and_fails_only_where_that_is_asked_for(recorded: Path) -> None:
+    change(recorded, "%agent What is it?", "1")
+    done = run_pytest(recorded.parent, "--nbval-lax", "--agent-replay", "asks.ipynb")
     assert done.code == 0
     assert "asks.ipynb  2 unused" in done.lines
     assert "pytest --agent-update drops them" in done.out
-    strict = run_pytest(notebook.parent, "--nbval-lax", "--agent-replay", "--agent-strict", "asks.ipynb")
+    strict = run_pytest(recorded.parent, "--nbval-lax", "--agent-replay", "--agent-strict", "asks.ipynb")
     assert strict.code == 1
     assert "2 recorded exchanges were not asked for; pytest --agent-update asks.ipynb mends both" in strict.out
 
 
-def test_a_notebook_that_is_run_in_part_leaves_nothing_to_complain_about(notebook: Path) -> None:
+def test_a_notebook_that_is_run_in_part_leaves_nothing_to_complain_about(recorded: Path) -> None:
     options = ("--nbval", "--agent-replay", "--agent-strict")
-    done = run_pytest(notebook.parent, *options, "asks.ipynb::Cell 0", "asks.ipynb::Cell 1")
+    done = run_pytest(recorded.parent, *options, "asks.ipynb::Cell 0", "asks.ipynb::Cell 1")
     assert (done.code, "2 passed" in done.out) == (0, True)
 
 
-def test_live_asks_the_model_and_takes_another_answer(notebook: Path) -> None:
-    before = (notebook.parent / "cassettes" / "asks.jsonl").read_bytes(), notebook.read_bytes()
+def test_live_asks_the_model_and_takes_another_answer(recorded: Path) -> None:
+    before = (recorded.parent / "cassettes" / "asks.jsonl").read_bytes(), recorded.read_bytes()
     with Server(Say("It is two.")) as server:
-        done = run_pytest(notebook.parent, "--nbval", "--agent-live", "asks.ipynb", OPENAI_BASE_URL=server.url)
+        done = run_pytest(recorded.parent, "--nbval", "--agent-live", "asks.ipynb", OPENAI_BASE_URL=server.url)
         assert len(server.chats) == 1
     assert done.code == 0, done.out
-    assert ((notebook.parent / "cassettes" / "asks.jsonl").read_bytes(), notebook.read_bytes()) == before
+    assert ((recorded.parent / "cassettes" / "asks.jsonl").read_bytes(), recorded.read_bytes()) == before
 
 
-@pytest.mark.parametrize("dist", [(), ("--dist", "loadfile")])
-def test_xdist_reports_as_one_process_does(notebook: Path, dist: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("dist", [(), pytest.param(("--dist", "loadfile"), marks=pytest.mark.slow)])
+def test_xdist_reports_as_one_process_does(recorded: Path, dist: tuple[str, ...]) -> None:
     for name in ("b", "c"):
-        (notebook.parent / f"{name}.ipynb").write_bytes(notebook.read_bytes())
-        cassette = notebook.parent / "cassettes"
+        (recorded.parent / f"{name}.ipynb").write_bytes(recorded.read_bytes())
+        cassette = recorded.parent / "cassettes"
         (cassette / f"{name}.jsonl").write_bytes((cassette / "asks.jsonl").read_bytes())
-    folder = notebook.parent
-    done = run_pytest(folder, "--nbval", "--agent-replay", "-n", "2", *dist, ".")
+    folder = recorded.parent
+    done = run_installed_pytest(folder, "--nbval", "--agent-replay", "-n", "2", *dist, ".")
     assert done.code == 0, done.out
     for name in ("asks", "b", "c"):
         assert f"{name + '.ipynb':10}  2 replayed, 200 + 20 tokens not paid" in done.lines
@@ -205,18 +164,18 @@ def draw() -> str:
     assert done.code == 0, done.out
 
 
-def test_a_path_with_spaces_and_signs_is_named_as_a_shell_takes_it(notebook: Path) -> None:
-    folder = notebook.parent / "mes données"
+def test_a_path_with_spaces_and_signs_is_named_as_a_shell_takes_it(recorded: Path) -> None:
+    folder = recorded.parent / "mes données"
     (folder / "cassettes").mkdir(parents=True)
-    notebook.rename(folder / "l'été 2.ipynb")
-    (notebook.parent / "cassettes" / "asks.jsonl").rename(folder / "cassettes" / "l'été 2.jsonl")
-    done = run_pytest(notebook.parent, "--nbval", "--agent-replay", ".")
+    recorded.rename(folder / "l'été 2.ipynb")
+    (recorded.parent / "cassettes" / "asks.jsonl").rename(folder / "cassettes" / "l'été 2.jsonl")
+    done = run_pytest(recorded.parent, "--nbval", "--agent-replay", ".")
     assert "mes données/l'été 2.ipynb  2 replayed, 200 + 20 tokens not paid" in done.lines
     change(folder / "l'été 2.ipynb", "%agent What is it?", "%agent What is this?")
-    done = run_pytest(notebook.parent, "--nbval", "--agent-replay", ".")
+    done = run_pytest(recorded.parent, "--nbval", "--agent-replay", ".")
     command = done.out.partition("Record what is missing, with a model at hand: pytest ")[2].splitlines()[0]
     with Server(Say("It is this.")) as server:
-        done = run_pytest(notebook.parent, *shlex.split(command), OPENAI_BASE_URL=server.url)
+        done = run_pytest(recorded.parent, *shlex.split(command), OPENAI_BASE_URL=server.url)
     assert "mes données/l'été 2.ipynb  1 recorded, 2 dropped" in done.lines
 
 
@@ -226,17 +185,17 @@ def test_other_runs_pay_nothing_and_see_nothing(tmp_path: Path) -> None:
         "ours = {name for name in sys.modules if name.startswith('archytas_nb')}\n"
         "def test(): assert ours == {'archytas_nb', 'archytas_nb._version', 'archytas_nb.pytest_plugin'}\n"
     )
-    done = run_pytest(tmp_path, "test_it.py")
+    done = run_installed_pytest(tmp_path, "test_it.py")
     assert done.code == 0, done.out
     assert "agent" not in done.out.replace("archytas-nb", "")
 
 
-def test_it_works_where_nbval_is_not_installed(notebook: Path) -> None:
-    (notebook.parent / "test_it.py").write_text("def test(): pass\n")
-    done = run_pytest(notebook.parent, "-p", "no:nbval", "--agent-replay", "test_it.py")
+def test_it_works_where_nbval_is_not_installed(recorded: Path) -> None:
+    (recorded.parent / "test_it.py").write_text("def test(): pass\n")
+    done = run_pytest(recorded.parent, "-p", "no:nbval", "--agent-replay", "test_it.py")
     assert done.code == 0, done.out
     assert "agent: replay (notebooks are not run: nbval is not installed)" in done.lines
-    update = run_pytest(notebook.parent, "-p", "no:nbval", "--agent-update", "asks.ipynb")
+    update = run_pytest(recorded.parent, "-p", "no:nbval", "--agent-update", "asks.ipynb")
     assert update.code == 0, update.out
     assert "asks.ipynb  2 replayed, 200 + 20 tokens not paid" in update.lines
 
@@ -247,26 +206,32 @@ def test_without_nbval_given_it_says_that_notebooks_are_not_run(tmp_path: Path) 
     assert "agent: replay (notebooks are not run: give --nbval too)" in done.lines
 
 
-def test_changing_one_thing_fails_exactly_the_notebook_that_has_it(tmp_path: Path) -> None:
+def test_changing_one_thing_fails_exactly_the_cell_that_asks_and_names_the_change(recorded: Path) -> None:
     """Three notebooks; one word of a docstring, one result of a tool, one prompt."""
     changes = {
-        "word": ("How often it counts", "How often that counts", "the text or schema of the tool 'one'"),
+        "word": (
+            "How often it counts",
+            "How often that counts",
+            "the text or schema of the tool 'one' has changed",
+        ),
         "result": ("return 1 * times", "return 3 * times", "the outcome of the tool 'one' is another"),
         "prompt": ("What is it?", "What was it?", "the question has changed"),
     }
+    folder, cassettes = recorded.parent, recorded.parent / "cassettes"
     for name in changes:
-        write_notebook(tmp_path / f"{name}.ipynb", *CELLS, f"'{name}'")
-    plays = [Say(calls=(("one", {"times": 2}),)), Say("It is two.")] * 3
-    with Server(*plays) as server:
-        assert run_pytest(tmp_path, "--agent-record", ".", OPENAI_BASE_URL=server.url).code == 0
-    assert run_pytest(tmp_path, "--nbval", "--agent-replay", ".").code == 0
+        (folder / f"{name}.ipynb").write_bytes(recorded.read_bytes())
+        (cassettes / f"{name}.jsonl").write_bytes((cassettes / "asks.jsonl").read_bytes())
+    recorded.unlink()
     for name, (old, new, said) in changes.items():
-        path = tmp_path / f"{name}.ipynb"
+        path = folder / f"{name}.ipynb"
         whole = path.read_bytes()
         change(path, old, new)
-        done = run_pytest(tmp_path, "--nbval", "--agent-replay", ".")
-        failed = [line for line in done.lines if line.startswith("FAILED")]
-        assert len(failed) == 1
-        assert f"{name}.ipynb::Cell 2" in failed[0]
+        done = run_pytest(folder, "--nbval", "--agent-replay", ".")
+        assert done.code == 1
+        assert "1 failed, 8 passed" in done.out
+        [failed] = [line for line in done.lines if line.startswith("FAILED")]
+        assert f"{name}.ipynb::Cell 2" in failed
         assert said in done.out
+        assert f"Record what is missing, with a model at hand: pytest --agent-update {name}.ipynb" in done.out
+        assert "1 missed" in done.out
         path.write_bytes(whole)

@@ -32,20 +32,18 @@ def answers(notebook: Path) -> list[str]:
     return [json.loads(line)["reply"].get("text", "") for line in lines if '"exchange"' in line]
 
 
-def test_a_notebook_is_recorded_and_its_outputs_are_saved(notebook: Path) -> None:
-    assert "1 passed" in record(notebook, CALL, ANSWER)
-    book = nbformat.read(notebook, as_version=4)
+def test_a_notebook_is_recorded_and_its_outputs_are_saved(recorded: Path) -> None:
+    book = nbformat.read(recorded, as_version=4)
     assert "It is one." in book.cells[2].outputs[0].data["text/plain"]
     assert all("execution" not in cell.metadata for cell in book.cells)
-    assert answers(notebook)[-1] == "It is one."
+    assert answers(recorded)[-1] == "It is one."
 
 
-def test_a_recorded_notebook_is_saved_byte_by_byte_as_it_was(notebook: Path) -> None:
-    record(notebook, CALL, ANSWER)
-    before = notebook.read_bytes(), notebook.stat().st_mtime_ns
+def test_a_recorded_notebook_is_saved_byte_by_byte_as_it_was(recorded: Path) -> None:
+    before = recorded.read_bytes(), recorded.stat().st_mtime_ns
     for _ in range(2):
-        assert "asks.ipynb  2 replayed" in record(notebook, option="--agent-update")
-    assert (notebook.read_bytes(), notebook.stat().st_mtime_ns) == before
+        assert "asks.ipynb  2 replayed" in record(recorded, option="--agent-update")
+    assert (recorded.read_bytes(), recorded.stat().st_mtime_ns) == before
 
 
 def test_an_update_asks_the_model_only_for_what_has_changed_and_drops_what_is_stale(tmp_path: Path) -> None:
@@ -70,11 +68,10 @@ def test_a_notebook_that_fails_is_not_saved_and_what_was_recorded_is_kept(notebo
     assert "1 passed" in record(notebook, option="--agent-update")
 
 
-def test_where_the_model_cannot_be_asked_nothing_is_lost(notebook: Path) -> None:
-    record(notebook, CALL, ANSWER)
-    before = notebook.read_bytes(), answers(notebook)
-    assert "1 failed" in record(notebook, Status(401))
-    assert (notebook.read_bytes(), answers(notebook)) == before
+def test_where_the_model_cannot_be_asked_nothing_is_lost(recorded: Path) -> None:
+    before = recorded.read_bytes(), answers(recorded)
+    assert "1 failed" in record(recorded, Status(401))
+    assert (recorded.read_bytes(), answers(recorded)) == before
 
 
 def test_a_failing_update_drops_nothing(tmp_path: Path) -> None:
@@ -123,29 +120,27 @@ def test_a_record_wins_over_a_replay_that_a_configuration_file_asks_for(notebook
     assert answers(notebook)[-1] == "It is one."
 
 
-def test_jupyter_execute_gives_the_same_outputs_and_only_adds_its_time_stamps(notebook: Path) -> None:
-    record(notebook, CALL, ANSWER)
-    before = notebook.read_bytes()
+def test_jupyter_execute_gives_the_same_outputs_and_only_adds_its_time_stamps(recorded: Path) -> None:
+    before = recorded.read_bytes()
     done = run_python(
-        *("-m", "jupyter", "execute", "--inplace", str(notebook)),
-        ARCHYTAS_NB_CASSETTE=str(notebook.parent / "cassettes" / "asks.jsonl"),
+        *("-m", "jupyter", "execute", "--inplace", str(recorded)),
+        ARCHYTAS_NB_CASSETTE=str(recorded.parent / "cassettes" / "asks.jsonl"),
         ARCHYTAS_NB_CASSETTE_MODE="replay",
     )
     assert done.code == 0, done.out
-    book = nbformat.read(notebook, as_version=4)
+    book = nbformat.read(recorded, as_version=4)
     for cell in book.cells:
         cell.metadata.pop("execution")
     assert (nbformat.writes(book) + "\n").encode() == before
 
 
-def test_nbconvert_gives_the_same_bytes_where_it_is_told_to_record_no_times(notebook: Path) -> None:
-    record(notebook, CALL, ANSWER)
-    before = notebook.read_bytes()
+def test_nbconvert_gives_the_same_bytes_where_it_is_told_to_record_no_times(recorded: Path) -> None:
+    before = recorded.read_bytes()
     options = ("--to", "notebook", "--execute", "--inplace", "--ExecutePreprocessor.record_timing=False")
     done = run_python(
-        *("-m", "jupyter", "nbconvert", *options, str(notebook)),
-        ARCHYTAS_NB_CASSETTE=str(notebook.parent / "cassettes" / "asks.jsonl"),
+        *("-m", "jupyter", "nbconvert", *options, str(recorded)),
+        ARCHYTAS_NB_CASSETTE=str(recorded.parent / "cassettes" / "asks.jsonl"),
         ARCHYTAS_NB_CASSETTE_MODE="replay",
     )
     assert done.code == 0, done.out
-    assert notebook.read_bytes() == before
+    assert recorded.read_bytes() == before
