@@ -8,7 +8,7 @@ reason, (6) no call discards another's outcome, (7) a long conversation is short
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -20,9 +20,13 @@ from archytas_nb.react.guards import Limits
 from archytas_nb.run import Run
 from tests import invariants
 from tests.invariants import ANSWER, PROTOCOLS, Protocol, Teller, Tools
+from tests.sampling import few_of
 
 SEEDS = (0, 1, 5, 7, 8, 12, 13, 18, 63, 65)
 """Stories in which everything happens."""
+FEW = (0, 63)
+"""Two of them, in which together everything happens as well."""
+over_seeds = pytest.mark.parametrize("seeds", few_of(FEW, SEEDS))
 
 
 def long_enough(answer: str) -> str:
@@ -113,18 +117,20 @@ def test_a_run_that_nothing_cuts_keeps_its_promises(protocol: Protocol) -> None:
         talk.keeps_its_promises(talk.run())
 
 
+@over_seeds
 @pytest.mark.parametrize("what", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_cut_at_any_event(protocol: Protocol, what: type[BaseException]) -> None:
-    for seed in SEEDS:
+def test_cut_at_any_event(seeds: Sequence[int], protocol: Protocol, what: type[BaseException]) -> None:
+    for seed in seeds:
         for cut in range(len(whole(seed, protocol).events)):
             talk = Talk(seed, protocol)
             talk.keeps_its_promises(talk.run(cut, what))
 
 
+@over_seeds
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_left_at_any_event(protocol: Protocol) -> None:
-    for seed in SEEDS:
+def test_left_at_any_event(seeds: Sequence[int], protocol: Protocol) -> None:
+    for seed in seeds:
         for cut in range(len(whole(seed, protocol).events)):
             talk = Talk(seed, protocol)
             stream = talk.agent.stream("What now?", **talk.asking)
@@ -134,20 +140,22 @@ def test_left_at_any_event(protocol: Protocol) -> None:
             talk.keeps_its_promises(None)
 
 
+@over_seeds
 @pytest.mark.parametrize("what", [KeyboardInterrupt(), ModelError("503", kind="server")])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_cut_in_any_request(protocol: Protocol, what: BaseException) -> None:
-    for seed in SEEDS:
+def test_cut_in_any_request(seeds: Sequence[int], protocol: Protocol, what: BaseException) -> None:
+    for seed in seeds:
         for cut in range(len(whole(seed, protocol).model.asked)):
             talk = Talk(seed, protocol)
             talk.model.replies[cut:] = [what]
             talk.keeps_its_promises(talk.run())
 
 
+@over_seeds
 @pytest.mark.parametrize("what", [KeyboardInterrupt(), SystemExit(3), MemoryError("full")])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_cut_in_any_tool(protocol: Protocol, what: BaseException) -> None:
-    for seed in SEEDS:
+def test_cut_in_any_tool(seeds: Sequence[int], protocol: Protocol, what: BaseException) -> None:
+    for seed in seeds:
         before = len(Talk(seed, protocol).tools.journal)
         for cut in range(before, len(whole(seed, protocol).tools.journal)):
             talk = Talk(seed, protocol)
@@ -155,18 +163,23 @@ def test_cut_in_any_tool(protocol: Protocol, what: BaseException) -> None:
             talk.keeps_its_promises(talk.run())
 
 
+@over_seeds
 @pytest.mark.parametrize("limit", ["max_steps", "max_errors", "max_tokens"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_cut_by_a_limit_at_any_step(protocol: Protocol, limit: str) -> None:
-    for seed in SEEDS:
+def test_cut_by_a_limit_at_any_step(seeds: Sequence[int], protocol: Protocol, limit: str) -> None:
+    for seed in seeds:
         for most in range(1, 7):
             talk = Talk(seed, protocol, **{limit: most * (60 if limit == "max_tokens" else 1)})
             talk.keeps_its_promises(talk.run())
 
 
-def test_these_are_more_than_a_thousand_runs_in_which_everything_happens() -> None:
-    events = [event for protocol in PROTOCOLS for seed in SEEDS for event in whole(seed, protocol).events]
-    assert 3 * len(events) > 1000, "each is a point at which a run is cut in three ways"
+@pytest.mark.parametrize(
+    ("seeds", "events_of_all"), [(FEW, 90), pytest.param(SEEDS, 334, marks=pytest.mark.slow)]
+)
+def test_in_these_runs_everything_happens(seeds: Sequence[int], events_of_all: int) -> None:
+    """Each event is a point at which a run is cut in three ways: more than a thousand runs of all stories."""
+    events = [event for protocol in PROTOCOLS for seed in seeds for event in whole(seed, protocol).events]
+    assert len(events) >= events_of_all
     seen = {type(event).__name__ for event in events} | {getattr(event, "kind", "") for event in events}
     wanted = {
         "Started", "AskModel", "ModelReply", "NoReply", "RunCalls", "CallOutcomes", "CheckAnswer", "Verdict",

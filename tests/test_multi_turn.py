@@ -16,6 +16,7 @@ import archytas_nb as nb
 from archytas_nb.react.events import AskModel, Delta, ModelReply
 from tests.bfcl import World, call_of, data, rows
 from tests.react.scripts import said_in
+from tests.sampling import few_of
 from tests.strict import fault_of
 
 pytest.importorskip("bfcl_eval", reason="needs: pip install --no-deps bfcl-eval")
@@ -57,13 +58,15 @@ class Replaying:
         return said_in(self.protocol, self.replies.pop(0))
 
 
+@pytest.mark.parametrize("sample", few_of((8, 141), (1, 1142)))
 @pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "all of a turn at once"])
 @pytest.mark.parametrize("protocol", ["react", "native"])
 def test_each_conversation_ends_in_the_state_of_its_calls_made_directly(
-    protocol: Protocol, at_once: bool
+    protocol: Protocol, at_once: bool, sample: tuple[int, int]
 ) -> None:
+    every, calls_made = sample
     count = 0
-    for task, turns in tasks():
+    for task, turns in tasks()[::every]:
         direct, calls = executed(task, turns)
         world = World(task)
         model = Replaying(protocol)
@@ -86,4 +89,4 @@ def test_each_conversation_ends_in_the_state_of_its_calls_made_directly(
         )
         assert fault_of(agent.messages) == "", where
         count += len(told)
-    assert count == 1142
+    assert count == calls_made

@@ -14,6 +14,7 @@ from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.run import Run
 from archytas_nb.trace.steps import fold
 from archytas_nb.trace.text import plain
+from tests.sampling import pairwise
 from tests.servers.faults import faults, patience
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -42,12 +43,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     capabilities_of.cache_clear()
 
 
-@pytest.mark.parametrize("after", [0, 1], ids=["at once", "after a call"])
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-@pytest.mark.parametrize("protocol", ["react", "native"])
-@pytest.mark.parametrize("play", PLAYS)
-def test_a_fault_that_stays_is_told_in_words(play: str, protocol: Any, stream: bool, after: int) -> None:
-    first = [Say(calls=(("add", {"a": 1, "b": 2}),))][:after]
+@pytest.mark.parametrize(
+    ("play", "protocol", "form", "when"),
+    pairwise(PLAYS, ("react", "native"), ("streamed", "whole"), ("at once", "after a call")),
+)
+def test_a_fault_that_stays_is_told_in_words(play: str, protocol: Any, form: str, when: str) -> None:
+    stream = form == "streamed"
+    first = [Say(calls=(("add", {"a": 1, "b": 2}),))] if when == "after a call" else []
     with Server(*first, then=PLAYS[play]) as server:
         model = nb.OpenAIModel("tiny-1", server.url, "key", patience(play), 1, stream=stream)
         agent = nb.Agent([add], model, protocol, namespace={})

@@ -15,49 +15,69 @@ from tests.evals.task import KINDS, REGISTRY, Scene, Task
 from tests.evals.tasks import selected
 
 TASKS = list(REGISTRY.values())
-UNTYPED = [each for each in REGISTRY.values() if each.build().output_type is None]
-over_tasks = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+over_kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def of(kind: str) -> list[Task]:
+    """The tasks of a kind."""
+    return [task for task in TASKS if task.kind == kind]
 
 
 def scripted(task: Task, scripts: Any, protocol: str = "react") -> Any:
     return attempt(task, ScriptedModel(*[reply for script in scripts for reply in script], protocol=protocol))
 
 
-@over_tasks
+@over_kinds
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_every_task_is_solved_by_its_oracle_in_both_wire_forms(task: Task, protocol: str) -> None:
-    result = scripted(task, task.build().oracle, protocol)
-    assert result.solved, result.fault
+def test_every_task_is_solved_by_its_oracle_in_both_wire_forms(kind: str, protocol: str) -> None:
+    results = {task.name: scripted(task, task.build().oracle, protocol) for task in of(kind)}
+    assert {name: result.fault for name, result in results.items() if not result.solved} == {}
 
 
-@over_tasks
-def test_no_task_is_solved_by_claiming_to_have_solved_it(task: Task) -> None:
-    scene = task.build()
-    claims = [[("final_answer", scene.liar)] * 2 for _ in scene.questions]
-    # The second copy is for a claim that is doubted.
-    model = ScriptedModel(*[reply for claim in claims for reply in claim][: 2 * len(claims)])
-    assert not attempt(task, model).solved
+@over_kinds
+def test_no_task_is_solved_by_claiming_to_have_solved_it(kind: str) -> None:
+    solved = []
+    for task in of(kind):
+        scene = task.build()
+        claims = [[("final_answer", scene.liar)] * 2 for _ in scene.questions]
+        # The second copy is for a claim that is doubted.
+        model = ScriptedModel(*[reply for claim in claims for reply in claim][: 2 * len(claims)])
+        solved += [task.name] * attempt(task, model).solved
+    assert solved == []
 
 
 @pytest.mark.parametrize("claim", ["It is done, and all went well.", "It is as high as it gets."])
-@pytest.mark.parametrize("task", UNTYPED, ids=lambda task: task.name)
-def test_no_task_is_solved_by_a_claim_without_numbers(task: Task, claim: str) -> None:
-    questions = len(task.build().questions)
-    assert not attempt(task, ScriptedModel(*[("final_answer", claim)] * questions)).solved
+@over_kinds
+def test_no_task_is_solved_by_a_claim_without_numbers(kind: str, claim: str) -> None:
+    solved = []
+    for task in of(kind):
+        scene = task.build()
+        if scene.output_type is None:
+            model = ScriptedModel(*[("final_answer", claim)] * len(scene.questions))
+            solved += [task.name] * attempt(task, model).solved
+    assert solved == []
 
 
-@over_tasks
-def test_no_task_is_solved_by_calling_each_tool_wrongly(task: Task) -> None:
-    scene = task.build()
-    wrong = [(tool.__name__, {"nonsense": 1}) for tool in scene.tools]
-    script = [*wrong, *[("final_answer", scene.liar)] * 2]
-    assert not attempt(task, ScriptedModel(*script * len(scene.questions))).solved
+@over_kinds
+def test_no_task_is_solved_by_calling_each_tool_wrongly(kind: str) -> None:
+    solved = []
+    for task in of(kind):
+        scene = task.build()
+        wrong = [(tool.__name__, {"nonsense": 1}) for tool in scene.tools]
+        script = [*wrong, *[("final_answer", scene.liar)] * 2]
+        solved += [task.name] * attempt(task, ScriptedModel(*script * len(scene.questions))).solved
+    assert solved == []
 
 
-@over_tasks
-def test_a_scene_is_fresh_each_time_it_is_built(task: Task) -> None:
-    assert scripted(task, task.build().oracle).solved
-    assert scripted(task, task.build().oracle).solved
+@over_kinds
+def test_a_scene_is_fresh_each_time_it_is_built(kind: str) -> None:
+    for task in of(kind):
+        assert scripted(task, task.build().oracle).solved, task.name
+        assert scripted(task, task.build().oracle).solved, task.name
+
+
+def test_the_kinds_are_those_of_all_tasks() -> None:
+    assert sum(len(of(kind)) for kind in KINDS) == len(TASKS)
 
 
 def test_an_action_that_is_done_twice_does_not_solve_a_task_that_wants_it_once() -> None:

@@ -8,10 +8,25 @@ import pytest
 
 from archytas_nb.react.guards import Limits
 from tests.faults.talk import ADD, Talk
+from tests.sampling import pairwise
 from tests.servers.plays import Drip, Hang, Ping, Say, Status
 
+SILENT = {"nothing": Hang(), "half a reply": Say("Three, I think.", stall=True), "pings": Ping()}
+ENDLESS = {**SILENT, "a reply in drops": Drip(), "503": Status(503)}
 
-@pytest.mark.parametrize("play", [Hang(), Say("Three, I think.", stall=True), Ping()])
+
+def talks(plays: dict[str, Any]) -> Any:
+    """Each play in both protocols and both streamed and not; the other combinations are slow."""
+    cases = pairwise(plays, ("react", "native"), (True, False))
+    params = [
+        pytest.param((protocol, stream), plays[name], marks=each.marks, id=f"{name}-{protocol}-{stream}")
+        for each in cases
+        for name, protocol, stream in [each.values]
+    ]
+    return pytest.mark.parametrize(("talk", "play"), params, indirect=["talk"])
+
+
+@talks(SILENT)
 def test_a_server_that_falls_silent_is_given_up(talk: Talk, play: Any) -> None:
     talk.with_(play, timeout=0.3)
     said = talk.fails("timeout")
@@ -24,7 +39,7 @@ def test_a_server_that_falls_silent_is_given_up(talk: Talk, play: Any) -> None:
     talk.goes_on()
 
 
-@pytest.mark.parametrize("play", [Hang(), Say("Three, I think.", stall=True), Drip(), Status(503), Ping()])
+@talks(ENDLESS)
 def test_a_run_whose_time_is_over_stops_and_closes_the_connection(talk: Talk, play: Any) -> None:
     waits = {"max_retries": 1000} if isinstance(play, Status) else {}
     talk.with_(then=play, agent={"max_seconds": 0.7}, model=waits)

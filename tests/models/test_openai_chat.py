@@ -16,6 +16,7 @@ from archytas_nb.models import openai_chat
 from archytas_nb.models.openai_chat import OpenAIModel
 from archytas_nb.react.events import AskModel, Delta, Notice, Usage
 from tests.models.talking import HELLO, complete, told
+from tests.sampling import alternating
 from tests.servers.plays import Drip, Drop, Hang, Ping, Raw, Say, Status
 from tests.servers.server import Server
 
@@ -66,8 +67,10 @@ def test_without_retries_a_failure_is_final() -> None:
     assert len(server.chats) == 1
 
 
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("play", [Hang(), Say("Three, I think.", stall=True), Drip(), Drip(0.2, 4), Ping()])
+@pytest.mark.parametrize(
+    ("play", "stream"),
+    alternating([Hang(), Say("Three, I think.", stall=True), Drip(), Drip(0.2, 4), Ping()], [True, False]),
+)
 def test_a_request_is_given_up_when_its_time_is_over(play: Any, stream: bool) -> None:
     with Server(play, then=Say("fine")) as server:
         model = told(server, stream=stream)

@@ -71,10 +71,11 @@ def test_over_six_thousand_corruptions_at_least_98_percent_are_read_right_and_no
     assert verdicts["right"] / total >= 0.98, verdicts
 
 
-def test_the_same_holds_for_the_calls_of_a_public_benchmark() -> None:
+@pytest.mark.parametrize(("every", "cases"), [(120, 600), pytest.param(12, 6000, marks=pytest.mark.slow)])
+def test_the_same_holds_for_the_calls_of_a_public_benchmark(every: int, cases: int) -> None:
     pytest.importorskip("bfcl_eval")
-    verdicts, _, wrong = measured(truths.bfcl()[::12], seeds=1)
-    assert verdicts.total() >= 6000
+    verdicts, _, wrong = measured(truths.bfcl()[::every], seeds=1)
+    assert verdicts.total() >= cases
     assert wrong == []
     assert verdicts["right"] / verdicts.total() >= 0.98, verdicts
 

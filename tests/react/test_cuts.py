@@ -13,8 +13,10 @@ from archytas_nb.errors import ModelError
 from archytas_nb.react.events import Answered, Event, Stopped
 from archytas_nb.run import Run
 from tests.react.scripts import PROTOCOLS, Box, check, ended, new, random_script
+from tests.sampling import few_of
 
 SEEDS = range(24)
+over_seeds = pytest.mark.parametrize("seeds", few_of(range(4), SEEDS))
 Protocol = Literal["react", "native"]
 
 
@@ -45,12 +47,13 @@ def test_a_run_that_is_not_cut_ends_and_keeps_its_record(protocol: Protocol) -> 
         check(agent, box, model, ended(agent))
 
 
+@over_seeds
 @pytest.mark.parametrize("what", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_watcher_that_is_interrupted_or_breaks_at_any_event_ends_the_run_properly(
-    protocol: Protocol, what: type[BaseException]
+    seeds: range, protocol: Protocol, what: type[BaseException]
 ) -> None:
-    for seed in SEEDS:
+    for seed in seeds:
         for cut in range(length(protocol, seed)[0]):
             agent, box, model = new(protocol, random_script(seed))
             with pytest.raises((what, nb.ModelError, nb.TaskFailed)) as raised:
@@ -67,9 +70,10 @@ def agent_ending(agent: nb.Agent) -> Any:
     return agent.exchanges[-1].ending if agent.exchanges else "left out"
 
 
+@over_seeds
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_stream_that_is_left_at_any_event_ends_its_run(protocol: Protocol) -> None:
-    for seed in SEEDS:
+def test_a_stream_that_is_left_at_any_event_ends_its_run(seeds: range, protocol: Protocol) -> None:
+    for seed in seeds:
         for cut in range(length(protocol, seed)[0]):
             agent, box, model = new(protocol, random_script(seed))
             stream = agent.stream("Well?")
@@ -92,15 +96,16 @@ def test_a_stream_that_is_left_open_is_ended_by_the_next_question(protocol: Prot
     check(agent, box, model, run)
 
 
+@over_seeds
 @pytest.mark.parametrize(
     "what",
     [KeyboardInterrupt(), ModelError("503 at http://x", kind="server"), RuntimeError("a bug"), MemoryError()],
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_request_that_fails_or_is_interrupted_ends_the_run_properly(
-    protocol: Protocol, what: BaseException
+    seeds: range, protocol: Protocol, what: BaseException
 ) -> None:
-    for seed in SEEDS:
+    for seed in seeds:
         script = random_script(seed)
         for cut in range(len(script) + 1):
             agent, box, model = new(protocol, [*script[:cut], what])
@@ -111,10 +116,13 @@ def test_a_request_that_fails_or_is_interrupted_ends_the_run_properly(
             check(agent, box, model, run)
 
 
+@over_seeds
 @pytest.mark.parametrize("what", [KeyboardInterrupt(), SystemExit(2), MemoryError("no memory"), GeneratorExit()])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_whatever_happens_in_a_tool_is_the_outcome_of_its_call(protocol: Protocol, what: BaseException) -> None:
-    for seed in SEEDS:
+def test_whatever_happens_in_a_tool_is_the_outcome_of_its_call(
+    seeds: range, protocol: Protocol, what: BaseException
+) -> None:
+    for seed in seeds:
         for cut in range(length(protocol, seed)[2]):
             agent, box, model = new(protocol, random_script(seed), Box(cut, what))
             run = ended(agent)

@@ -12,22 +12,22 @@ import pytest
 
 from tests.live_kernel import Kernel, live_kernel
 
-STEPS, PIECES = 100, 200
+PIECES = 200
 PREPARE = f"""
 %load_ext archytas_nb
 import json, time
 from archytas_nb.react.events import Delta, ModelReply
 
 class Stream:
-    '''A hundred replies of two hundred pieces each, and a tool call or the answer in each.'''
+    '''Replies of two hundred pieces each, and a tool call or the answer in each.'''
     name, protocol = "stream", "react"
 
-    def __init__(self, pause):
-        self.pause, self.step = pause, 0
+    def __init__(self, steps, pause):
+        self.steps, self.pause, self.step = steps, pause, 0
 
     def complete(self, ask):
         self.step += 1
-        last = self.step > {STEPS}
+        last = self.step > self.steps
         thought = " ".join(f"token{{n}}" for n in range({PIECES}))
         tool, given = ("final_answer", "All is measured.") if last else ("measure", {{"n": self.step}})
         text = json.dumps({{"thought": thought, "tool": tool, "tool_input": given}})
@@ -107,10 +107,23 @@ def traffic(kernel: Kernel, cell: str) -> Traffic:
     raise TimeoutError(f"the cell did not end; so far {len(counted.kinds)} messages")
 
 
-@pytest.mark.parametrize("pause", [0.0, 0.0005], ids=["as fast as it can", "two thousand pieces a second"])
-def test_a_hundred_streamed_steps_stay_far_below_what_a_front_end_can_take(kernel: Kernel, pause: float) -> None:
-    """Less than 8 MB in all, and less than 500 messages in any second."""
-    kernel.run(f"model = Stream({pause})")
+TWO_THOUSAND_A_SECOND = 0.0005
+"""A pause after each piece, in seconds."""
+
+
+@pytest.mark.parametrize(
+    ("steps", "pause"),
+    [
+        (100, 0),
+        (20, TWO_THOUSAND_A_SECOND),
+        pytest.param(100, TWO_THOUSAND_A_SECOND, marks=pytest.mark.slow),
+    ],
+)
+def test_many_streamed_steps_stay_far_below_what_a_front_end_can_take(
+    kernel: Kernel, steps: int, pause: float
+) -> None:
+    """For a hundred steps less than 8 MB in all, and less than 500 messages in any second."""
+    kernel.run(f"model = Stream({steps}, {pause})")
     counted = traffic(
         kernel, "%agent --model model --max-steps 200 --max-tokens 100000000 Measure a hundred times"
     )
@@ -120,5 +133,5 @@ def test_a_hundred_streamed_steps_stay_far_below_what_a_front_end_can_take(kerne
     assert "All is measured." in counted.shown
     assert counted.kinds.count("comm_msg") > 20  # it was shown live
     assert counted.kinds.count("comm_open") == counted.kinds.count("comm_close")
-    assert counted.size < 8_000_000
+    assert counted.size < 80_000 * steps
     assert counted.busiest_second < 500
