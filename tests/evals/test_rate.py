@@ -8,6 +8,7 @@ from archytas_nb.models.embedded import EmbeddedModel
 from tests.evals.runner import Settings, attempt
 from tests.evals.task import REGISTRY
 from tests.evals.tasks import selected
+from tests.sampling import few_of
 from tests.test_embedded import missing
 
 TASKS = (
@@ -22,21 +23,24 @@ TASKS = (
     "connection_that_comes_back",
     "days_of_a_week",
 )
-MEASURED = 10
-SLACK = 3
-"""Another processor rounds otherwise, and a greedy reply may turn on the last bit."""
+FEW = ("stock_of_pears", "orders_of_a_customer", "refill_a_low_tank")
+"""Those of them that every run tries: one call, two of which one needs the other's result, and one that acts."""
+SLACK = {FEW: 1, TASKS: 3}
+"""How many may fail: another processor rounds otherwise, and a greedy reply may turn on the last bit."""
 
 
 def test_the_tasks_of_the_regression_are_none_that_the_report_is_made_of() -> None:
     assert len(set(TASKS)) == 10
+    assert set(FEW) <= set(TASKS)
     assert {REGISTRY[name].half for name in TASKS} == {"choose"}
 
 
 @pytest.mark.local_model
 @pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
-def test_the_embedded_model_solves_as_many_tasks_as_it_did() -> None:
+@pytest.mark.parametrize("names", few_of(FEW, TASKS))
+def test_the_embedded_model_solves_as_many_tasks_as_it_did(names: tuple[str, ...]) -> None:
     model = EmbeddedModel()
     patient = Settings(max_seconds=600)
-    results = [attempt(task, model, patient) for task in selected(names=list(TASKS))]
+    results = [attempt(task, model, patient) for task in selected(names=list(names))]
     faults = {each.name: each.fault for each in results if not each.solved}
-    assert len(TASKS) - len(faults) >= MEASURED - SLACK, faults
+    assert len(faults) <= SLACK[names], faults

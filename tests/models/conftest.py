@@ -1,4 +1,4 @@
-"""A machine of its own for each test that starts servers; property tests may take the time that they need."""
+"""A machine of its own for each test that starts servers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from archytas_nb.models import asking, openai_chat, process
 from archytas_nb.models.capabilities import capabilities_of
 from tests.models.fake_machine import PATIENCE
 
-settings.register_profile("no_deadline", deadline=None)
-settings.load_profile("no_deadline")
 ROOT = Path(process.__file__).parents[2]
 
 
