@@ -125,7 +125,7 @@ class Cassette:
             if self.mode == "auto":
                 self._store.catch_up()
             if self.mode != "record":
-                found = self._store.tape.take(request.key, origin)
+                found = self._store.tape.take(request.key, origin, request.max_tokens)
             if not isinstance(found, Exchanged):
                 if self.mode != "replay":
                     self._store.check()

@@ -166,7 +166,7 @@ def _settings(now: Request, recorded: Request) -> Difference:
         )
     return Difference(
         "settings",
-        f"the settings have changed: max_tokens is {now.max_tokens!r}, in the recording {recorded.max_tokens!r}",
+        f"the recorded reply was cut at max_reply_tokens={recorded.max_tokens}, and it is {now.max_tokens} now",
     )
 
 

@@ -30,8 +30,7 @@ def miss_of(request: Request, tape: Tape, *, path: str, rerun: str, earlier: int
     nearest = tape.nearest(request)
     if nearest is None:
         return CassetteMiss(f"{begin}: no exchange with a model is recorded in it. {again}", cause="empty")
-    if nearest.key == request.key:
-        times = tape.times(request.key)
+    if nearest.key == request.key and (times := tape.times(request.key, request.max_tokens)):
         begins = f"%agent_cassette {shlex.quote(path)}"
         return CassetteMiss(
             f"{begin}: it was recorded {times} time{'s' if times > 1 else ''}, and is asked once more. Where the "

@@ -29,10 +29,10 @@ class Tape:
         self._users: list[str | None] = [None] * len(self.entries)
         self._at = 0
 
-    def take(self, key: str, origin: str = "") -> Entry | None:
-        """Use the first exchange with this key that is not used yet; None where there is none."""
+    def take(self, key: str, origin: str = "", max_tokens: int | None = None) -> Entry | None:
+        """Use the first exchange with this key, and fit for this bound, that is not used yet; None for none."""
         for place, entry in enumerate(self.entries):
-            if self._users[place] is None and entry.key == key:
+            if self._users[place] is None and entry.key == key and _fits(entry, max_tokens):
                 self._users[place] = origin
                 self._at = place + 1
                 return entry
@@ -43,9 +43,9 @@ class Tape:
         self._at -= 1
         self._users[self._at] = None
 
-    def times(self, key: str) -> int:
-        """How often this was recorded."""
-        return sum(entry.key == key for entry in self.entries)
+    def times(self, key: str, max_tokens: int | None = None) -> int:
+        """How often this was recorded, fit for this bound."""
+        return sum(entry.key == key and _fits(entry, max_tokens) for entry in self.entries)
 
     def add(self, entry: Entry, origin: str = "") -> None:
         """Put a new exchange behind the last one that was used or added; it counts as used."""
@@ -129,6 +129,10 @@ class Tape:
     def asked(self) -> list[Asked]:
         """The person's answers that are not used yet."""
         return [entry for entry in self.unused if isinstance(entry, Asked)]
+
+
+def _fits(entry: Entry, max_tokens: int | None) -> bool:
+    return isinstance(entry, Asked) or entry.fits(max_tokens)
 
 
 def _likeness(one: Request, other: Request) -> tuple[int, ...]:

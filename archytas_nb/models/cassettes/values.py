@@ -53,7 +53,7 @@ class Request:
         messages: The conversation.
         tools: The specifications for function calling.
         schema: What the reply's text must satisfy, or None.
-        max_tokens: The longest reply that is asked for.
+        max_tokens: The longest reply that is asked for; it does not count for equality, see `Exchanged.fits`.
         model: What the notebook calls the model that it asks.
         key: The fingerprint; two requests with the same key are the same.
     """
@@ -69,7 +69,7 @@ class Request:
     def __post_init__(self) -> None:
         refs = [[part.ref for part in self.messages], [part.ref for part in self.tools]]
         schema = None if self.schema is None else self.schema.ref
-        object.__setattr__(self, "key", _hash([*refs, schema, self.max_tokens, self.model])[:16])
+        object.__setattr__(self, "key", _hash([*refs, schema, self.model])[:16])
 
     @property
     def parts(self) -> Iterator[Part]:
@@ -100,6 +100,11 @@ class Exchanged:
     def key(self) -> str:
         """What it is found by."""
         return self.request.key
+
+    def fits(self, max_tokens: int | None) -> bool:
+        """Whether its reply answers a request with this bound; one that came whole does so under any bound."""
+        is_cut = self.reply is not None and self.reply.finish == "length"
+        return not (is_cut and self.request.step and self.request.max_tokens != max_tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "outcome": ({"tools": [price, other(stock, result=8)]}, "outcome", "stock", "the call stock({"),
     "first outcome": ({"tools": [other(price, result=2.75), stock]}, "outcome", "price", "+ "),
     "instructions": ({"instructions": "Be brief."}, "instructions", "", "+ Be brief."),
-    "length": ({}, "settings", "", "max_tokens is"),
+    "length": ({}, "settings", "", "was cut at max_reply_tokens=916384, and it is 16384 now"),
 }
 
 
@@ -119,12 +119,22 @@ def test_what_has_changed_is_named(tmp_path: Path, protocol: str, change: str) -
     settings = {"tools": [price, stock], "questions": QUESTIONS, **changed}
     model = CassetteModel(Cassette(path, "replay"), no_model)
     if change == "length":
-        path.write_text(path.read_text().replace('"max_tokens": ', '"max_tokens": 9'))
+        cut = path.read_text().replace('"max_tokens": ', '"max_tokens": 9')
+        path.write_text(cut.replace('"reply": {', '"reply": {"finish": "length", '))
         model = CassetteModel(Cassette(path, "replay"), no_model)
     with pytest.raises(CassetteMiss) as caught:
         talk(model, settings.pop("tools"), settings.pop("questions"), **settings)
     assert (caught.value.cause, caught.value.tool) == (cause, tool)
     assert said in str(caught.value)
+
+
+def test_another_bound_of_a_reply_alone_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    live = ScriptedModel(*script("react"))
+    talk(CassetteModel(Cassette(path, "record"), lambda: live), [price, stock], QUESTIONS)
+    path.write_text(path.read_text().replace('"max_tokens": 16384', '"max_tokens": 1024'))
+    talk(CassetteModel(Cassette(path, "replay"), no_model), [price, stock], QUESTIONS)
+    talk(CassetteModel(Cassette(path, "replay"), no_model), [price, stock], QUESTIONS, max_reply_tokens=500)
 
 
 def test_a_limit_that_is_reached_elsewhere_is_a_setting(tmp_path: Path) -> None:

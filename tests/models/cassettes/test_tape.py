@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.models.cassettes.tape import Tape
-from archytas_nb.models.cassettes.values import Asked
+from archytas_nb.models.cassettes.values import Asked, Exchanged
+from archytas_nb.react.events import ModelReply
 from tests.models.cassettes.tapes import ask, exchanged, request
 
 
@@ -40,6 +41,15 @@ def test_what_was_used_stays_used_when_others_record(
     more = [exchanged(each, reply=f"new {n}") for n, each in enumerate(others)]
     tape.follow([*entries, *more])
     assert tape.unused == [*before, *more]
+
+
+def test_a_reply_that_was_cut_is_found_under_its_own_bound_alone() -> None:
+    asked = request(ask("a", max_tokens=1024))
+    whole, cut = (Exchanged(asked, ModelReply("half", finish=finish)) for finish in ("stop", "length"))
+    assert Tape([whole]).take(asked.key, max_tokens=16384) == whole
+    assert Tape([cut]).take(asked.key, max_tokens=16384) is None
+    assert Tape([cut]).take(asked.key, max_tokens=1024) == cut
+    assert Tape([cut, whole]).take(asked.key, max_tokens=16384) == whole
 
 
 def test_unused_exchanges_have_names_that_another_process_can_drop_them_by() -> None:
