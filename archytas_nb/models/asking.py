@@ -164,4 +164,6 @@ def _following(
     """The form to ask in after this one was refused; None where there is none, or the form was not the reason."""
     if fault.error.kind == "refused" and fault.error.status in _ABOUT_THE_FORM:
         return lowered(form, ask, fault.said, extra, stream=stream and form.stream)
-    return shorter(form, ask, fault.said) if fault.error.kind == "overflow" else None
+    # Who has little credit left (402) is refused a long reply, and may have a short one.
+    is_too_long = fault.error.kind == "overflow" or fault.error.status == 402
+    return shorter(form, ask, fault.said) if is_too_long else None

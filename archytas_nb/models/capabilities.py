@@ -26,8 +26,6 @@ LengthField = Literal["max_tokens", "max_completion_tokens"]
 
 _DIALECTS: tuple[SchemaDialect, ...] = ("json_schema", "json_object", "none")
 _LENGTH_FIELDS: tuple[LengthField, ...] = ("max_tokens", "max_completion_tokens")
-_THINKING = 8
-"""How many times longer a reply may be where the model thinks in it: thousands of tokens are usual."""
 _LEAST_ROOM = 256
 """Tokens; a reply that must be shorter than this is not worth asking for."""
 
@@ -49,7 +47,7 @@ class Capabilities:
         context_tokens: What a conversation and its reply may have together, or None where it has not said.
         images: The most images that it takes in a request, or None where it has set no bound.
         without: Fields that it does not take: the caller's own, and the other name of `length_field`.
-        thinks: Whether it has thought for the whole length of a reply, so that it needs room for both.
+        thinks: Whether it has used up a reply by reasoning alone, so that it needs room for both.
         system: Whether it takes a system prompt.
         thoughts: Whether it wants back what the model thought (DeepSeek and Kimi refuse a history without it).
         extras: Whether what it sends beside calls is returned to it, and required of every reply (Gemini).
@@ -105,7 +103,7 @@ def body_of(ask: AskModel, can: Capabilities, extra: Mapping[str, Json], *, stre
     if ask.tools:
         body["tools"] = ask.tools
     if ask.max_tokens is not None and not any(field in own for field in _LENGTH_FIELDS):
-        body[can.length_field] = _bound(ask.max_tokens, can)
+        body[can.length_field] = _bound(ask, can)
     if stream and can.stream_options:
         body["stream_options"] = {"include_usage": True}
     if ask.schema is not None and can.schema == "json_schema":
@@ -125,8 +123,8 @@ def _messages(ask: AskModel, can: Capabilities) -> tuple[Message, ...]:
     return messages if can.system else without_system(messages)
 
 
-def _bound(wanted: int, can: Capabilities) -> int:
-    wanted *= _THINKING if can.thinks else 1
+def _bound(ask: AskModel, can: Capabilities) -> int:
+    wanted = max(ask.max_tokens or 0, (ask.thinking_tokens or 0) if can.thinks else 0)
     return min(wanted, can.most_tokens or wanted)
 
 
@@ -203,16 +201,19 @@ def shorter(can: Capabilities, ask: AskModel, said: str) -> Capabilities | None:
     """The form with another name for the bound of a reply, or a lower bound; None where neither helps."""
     if ask.max_tokens is None:
         return None
-    most = _bound(ask.max_tokens, can)
+    most = _bound(ask, can)
     context, prompt = wording.context_tokens(said), wording.prompt_tokens(said)
-    limit = wording.most_tokens(said)
+    limit = wording.most_tokens(said, most)
     if context and prompt:
-        # The prompt fits and only the room for the reply does not. A quarter of the context leaves the
-        # conversation some steps to grow before the same is said again.
-        lower = min(context - prompt, max(_LEAST_ROOM, context // 4))
-        return replace(can, most_tokens=lower) if _LEAST_ROOM <= lower < most else None
+        # The prompt fits and only the room for the reply does not. Half of the context leaves the conversation
+        # some steps to grow before the same is said again.
+        lower = min(context - prompt, max(_LEAST_ROOM, context // 2))
+        fits = _LEAST_ROOM <= lower < most
+        return replace(can, most_tokens=lower, context_tokens=can.context_tokens or context) if fits else None
     if limit:
-        return replace(can, most_tokens=limit) if 0 < limit < most else None
+        return replace(can, most_tokens=limit) if min(_LEAST_ROOM, most - 1) <= limit < most else None
+    if re.search(rf"\b{most}\b", said) and most // 4 >= _LEAST_ROOM:  # it is about our number, and names no other
+        return replace(can, most_tokens=most // 4)
     other = _LENGTH_FIELDS[1 - _LENGTH_FIELDS.index(can.length_field)]
     if re.search(r"max_(completion_)?tokens", said) and other not in can.without:
         return replace(can, length_field=other, without=can.without | {can.length_field})
@@ -224,8 +225,11 @@ def with_room_to_think(can: Capabilities, ask: AskModel, reply: ModelReply) -> C
     if reply.finish != "length" or reply.calls or ask.max_tokens is None or can.thinks:
         return None
     text = reply.text.lstrip()
-    thought = not text or (text.startswith("<think") and "</think" not in text)
-    return replace(can, thinks=True) if thought else None
+    thought = (not text and (reply.reasoning or not reply.text)) or (
+        text.startswith("<think") and "</think" not in text
+    )
+    roomier = replace(can, thinks=True)
+    return roomier if thought and _bound(ask, roomier) > _bound(ask, can) else None
 
 
 def given_up(before: Capabilities, after: Capabilities) -> str:

@@ -54,6 +54,7 @@ _CONTEXT = _any(
     r"too long: \d+ tokens? > (\d+) maximum",
     r"context limit: \d+ \+ \d+ > (\d+)",
     r"model token limit: (\d+)",
+    r"max_new_tokens`? must be <= (\d+)",
 )
 
 
@@ -204,18 +205,33 @@ def is_about_form(said: str) -> bool:
 
 _MOST = _any(
     r"at most (\d+) (?:completion |output )?tokens",
-    r"max_(?:completion_)?tokens`? must be less than or equal to `?(\d+)",
+    r"max[_ ](?:completion_)?tokens`? must be less than or equal to `?(\d+)",
     r"valid range of max_tokens is \[1, (\d+)\]",
+    r"max_tokens: \d+ > (\d+)",
+    r"exceeds the model limit of (\d+)",
+    r"can only afford (\d+)",
 )
+_BELOW = re.compile(r"from 1 \(inclusive\) to (\d+) \(exclusive\)")
+_IN_A_MINUTE = re.compile(r"\bLimit:? (\d+), Requested:? (\d+)")
 _PROMPT = _any(
-    r"(\d+) (?:in the messages|in your prompt|input tokens|of text input)",
+    r"(\d+) (?:in the messages|in your prompt|input tokens|of text input|`?inputs`? tokens)",
     r"\bn_prompt_tokens[\"']?[=:] ?(\d+)",
 )
 
 
-def most_tokens(said: str) -> int | None:
-    """The highest bound on a reply's length that is taken, where a refusal names it."""
-    found = _MOST.search(said[:LOOKED_AT])
+def most_tokens(said: str, asked: int = 0) -> int | None:
+    """The highest bound on a reply's length that is taken, where a refusal names it.
+
+    Args:
+        said: The refusal.
+        asked: The bound that was refused: some count it together with the prompt.
+    """
+    said = said[:LOOKED_AT]
+    if found := _BELOW.search(said):
+        return int(found[1]) - 1
+    if found := _IN_A_MINUTE.search(said):
+        return int(found[1]) - (int(found[2]) - asked)
+    found = _MOST.search(said)
     return int(next(group for group in found.groups() if group)) if found else None
 
 

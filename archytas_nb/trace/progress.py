@@ -19,8 +19,8 @@ from archytas_nb.react.events import (
     RunCalls,
     Started,
 )
+from archytas_nb.react.partial import read_partial
 from archytas_nb.trace.clean import one_line, tidy
-from archytas_nb.trace.partial import read_partial
 from archytas_nb.trace.values import RunView
 
 _STREAMED = 6_000

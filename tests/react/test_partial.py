@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.trace.partial import Partial, read_partial
+from archytas_nb.react.partial import Partial, read_partial
 
 
 @pytest.mark.parametrize(
@@ -38,5 +38,8 @@ def test_what_has_begun_is_read(text: str, partial: Partial) -> None:
 def test_every_cut_can_be_read(thought: str, words: str, cut: int) -> None:
     """A reply cut anywhere is read without an error; whole, it gives back what went in."""
     reply = json.dumps({"thought": thought, "tool": "final_answer", "tool_input": words})
-    read_partial(reply[:cut])
+    begun = read_partial(reply[:cut])
+    if begun.tool:
+        assert words.startswith(begun.text)
+    assert thought.startswith(begun.thought)
     assert read_partial(reply) == Partial(thought, "final_answer", words)

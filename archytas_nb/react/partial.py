@@ -1,4 +1,4 @@
-"""Read a reply that is still being written.
+"""Read a reply that is still being written, or was cut off.
 
 The text protocol's replies are JSON. A person who watches one grow wants to see the thought and the answer,
 not the braces. Pure: the text so far in, what can be read of it out.
@@ -15,6 +15,8 @@ _THOUGHT = re.compile(r'"thought"\s*:\s*' + _STRING, re.DOTALL)
 _TOOL = re.compile(r'"tool"\s*:\s*' + _STRING, re.DOTALL)
 _INPUT = re.compile(r'"tool_input"\s*:\s*(.*)', re.DOTALL)
 _ANSWER = re.compile(r"(?:\{\s*\"\w+\"\s*:\s*)?" + _STRING, re.DOTALL)
+
+_HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +46,16 @@ def read_partial(text: str) -> Partial:
     shown = given.group(1) if given else ""
     if name in {"final_answer", "fail_task"}:
         words = _ANSWER.match(shown)
-        shown = _unquoted(words.group(1)) if words else ""
+        shown = _unquoted(words.group(1)) if words else shown
     elif given:
         shown = shown.rstrip().removesuffix("}") if shown.rstrip().endswith("}}") else shown
     return Partial(_unquoted(thought.group(1)) if thought else "", name, shown)
 
 
 def _unquoted(inside: str) -> str:
-    """Decode the inside of a JSON string that may be cut within an escape."""
+    """Decode the inside of a JSON string that may be cut within an escape or a pair of them."""
+    inside = _HALF_ESCAPE.sub(r"\1", inside)
     try:
-        return str(json.loads(f'"{inside}"', strict=False))
+        return re.sub(r"[\ud800-\udbff]\Z", "", str(json.loads(f'"{inside}"', strict=False)))
     except ValueError:
-        return re.sub(r"\\u?[0-9a-fA-F]{0,3}\Z", "", inside).replace("\\n", "\n").replace('\\"', '"')
+        return inside.replace("\\n", "\n").replace('\\"', '"')
