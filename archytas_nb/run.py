@@ -93,7 +93,7 @@ class Run:
 
     @property
     def incomplete(self) -> bool:
-        """Whether a limit ended the run."""
+        """Whether a limit ended the run, or a reply was cut off for its length."""
         return isinstance(self.ending, Stopped)
 
     @property

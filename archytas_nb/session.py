@@ -23,7 +23,7 @@ from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.namespace import Namespace, live_namespace
 from archytas_nb.question import Question, asked_by, person_for, read, room_for
 from archytas_nb.react.events import AskModel, Ending, Event, Failed, Interrupted, Message, ModelReply
-from archytas_nb.react.guards import MAX_SECONDS, MAX_TOKENS, Guards, Limits
+from archytas_nb.react.guards import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
 from archytas_nb.react.history import Exchange, place_of
 from archytas_nb.react.loop import react_loop
 from archytas_nb.react.wire import Wire, messages_of
@@ -43,19 +43,20 @@ class Agent:
 
     Args:
         tools: Functions, Tools or a Toolbox; None takes the default toolbox as it is at each question.
-        model: A name, an `OpenAIModel`, or any `Model`; None takes what the environment names, else the
-            embedded model.
+        model: A name, an `OpenAIModel`, or any `Model`; None takes the environment's, else the embedded one.
         protocol: ``"react"``, ``"native"``, or ``"auto"`` for what suits the model.
         instructions: Added to the system prompt.
         max_steps: Most replies of the model in one run.
         max_errors: Most unusable replies and failing calls in a row.
         max_seconds: Most wall time of a run, but for what a person takes to answer; None for no bound.
-        max_tokens: Most input and output tokens of a run; None for no bound.
+        max_total_tokens: Maximum number of input and output tokens of a run; None for no bound.
         namespace: Where variables are looked up and large results are kept; None takes the live one.
         approve: What is done where a tool wants approval: ``"ask"`` the person, ``"auto"`` runs it, ``"deny"``
             refuses it; or a function that decides on every call. None asks the person.
         ask_user: Whether the model has a tool to ask the person something.
         allow: Names of tools that are run without being asked about.
+        max_reply_tokens: Maximum number of tokens in one reply; None for 1,024 (small models) or 16,384 (others).
+        max_tokens: The old name of `max_total_tokens`.
 
     Raises:
         ValueError: An argument is not of the kind said above.
@@ -70,12 +71,14 @@ class Agent:
         max_steps: int = 20,
         max_errors: int = 5,
         max_seconds: float | None = MAX_SECONDS,
-        max_tokens: int | None = MAX_TOKENS,
+        max_total_tokens: int | None = MAX_TOTAL_TOKENS,
         namespace: Namespace | None = None,
         approve: Approve | None = None,
         *,
         ask_user: bool = False,
         allow: Collection[str] = (),
+        max_reply_tokens: int | None = None,
+        max_tokens: int | given.Unset | None = given.UNSET,
     ) -> None:
         if protocol not in ("auto", "react", "native"):
             raise ValueError(f"protocol is {protocol!r}; expected 'auto', 'react' or 'native'")
@@ -84,7 +87,8 @@ class Agent:
         self._answering: tuple[object, Model] | None = None
         self.protocol: ProtocolName = protocol
         self.instructions = given.text("instructions", instructions)
-        self.limits = Limits(max_steps, max_errors, max_seconds, max_tokens)
+        total = given.total_tokens(max_total_tokens, max_tokens)
+        self.limits = Limits(max_steps, max_errors, max_seconds, total, max_reply_tokens)
         self._namespace = given.variables(namespace)
         self._approve = approve
         self._asks_user = ask_user
@@ -283,9 +287,7 @@ class Agent:
         return self.model.protocol if self.protocol == "auto" else self.protocol
 
     def _wire(self, spoken: Spoken, tools: Toolbox) -> Wire:
-        if spoken == "native":
-            return NativeWire(tools, self.instructions)
-        return ReactWire(tools, self.instructions)
+        return NativeWire(tools, self.instructions) if spoken == "native" else ReactWire(tools, self.instructions)
 
     def _guards(self, tools: Toolbox, clock: Callable[[], float] = time.monotonic) -> Guards:
         may_repeat = {name for name, tool in tools.items() if tool.repeat}

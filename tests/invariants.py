@@ -253,7 +253,7 @@ def check_bounds(asked: list[AskModel], run: Any, limits: Any) -> None:
     assert len(asked) <= limits.max_steps + 1 + overflows
     for ask in asked:
         assert ask.max_tokens is not None
-        assert 0 < ask.max_tokens <= limits.reply_tokens
+        assert 0 < ask.max_tokens <= limits.reply_tokens(small=False)
         assert ask.seconds is not None
         if is_last(ask):
             assert not ask.tools

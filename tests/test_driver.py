@@ -99,9 +99,9 @@ def test_a_model_is_told_how_much_of_the_time_is_left() -> None:
 
 def test_a_run_has_finite_bounds_unless_it_is_told_otherwise() -> None:
     limits = nb.Agent([talk], ScriptedModel()).limits
-    assert None not in (limits.max_steps, limits.max_errors, limits.max_seconds, limits.max_tokens)
-    limits = nb.Agent([talk], ScriptedModel(), max_seconds=None, max_tokens=None).limits
-    assert (limits.max_seconds, limits.max_tokens) == (None, None)
+    assert None not in (limits.max_steps, limits.max_errors, limits.max_seconds, limits.max_total_tokens)
+    limits = nb.Agent([talk], ScriptedModel(), max_seconds=None, max_total_tokens=None).limits
+    assert (limits.max_seconds, limits.max_total_tokens) == (None, None)
 
 
 def test_the_time_that_a_person_takes_to_answer_is_not_the_runs() -> None:

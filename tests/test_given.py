@@ -51,6 +51,16 @@ def test_what_cannot_be_used_is_refused_with_what_can(name: str, value: Any, exp
         made(**{name: value})
 
 
+def test_the_old_name_of_the_total_of_tokens_counts_with_a_warning() -> None:
+    with pytest.warns(FutureWarning, match="max_tokens=5 is called max_total_tokens now") as seen:
+        assert made(max_tokens=5).limits.max_total_tokens == 5
+    assert seen[0].filename.endswith("test_given.py"), "it points to the line that made the agent"
+    with pytest.warns(FutureWarning, match="max_tokens=None"):
+        assert made(max_tokens=None).limits.max_total_tokens is None
+    with pytest.raises(ValueError, match="max_tokens is 5 and max_total_tokens is 6; expected one of them"):
+        made(max_tokens=5, max_total_tokens=6)
+
+
 @pytest.mark.parametrize("allow", ["add", ["add"], {"add"}])
 def test_a_tool_is_allowed_by_its_name(allow: Any) -> None:
     tool = nb.Tool.from_function(add, approve=True)

@@ -164,12 +164,12 @@ def test_cut_in_any_tool(seeds: Sequence[int], protocol: Protocol, what: BaseExc
 
 
 @over_seeds
-@pytest.mark.parametrize("limit", ["max_steps", "max_errors", "max_tokens"])
+@pytest.mark.parametrize("limit", ["max_steps", "max_errors", "max_total_tokens"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_cut_by_a_limit_at_any_step(seeds: Sequence[int], protocol: Protocol, limit: str) -> None:
     for seed in seeds:
         for most in range(1, 7):
-            talk = Talk(seed, protocol, **{limit: most * (60 if limit == "max_tokens" else 1)})
+            talk = Talk(seed, protocol, **{limit: most * (60 if limit == "max_total_tokens" else 1)})
             talk.keeps_its_promises(talk.run())
 
 

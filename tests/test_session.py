@@ -111,7 +111,8 @@ def test_a_tool_defined_anew_during_a_run_does_not_change_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_steps": 0}, {"max_errors": -1}, {"max_seconds": 0}, {"max_tokens": True}, {"protocol": "x"}]
+    "options",
+    [{"max_steps": 0}, {"max_errors": -1}, {"max_seconds": 0}, {"max_total_tokens": True}, {"protocol": "x"}],
 )
 def test_a_setting_that_makes_no_sense_is_refused_by_name(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):

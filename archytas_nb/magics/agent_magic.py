@@ -241,7 +241,8 @@ class ArchytasNB(Settings, Magics):
             max_steps=setting("max_steps"),
             max_errors=self.max_errors,
             max_seconds=setting("max_seconds"),
-            max_tokens=setting("max_tokens"),
+            max_total_tokens=self.total_tokens(args),
+            max_reply_tokens=setting("max_reply_tokens"),
             namespace=self.shell.user_ns,
             approve=setting("approve"),
             allow=allowed,
@@ -260,7 +261,7 @@ class ArchytasNB(Settings, Magics):
             "model": agent.model.name,
             "protocol": spoken,
             "limits": f"max_steps={limits.max_steps}, max_errors={limits.max_errors}, "
-            f"max_seconds={limits.max_seconds}, max_tokens={limits.max_tokens}",
+            f"max_seconds={limits.max_seconds}, max_total_tokens={limits.max_total_tokens}",
             "tools": ", ".join(agent.tools) or "none",
             "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "as long as the model likes",
         }
@@ -270,10 +271,11 @@ class ArchytasNB(Settings, Magics):
 
     def _put(self, run: Run, question: Question) -> None:
         """Put the answer into the variable; a variable never holds half an answer, nor that of another run."""
-        if run.incomplete:
+        from archytas_nb.react.events import Stopped
+
+        if isinstance(run.ending, Stopped):
             error = RunError(
-                f"the limit {run.reason} ended the run before there was an answer for {question.out!r}; the "
-                "variable is as it was"
+                f"{run.ending.cause}: there is no complete answer for {question.out!r}; the variable is as it was"
             )
             error.run = run
             raise error

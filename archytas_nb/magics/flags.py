@@ -49,7 +49,13 @@ _FLAGS = (
     ),
     argument("--max-steps", type=count, metavar="N", help="Most replies of the model."),
     argument("--max-seconds", type=seconds, metavar="S", help="Most seconds that it may take."),
-    argument("--max-tokens", type=count, metavar="N", help="Most tokens, in and out."),
+    argument(
+        "--max-total-tokens", type=count, metavar="N", help="Maximum number of tokens, input and output together."
+    ),
+    argument(
+        "--max-reply-tokens", type=count, metavar="N", help="Maximum number of tokens in one reply of the model."
+    ),
+    argument("--max-tokens", type=count, metavar="N", help="The old name of --max-total-tokens."),
     argument(
         "--approve",
         choices=APPROVALS,

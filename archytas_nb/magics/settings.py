@@ -6,9 +6,15 @@ file), the environment variable ``ARCHYTAS_NB_…`` of the same name, the defaul
 
 from __future__ import annotations
 
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.error import UsageError
 from traitlets.config import Configurable
 
-from archytas_nb.magics.traits import Count, Flag, Names, Retries, Seconds, Secret, Text, WordEnum
+from archytas_nb.magics.traits import PREFIX, Count, Flag, Names, Retries, Seconds, Secret, Text, WordEnum
 
 PROTOCOLS = ("auto", "react", "native")
 APPROVALS = ("ask", "auto", "deny")
@@ -44,9 +50,18 @@ class Settings(Configurable):
     max_seconds = Seconds(
         600.0, help="Most seconds that one question may take; None for no bound.", allow_none=True
     ).tag(config=True)
-    max_tokens = Count(
-        1_000_000, help="Most tokens, in and out, for one question; None for no bound.", allow_none=True
+    max_total_tokens = Count(
+        1_000_000,
+        help="Maximum number of tokens, input and output together, for one question; None for no bound.",
+        allow_none=True,
     ).tag(config=True)
+    max_reply_tokens = Count(
+        None,
+        help="Maximum number of tokens in one reply of the model; None for 1,024 with a small model and 16,384 "
+        "with any other, or less where the endpoint allows less.",
+        allow_none=True,
+    ).tag(config=True)
+    max_tokens = Count(None, help="The old name of max_total_tokens.", allow_none=True).tag(config=True)
     timeout = Seconds(300.0, help="Seconds without a byte before a request is given up.").tag(config=True)
     max_retries = Retries(3, help="How often a passing failure of the endpoint is tried again.").tag(config=True)
     quiet = Flag(help="Show no trace, only the answer.").tag(config=True)
@@ -64,3 +79,30 @@ class Settings(Configurable):
         help="Start the embedded model with the extension, or when this is set, and have it read the tools "
         "before the first question."
     ).tag(config=True)
+
+    def total_tokens(self, args: Any) -> int | None:
+        """The maximum of tokens for a question with these options; the old name is taken, with a warning.
+
+        Raises:
+            UsageError: Both names are used in the same place.
+        """
+        new, old = "max_total_tokens", "max_tokens"
+        places: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
+            ("--max-total-tokens", "--max-tokens", lambda name: getattr(args, name) is not None),
+            (new, old, lambda name: name in self.__dict__.get("_given", ())),
+            (_variable(new), _variable(old), lambda name: bool(os.environ.get(_variable(name)))),
+        )
+        for now, before, is_set in places:
+            if is_set(old) and is_set(new):
+                raise UsageError(f"{before} is the old name of {now}, and both are set: leave {before} out")
+            if is_set(old):
+                warnings.warn(f"{before} is called {now} now: use the new name", FutureWarning, stacklevel=2)
+            if is_set(old) or is_set(new):
+                name = old if is_set(old) else new
+                flag = getattr(args, name)
+                return getattr(self, name) if flag is None else flag  # type: ignore[no-any-return]
+        return self.max_total_tokens  # type: ignore[no-any-return]
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()

@@ -133,7 +133,8 @@ class AskModel:
         messages: The whole history in wire form.
         tools: Function-calling specifications; empty in the text protocol.
         schema: JSON schema that the reply's text must satisfy, where the endpoint can enforce it.
-        max_tokens: The most tokens that the reply may have; None leaves it to the model.
+        max_tokens: Maximum number of tokens in the reply; None leaves it to the model.
+        thinking_tokens: The same for a model that has used up a reply by reasoning alone; None for no more.
         seconds: What is left of the run's time, for this request and its retries; None for no bound.
         asides: What came with calls of the history and is no part of it, for endpoints that want it back: by the
             id of the call, ``{"reasoning": what the model thought before it, "extra": `WireCall.extra`}``.
@@ -144,6 +145,7 @@ class AskModel:
     tools: tuple[Json, ...] = ()
     schema: Json = None
     max_tokens: int | None = None
+    thinking_tokens: int | None = None
     seconds: float | None = field(default=None, compare=False)
     asides: Mapping[str, Json] = field(default_factory=dict, compare=False, repr=False)
 
@@ -285,12 +287,20 @@ class Stopped:
     """A limit ended the run.
 
     Attributes:
-        limit: Which one, with its value, for a person: ``"max_steps=20"``.
-        text: What the model had to say when it was told; may be empty.
+        limit: Which one, with its value, for a person: ``"max_steps=20"``. Where a reply was cut off for its
+            length: that it was, at how many tokens, and the next move.
+        text: What the model had to say when it was told, or its answer as far as it came; may be empty.
+        cut: Whether it was the length of a reply.
     """
 
     limit: str
     text: str = ""
+    cut: bool = False
+
+    @property
+    def cause(self) -> str:
+        """What ended the run, as it stands in a sentence."""
+        return self.limit if self.cut else f"the limit {self.limit}"
 
 
 @dataclass(frozen=True, slots=True)

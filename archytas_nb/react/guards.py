@@ -22,8 +22,18 @@ from archytas_nb.react.tokens import text_tokens
 MAX_SECONDS = 600.0
 """Enough for twenty replies of a small local model at half a minute each, and all that a person will wait."""
 
-MAX_TOKENS = 1_000_000
+MAX_TOTAL_TOKENS = 1_000_000
 """Twenty requests of fifty thousand tokens each: far more than a question needs, for a few dollars."""
+
+REPLY_TOKENS = 16_384
+"""Enough for a long report, a file of code or some reasoning. It is sent, because the defaults of endpoints range
+from 256 tokens to no limit at all; an endpoint that allows less says so, and is asked for less."""
+
+SMALL_REPLY_TOKENS = 1024
+"""A page of text. A small model that writes more than that mostly repeats itself, for minutes."""
+
+SMALL_THINKING_TOKENS = 8192
+"""For a small model that has used up a reply by reasoning alone, and has to reason before it can answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +44,38 @@ class Limits:
         max_steps: Replies of the model.
         max_errors: Replies in a row that could not be used or whose calls all failed.
         max_seconds: Wall time; None for no bound.
-        max_tokens: Input and output tokens in all; None for no bound.
-        reply_tokens: The most that a single reply may have.
+        max_total_tokens: Input and output tokens in all; None for no bound.
+        max_reply_tokens: Tokens of a single reply; None for what suits the model.
     """
 
     max_steps: int = 20
     max_errors: int = 5
     max_seconds: float | None = MAX_SECONDS
-    max_tokens: int | None = MAX_TOKENS
-    reply_tokens: int = 1024
+    max_total_tokens: int | None = MAX_TOTAL_TOKENS
+    max_reply_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "max_errors", "max_tokens", "reply_tokens"):
-            _check(name, getattr(self, name), "a whole number", Integral, may_be_none=name == "max_tokens")
-        _check("max_seconds", self.max_seconds, "seconds", Real, may_be_none=True)
+        for name in ("max_steps", "max_errors"):
+            _check(name, getattr(self, name), "a whole number above 0", Integral)
+        for name, otherwise in (("max_total_tokens", "no bound"), ("max_reply_tokens", "the default")):
+            _check(name, getattr(self, name), "a whole number above 0", Integral, none=otherwise)
+        _check("max_seconds", self.max_seconds, "seconds above 0", Real, none="no bound")
+
+    def reply_tokens(self, *, small: bool) -> int:
+        """Maximum number of tokens in one reply, of a small model or another."""
+        return self.max_reply_tokens or (SMALL_REPLY_TOKENS if small else REPLY_TOKENS)
+
+    def thinking_tokens(self, *, small: bool) -> int | None:
+        """The same where the model has used up a reply by reasoning alone; None where that is no more."""
+        return SMALL_THINKING_TOKENS if small and self.max_reply_tokens is None else None
 
 
-def _check(name: str, value: Any, what: str, kind: type[Any], *, may_be_none: bool) -> None:
+def _check(name: str, value: Any, what: str, kind: type[Any], *, none: str = "") -> None:
     """Numbers of numpy will do; an infinite one is no bound, and there is another word for that."""
-    if value is None and may_be_none:
+    if value is None and none:
         return
     if not isinstance(value, kind) or isinstance(value, bool) or not 0 < value < math.inf:
-        bound = ", or None for no bound" if may_be_none else ""
-        raise ValueError(f"{name} is {value!r}; expected {what} above 0{bound}")
+        raise ValueError(f"{name} is {value!r}; expected {what}{none and f', or None for {none}'}")
 
 
 @dataclass(slots=True)
@@ -126,8 +145,8 @@ class Guards:
             return f"max_errors={limits.max_errors}"
         if limits.max_seconds is not None and now - self._started >= limits.max_seconds:
             return f"max_seconds={limits.max_seconds:g}"
-        if limits.max_tokens is not None and tokens >= limits.max_tokens:
-            return f"max_tokens={limits.max_tokens}"
+        if limits.max_total_tokens is not None and tokens >= limits.max_total_tokens:
+            return f"max_total_tokens={limits.max_total_tokens}"
         return ""
 
     def seconds_left(self) -> float | None:

@@ -137,7 +137,8 @@ class Exchange:
         if isinstance(ending, Interrupted):
             return "(I was interrupted here.)"
         if isinstance(ending, Stopped):
-            return ending.text or f"(I was stopped here by the limit {ending.limit}.)"
+            why = "my reply was cut off for its length" if ending.cut else f"I was stopped here by {ending.cause}"
+            return ending.text or f"({why[0].upper()}{why[1:]}.)"
         if isinstance(ending, Failed):
             # An endpoint's error is no word of the model's; it may name an address that is nobody's business.
             return ending.reason if ending.by == "model" and ending.reason else "(I could not go on here.)"

@@ -12,6 +12,7 @@ So it can be driven by hand with ``.send``, and recorded replies reproduce an eq
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from archytas_nb.react.calling import run_calls
@@ -99,7 +100,9 @@ class _Loop:
         self.exchange = exchange
         self.checks = checks
         self.fitting = Fitting()
-        self.sending = Sending(wire, past, exchange, room, guards.limits.reply_tokens)
+        self.sending = Sending(wire, past, exchange, room, guards.limits.reply_tokens(small=guards.doubts))
+        self.thinking_tokens = guards.limits.thinking_tokens(small=guards.doubts)
+        self.cuts = 0  # replies in a row that were cut off for their length
 
     def flow(self) -> Flow:
         """Step by step, until there is an ending."""
@@ -114,8 +117,9 @@ class _Loop:
             action = self._read(reply, prose_is_answer=in_prose)
             if action.repaired:
                 yield Notice("repair", action.repaired)
-            in_prose = action.prose
-            ending = yield from self._acted(action)
+            in_prose = action.prose and not action.cut
+            self.cuts = self.cuts + 1 if action.cut else 0
+            ending = yield from self._cut(action, reply) if action.cut else self._acted(action)
             if ending is not None:
                 return ending
         return (yield from self._last_turn(limit))
@@ -173,7 +177,8 @@ class _Loop:
         options = AskOptions(
             sending.reply_tokens, away, last, self.exchange.form, seconds, sending.asides, self.guards.advised
         )
-        return self.wire.ask(self.guards.steps + 1, sending.messages, options)
+        request = self.wire.ask(self.guards.steps + 1, sending.messages, options)
+        return replace(request, thinking_tokens=self.thinking_tokens)
 
     def _read(self, reply: Reply, *, prose_is_answer: bool) -> Action:
         reply = self._counted(reply, self.sending.tokens + self.sending.beside)
@@ -207,6 +212,26 @@ class _Loop:
             return (yield from self._judged(action))
         return None if action.failure is None else Failed(action.failure)
 
+    def _cut(self, action: Action, reply: Reply) -> Generator[Request, Reply, Ending | None]:
+        """Go on after a reply that was cut off for its length; None where it is asked for once more.
+
+        An answer is kept as far as it came. A call may be made again with less in it, once, and a small model may
+        answer in fewer words. A model that has reasoned until it was cut would only do so again.
+        """
+        at, move = self._cut_at(reply)
+        text = as_text(action.answer) if action.answers else action.thought if action.prose else ""
+        if action.cut == "reasoning":
+            return Stopped(f"reply {at}, all of them reasoning{move}", cut=True)
+        stopped = Stopped(f"reply {at}{move}", text, cut=True)
+        is_over = self.cuts > 1 or (action.answers and not self.guards.doubts)
+        if is_over and not action.calls:
+            return stopped
+        if not is_over and not action.unread:  # of a call that is not run there is a notice anyway
+            yield Notice("repair", f"the reply was {at}: the model is asked once more, for less")
+        retried = replace(action, thought=action.thought or text[:500], answer=None, null=False)
+        ending = yield from self._acted(retried)
+        return stopped if ending is None and is_over else ending
+
     def _judged(self, action: Action) -> Generator[Request, Reply, Ending | None]:
         """Have an answer checked; None where another one is asked for."""
         if self.checks:
@@ -230,13 +255,26 @@ class _Loop:
         if isinstance(reply, NoReply):
             return (yield from self._no_reply(reply)) if reply.kind == "interrupted" else Stopped(limit)
         action = self._read(reply, prose_is_answer=True)
+        if action.cut:
+            limit = f"{limit}; the last reply was {self._cut_at(reply)[0]}"
         if not action.answers:
             return Stopped(limit, as_text(action.failure or action.thought))
-        if self.checks:  # an answer that is accepted is the run's value; a fault changes nothing any more
+        # An answer that is accepted is the run's value; a fault changes nothing any more.
+        if self.checks and not action.cut:
             verdict = yield CheckAnswer(self.guards.steps, action.answer)
             if isinstance(verdict, NoReply):
                 return Interrupted("the check of the answer")
         return Stopped(limit, as_text(action.answer))
+
+    def _cut_at(self, reply: Reply) -> tuple[str, str]:
+        """At how many tokens a reply was cut, and the next move; where the server counts none, at our limit."""
+        asked = self.sending.reply_tokens
+        most = max(asked, self.thinking_tokens or 0)
+        tokens = min((isinstance(reply, ModelReply) and reply.usage.output_tokens) or asked, most)
+        move = "; raise max_reply_tokens for a longer one"
+        if tokens not in (asked, most):
+            move = f", fewer than max_reply_tokens={asked}: the endpoint allows no more, or its context is full"
+        return f"cut at {tokens} tokens", move
 
     def _no_reply(self, reply: NoReply) -> Flow:
         if reply.kind == "interrupted":

@@ -17,6 +17,7 @@ from archytas_nb.react.events import Json
 from archytas_nb.react.exact import UnreadableError, whole
 from archytas_nb.react.history import AnswerForm
 from archytas_nb.react.lenient import read_value
+from archytas_nb.react.partial import Partial, read_partial
 from archytas_nb.react.scan import Found, Scan, scan
 from archytas_nb.react.wire import ANSWER, FAIL, Action, answer_in, only_value
 
@@ -29,6 +30,7 @@ _UNREAD_TAG = re.compile(
 _FORM = '{"thought": "…", "tool": "…", "tool_input": …}'
 _REACT_FORM = f"Reply with one JSON object, and nothing else: {_FORM}"
 _NATIVE_FORM = "Make it a function call, or reply with the answer in plain text."
+_FEWER_WORDS = "Your reply was cut off for its length. Say it in fewer words."
 _TEXT = {"type": "string"}
 _FENCED = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 
@@ -57,24 +59,31 @@ def read_action(
         strict: Only a call of a known tool that stands by itself counts; any other text is prose. (In a
             reply of function calling JSON may well be the answer itself.)
         form: How the answer is to be given; None for text.
-        cut: Whether the reply was cut off for its length.
+        cut: Whether the reply was cut off for its length: plain text is then no whole answer of any type.
 
     Returns:
         The action; with `fault` set where the text means none.
     """
     said = scan(text, {**tools, ANSWER: _TEXT if form is None else form.schema, FAIL: _TEXT})
-    action = replace(
-        _read(said, prose_is_answer=prose_is_answer, strict=strict, form=form), reasoning=said.thoughts
-    )
-    if not (cut and action.fault):
-        return action
+    action = _read(said, prose_is_answer=prose_is_answer, strict=strict, form=form, cut=cut)
+    if cut and action.fault and not action.cut:
+        action = _unusable(action, said, _NATIVE_FORM if strict else _REACT_FORM)
+    return replace(action, reasoning=said.thoughts)
+
+
+def _unusable(action: Action, said: Scan, ask: str) -> Action:
+    """What there is of a reply that was cut off before anything in it was whole."""
+    begun = read_partial(said.text[said.found[-1].start :]) if said.found else Partial()
+    if begun.tool == ANSWER and begun.text.strip():
+        return Action(begun.thought, answer=begun.text, fault=_FEWER_WORDS, cut="answer")
     if not said.prose:
-        ask = _NATIVE_FORM if strict else _REACT_FORM
-        return replace(action, fault=f"Your reply was cut off for its length before it said anything. {ask}")
-    return replace(action, fault=f"Your reply was cut off for its length. {action.fault}")
+        fault = f"Your reply was cut off for its length before it said anything. {ask}"
+        return replace(action, fault=fault, cut="reasoning" if said.thoughts else "other")
+    fault = f"Your reply was cut off for its length, and nothing was run. Send less in one reply. {ask}"
+    return replace(action, fault=fault, cut="other")
 
 
-def _read(said: Scan, *, prose_is_answer: bool, strict: bool, form: AnswerForm | None) -> Action:
+def _read(said: Scan, *, prose_is_answer: bool, strict: bool, form: AnswerForm | None, cut: bool) -> Action:
     ask = _NATIVE_FORM if strict else _REACT_FORM
     found = [each for each in said.found if _counts(each, strict=strict)]
     calls = [each for each in found if each.calls and any(call.known for call in each.calls)] or [
@@ -84,7 +93,8 @@ def _read(said: Scan, *, prose_is_answer: bool, strict: bool, form: AnswerForm |
         broken = next((each for each in found if each.why), None)
         if broken is not None:
             return _fault(ask, f"{_quoted(said, broken)} could not be read: {broken.why}.")
-        return _prose(said, ask, prose_is_answer=prose_is_answer, strict=strict, form=form)
+        action = _prose(said, ask, prose_is_answer=prose_is_answer, strict=strict, form=None if cut else form)
+        return replace(action, fault=_FEWER_WORDS, cut="answer") if cut and action.answers else action
     first = found[0]
     if first.why:
         return _fault(ask, f"{_quoted(said, first)} could not be read: {first.why}.")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from archytas_nb.react.compact import NameOf, compacted, view
 from archytas_nb.react.events import Json
+from archytas_nb.react.guards import SMALL_REPLY_TOKENS
 from archytas_nb.react.history import Cut, Exchange, Step
 from archytas_nb.react.tokens import json_tokens, message_tokens
 from archytas_nb.react.wire import Wire, messages_of, messages_of_step
@@ -45,7 +46,7 @@ class Sending:
         past: The exchanges before this one.
         exchange: This one; what is cut is noted in it.
         room: How much the model can take.
-        reply_tokens: The most tokens of a reply.
+        reply_tokens: Maximum number of tokens in a reply.
 
     Attributes:
         messages: What is sent next; replaced, never changed, where it is compacted.
@@ -132,7 +133,9 @@ class Sending:
     def _budget(self) -> int:
         """Tokens that the messages may have."""
         context = self._room.context() or CONTEXT_TOKENS
-        room = max(context - self.reply_tokens - self.beside - _MARGIN, context // 4)
+        # A reply may be longer than this where there is room; the conversation is not shortened for it.
+        reply = min(self.reply_tokens, max(context // 4, SMALL_REPLY_TOKENS))
+        room = max(context - reply - self.beside - _MARGIN, context // 4)
         return min(room, self._exchange.cut.room or room)
 
 

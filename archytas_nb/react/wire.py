@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeAlias
 
 from archytas_nb.react.events import AskModel, Json, Message, ModelReply
 from archytas_nb.react.exact import whole
@@ -41,6 +41,10 @@ class ToolCard(Protocol):
         """JSON schema of ``tool_input`` in the text protocol."""
 
 
+CutIn: TypeAlias = Literal["", "answer", "reasoning", "other"]
+"""Where a reply was cut off for its length; empty where all that counts of it had come by then."""
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """What a reply means.
@@ -58,6 +62,7 @@ class Action:
         null: Whether None is the answer, where the form of the answer allows that.
         reasoning: What the model thought where that is apart from what it said.
         extras: What came beside calls, by their places in `calls`.
+        cut: Where the reply was cut off for its length: an answer is then not whole, and a call is unread.
     """
 
     thought: str = ""
@@ -71,6 +76,7 @@ class Action:
     null: bool = False
     reasoning: str = ""
     extras: Mapping[int, Json] = field(default_factory=dict)
+    cut: CutIn = ""
 
     @property
     def answers(self) -> bool:
@@ -205,6 +211,14 @@ def not_accepted(answer: Json, fault: str) -> str:
 
 
 _SHOWN = 300
+
+
+def with_reasoning(action: Action, reply: ModelReply) -> Action:
+    """An action with what the model thought, also where that was all there was in a reply that was cut."""
+    said = reply.reasoning.strip()
+    only = not reply.text or (said and not reply.text.strip())
+    cut: CutIn = "reasoning" if action.cut == "other" and only and not reply.calls else action.cut
+    return replace(action, reasoning=said or action.reasoning, cut=cut)
 
 
 def is_blank(answer: Json) -> bool:

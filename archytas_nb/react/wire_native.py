@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from archytas_nb.react.calls import resolved
@@ -21,15 +20,18 @@ from archytas_nb.react.wire import (
     FAIL,
     Action,
     AskOptions,
+    CutIn,
     ToolCard,
     answer_in,
-    as_text,
     last_words,
     only_value,
     question_of,
     user_content,
+    with_reasoning,
     with_words,
 )
+
+_CUT = "your reply was cut off for its length; send less in one call"
 
 
 class NativeWire:
@@ -93,19 +95,22 @@ class NativeWire:
         tools = (*offered, *ends)
         return AskModel(step, sent, tools, max_tokens=bound, seconds=options.seconds, asides=options.asides)
 
-    def read(self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None) -> Action:
+    def read(
+        self,
+        reply: ModelReply,
+        *,
+        prose_is_answer: bool,  # noqa: ARG002 - here it always is
+        form: AnswerForm | None = None,
+    ) -> Action:
         """Read calls, an answer or a fault out of the reply."""
         cut = reply.finish == "length"
         if reply.calls:
             action = self._from_calls(reply, form)
         else:
             action = read_action(reply.text, self._inputs, prose_is_answer=True, strict=True, form=form, cut=cut)
-        if cut and not reply.calls and action.answers and not prose_is_answer:
-            fault = "Your reply was cut off for its length. Say it in fewer words."
-            action = Action(as_text(action.answer)[:500], fault=fault, prose=True, reasoning=action.reasoning)
-        return replace(action, reasoning=reply.reasoning.strip() or action.reasoning)
+        return with_reasoning(action, reply)
 
-    def _from_calls(self, reply: ModelReply, form: AnswerForm | None) -> Action:
+    def _from_calls(self, reply: ModelReply, form: AnswerForm | None) -> Action:  # noqa: C901
         thought, reasoning = split_think(reply.text)
         calls: list[tuple[str, Json]] = []
         unread: list[tuple[int, str]] = []
@@ -113,10 +118,14 @@ class NativeWire:
         answer: Json = None
         null = False
         failure: str | None = None
+        cut: CutIn = ""
         repaired: list[str] = []
         for call in reply.calls:
             name = resolved(call.name, self._inputs)
             given, how, fault = read_arguments(call.arguments, self._inputs.get(name))
+            is_last = call is reply.calls[-1]
+            if reply.finish == "length" and (fault or (is_last and not _is_whole(call.arguments))):
+                given, how, fault, cut = None, "", _CUT, "other"
             if how:
                 repaired.append(f"{name}: {how}")
             if name == ANSWER and not fault:
@@ -126,19 +135,29 @@ class NativeWire:
                 failure = str(only_value(given) or "no reason given")
             else:
                 if fault:
-                    cut = "Your reply was cut off for its length. " if reply.finish == "length" else ""
-                    unread.append((len(calls), f"{cut}{name} was not run: {fault}. Send the call again."))
+                    unread.append((len(calls), f"{name} was not run: {fault}. Send the call again."))
                 if call.extra is not None:
                     extras[len(calls)] = call.extra
                 calls.append((name, given))
+        if cut and [name for name, _ in calls] == [ANSWER]:
+            text = reply.calls[-1].arguments
+            return Action(thought, answer=text, fault=f"{ANSWER}: {_CUT}", reasoning=reasoning, cut="answer")
         if answer is None and not null and not calls and failure is None:
             return Action(thought, fault=f"{ANSWER} needs the answer.")
         if calls or answer is not None or null:
             failure = None  # what the calls come to may change its mind
         return Action(
             thought, tuple(calls), answer, failure, repaired="; ".join(repaired), unread=tuple(unread),
-            null=null, reasoning=reasoning, extras=extras,
+            null=null, reasoning=reasoning, extras=extras, cut=cut,
         )  # fmt: skip
+
+
+def _is_whole(arguments: str) -> bool:
+    """Whether arguments are surely not cut off: a bare number or text may be."""
+    try:
+        return isinstance(json.loads(arguments), (dict, list, str))
+    except (ValueError, RecursionError):
+        return False
 
 
 def _shown(step: Step) -> list[Message]:

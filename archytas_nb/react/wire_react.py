@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from archytas_nb.react.events import AskModel, CallOutcome, Json, Message, ModelReply
@@ -24,6 +23,7 @@ from archytas_nb.react.wire import (
     last_words,
     question_of,
     user_content,
+    with_reasoning,
     with_words,
 )
 
@@ -121,9 +121,7 @@ class ReactWire:
         """Read the action out of the reply's text."""
         cut = reply.finish == "length"
         action = read_action(reply.text, self._inputs, prose_is_answer=prose_is_answer, form=form, cut=cut)
-        if action.fault and cut:
-            action = replace(action, prose=False)
-        return replace(action, reasoning=reply.reasoning.strip() or action.reasoning)
+        return with_reasoning(action, reply)
 
 
 def fits(value: Json, schema: Json) -> bool:

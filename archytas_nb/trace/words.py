@@ -141,6 +141,8 @@ def ending_title(ending: Ending | None) -> str:
             return "✗ The model gave up"
         case Failed():
             return "✗ The endpoint failed"
+        case Stopped(cut=True):
+            return f"■ {'Incomplete' if ending.text else 'No'} answer: {tidy(ending.limit, 200)}"
         case Stopped():
             return f"■ Stopped by the limit {tidy(ending.limit, 200)}" + (
                 "; incomplete answer" if ending.text else ""

@@ -166,7 +166,7 @@ def write_all(folder: Path, hanging_url: str) -> None:
         _LARGE_SCRIPT,
         "%agent --model reads What does the log say?",
         "len(read_log_1)",
-        "%agent --new --model counts --max-steps 400 --max-tokens 100000000 Count to three hundred",
+        "%agent --new --model counts --max-steps 400 --max-total-tokens 100000000 Count to three hundred",
         "# typed while it runs: ",
     )
 

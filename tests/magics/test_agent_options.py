@@ -14,7 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import archytas_nb as nb
 from archytas_nb.errors import RunError, TaskFailed
 from archytas_nb.models.prices import Price
-from archytas_nb.react.events import ModelReply, Usage
+from archytas_nb.react.events import AskModel, ModelReply, Usage
 from archytas_nb.testing import ScriptedModel
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -156,7 +156,7 @@ def test_what_makes_no_sense_is_a_usage_error_and_asks_and_shows_nothing(
 
 def test_a_variable_never_holds_half_an_answer(ask: Ask) -> None:
     ask.shell.user_ns["n"] = "before"
-    with pytest.raises(RunError, match="max_steps=1 ended the run before there was an answer for 'n'") as error:
+    with pytest.raises(RunError, match="max_steps=1: there is no complete answer for 'n'") as error:
         ask("--max-steps 1 --out n how many", ("count", {"species": "Gentoo"}), answer("at least 3"))
     assert ask.shell.user_ns["n"] == "before"
     assert error.value.run.answer == "at least 3"
@@ -191,8 +191,24 @@ def test_a_setting_holds_for_all_questions_and_an_option_for_one(ask: Ask) -> No
 
 
 def test_a_limit_on_tokens_ends_the_run(ask: Ask) -> None:
-    run = ask("--max-tokens 1 hello", ("count", {"species": "Gentoo"}), answer("Three."))
-    assert run.reason == "max_tokens=1"
+    run = ask("--max-total-tokens 1 hello", ("count", {"species": "Gentoo"}), answer("Three."))
+    assert run.reason == "max_total_tokens=1"
+
+
+def test_the_old_option_for_tokens_counts_with_a_warning(ask: Ask) -> None:
+    with pytest.warns(FutureWarning, match="--max-tokens is called --max-total-tokens now"):
+        run = ask("--max-tokens 1 hello", ("count", {"species": "Gentoo"}), answer("Three."))
+    assert run.reason == "max_total_tokens=1"
+
+
+def test_an_option_and_a_setting_bound_a_reply(ask: Ask) -> None:
+    def bound(run: Any) -> list[int]:
+        return [event.max_tokens for event in run.events if isinstance(event, AskModel)]
+
+    assert bound(ask("hello", answer("Three."))) == [16384]
+    ask.shell.run_line_magic("config", "ArchytasNB.max_reply_tokens = 3000")
+    assert bound(ask("hello", answer("Three."))) == [3000]
+    assert bound(ask("--max-reply-tokens 5 hello", answer("Three."))) == [5]
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from archytas_nb.errors import ModelError
 from archytas_nb.models import asking
 from archytas_nb.models.asking import Asking, Faulted, GivenUp, adapting, persistently
-from archytas_nb.models.capabilities import Capabilities
+from archytas_nb.models.capabilities import Capabilities, body_of
 from archytas_nb.models.deadline import Deadline
 from archytas_nb.models.faults import Fault
 from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice, Usage
 
-ASK = AskModel(1, ({"role": "user", "content": "hello"},), max_tokens=100)
+ASK = AskModel(1, ({"role": "user", "content": "hello"},), max_tokens=100, thinking_tokens=800)
 AT = "http://127.0.0.1:1/v1"
 
 
@@ -125,6 +125,7 @@ def test_a_model_that_thought_its_reply_away_is_given_more_room_from_then_on(tho
     assert said == ["the model thought until its reply was cut off: asking again, with more room"]
     assert (reply.text, reply.usage) == ("fine", Usage(2, 20, 0, 600))
     assert can.thinks
+    assert body_of(ASK, can, {}, stream=True)["max_tokens"] == 800
     _, once = plays(thought)
     assert heard(adapting(once, ASK, can, stream=True))[1].finish == "length"  # there is an end to it
 

@@ -79,7 +79,7 @@ def test_a_model_at_an_endpoint_has_one_record() -> None:
     [
         ("max_tokens is too large: 4096. This model supports at most 2048 completion tokens", 2048),
         (("maximum context length is 8192 tokens. However, you requested 8292 tokens (4196 in the messages, "
-         "4096 in the completion)"), 2048),
+         "4096 in the completion)"), 3996),
         ("maximum context length is 4096 tokens and your request has 3700 input tokens", 396),
         ("maximum context length is 4096 tokens and your request has 4000 input tokens", None),
     ],

@@ -242,7 +242,7 @@ def test_a_bound_above_the_models_room_is_lowered_and_the_prompt_is_kept() -> No
     with Server(Status(400, said)) as server:
         complete(told(server), max_tokens=4096)
         complete(told(server), max_tokens=4096)
-    assert [asked.body["max_tokens"] for asked in server.chats] == [4096, 1024, 1024]
+    assert [asked.body["max_tokens"] for asked in server.chats] == [4096, 2048, 2048]
 
 
 def test_a_prompt_that_leaves_no_room_is_an_overflow() -> None:

@@ -70,7 +70,7 @@ TOO_LONG = {
         "Prompt contains 33001 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
         None,
     ),
-    "tgi": ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens", None),
+    "tgi": ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens", 4096),
     "tgi, other": ("`inputs` must have less than 1024 tokens. Given: 1500", None),
     "groq": ("Please reduce the length of the messages or completion.", None),
     "xai": ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", 131072),

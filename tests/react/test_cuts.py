@@ -137,7 +137,8 @@ def test_whatever_happens_in_a_tool_is_the_outcome_of_its_call(
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_steps": 1}, {"max_steps": 3}, {"max_errors": 1}, {"max_tokens": 1}, {"max_tokens": 3000}]
+    "options",
+    [{"max_steps": 1}, {"max_steps": 3}, {"max_errors": 1}, {"max_total_tokens": 1}, {"max_total_tokens": 3000}],
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_run_that_a_limit_cuts_ends_and_keeps_its_record(protocol: Protocol, options: dict[str, Any]) -> None:

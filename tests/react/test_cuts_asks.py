@@ -151,7 +151,7 @@ def test_whatever_happens_in_a_condition_leaves_a_whole_record(
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_limit_cuts_a_run_whose_answers_are_wrong(protocol: Protocol) -> None:
-    for limit in ({"max_steps": 2}, {"max_errors": 2}, {"max_tokens": 1}):
+    for limit in ({"max_steps": 2}, {"max_errors": 2}, {"max_total_tokens": 1}):
         wrong = [number(protocol, '"many"') for _ in range(6)]
         agent, box, model = new(protocol, wrong, **limit)
         run = ended(agent, output_type=int)

@@ -103,25 +103,31 @@ def test_the_limit_of_seconds_fires(protocol: Protocol) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_limit_of_tokens_fires(protocol: Protocol) -> None:
     usage = Usage(1, input_tokens=90, output_tokens=10)
-    drive = Drive(protocol, script(protocol, 3, usage), limits=Limits(max_tokens=300))
-    assert stopped(drive) == (Stopped("max_tokens=300", LAST), 3)
+    drive = Drive(protocol, script(protocol, 3, usage), limits=Limits(max_total_tokens=300))
+    assert stopped(drive) == (Stopped("max_total_tokens=300", LAST), 3)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_limit_of_tokens_fires_where_the_server_counts_none(protocol: Protocol) -> None:
-    drive = Drive(protocol, script(protocol, 1), limits=Limits(max_tokens=50))
-    assert stopped(drive) == (Stopped("max_tokens=50", LAST), 1)
+    drive = Drive(protocol, script(protocol, 1), limits=Limits(max_total_tokens=50))
+    assert stopped(drive) == (Stopped("max_total_tokens=50", LAST), 1)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_request_bounds_its_reply(protocol: Protocol) -> None:
-    drive = Drive(protocol, script(protocol, 2), limits=Limits(max_steps=2, reply_tokens=77))
+    drive = Drive(protocol, script(protocol, 2), limits=Limits(max_steps=2, max_reply_tokens=77))
     drive.run()
     assert [ask.max_tokens for ask in drive.asked] == [77, 77, 77]
 
 
 def test_the_defaults_bound_steps_errors_and_the_length_of_a_reply() -> None:
-    assert all(0 < bound < 10_000 for bound in (Limits().max_steps, Limits().max_errors, Limits().reply_tokens))
+    limits = Limits()
+    assert all(0 < bound < 10_000 for bound in (limits.max_steps, limits.max_errors))
+    assert (limits.reply_tokens(small=True), limits.reply_tokens(small=False)) == (1024, 16384)
+    assert (limits.thinking_tokens(small=True), limits.thinking_tokens(small=False)) == (8192, None)
+    limits = Limits(max_reply_tokens=500)
+    assert (limits.reply_tokens(small=True), limits.reply_tokens(small=False)) == (500, 500)
+    assert limits.thinking_tokens(small=True) is None
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -145,7 +151,9 @@ def test_a_call_in_the_last_turn_is_not_run(protocol: Protocol) -> None:
     assert len(drive.ran) == 1
 
 
-@pytest.mark.parametrize("name", ["max_steps", "max_errors", "max_seconds", "max_tokens", "reply_tokens"])
+@pytest.mark.parametrize(
+    "name", ["max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens"]
+)
 @pytest.mark.parametrize("value", [0, -1, True, "3", math.nan, math.inf, [1]])
 def test_a_limit_that_is_none_is_refused_by_name(name: str, value: Any) -> None:
     what = "seconds" if name == "max_seconds" else "a whole number"
@@ -153,7 +161,7 @@ def test_a_limit_that_is_none_is_refused_by_name(name: str, value: Any) -> None:
         Limits(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["max_steps", "max_errors", "reply_tokens"])
+@pytest.mark.parametrize("name", ["max_steps", "max_errors"])
 def test_a_limit_that_every_run_needs_cannot_be_left_out(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is None"):
         Limits(**{name: None})  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from archytas_nb.react.events import (
     NoReply,
     Notice,
     RunCalls,
+    Stopped,
     Verdict,
     WireCall,
 )
@@ -269,9 +270,8 @@ def test_what_a_model_reasoned_is_in_the_record_and_is_not_sent_back(protocol: P
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("text", ["", "<think>Let me see"])
-def test_a_reply_that_was_all_thinking_is_called_cut_off_and_not_empty(protocol: Protocol, text: str) -> None:
-    drive = Drive(protocol, [ModelReply(text, reasoning="Hm.", finish="length"), answering(protocol, "three")])
-    drive.run()
-    told = drive.asked[1].messages[-1]["content"]
-    assert told.startswith("Your reply was cut off for its length before it said anything.")
-    assert "empty" not in told
+def test_a_reply_that_was_all_thinking_ends_the_run(protocol: Protocol, text: str) -> None:
+    ending = Drive(protocol, [ModelReply(text, reasoning="Hm.", finish="length")]).run()
+    assert isinstance(ending, Stopped)
+    assert ending.limit.startswith("reply cut at 16384 tokens, all of them reasoning; raise max_reply_tokens")
+    assert (ending.cut, ending.text) == (True, "")

@@ -133,7 +133,7 @@ def test_the_images_of_a_question_stand_beside_its_text(protocol: Protocol) -> N
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_limit_speaks_after_the_images(protocol: Protocol) -> None:
     exchange = Exchange("What is this?", images=("iVBORw0KGgo=",))
-    guards = Guards(Limits(max_tokens=1), lambda: 0.0)
+    guards = Guards(Limits(max_total_tokens=1), lambda: 0.0)
     guards.usage = Usage(1, 5)
     it = react_loop(wire(protocol), guards, (), exchange)
     assert isinstance(next(it), Notice)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.react.events import Answered, CallOutcome, ToolCall
+from archytas_nb.react.guards import REPLY_TOKENS
 from archytas_nb.react.history import Cut, Exchange, Step
 from archytas_nb.react.sending import CONTEXT_TOKENS, Room, Sending
 from archytas_nb.react.tokens import json_tokens, message_tokens
@@ -91,6 +92,19 @@ def test_after_a_refusal_for_length_much_less_is_sent_and_less_is_asked_for(prot
     assert it.reply_tokens == REPLY // 2
     assert it.fit() == ""
     assert running.cut.room == before * 3 // 4, "it is remembered for the next requests"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("context", [4096, 8192, 32768])
+def test_room_for_a_long_reply_leaves_most_of_the_context_to_the_conversation(
+    protocol: Protocol, context: int
+) -> None:
+    running = Exchange("Well?")
+    it = Sending(wire(protocol), [], running, Room(lambda: context), REPLY_TOKENS)
+    while it.tokens < context // 2:
+        running.steps.append(step(1, len(running.steps), 50))
+        it.add(running.steps[-1])
+        assert it.fit() == ""
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -178,12 +178,11 @@ def test_what_a_model_reasoned_is_not_what_it_said(said: str) -> None:
     assert action.calls == (("look", {}),)
 
 
-def test_an_answer_that_was_cut_off_is_asked_for_again_once() -> None:
-    reply = ModelReply("A long story that", finish="length")
-    action = read(reply)
+@pytest.mark.parametrize("prose_is_answer", [True, False])
+def test_an_answer_that_was_cut_off_is_marked(prose_is_answer: bool) -> None:
+    action = read(ModelReply("A long story that", finish="length"), prose_is_answer=prose_is_answer)
+    assert (action.answer, action.cut) == ("A long story that", "answer")
     assert "cut off for its length" in action.fault
-    assert action.prose
-    assert read(reply, prose_is_answer=True).answer == "A long story that"
 
 
 def test_a_server_prefix_of_a_name_is_read_over() -> None:
