@@ -269,7 +269,7 @@ def scripts(answers: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 
 LIMITS = st.fixed_dictionaries(
     {"max_steps": st.integers(1, 12), "max_errors": st.integers(1, 4)},
-    optional={"max_tokens": st.integers(100, 1500)},
+    optional={"max_total_tokens": st.integers(100, 1500)},
 )
 UNTIL = {"until": st.sampled_from([long_enough, asserting])}
 PLAIN = st.fixed_dictionaries({}, optional=UNTIL)
