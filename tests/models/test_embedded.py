@@ -174,7 +174,7 @@ def test_a_dropped_reply_leaves_a_crash_its_own_retry_in_safe_mode(machine: Path
 
 def test_an_engine_that_hangs_while_it_loads_is_started_again_in_safe_mode(machine: Path) -> None:
     notices, reply = complete(
-        model_of(machine, "hangs-unless-safe", Engine(**{**vars(FAKE), "load_seconds": 1.0}))
+        model_of(machine, "hangs-unless-safe", Engine(**{**vars(FAKE), "load_seconds": 4.0}))
     )
     assert len(notices) == 1
     assert reply.text == "I read 4 words."
