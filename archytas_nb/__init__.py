@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from archytas_nb.react.events import CallOutcome
     from archytas_nb.run import Run
     from archytas_nb.session import Agent
+    from archytas_nb.tools.reference import ByName
     from archytas_nb.tools.tool import Tool
     from archytas_nb.tools.toolbox import Toolbox, tool, toolbox
 
 _HOMES = {
     "Agent": "session",
     "ArchytasError": "errors",
+    "ByName": "tools.reference",
     "CallOutcome": "react.events",
     "CassetteMiss": "errors",
     "ConfigurationError": "errors",
@@ -54,6 +56,7 @@ _HOMES = {
 __all__ = [
     "Agent",
     "ArchytasError",
+    "ByName",
     "CallOutcome",
     "CassetteMiss",
     "ConfigurationError",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from archytas_nb.magics.line import OPTION, value_at
-from archytas_nb.magics.lookup import visible
+from archytas_nb.tools.reference import visible
 
 _HEAD = re.compile(
     r"(?:[^%'\"#]*=\s*(?=%)|\s*)(?P<sign>%(?P<cell>%)?|)(?P<magic>agent_cassette|agent|tools|tool)\b"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from archytas_nb.tools.names import did_you_mean
+from archytas_nb.tools.reference import visible
 
 _LONGEST = 2000
 _ALLOWED = (
@@ -88,9 +89,3 @@ def look(source: str, namespace: Mapping[str, Any]) -> Any:
     except Exception as error:  # the objects are the user's and may raise anything
         said = " ".join(f"{type(error).__name__}: {error}".split())
         raise LookupFault(f"{source.strip()!r} cannot be looked up: {said[:300]}") from error
-
-
-def visible(namespace: Mapping[str, Any]) -> list[str]:
-    """The variables that a person would call their own: none that begins with ``_``, none of IPython's."""
-    shell = {"In", "Out", "exit", "quit", "get_ipython", "open"}
-    return [name for name in list(namespace) if not name.startswith("_") and name not in shell]

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 
 from archytas_nb.errors import ToolError
-from archytas_nb.magics.lookup import LookupFault, look, visible
+from archytas_nb.magics.lookup import LookupFault, look
 from archytas_nb.tools.names import did_you_mean
+from archytas_nb.tools.reference import visible
 
 if TYPE_CHECKING:
     from archytas_nb.tools.toolbox import Toolbox

@@ -10,7 +10,7 @@ import ast
 import doctest
 import inspect
 import json
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,8 @@ def _check(
         return Example(source, problem=f"the example gives {len(call.args)} arguments, the tool has {len(names)}")
     given = dict(zip(names, call.args, strict=False)) | {str(word.arg): word.value for word in call.keywords}
     try:
-        tool_input = {name: _json(node) for name, node in given.items()}
+        named = {each.name for each in tool.parameters if each.carrier.by_reference}
+        tool_input = {name: _json(node, {} if name in named else namespace) for name, node in given.items()}
         tool_input = json.loads(json.dumps(tool_input, allow_nan=False))
     except (ValueError, TypeError) as error:
         return Example(source, problem=f"a model cannot send these arguments as JSON: {error}")
@@ -97,10 +98,10 @@ def _check(
     return Example(source, tool_input, outcome, _problem(example, outcome))
 
 
-def _json(node: ast.expr) -> Any:
-    """Read a literal; the name of a variable becomes a reference to it."""
+def _json(node: ast.expr, values: Mapping[str, Any] | None) -> Any:
+    """Read a literal; the name of a variable stands for its value, or becomes a reference to it."""
     if isinstance(node, ast.Name):
-        return {VAR: node.id}
+        return values[node.id] if values and node.id in values else {VAR: node.id}
     try:
         return ast.literal_eval(node)
     except ValueError:

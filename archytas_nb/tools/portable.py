@@ -10,12 +10,12 @@ import typing
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typing_extensions
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import core_schema
 
-from archytas_nb.tools.reference import a, resolve
-from archytas_nb.tools.typetext import is_union, type_text
+from archytas_nb.tools.reference import ByName, a, referred, resolve
+from archytas_nb.tools.typetext import bare, is_union, type_text
 
 _PLAIN = {str, int, float, bool, list, dict, tuple, set, frozenset, bytes, type(None), None, Any, object}
 _LAZY = {collections.abc.Iterable, collections.abc.Collection, collections.abc.Reversible}
@@ -26,10 +26,17 @@ class Unusable(Exception):
 
 
 class Reference:
-    """Marks a place of a type where the model names a variable instead of giving a value."""
+    """Marks a place of a type where the model names a variable instead of giving a value.
 
-    def __init__(self, cls: Any, label: str, *, explicit: bool) -> None:
-        self.cls, self.label, self.explicit = cls, label, explicit
+    Args:
+        cls: What the variable must hold an instance of.
+        label: How the type is written.
+        explicit: Whether a bare name would be taken for text.
+        whole: The type that JSON could carry too, where `cls` is only the outer part of it.
+    """
+
+    def __init__(self, cls: Any, label: str, *, explicit: bool, whole: TypeAdapter[Any] | None = None) -> None:
+        self.cls, self.label, self.explicit, self._whole = cls, label, explicit, whole
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Validate by looking the variable up; the namespace is the validation's context."""
@@ -51,7 +58,15 @@ class Reference:
     def _validate(self, value: Any, info: Any) -> Any:
         if self.explicit and isinstance(value, str):
             raise ValueError(f'expected {{"$var": "the name of a variable that holds {a(self.label)}"}}')
-        return resolve(value, self.cls, info.context, label=self.label)
+        if self._whole is not None and info.mode == "json" and not isinstance(value, str) and not referred(value):
+            raise ValueError(f"expected the name of a variable that holds {a(self.label)}")
+        found = resolve(value, self.cls, info.context, label=self.label)
+        if self._whole is not None:
+            try:
+                self._whole.validate_python(found, strict=True)
+            except ValidationError:
+                raise ValueError(f"the variable {value!r} does not hold {a(self.label)}") from None
+        return found
 
 
 def portable(annotation: Any) -> tuple[Any, tuple[Reference, ...]]:
@@ -77,7 +92,7 @@ class _Rewriter:
         if _is_plain(annotation) or origin is Literal:
             return annotation
         if origin is Annotated:
-            return Annotated[(self.rewrite(args[0], beside_text=beside_text), *annotation.__metadata__)]
+            return self._annotated(args[0], annotation.__metadata__, beside_text)
         if is_union(annotation):
             text = str in args
             return typing.Union[tuple(self.rewrite(each, beside_text=text) for each in args)]  # noqa: UP007  (of any number)
@@ -111,9 +126,25 @@ class _Rewriter:
         except Unusable:  # a parameter of a class that JSON cannot carry anyhow, such as ndarray's shape
             return None
 
-    def _reference(self, cls: Any, label: str, beside_text: bool) -> Any:  # noqa: FBT001
-        self.references.append(Reference(cls, label, explicit=beside_text))
+    def _reference(
+        self,
+        cls: Any,
+        label: str,
+        beside_text: bool,  # noqa: FBT001
+        whole: TypeAdapter[Any] | None = None,
+    ) -> Any:
+        self.references.append(Reference(cls, label, explicit=beside_text, whole=whole))
         return Annotated[Any, self.references[-1]]
+
+    def _annotated(self, annotation: Any, metadata: tuple[Any, ...], beside_text: bool) -> Any:  # noqa: FBT001
+        if not any(each is ByName or isinstance(each, ByName) for each in metadata):
+            return Annotated[(self.rewrite(annotation, beside_text=beside_text), *metadata)]
+        inner = bare(annotation)
+        cls = get_origin(inner) or inner
+        if not isinstance(cls, type) or cls is Any or is_union(inner) or typing_extensions.is_typeddict(cls):
+            cls = object  # no class of its own: the whole type decides
+        whole = TypeAdapter(_Rewriter().rewrite(annotation))
+        return self._reference(cls, type_text(annotation), beside_text, whole)
 
     def _typed_dict(self, source: Any) -> Any:
         """Rebuild a ``typing.TypedDict``: before Python 3.12 it forgets what pydantic must know."""

@@ -1,6 +1,7 @@
 """Arguments and results by reference: the names of live variables instead of values that JSON cannot carry.
 
-Knows a namespace only as a mapping; never evaluates an expression, and never overwrites a variable.
+Knows a namespace only as a mapping; never evaluates an expression, and never overwrites a variable. Only names
+that a user made are passed to a tool: a model that read a hostile text must not get at anything else.
 """
 
 from __future__ import annotations
@@ -8,12 +9,27 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Mapping, MutableMapping
+from types import ModuleType
 from typing import Any
 
 from archytas_nb.tools.names import nearest
 
 VAR = "$var"
 """The key of an explicit reference: ``{"$var": "df"}``."""
+
+_SHELL = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
+"""What IPython puts into the namespace."""
+
+
+class ByName:
+    """Annotate a parameter with it, and the model names a variable instead of sending a value.
+
+    Parameters that JSON cannot carry, such as a data frame, are passed so anyhow; all others take values only,
+    unless they say so: a tool that sends text away must not be given any variable that the model names.
+
+    Example:
+        >>> def archive(text: Annotated[str, nb.ByName]) -> str: ...
+    """
 
 
 class ReferenceFault(ValueError):
@@ -44,7 +60,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, *, lab
     """
     label = label or getattr(cls, "__name__", str(cls))
     explicit = referred(value)
-    if explicit is None and is_instance(value, cls) and not (isinstance(value, str) and namespace):
+    if explicit is None and is_instance(value, cls) and not (isinstance(value, str) and namespace is not None):
         return value
     name = explicit if explicit is not None else value
     if not isinstance(name, str):
@@ -53,7 +69,11 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, *, lab
         raise ReferenceFault(f"there is no namespace to look {name!r} up in: call the tool with namespace=…")
     name = name.strip()
     missing = object()
-    found = namespace.get(name, missing) if is_variable(name) else missing
+    found = namespace.get(name, missing) if name.isidentifier() and not keyword.iskeyword(name) else missing
+    if why := _withheld(name, found):
+        raise ReferenceFault(
+            f"{name!r} is not passed to tools: {why}; expected {a(label)}{_hint(name, cls, namespace, label)}"
+        )
     if found is missing:
         raise ReferenceFault(f"no variable is named {name!r}{_hint(name, cls, namespace, label)}")
     if not is_instance(found, cls):
@@ -64,9 +84,26 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, *, lab
     return found
 
 
-def is_variable(name: str) -> bool:
-    """Whether the text could be the name of a variable that a user may mean."""
-    return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("__")
+def visible(namespace: Mapping[str, Any]) -> list[str]:
+    """The variables that a person would call their own: none that begins with ``_``, none of IPython's."""
+    return [name for name in list(namespace) if isinstance(name, str) and not _is_hidden(name)]
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith("_") or name in _SHELL
+
+
+def _withheld(name: str, value: Any) -> str:
+    """Why a variable is not passed to a tool; an empty text where it may be."""
+    from archytas_nb.tools.tool import is_tool
+
+    if name.startswith("_"):
+        return "its name begins with '_'"
+    if name in _SHELL:
+        return "it belongs to IPython"
+    if issubclass(type(value), ModuleType):
+        return "it is a module"
+    return "it is a tool, and a tool is called, not passed on" if is_tool(value) else ""
 
 
 def is_instance(value: object, cls: Any) -> bool:
@@ -86,11 +123,8 @@ def a(label: str) -> str:
 
 def candidates(cls: Any, namespace: Mapping[str, Any]) -> list[str]:
     """Name the variables that hold an instance of the class, in the order of their creation."""
-    return [
-        name
-        for name, each in list(namespace.items())
-        if isinstance(name, str) and not name.startswith("_") and is_instance(each, cls)
-    ]
+    found = [(name, namespace[name]) for name in visible(namespace)]
+    return [name for name, each in found if is_instance(each, cls) and not _withheld(name, each)]
 
 
 def _hint(name: str, cls: Any, namespace: Mapping[str, Any], label: str) -> str:
@@ -115,8 +149,8 @@ def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
     Returns:
         The handle.
     """
-    for name, each in list(namespace.items()):
-        if each is value and isinstance(name, str) and not name.startswith("_"):
+    for name in visible(namespace):
+        if namespace[name] is value:
             return name
     stem = re.sub(r"\W", "_", hint).strip("_") or "result"
     stem = f"result_{stem}" if stem[0].isdigit() else stem

@@ -20,8 +20,8 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 from archytas_nb.tools import portable, repairs
 from archytas_nb.tools.describe import by_name, structures
 from archytas_nb.tools.explain import explained
-from archytas_nb.tools.faults import Fault, Path
-from archytas_nb.tools.reference import ReferenceFault, a, referred, resolve
+from archytas_nb.tools.faults import Fault, Path, received
+from archytas_nb.tools.reference import a, referred
 from archytas_nb.tools.typetext import admits_none, type_text
 
 
@@ -65,10 +65,6 @@ class Carrier:
         Returns:
             The value and no faults, or None and at least one fault, with paths relative to the value.
         """
-        if referred(value) is not None and not self.by_reference:
-            found = self._variable(value, namespace)  # where there is none, an ordinary object has this key
-            if found:
-                return found[0], ()
         sent = value
         faults: list[Fault] = []
         for attempt in range(6):  # each round may open one more level of strings inside strings
@@ -84,17 +80,11 @@ class Carrier:
             if repaired is repairs.NOTHING:
                 break
             value = repaired
-        found = self._variable(sent, namespace) if isinstance(sent, str) else ()
-        return (found[0], ()) if found else (None, tuple(faults))
-
-    def _variable(self, value: Any, namespace: Mapping[str, Any] | None) -> tuple[Any, ...]:
-        """Return the variable that a value names in a tuple, where it fits the type; a handle is passed on so."""
-        if namespace is None:
-            return ()
-        try:
-            return (self._adapter.validate_python(resolve(value, object, namespace), context=namespace),)
-        except (ValidationError, ReferenceFault):
-            return ()
+        name = sent if isinstance(sent, str) and sent in (namespace or {}) else referred(sent)
+        if name is not None and not self.by_reference:  # it may be a handle, which is offered by its name
+            reason = f"names of variables such as {name!r} are not accepted here: send {a(self.text)} itself"
+            faults = [Fault(f"{reason}; received {received(sent)}")]
+        return None, tuple(faults)
 
     def _validate(self, value: Any, namespace: Mapping[str, Any] | None) -> Any:
         try:

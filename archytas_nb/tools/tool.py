@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import inspect
 import time
+import weakref
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Literal
 
 from archytas_nb.errors import ToolError
@@ -61,6 +63,9 @@ class Tool:
     is_async: bool
     parameters: tuple[Parameter, ...]
     _schemas: dict[Any, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _TOOLS.add(self)
 
     @classmethod
     def from_function(
@@ -290,3 +295,17 @@ class Tool:
         fields = ", ".join(f'"{p.name}": ({p.carrier.text}{", optional" * p.optional})' for p in sent)
         details = dict.fromkeys(line for p in sent for line in p.carrier.details)
         return "\n".join([f"{{{fields}}}", *details])
+
+
+_TOOLS: weakref.WeakSet[Tool] = weakref.WeakSet()
+
+
+def is_tool(value: Any) -> bool:
+    """Whether it is a tool, a toolbox, or a function that is a tool: whoever has it could call it unasked."""
+    from archytas_nb.tools.toolbox import Toolbox
+
+    if issubclass(type(value), (Tool, Toolbox)):
+        return True
+    functions = [each.function for each in _TOOLS] if callable(value) else []
+    is_method = type(value) is MethodType  # it is made anew each time it is looked up
+    return any(value is each or (is_method and type(each) is MethodType and value == each) for each in functions)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from archytas_nb.magics.lookup import LookupFault, look, visible
+from archytas_nb.magics.lookup import LookupFault, look
+from archytas_nb.tools.reference import visible
 
 
 class Box:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from archytas_nb.tools.examples import check_examples
 from archytas_nb.tools.tool import Tool
 
@@ -64,9 +66,26 @@ def test_too_many_arguments_are_reported():
     assert only("    >>> divide(1, 2, [], 4)\n").problem == "the example gives 4 arguments, the tool has 3"
 
 
-def test_the_name_of_a_variable_is_sent_as_a_reference():
+def test_the_name_of_a_variable_stands_for_its_value_where_json_can_carry_it():
     found = only("    >>> divide(4, rows=xs)\n", {"xs": [1]})
-    assert (found.problem, found.tool_input) == ("", {"a": 4, "rows": {"$var": "xs"}})
+    assert (found.problem, found.tool_input) == ("", {"a": 4, "rows": [1]})
+
+
+def test_the_name_of_a_variable_is_sent_as_a_reference_where_json_cannot():
+    def count(df: pd.DataFrame) -> int:
+        """Count.
+
+        Args:
+            df: What.
+
+        Examples:
+            >>> count(frame)
+            2
+        """
+        return len(df)
+
+    (found,) = check_examples(Tool.from_function(count), {"frame": pd.DataFrame({"a": [1, 2]})})
+    assert (found.problem, found.tool_input) == ("", {"df": {"$var": "frame"}})
 
 
 def test_lines_that_do_not_call_the_tool_are_left_alone():
