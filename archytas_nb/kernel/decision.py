@@ -8,6 +8,7 @@ from archytas_nb.kernel import dialogue
 from archytas_nb.kernel.namespace import Namespace
 from archytas_nb.kernel.person import Person
 from archytas_nb.react.events import Json
+from archytas_nb.tools import approval
 from archytas_nb.tools.bound import BoundCall
 from archytas_nb.tools.tool import Tool
 
@@ -77,7 +78,7 @@ class Asking:
                     self._edit()
                     lines = self._shown()
                 case "help":
-                    lines = [dialogue.HELP.format(name=self._tool.name)]
+                    lines = [*self._left_out(), dialogue.HELP.format(name=self._tool.name)]
                 case "unclear":
                     typed = f"{dialogue.harmless(said.text)!r} is none of the choices. " if said.text else ""
                     lines = [f"{typed}Nothing was run yet."]
@@ -87,7 +88,18 @@ class Asking:
 
     def _shown(self, why: str = "") -> list[str]:
         """The call as it would be run now."""
-        return [dialogue.shown_call(self._tool.name, self._given, self._names), *([why] if why else [])]
+        more = ["(Some of it is left out; answer ? to see all.)"] if self._left_out() else []
+        return [self._call(), *more, *([why] if why else [])]
+
+    def _left_out(self) -> list[str]:
+        """The whole call, where some of it was left out; else it stands above already."""
+        whole = self._call(whole=True)
+        return [] if whole == self._call() else [whole]
+
+    def _call(self, *, whole: bool = False) -> str:
+        """The call with what the function will receive: a name that was sent may stand for anything."""
+        values = approval.values(self._tool.parameters, self._bound)
+        return dialogue.shown_call(self._tool.name, dialogue.arguments(values, self._given), whole=whole)
 
     def _means_it(self, reason: str) -> bool:
         """Several words that begin with none of the choices are a reason to refuse, most likely, not surely."""

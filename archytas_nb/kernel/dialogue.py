@@ -1,7 +1,7 @@
 """The words of the approval dialogue: what a person is shown of a call, and what their answer means.
 
-Pure text: it asks nobody and runs nothing. A model wrote what is shown, so nothing of it may look like a line of
-ours: control characters and those that turn the direction of text are spelled out, and lines are marked.
+It asks nobody and runs nothing. A model wrote what is shown, so nothing of it may look like a line of ours, and
+nothing may be hidden: characters that do not show themselves are spelled out, and lines are marked.
 """
 
 from __future__ import annotations
@@ -9,20 +9,24 @@ from __future__ import annotations
 import ast
 import json
 import re
-import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from archytas_nb.react.events import Json
+from archytas_nb.tools.plain import safe_repr
 
-LONGEST = 300
+_LONGEST = 300
 """How much of one value is shown on one line."""
 
 _LINES, _WIDTH = 40, 200
 """How many lines of a text of several lines are shown, and how much of each."""
 
-_ARGUMENTS = 30
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00013441\U00013442"
+    "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
+)
+"""Letters, marks and signs that look like nothing, though Unicode calls them printable."""
 
 CHOICES = "[y]es, once  [a]lways in this run  [e]dit  [n]o  [s]top the run  [?] help"
 
@@ -51,6 +55,36 @@ class Said:
 
     answer: Answer
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a call.
+
+    Attributes:
+        name: Its name.
+        value: What the function will receive.
+        note: Where the value comes from, if it is not what the model sent.
+    """
+
+    name: str
+    value: Any
+    note: str = ""
+
+
+def arguments(values: Mapping[str, Any], given: Json) -> list[Argument]:
+    """Put the values that a function will receive beside what the model sent for them."""
+    sent = given if isinstance(given, dict) and set(given) <= set(values) else {}
+    if len(values) == 1 and not sent and given is not None:
+        sent = dict.fromkeys(values, given)
+    return [Argument(name, value, _note(value, sent.get(name))) for name, value in values.items()]
+
+
+def _note(value: Any, sent: Json) -> str:
+    if sent is None:
+        return "" if value is None else "the default"
+    written = as_json(sent)
+    return "" if written == _written(value) else f"sent as {_ends(harmless(written), _LONGEST)}"
 
 
 def read_answer(line: str) -> Said:
@@ -99,41 +133,62 @@ def _value(text: str) -> Json:
         ) from None
 
 
-def shown_call(name: str, given: Json, names: Iterable[str]) -> str:
-    """Show a call with its arguments, one a line; long values are cut, and their length is named."""
-    names = tuple(names)
-    fields = given if isinstance(given, dict) and set(given) <= set(names) else None
-    if fields is None:
-        fields = {} if given is None else {names[0] if len(names) == 1 else "input": given}
-    lines = [f"The agent wants to run {harmless(name)}" + (":" if fields else " (no arguments).")]
-    for each, value in list(fields.items())[:_ARGUMENTS]:
-        lines += _argument(harmless(str(each)), value)
-    if len(fields) > _ARGUMENTS:
-        lines.append(f"  … and {len(fields) - _ARGUMENTS} more arguments")
-    return "\n".join(lines)
+def shown_call(name: str, arguments: Iterable[Argument], *, whole: bool = False) -> str:
+    """Show a call with its arguments, one a line.
+
+    Args:
+        name: The tool's name.
+        arguments: What the function will receive.
+        whole: Whether long values are shown to their end; else their middle is left out, and how much that is.
+    """
+    lines = [line for each in arguments for line in _argument(each, whole=whole)]
+    return "\n".join(
+        [f"The agent wants to run {harmless(name)}" + (":" if lines else " (no arguments)."), *lines]
+    )
 
 
-def _argument(name: str, value: Json) -> list[str]:
-    if isinstance(value, str) and len(value.splitlines()) > 1:
-        return [f"  {name}:", *_block(value)]
-    text = harmless(as_json(value))
-    if len(text) > LONGEST:
-        size = f"{len(value):,} items, " if isinstance(value, (list, dict)) else ""
-        return [f"  {name} = {text[:LONGEST]}… ({size}{len(text):,} characters in all)"]
-    return [f"  {name} = {text}"]
+def _argument(each: Argument, *, whole: bool) -> list[str]:
+    name, note = harmless(each.name), f"  ({each.note})" if each.note else ""
+    text = each.value if type(each.value) is str else _written(each.value)
+    if "\n" in text:
+        return [f"  {name}:{note}", *_block(text, whole=whole)]
+    text = harmless(_written(each.value))
+    return [f"  {name} = {text if whole else _ends(text, _LONGEST)}{note}"]
 
 
-def _block(text: str) -> list[str]:
+def _written(value: Any) -> str:
+    """A value as JSON where it is plain data, as Python writes it elsewhere."""
+    try:
+        return as_json(value) if _is_plain(value) else safe_repr(value)
+    except (ValueError, RecursionError):  # an integer of too many digits, a list that contains itself
+        return safe_repr(value)
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) is list:
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(type(key) is str and _is_plain(each) for key, each in value.items())
+    return value is None or type(value) in (str, int, float, bool)
+
+
+def _ends(text: str, longest: int) -> str:
+    """Both ends of a text: what matters may stand at the end of it."""
+    if len(text) <= longest:
+        return text
+    head, tail = longest * 2 // 3, longest // 3
+    return f"{text[:head]} … {len(text) - head - tail:,} characters left out … {text[-tail:]}"
+
+
+def _block(text: str, *, whole: bool = False) -> list[str]:
     """Code, SQL or prose: as it is, each line marked so that none can pass for a line of ours."""
-    rows = text.splitlines()
-    lines = []
-    for row in rows[:_LINES]:
-        seen = harmless(row.expandtabs(4))
-        more = "" if len(seen) <= _WIDTH else f"… ({len(seen):,} characters in this line)"
-        lines.append(f"    │ {seen[:_WIDTH]}{more}")
-    if len(rows) > _LINES:
-        lines.append(f"    … {len(rows) - _LINES:,} more lines ({len(text):,} characters in all)")
-    return lines
+    rows = text.split("\n")
+    left_out = 0 if whole else max(len(rows) - _LINES, 0)
+    head = _LINES * 2 // 3 if left_out else len(rows)
+    shown = [*rows[:head], *rows[head + left_out :]]
+    seen = [harmless(row.expandtabs(4)) for row in shown]
+    lines = [f"    │ {row if whole else _ends(row, _WIDTH)}" for row in seen]
+    return [*lines[:head], f"    … {left_out:,} lines left out …", *lines[head:]] if left_out else lines
 
 
 def marked(text: str) -> str:
@@ -147,10 +202,16 @@ def as_json(value: Json) -> str:
 
 
 def harmless(text: str) -> str:
-    """One line, in which is spelled out what would end it, move a cursor, colour it or turn its direction."""
+    """One line, in which every character that does not show itself is spelled out.
+
+    That is what would end the line, move a cursor, colour it or turn its direction, all spaces but the usual one,
+    and the letters and marks that look like nothing.
+    """
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(
-        each.encode("unicode_escape", "surrogatepass").decode("ascii")
-        if unicodedata.category(each) in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-        else each
+        each
+        if each.isprintable() and not _BLANK.match(each)
+        else each.encode("unicode_escape", "surrogatepass").decode("ascii")
         for each in text
     )

@@ -68,16 +68,22 @@ def ask(approve: Callable[..., Any], parameters: Sequence[Parameter], bound: Bou
     Returns:
         What it says; whatever it raises is raised.
     """
+    given = values(parameters, bound)
+    wanted = _parameters(approve)
+    if wanted is None or any(each.kind is each.VAR_KEYWORD for each in wanted):
+        return approve(**given)
+    return approve(**{each.name: given[each.name] for each in wanted if each.name in given})
+
+
+def values(parameters: Sequence[Parameter], bound: BoundCall) -> dict[str, Any]:
+    """What a function will receive, by name: defaults too, but nothing that is injected."""
     by_place = iter(bound.args)
-    values: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for each in parameters:
         value = next(by_place) if each.positional else bound.kwargs.get(each.name, _LEFT_OUT)
         if not each.injected:
-            values[each.name] = each.fresh_default() if value is _LEFT_OUT else value
-    wanted = _parameters(approve)
-    if wanted is None or any(each.kind is each.VAR_KEYWORD for each in wanted):
-        return approve(**values)
-    return approve(**{each.name: values[each.name] for each in wanted if each.name in values})
+            found[each.name] = each.fresh_default() if value is _LEFT_OUT else value
+    return found
 
 
 _LEFT_OUT = object()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.kernel.dialogue import LONGEST, harmless, read_answer, read_input, shown_call
+from archytas_nb.kernel.dialogue import Argument, arguments, harmless, read_answer, read_input, shown_call
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,13 @@ def test_what_is_no_value_is_refused_with_what_was_expected(text: str) -> None:
         read_input(text, {}, ["limit"])
 
 
+def shown(name: str, **values: object) -> str:
+    return shown_call(name, [Argument(each, value) for each, value in values.items()])
+
+
 def test_a_call_is_shown_with_one_argument_a_line_and_text_of_several_lines_as_it_is() -> None:
-    given_input = {"sql": "SELECT *\nFROM orders\nWHERE id < 3", "limit": 5, "tags": ["a", "b"]}
-    assert shown_call("query", given_input, ["sql", "limit", "tags"]).splitlines() == [
+    sql = "SELECT *\nFROM orders\nWHERE id < 3"
+    assert shown("query", sql=sql, limit=5, tags=["a", "b"]).splitlines() == [
         "The agent wants to run query:",
         "  sql:",
         "    │ SELECT *",
@@ -75,25 +79,32 @@ def test_a_call_is_shown_with_one_argument_a_line_and_text_of_several_lines_as_i
         "  limit = 5",
         '  tags = ["a", "b"]',
     ]
-    assert shown_call("count", "Gentoo", ["species"]).splitlines()[1] == '  species = "Gentoo"'
-    assert shown_call("now", None, []) == "The agent wants to run now (no arguments)."
+    assert shown("count", species="Gentoo").splitlines()[1] == '  species = "Gentoo"'
+    assert shown("now") == "The agent wants to run now (no arguments)."
 
 
-def test_long_values_are_cut_and_their_length_is_named() -> None:
-    text = shown_call("f", {"a": list(range(5000)), "b": "x" * 70_000, "c": "line\n" * 900}, ["a", "b", "c"])
-    assert "(5,000 items, 28,890 characters in all)" in text
-    assert "(70,002 characters in all)" in text
-    assert "860 more lines (4,500 characters in all)" in text
-    assert len(text) < 4 * LONGEST + 40 * 20
+def test_what_the_model_sent_stands_beside_a_value_that_is_another() -> None:
+    values = {"a": 5, "b": "x", "c": None, "d": 1.0}
+    notes = {each.name: each.note for each in arguments(values, {"a": "5", "b": "x"})}
+    assert notes == {"a": 'sent as "5"', "b": "", "c": "", "d": "the default"}
+    assert [each.note for each in arguments({"a": 5}, "5")] == ['sent as "5"']
+
+
+def test_the_middle_of_long_values_is_left_out_and_its_length_is_named() -> None:
+    text = shown("f", a=list(range(5000)), b="x" * 70_000, c="line\n" * 900)
+    assert "28,590 characters left out" in text
+    assert "69,702 characters left out" in text
+    assert "861 lines left out" in text
+    assert "4999]" in text
+    assert len(text) < 2000
 
 
 @given(st.text() | st.dictionaries(st.text(), st.text(), max_size=3), st.text(min_size=1))
 def test_nothing_that_a_model_writes_can_pass_for_a_line_of_ours(value: object, name: str) -> None:
-    shown = shown_call(name, {"code": value}, ["code"])
-    first, *lines = shown.split("\n")
+    first, *lines = shown_call(name, [Argument("code", value)]).split("\n")
     assert first.startswith("The agent wants to run ")
     assert all(line.startswith(("  code", "    │ ", "    … ")) for line in lines)
-    assert not any(unicodedata.category(each) in {"Cc", "Cf"} for each in shown if each != "\n")
+    assert not any(unicodedata.category(each) in {"Cc", "Cf"} for line in (first, *lines) for each in line)
 
 
 def test_what_moves_the_cursor_or_turns_text_round_is_spelled_out() -> None:
