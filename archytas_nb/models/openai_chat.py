@@ -25,6 +25,7 @@ from archytas_nb.models.log import logged
 from archytas_nb.models.prices import Price, is_openai, price_of
 from archytas_nb.models.reading import watched
 from archytas_nb.models.refusal import ErrorInReply
+from archytas_nb.models.secrets import without_shapes
 from archytas_nb.models.translation import CONNECT_SECONDS, Translator
 from archytas_nb.react.events import AskModel, Notice
 
@@ -65,7 +66,7 @@ class OpenAIModel:
         self.base_url = usable_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
         self._key = usable_key(api_key or os.environ.get("OPENAI_API_KEY") or "", self.base_url)
         self._at = shown_url(self.base_url)
-        self._translator = Translator(self._at, self._key)
+        self._translator = Translator(self._at, self._key, without_user(self.base_url)[1])
         self.given_name = model
         self._model = model
         self.timeout = 300.0 if timeout is None else timeout
@@ -288,7 +289,8 @@ def _client(base_url: str, api_key: str, timeout: float) -> openai.OpenAI:
         try:
             http = openai.DefaultHttpxClient(trust_env=not is_local(base_url), timeout=limits, auth=user)
         except (ImportError, OSError, ValueError) as error:  # of the environment: a proxy, a certificate
-            text = f"no connection to {shown_url(base_url)!r} can be made as this environment wants it: {error}"
+            why = without_shapes(str(error))
+            text = f"no connection to {shown_url(base_url)!r} can be made as this environment wants it: {why}"
             move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
             raise ConfigurationError(f"{text.rstrip('.')}. {move}") from error
         client = openai.OpenAI(base_url=url, api_key=api_key, max_retries=0, timeout=limits, http_client=http)

@@ -5,6 +5,7 @@ Law of this file: it knows those exceptions by their names, so that it imports n
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 from typing import Any
 
@@ -14,6 +15,7 @@ from archytas_nb.models.address import shown_url
 from archytas_nb.models.asking import Faulted
 from archytas_nb.models.images import images_in
 from archytas_nb.models.refusal import ErrorInReply, told_by
+from archytas_nb.models.secrets import replaced, without_shapes
 from archytas_nb.react.events import AskModel
 
 CONNECT_SECONDS = 10.0
@@ -29,18 +31,22 @@ class Translator:
 
     Args:
         at: The endpoint, as it may be shown.
-        key: What must not be shown.
+        key: What must not be shown; empty for none.
+        user: The name and password of the URL, of which the password must not be shown either.
     """
 
-    def __init__(self, at: str, key: str) -> None:
+    def __init__(self, at: str, key: str, user: tuple[str, str] | None = None) -> None:
         self._at = at
-        self._key = key
+        basic = base64.b64encode(":".join(user).encode()).decode() if user else ""
+        self._secrets = [each for each in (key, basic, user[1] if user else "") if each]
 
     def clean(self, text: str) -> str:
-        """Text of a server without the key; a text that was cut may end with half of it."""
-        for length in range(len(self._key), min(_HALF, len(self._key) or 1) - 1, -1):
-            text = text.replace(self._key[:length], "…")
-        return text
+        """Text of a server without secrets; a text that was cut may end with half of one."""
+        for secret in self._secrets:
+            text = replaced(text, secret, "…")
+            for length in range(len(secret) - 1, _HALF - 1, -1):
+                text = text.replace(secret[:length], "…")
+        return without_shapes(text)
 
     def client(self, error: Exception, timeout: float, model: str, ask: AskModel | None = None) -> Faulted:
         """The fault behind an exception of the client.

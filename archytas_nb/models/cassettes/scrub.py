@@ -1,7 +1,8 @@
 """What must not be written: secrets, taken out of every text before it is kept or compared.
 
 It may read the environment; it knows no file. A value of an environment variable that is named like a secret
-never enters a cassette, and a function of the user's own takes out what else is nobody's business.
+never enters a cassette, nor does what has the shape of one, and a function of the user's own takes out what else
+is nobody's business.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.models.secrets import passwords_in, replaced, without_shapes
 
 Scrub: TypeAlias = Callable[[str], str]
 
-_SECRET = re.compile(r"(?:(?:^|_)(?:API)?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)$", re.IGNORECASE)
+_SECRET = re.compile(
+    r"(?:(?:^|_)(?:API)?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)$"
+    r"|_(?:PAT|PASS|PWD|PW|COOKIES?|CREDENTIALS?|KEY_ID|KEY_BASE)$|(?:^|_)SECRET_",
+    re.IGNORECASE,
+)
 _PLACEHOLDER_KEY = re.compile(r".{0,7}|\D{0,15}|\d*", re.DOTALL)
 """A value that is short, or a word, or a number is no secret but a name for none: ``not-needed``."""
 
@@ -81,7 +87,8 @@ class Scrubber:
         """
         for name, value in (*self._secrets.items(), *_environment()):
             if not _PLACEHOLDER_KEY.fullmatch(value):
-                text = text.replace(value, f"{{{name}}}")
+                text = replaced(text, value, f"{{{name}}}")
+        text = without_shapes(text)
         for function in self._all():
             text = _applied(function, text)
         return text
@@ -91,7 +98,13 @@ class Scrubber:
 
 
 def _environment() -> list[tuple[str, str]]:
-    return [(name, value) for name, value in os.environ.items() if _SECRET.search(name)]
+    secrets = []
+    for name, value in os.environ.items():
+        if _SECRET.search(name):
+            secrets.append((name, value))
+        elif "://" in value:
+            secrets += [(name, password) for password in passwords_in(value)]
+    return secrets
 
 
 def _applied(function: Scrub, text: str) -> str:

@@ -1,0 +1,83 @@
+"""Finds secrets in texts: known values however they are spelled, and what has the shape of a secret.
+
+Pure: the caller says which values are secret. What is found is replaced by a name in braces, and a text that is
+searched again comes back unchanged.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import urllib.parse
+from functools import lru_cache
+
+_SHAPES = re.compile(
+    r"""
+    -----BEGIN\ (?P<kind>[A-Z0-9 ]{0,30}PRIVATE\ KEY)-----
+        (?: (?:(?!-----).){1,20000}? -----END\ (?P=kind)-----       # in whole
+          | (?:(?:\\+[rn]|\s)+[A-Za-z0-9+/=]{16,})*                 # or with its end cut off
+        )
+    | \bsk-(?=(?:[A-Za-z_-]*[0-9]){3})[A-Za-z0-9_-]{16,}            # OpenAI, Anthropic and others
+    | \b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}                        # Stripe
+    | \b(?:gh[pousr]_|github_pat_|glpat-)[A-Za-z0-9_-]{20,}         # GitHub, GitLab
+    | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b                                 # Amazon
+    | \bxox[abeoprs]-[A-Za-z0-9-]{10,}                              # Slack
+    | \bAIza[A-Za-z0-9_-]{35}                                       # Google
+    | \bhf_[A-Za-z0-9]{30,}                                         # Hugging Face
+    | \beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*  # JSON web tokens
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_BEARER = re.compile(r"\b(Bearer\s+)(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*", re.IGNORECASE)
+_BASIC = re.compile(r"\b(Basic\s+)([A-Za-z0-9+/_-]{6,}={0,2})", re.IGNORECASE)
+_URL = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@\"'<>\\]{0,200}):([^\s/@\"'<>\\]{1,500})@")
+_SHORTEST = 8
+"""Characters of base64 that are looked for; fewer may stand in any other base64."""
+
+
+def without_shapes(text: str) -> str:
+    """The text without what has the shape of a secret, whatever its origin."""
+    text = _SHAPES.sub("{secret}", text)
+    text = _BEARER.sub(r"\1{secret}", text)
+    text = _BASIC.sub(_without_password, text)
+    return _URL.sub(r"\1:{password}@", text)
+
+
+def passwords_in(text: str) -> list[str]:
+    """The passwords in the URLs of a text, as they are written and as they are meant."""
+    written = [found[2] for found in _URL.finditer(text)]
+    return list(dict.fromkeys([*written, *map(urllib.parse.unquote, written)]))
+
+
+@lru_cache(maxsize=256)
+def spellings(value: str) -> tuple[str, ...]:
+    """How a value may stand in a text, the longest first: in JSON, in a URL, at any place of a base64."""
+    found = [value, value.replace("\n", "\r\n"), urllib.parse.quote(value), urllib.parse.quote(value, safe="")]
+    for ascii_only in (True, False):
+        once = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
+        found += [once, json.dumps(once, ensure_ascii=ascii_only)[1:-1]]
+    found.append(repr(value)[1:-1])
+    raw = value.encode("utf-8", "surrogatepass")
+    for before in range(3):
+        # Each character of base64 holds six bits: those that share bits with a neighbour are left out.
+        coded = base64.b64encode(bytes(before) + raw).decode()[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
+        if len(coded) >= _SHORTEST:
+            found += [coded, coded.replace("+", "-").replace("/", "_")]
+    return tuple(sorted(dict.fromkeys(found), key=len, reverse=True))
+
+
+def replaced(text: str, value: str, name: str) -> str:
+    """The text with a name in the place of a value, however that is spelled."""
+    for each in spellings(value):
+        text = text.replace(each, name)
+    return text
+
+
+def _without_password(found: re.Match[str]) -> str:
+    coded = found[2].rstrip("=").replace("+", "-").replace("/", "_")
+    try:
+        plain = base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode()
+    except ValueError:  # a word of prose
+        plain = ""
+    return f"{found[1]}{{secret}}" if ":" in plain else found[0]
