@@ -95,5 +95,7 @@ def save(path: Path, book: nbformat.NotebookNode) -> None:
     if text == path.read_text("utf-8"):
         return
     beside = path.with_name(f".{path.name}.part")
-    beside.write_text(text, encoding="utf-8", newline="\n")
+    beside.unlink(missing_ok=True)
+    with beside.open("x", encoding="utf-8", newline="\n") as file:  # "x" follows no link
+        file.write(text)
     beside.replace(path)

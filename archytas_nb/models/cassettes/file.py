@@ -7,16 +7,15 @@ the other has added.
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import os
 import shutil
 import stat
-import tempfile
+import sys
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.models.cassettes.format import read, written
@@ -94,7 +93,8 @@ class CassetteFile:
         beside = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with beside.open("w", encoding="utf-8", newline="\n") as file:
+            beside.unlink(missing_ok=True)
+            with beside.open("x", encoding="utf-8", newline="\n") as file:  # "x" follows no link
                 file.write(text)
             if target.exists():
                 shutil.copymode(target, beside)
@@ -107,21 +107,27 @@ class CassetteFile:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep others from writing it for a moment."""
-        # Beside the temporary files, not beside the notebook: a lock is nothing to commit.
-        user = getattr(os, "getuid", lambda: 0)()
-        name = hashlib.sha256(str(self.path.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        lock = FileLock(Path(tempfile.gettempdir()) / f"archytas_nb-{user}-{name}.lock")
+        self.check()
+        # Beside the cassette, for processes with other folders of temporary files lock it too. It is removed
+        # while it is still held: there is nothing to commit, and what a killed process leaves goes with the next.
+        target = self.path.resolve()
+        lock = target.with_name(f".{target.name}.lock")
+        until = time.monotonic() + _WAIT
         try:
-            lock.acquire(timeout=_WAIT)
-        except Timeout as error:
-            raise ConfigurationError(
-                f"the cassette {str(self.path)!r} is being written by another process for more than {_WAIT:g} s; "
-                "end that process, or record into another file"
-            ) from error
+            target.parent.mkdir(parents=True, exist_ok=True)
+            while (held := _acquired(lock)) is None:
+                if time.monotonic() > until:
+                    raise ConfigurationError(
+                        f"the cassette {str(self.path)!r} is being written by another process for more than "
+                        f"{_WAIT:g} s; end that process, or record into another file"
+                    )
+                time.sleep(0.005)
+        except OSError as error:
+            raise self._unwritable(str(error), f"remove {str(lock)!r} if it is there") from error
         try:
             yield
         finally:
-            lock.release()
+            _release(held, lock)
 
     def _is_protected(self) -> bool:
         """Whether its owner has made it read-only: it could be replaced all the same, but that is not meant."""
@@ -139,3 +145,50 @@ class CassetteFile:
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
+"""What file systems say that know no locks: one process at a time may record there."""
+
+
+def _acquired(lock: Path) -> int | None:
+    """Open and lock a file that may be removed at any moment; None where another process holds it."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        held = os.open(lock, flags, 0o666)
+    except PermissionError:
+        if sys.platform != "win32":
+            raise
+        return None  # it is being removed
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(held, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(held), lock.lstat()):
+            return held
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return held
+        if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.ENOENT):
+            os.close(held)
+            raise
+    except BaseException:
+        os.close(held)
+        raise
+    os.close(held)
+    return None
+
+
+def _release(held: int, lock: Path) -> None:
+    """Remove a lock: before it is let go, or another process could hold it by then; Windows wants it closed."""
+    if sys.platform == "win32":
+        os.close(held)
+    with suppress(OSError):
+        lock.unlink()
+    if sys.platform != "win32":
+        os.close(held)
