@@ -7,7 +7,9 @@ r"""``{expr}`` in a question becomes the value, as the model would read it from 
 What Python reads as a dict, as a set of several things or of constants, or not at all, is text, and so is what
 stands behind a command of TeX: JSON, code and formulas can be pasted. Everything else is a lookup, and one that
 cannot be made is an error before anything is asked: a misspelled name is never sent to a model in silence. A
-lookup calls nothing, so that a question that was pasted runs nothing.
+lookup calls nothing and reads nothing private (``_name``, ``In``) and no module, so that a question that was
+pasted runs nothing; powers and huge repetitions are left to a cell. ``{MY_PASSWORD}`` is still your variable: put
+``--raw`` before a text that you do not know.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from IPython.core.error import UsageError
 from archytas_nb.magics.lookup import LookupFault, is_lookup, look, names_in, parsed
 
 _SPEC = re.compile(r"(?:.?[<>=^])?[-+ ]?z?#?0?\d*[_,]?(?:\.\d+)?[bcdeEfFgGnosxX%]?")
+_WIDE = re.compile(r"\d{5}")
 _STRFTIME = re.compile(r".*%[A-Za-z]")
 _CONVERSION: dict[str, Callable[[Any], str]] = {"!r": repr, "!s": str, "!a": ascii}
 _LONGEST_STRING_AWARE = 2000
@@ -190,7 +193,8 @@ def _formatted(body: str, namespace: Mapping[str, Any]) -> _Lookup | str:
 
     ``{color:red;}`` is text as long as there is no variable of that name: then it is a format that does not work.
     """
-    for end in [*(found.start() for found in re.finditer(":", body)), len(body)]:
+    colons = (found.start() for found in re.finditer(":", body[:_LONGEST_STRING_AWARE]))
+    for end in [*colons, len(body)]:
         source, spec = body[:end], body[end + 1 :]
         conversion = source[-2:] if source[-2:] in _CONVERSION else ""
         source = source.removesuffix(conversion) if conversion else source
@@ -231,6 +235,8 @@ def _written(lookup: _Lookup, namespace: Mapping[str, Any], max_chars: int, imag
 
     value = look(lookup.source, namespace)
     if lookup.conversion or lookup.spec:
+        if _WIDE.search(lookup.spec):
+            raise LookupFault(f"{lookup.source!r} cannot be written so: the format {lookup.spec!r} is too wide")
         try:
             shown = _CONVERSION[lookup.conversion](value) if lookup.conversion else value
             return clip(format(shown, lookup.spec), max_chars)

@@ -42,6 +42,9 @@ class ToolMagics(Magics):
 
         The functions decorated with ``@tool``, or where there are none each public function of the cell;
         names that begin with ``_`` are helpers. A cell that fails registers nothing.
+
+        An argument that JSON cannot carry, such as a DataFrame, is given the name of one of your variables; any
+        other is given a value, unless it is annotated ``Annotated[str, archytas_nb.ByName]``.
         """
         __tracebackhide__ = True
         from archytas_nb.magics.tables import Registered

@@ -86,10 +86,11 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, *, lab
 
 def visible(namespace: Mapping[str, Any]) -> list[str]:
     """The variables that a person would call their own: none that begins with ``_``, none of IPython's."""
-    return [name for name in list(namespace) if isinstance(name, str) and not _is_hidden(name)]
+    return [name for name in list(namespace) if isinstance(name, str) and not is_hidden(name)]
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
+    """Whether a name is private or IPython's."""
     return name.startswith("_") or name in _SHELL
 
 
