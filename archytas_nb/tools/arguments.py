@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from archytas_nb.tools import repairs
 from archytas_nb.tools.faults import Fault, received
 from archytas_nb.tools.names import did_you_mean
 from archytas_nb.tools.parameters import Parameter
@@ -107,9 +107,5 @@ def _fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Mapping
 
 def _opened(text: str) -> Any:
     """Decode an input that was sent as JSON inside a string; leave other text alone."""
-    if text.strip()[:1] != "{":
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    opened = repairs.decoded(text)
+    return opened if isinstance(opened, dict) else text

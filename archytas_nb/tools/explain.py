@@ -8,7 +8,8 @@ from typing import Any
 
 from archytas_nb.tools.faults import Fault, Path, received
 from archytas_nb.tools.names import did_you_mean
-from archytas_nb.tools.repairs import locate
+from archytas_nb.tools.repairs import enums, locate
+from archytas_nb.tools.typetext import enum_choices
 
 _MISSING = "missing, a value is required here"
 _PLAIN = {
@@ -23,12 +24,13 @@ _PLAIN = {
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
 
 
-def explained(errors: Sequence[Any], value: Any) -> list[Fault]:
+def explained(errors: Sequence[Any], value: Any, core_schema: Any = None) -> list[Fault]:
     """Turn pydantic's errors into faults.
 
     Args:
         errors: ``ValidationError.errors()``.
         value: What was validated.
+        core_schema: What it was validated with: it knows the enums whose members go by their names.
 
     Returns:
         One fault for each place of the value; the branches of a union share one sentence.
@@ -39,7 +41,7 @@ def explained(errors: Sequence[Any], value: Any) -> list[Fault]:
         path = locate(error["loc"], value)
         if error["type"] == "missing" and error["loc"]:
             path = (*path, error["loc"][-1])
-        grouped.setdefault(path, {})[_reason(error)] = None
+        grouped.setdefault(path, {})[_reason(error, core_schema)] = None
         inputs[path] = error["input"]
     return [_fault(path, list(reasons), inputs[path]) for path, reasons in grouped.items()]
 
@@ -50,8 +52,12 @@ def _fault(path: Path, reasons: list[str], sent: Any) -> Fault:
     return Fault(f"{', or '.join(reasons)}; received {received(sent)}", path)
 
 
-def _reason(error: Any) -> str:
+def _reason(error: Any, core_schema: Any) -> str:
     kind, message = error["type"], str(error["msg"])
+    if kind == "enum":
+        for cls in enums(core_schema):
+            if _listed([each.value for each in cls]) in message:
+                message = f"Input should be {_listed(enum_choices(cls))}"
     if kind in _PLAIN:
         return _PLAIN[kind]
     if kind == "value_error":  # raised by a validator, ours or the user's: its own words
@@ -61,3 +67,9 @@ def _reason(error: Any) -> str:
     if kind in {"enum", "literal_error"} and isinstance(error["input"], str):
         reason += did_you_mean(error["input"], _QUOTED.findall(message))
     return reason
+
+
+def _listed(choices: Sequence[Any]) -> str:
+    """Write choices as pydantic does: ``'a', 'b' or 'c'``."""
+    *first, last = map(repr, choices)
+    return f"{', '.join(first)} or {last}" if first else last

@@ -92,7 +92,7 @@ def combine(sig: signature.Signature, doc: docstring.Docstring) -> tuple[list[Pa
         if words is None and not text:
             undescribed.append(each.name)
         try:
-            carrier = schema.carrier(each.annotation)
+            carrier = schema.carrier(each.annotation, field)
         except portable.Unusable as error:
             faults.append(f"the annotation of {each.name!r} cannot be used: {error}")
             continue

@@ -6,16 +6,22 @@ Speaks pydantic's protocol for annotations; ``schema.py`` alone builds and runs 
 from __future__ import annotations
 
 import collections.abc
+import datetime as dt
+import math
+import numbers
+import sys
+import types
 import typing
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typing_extensions
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
 from archytas_nb.tools.reference import ByName, a, referred, resolve
-from archytas_nb.tools.typetext import bare, is_union, type_text
+from archytas_nb.tools.typetext import bare, enum_choices, is_union, type_text
 
 _PLAIN = {str, int, float, bool, list, dict, tuple, set, frozenset, bytes, type(None), None, Any, object}
 _LAZY = {collections.abc.Iterable, collections.abc.Collection, collections.abc.Reversible}
@@ -23,6 +29,48 @@ _LAZY = {collections.abc.Iterable, collections.abc.Collection, collections.abc.R
 
 class Unusable(Exception):
     """An annotation that means nothing to the validator; the message says why."""
+
+
+class UndefinedTypeError(Unusable):
+    """A type with a field whose own type is not defined: a mistake, and no reason to pass it by reference."""
+
+
+class JsonSchema(GenerateJsonSchema):
+    """Describes types as JSON; what pydantic words in a way that no model could send, in ours."""
+
+    def enum_schema(self, schema: Any) -> dict[str, Any]:
+        """Name the members of an enum whose values JSON cannot carry."""
+        choices = enum_choices(schema["cls"])
+        if choices == [each.value for each in schema["members"]]:
+            return super().enum_schema(schema)
+        return {"type": "string", "enum": choices}
+
+    def named_tuple_schema(self, schema: Any) -> dict[str, Any]:
+        """Describe a named tuple by its fields, not by their number."""
+        return self.kw_arguments_schema(schema["fields"], None)
+
+    def arguments_schema(self, schema: Any) -> dict[str, Any]:
+        """Do the same where pydantic still takes a named tuple for the arguments of a call."""
+        return super().arguments_schema(dict(schema, metadata={}))  # type: ignore[arg-type]
+
+
+class _Made:
+    """Turns a validated value into a class of its own, such as ``pandas.Timestamp``."""
+
+    def __init__(self, cls: Any) -> None:
+        self.cls = cls
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_after_validator_function(self._make, handler(source))
+
+    def _make(self, value: Any) -> Any:
+        try:
+            made = self.cls(value)
+        except Exception as error:
+            raise ValueError(f"expected {a(self.cls.__name__)}: {error}") from error
+        if isinstance(value, float) and math.isfinite(value) and not math.isfinite(made):
+            raise ValueError(f"expected a number that {a(self.cls.__name__)} can hold")
+        return made
 
 
 class Reference:
@@ -106,9 +154,15 @@ class _Rewriter:
             return self._generic(annotation, origin, args, beside_text)
         if _carried(annotation):
             return annotation
-        if isinstance(annotation, type):
-            return self._reference(annotation, type_text(annotation), beside_text)
-        raise Unusable(f"{annotation!r} is no type that can be checked")
+        return self._class(annotation, beside_text)
+
+    def _class(self, annotation: Any, beside_text: bool) -> Any:  # noqa: FBT001
+        if not isinstance(annotation, type):
+            raise Unusable(f"{annotation!r} is no type that can be checked")
+        base = _scalar_base(annotation)
+        if base is not None:
+            return Annotated[base, _Made(annotation)]
+        return self._reference(annotation, type_text(annotation), beside_text)
 
     def _generic(self, annotation: Any, origin: Any, args: tuple[Any, ...], beside_text: bool) -> Any:  # noqa: FBT001
         rewritten = tuple(each if each is ... else self.rewrite_quietly(each) for each in args)
@@ -123,6 +177,8 @@ class _Rewriter:
     def rewrite_quietly(self, annotation: Any) -> Any:
         try:
             return self.rewrite(annotation)
+        except UndefinedTypeError:
+            raise
         except Unusable:  # a parameter of a class that JSON cannot carry anyhow, such as ndarray's shape
             return None
 
@@ -150,7 +206,10 @@ class _Rewriter:
         """Rebuild a ``typing.TypedDict``: before Python 3.12 it forgets what pydantic must know."""
         if source in self._typed_dicts:
             return self._typed_dicts[source]
-        hints = typing.get_type_hints(source, include_extras=True)
+        try:
+            hints = typing.get_type_hints(source, include_extras=True)
+        except NameError as error:
+            raise _undefined(source, error) from error
         presence = {
             name: typing.Required if name in source.__required_keys__ else typing.NotRequired for name in hints
         }
@@ -175,7 +234,58 @@ def _is_plain(annotation: Any) -> bool:
 def _carried(annotation: Any) -> bool:
     """Whether pydantic can both validate the type and describe it as JSON."""
     try:
-        TypeAdapter(annotation).json_schema()
-    except (PydanticUserError, TypeError, NameError, AttributeError):
+        TypeAdapter(annotation).json_schema(schema_generator=JsonSchema)
+    except NameError as error:
+        raise _undefined(annotation, error) from error
+    except PydanticUserError as error:
+        if error.code == "class-not-fully-defined":
+            raise _undefined(annotation, error) from error
+        return False
+    except (TypeError, AttributeError):
         return False
     return True
+
+
+def _undefined(annotation: Any, error: Exception) -> UndefinedTypeError:
+    """Name the field whose type is not defined, at whatever depth it is."""
+    found = list(_undefined_fields(annotation, set()))
+    for cls, field, name in [*(each for each in found if each[2] in str(error)), *found]:
+        return UndefinedTypeError(
+            f"the field {field!r} of {cls.__name__!r} has the type {name!r}, which is not defined:"
+            " define or import it before the function"
+        )
+    return UndefinedTypeError(str(error).split("\n", 1)[0])
+
+
+def _undefined_fields(annotation: Any, seen: set[Any]) -> collections.abc.Iterator[tuple[type, str, str]]:
+    """Yield the fields in a type whose own types cannot be resolved: class, field and the missing name."""
+    for each in get_args(annotation):
+        yield from _undefined_fields(each, seen)
+    if not isinstance(annotation, type) or annotation in seen:
+        return
+    seen.add(annotation)
+    scope = vars(sys.modules.get(annotation.__module__, typing))
+    for field, hint in vars(annotation).get("__annotations__", {}).items():
+        holder = types.SimpleNamespace(__annotations__={field: hint})
+        try:
+            hints = typing.get_type_hints(holder, scope, {annotation.__name__: annotation}, include_extras=True)
+        except NameError as error:
+            yield annotation, field, str(error.name)
+        except Exception:  # noqa: BLE001, S112  (annotations are user code; pydantic's words stand)
+            continue
+        else:
+            yield from _undefined_fields(hints[field], seen)
+
+
+def _scalar_base(cls: type) -> Any:
+    """Return the plain type that JSON can carry and that a class of text, numbers or dates is made from."""
+    for base in (str, int, float, dt.datetime, dt.date, dt.time, dt.timedelta):
+        if issubclass(cls, base):
+            return base
+    if cls.__module__ != "numpy":
+        return None
+    if issubclass(cls, numbers.Integral):
+        return int
+    if issubclass(cls, numbers.Real):
+        return float
+    return {"bool_": bool, "bool": bool, "datetime64": dt.datetime, "timedelta64": dt.timedelta}.get(cls.__name__)

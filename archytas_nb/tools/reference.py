@@ -6,11 +6,14 @@ that a user made are passed to a tool: a model that read a hostile text must not
 
 from __future__ import annotations
 
+import inspect
 import keyword
 import re
 from collections.abc import Callable, Mapping, MutableMapping
 from types import ModuleType
 from typing import Any
+
+from typing_extensions import get_protocol_members, is_protocol
 
 from archytas_nb.tools.names import nearest
 
@@ -30,6 +33,9 @@ class ByName:
     Example:
         >>> def archive(text: Annotated[str, nb.ByName]) -> str: ...
     """
+
+
+_MISSING = object()
 
 
 class ReferenceFault(ValueError):
@@ -68,13 +74,12 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, *, lab
     if namespace is None:
         raise ReferenceFault(f"there is no namespace to look {name!r} up in: call the tool with namespace=…")
     name = name.strip()
-    missing = object()
-    found = namespace.get(name, missing) if name.isidentifier() and not keyword.iskeyword(name) else missing
+    found = namespace.get(name, _MISSING) if name.isidentifier() and not keyword.iskeyword(name) else _MISSING
     if why := _withheld(name, found):
         raise ReferenceFault(
             f"{name!r} is not passed to tools: {why}; expected {a(label)}{_hint(name, cls, namespace, label)}"
         )
-    if found is missing:
+    if found is _MISSING:
         raise ReferenceFault(f"no variable is named {name!r}{_hint(name, cls, namespace, label)}")
     if not is_instance(found, cls):
         kind = type(found).__name__
@@ -114,7 +119,9 @@ def is_instance(value: object, cls: Any) -> bool:
     try:
         return isinstance(value, cls)
     except Exception:  # noqa: BLE001  (a Protocol that cannot be checked at run time, or a lying __class__)
-        return bool(getattr(cls, "_is_protocol", False))
+        return is_protocol(cls) and all(
+            inspect.getattr_static(value, name, _MISSING) is not _MISSING for name in get_protocol_members(cls)
+        )
 
 
 def a(label: str) -> str:

@@ -1,4 +1,4 @@
-"""Read what a model certainly meant: JSON inside a string, the name of an enum's member, null for "left out".
+"""Read what a model certainly meant: JSON in a string, an enum's member by its name, null for "left out".
 
 Works on decoded JSON and on pydantic's error list, by place; a value that is fine where it is, is never touched.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from archytas_nb.tools.faults import Path
+from archytas_nb.tools.typetext import enum_choices
 
 NOTHING = object()
 """Says that there was nothing to repair."""
@@ -41,46 +43,70 @@ def repair(value: Any, errors: Sequence[Any], core_schema: Any) -> Any:
             # Where every field is required, null stands for "left out"; a required one is then missed again.
             changed = _without(value if changed is NOTHING else changed, path)
             continue
-        if not isinstance(wrong, str):
-            continue
-        better = _member(wrong, core_schema) if error["type"] == "enum" else NOTHING
-        if better is NOTHING:
-            better = _decoded(wrong)
+        better = _choice(wrong, core_schema) if error["type"] in {"enum", "literal_error"} else NOTHING
+        if better is NOTHING and isinstance(wrong, str):
+            better = decoded(wrong)
         if better is not NOTHING:
             changed = _put(value if changed is NOTHING else changed, path, better)
     return changed
 
 
-def _decoded(text: str) -> Any:
-    """Decode a string that holds a JSON array or object."""
+def decoded(text: str) -> Any:
+    """Decode a string that holds a JSON array or object, or return `NOTHING`."""
     if text.strip()[:1] not in {"[", "{"} or not text.strip():
         return NOTHING
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=_finite)
     except (ValueError, RecursionError):
         return NOTHING
 
 
-def _member(name: str, core_schema: Any) -> Any:
-    """Return the value of the enum member of that name, where all enums of the schema agree on it."""
-    values = [cls.__members__[name].value for cls in _enums(core_schema) if name in cls.__members__]
-    if values and all(type(each) is type(values[0]) and each == values[0] for each in values):
-        return values[0]
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"the number {digits} is too large")
+    return number
+
+
+def _choice(wrong: Any, core_schema: Any) -> Any:
+    """Return what stands for a choice: the member of that name, or the number that is written as text."""
+    found: list[Any] = []
+    for node in _nodes(core_schema):
+        if node.get("type") == "enum" and isinstance(wrong, str) and wrong in node["cls"].__members__:
+            member = node["cls"].__members__[wrong]
+            found.append(member.value if member.value in enum_choices(node["cls"]) else member)
+        elif node.get("type") == "literal":
+            found += [each for each in node["expected"] if _is_written(wrong, each)]
+    if found and all(type(each) is type(found[0]) and each == found[0] for each in found):
+        return found[0]
     return NOTHING
 
 
-def _enums(schema: Any, depth: int = 0) -> Iterator[type[enum.Enum]]:
+def _is_written(sent: Any, choice: Any) -> bool:
+    """Whether a number was sent in the way that ``int`` would take too: ``"7"`` or ``7.0`` for 7."""
+    if type(choice) not in (int, float) or isinstance(sent, bool):
+        return False
+    return bool(sent == (choice if isinstance(sent, (int, float)) else str(choice)))
+
+
+def enums(core_schema: Any) -> list[type[enum.Enum]]:
+    """Return the enums of a core schema."""
+    return [node["cls"] for node in _nodes(core_schema) if node["type"] == "enum"]
+
+
+def _nodes(schema: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the choices of a core schema: its enums and literals."""
     if depth > 60:  # a core schema is a finite tree, but a user's metadata may be anything
         return
     if isinstance(schema, dict):
-        if schema.get("type") == "enum" and isinstance(schema.get("cls"), type):
-            yield schema["cls"]
+        if schema.get("type") in {"enum", "literal"} and ("cls" in schema or "expected" in schema):
+            yield schema
         for key, each in schema.items():
             if key not in {"metadata", "serialization"}:
-                yield from _enums(each, depth + 1)
+                yield from _nodes(each, depth + 1)
     elif isinstance(schema, (list, tuple)):
         for each in schema:
-            yield from _enums(each, depth + 1)
+            yield from _nodes(each, depth + 1)
 
 
 def _put(value: Any, path: Path, better: Any) -> Any:

@@ -1,16 +1,17 @@
 """How the values of a type travel as JSON. Only this file and ``portable.py`` import pydantic.
 
 Types are pydantic's business. What is added here is small: classes that JSON cannot carry become references to
-variables, a boolean is never taken for a number, and what models often send in a string (``"[1, 2]"``, the name
-of an enum's member) is read before it is refused.
+variables, what lax mode would take for something else is refused (``schema_check.py``), and what models often
+send in a string (``"[1, 2]"``, the name of an enum's member) is read before it is refused.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -20,9 +21,12 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 from archytas_nb.tools import portable, repairs
 from archytas_nb.tools.describe import by_name, structures
 from archytas_nb.tools.explain import explained
-from archytas_nb.tools.faults import Fault, Path, received
+from archytas_nb.tools.faults import Fault, received
 from archytas_nb.tools.reference import a, referred
+from archytas_nb.tools.schema_check import violations
 from archytas_nb.tools.typetext import admits_none, type_text
+
+_LONG_NUMBER = re.compile(r"\d{300}")
 
 
 class Carrier:
@@ -68,14 +72,26 @@ class Carrier:
         sent = value
         faults: list[Fault] = []
         for attempt in range(6):  # each round may open one more level of strings inside strings
+            result, errors = None, []
             try:
-                return self._validate(value, namespace), ()
+                result = self._validate(value, namespace)
             except ValidationError as error:
                 errors = error.errors(include_url=False)
             except RecursionError:
                 return None, (Fault("the value is nested too deeply"),)
+            contrary = list(violations(value, self.schema, self.defs))
+            if not errors:
+                return (None, tuple(contrary)) if contrary else (result, ())
             if attempt == 0:
-                faults = explained(errors, value)
+                known = {fault.path for fault in contrary}
+                faults = [
+                    *contrary,
+                    *(
+                        each
+                        for each in explained(errors, value, self._adapter.core_schema)
+                        if each.path not in known
+                    ),
+                ]
             repaired = repairs.repair(value, errors, self._adapter.core_schema)
             if repaired is repairs.NOTHING:
                 break
@@ -91,33 +107,22 @@ class Carrier:
             text = json.dumps(value)
         except (TypeError, ValueError):  # a live object, or a number with too many digits for text
             return self._adapter.validate_python(value, context=namespace)
+        if _LONG_NUMBER.search(text):  # in JSON pydantic rounds what a float cannot hold to infinity
+            return self._adapter.validate_python(value, context=namespace)
         try:
             return self._adapter.validate_json(text, strict=True, context=namespace)
         except ValidationError as error:
             if any(each["type"] == "json_invalid" for each in error.errors(include_url=False)):
                 # A lone surrogate is legal in Python's JSON and not in pydantic's.
                 return self._adapter.validate_python(value, context=namespace)
-        result = self._adapter.validate_json(text, context=namespace)
-        found = _boolean_as_number(value, self._dumped(result))
-        if found is not None:
-            path, kind = found
-            raise ValidationError.from_exception_data(
-                "bool", [{"type": kind, "loc": path, "input": _at(value, path)}]
-            )
-        return result
-
-    def _dumped(self, result: Any) -> Any:
-        try:
-            return self._adapter.dump_python(result, mode="json", warnings=False)
-        except Exception:  # noqa: BLE001  (only a comparison is lost; a user's serializer may do anything)
-            return None
+        return self._adapter.validate_json(text, context=namespace)
 
 
 def _adapter(annotation: Any) -> tuple[TypeAdapter[Any], dict[str, Any], tuple[portable.Reference, ...]]:
     rewritten, references = portable.portable(annotation)
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(rewritten)
-        return adapter, without_titles(adapter.json_schema()), references
+        return adapter, without_titles(adapter.json_schema(schema_generator=portable.JsonSchema)), references
     except (PydanticUserError, TypeError, NameError) as error:
         raise portable.Unusable(str(error).split("\n", 1)[0]) from error
 
@@ -127,12 +132,18 @@ def _shared(annotation: Any, spelled: str) -> Carrier:  # noqa: ARG001  (int | s
     return Carrier(annotation)
 
 
-def carrier(annotation: Any) -> Carrier:
+def carrier(annotation: Any, field: FieldInfo | None = None) -> Carrier:
     """Return the carrier of an annotation; equal annotations share one.
+
+    Args:
+        annotation: The resolved annotation.
+        field: The ``Field(…)`` that is the argument's default, whose bounds hold too.
 
     Raises:
         portable.Unusable: pydantic cannot make sense of the annotation.
     """
+    if field is not None and field.metadata:
+        annotation = Annotated[(annotation, *field.metadata)]
     try:
         return _shared(annotation, repr(annotation))
     except TypeError:  # an unhashable annotation, such as Annotated[int, Field(gt=0)]
@@ -180,25 +191,3 @@ def without_titles(schema: Any) -> Any:
         elif not (key == "title" and isinstance(value, str)):
             result[key] = without_titles(value)
     return result
-
-
-def _boolean_as_number(
-    sent: Any, got: Any, path: Path = ()
-) -> tuple[Path, Literal["int_type", "float_type"]] | None:
-    """Find where a boolean was taken for a number; pydantic's lax mode does that."""
-    if isinstance(sent, bool):
-        if isinstance(got, bool) or not isinstance(got, (int, float)):
-            return None
-        return path, "int_type" if isinstance(got, int) else "float_type"
-    pairs: list[tuple[str | int, Any, Any]] = []
-    if isinstance(sent, list) and isinstance(got, list) and len(sent) == len(got):
-        pairs = [(at, a, b) for at, (a, b) in enumerate(zip(sent, got, strict=True))]
-    elif isinstance(sent, dict) and isinstance(got, dict):
-        pairs = [(key, each, got[key]) for key, each in sent.items() if key in got]
-    return next((p for key, a, b in pairs if (p := _boolean_as_number(a, b, (*path, key))) is not None), None)
-
-
-def _at(value: Any, path: Path) -> Any:
-    for step in path:
-        value = value[step]
-    return value

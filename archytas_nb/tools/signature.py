@@ -64,7 +64,9 @@ def read(f: Callable[..., Any]) -> Signature:
     except Exception as error:  # noqa: BLE001  (annotations are user code when they are strings)
         hints = {}
         faults.append(f"its annotations cannot be evaluated: {type(error).__name__}: {error}")
-    parameters = []
+    parameters: list[inspect.Parameter] = []
+    # functools.singledispatch looks at the first argument by position, and refuses it by name
+    dispatches = hasattr(base, "registry") and hasattr(base, "dispatch")
     for each in signature.parameters.values():
         if each.name in bound:
             continue
@@ -72,7 +74,9 @@ def read(f: Callable[..., Any]) -> Signature:
             faults.append(_starred(each))
             continue
         annotation = hints.get(each.name, MISSING if not hints and faults else each.annotation)
-        parameters.append(each.replace(annotation=annotation))
+        by_position = dispatches and not parameters and each.kind is each.POSITIONAL_OR_KEYWORD
+        kind = each.POSITIONAL_ONLY if by_position else each.kind
+        parameters.append(each.replace(annotation=annotation, kind=kind))
     if _is_method_without_object(base, parameters):
         faults[:] = ["it is a method without its object: add the object's method, or decorate the class too"]
     is_async = any(check(each) for check in _ASYNC for each in (base, inspect.unwrap(base)))

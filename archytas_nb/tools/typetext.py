@@ -67,10 +67,14 @@ def type_text(annotation: Any) -> str:
     if origin is not None and args:
         return f"{_name(origin)}[{', '.join('...' if each is ... else type_text(each) for each in args)}]"
     if isinstance(inner, type) and issubclass(inner, enum.Enum) and len(inner):
-        values = [member.value for member in inner]
-        plain = all(isinstance(value, (str, int, float)) for value in values)
-        return f"Literal[{', '.join(repr(v) for v in (values if plain else inner.__members__))}]"
+        return f"Literal[{', '.join(repr(each) for each in enum_choices(inner))}]"
     return _name(origin or inner)
+
+
+def enum_choices(cls: type[enum.Enum]) -> list[Any]:
+    """Return what stands for the members of an enum in JSON: their values, or else their names."""
+    values = [member.value for member in cls]
+    return values if all(isinstance(each, (str, int, float)) for each in values) else list(cls.__members__)
 
 
 def _literal(value: Any) -> str:

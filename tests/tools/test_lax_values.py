@@ -1,0 +1,392 @@
+"""Values that pydantic's lax mode would take in silence for something else, and types that were misread."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import functools
+import math
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
+
+from archytas_nb.errors import ToolError
+from archytas_nb.tools.tool import Tool
+
+MISSING = object()
+
+
+def tool(annotation: Any, default: Any = MISSING) -> Tool:
+    def f(x):
+        """Return what came.
+
+        Args:
+            x: A value.
+        """
+        return x
+
+    f.__annotations__ = {"x": annotation, "return": object}
+    if default is not MISSING:
+        f.__defaults__ = (default,)
+    return Tool.from_function(f)
+
+
+def value(annotation: Any, sent: Any, namespace: dict[str, Any] | None = None) -> Any:
+    outcome = tool(annotation).call({"x": sent}, namespace)
+    assert outcome.status == "done", outcome.text
+    return outcome.value
+
+
+def refused(annotation: Any, sent: Any, namespace: dict[str, Any] | None = None) -> str:
+    made = tool(annotation)
+    assert made.call({"x": sent}, namespace).status == "error", made.call({"x": sent}, namespace).value
+    return "\n".join(made.check({"x": sent}, namespace))
+
+
+# ── Field(…) as a default ─────────────────────────────────────────────────────────────────────────
+
+
+def test_the_bounds_of_a_field_as_default_hold_and_are_in_the_schema() -> None:
+    made = tool(int, Field(3, ge=1, le=5))
+    assert made.call({}).value == 3
+    assert made.call({"x": 5}).value == 5
+    assert made.call({"x": 9}).status == made.call({"x": 0}).status == "error"
+    assert made.schema()["properties"]["x"]["minimum"] == 1
+    assert made.schema()["properties"]["x"]["maximum"] == 5
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "good", "bad"),
+    [
+        (int | None, Field(None, ge=1), 1, 0),
+        (str, Field("ab", pattern="^[a-z]+$"), "xy", "XY"),
+        (list[int], Field(default_factory=list, max_length=2), [1, 2], [1, 2, 3]),
+        (float, Field(gt=0), 0.5, 0),
+        (Annotated[int, Field(ge=1)], Field(2, le=3), 3, 4),
+    ],
+)
+def test_every_kind_of_bound_holds(annotation: Any, default: Any, good: Any, bad: Any) -> None:
+    made = tool(annotation, default)
+    assert made.call({"x": good}).value == good
+    assert made.call({"x": bad}).status == "error"
+
+
+# ── unknown fields inside an argument ─────────────────────────────────────────────────────────────
+
+
+@dataclasses.dataclass
+class Options:
+    limit: int = 3
+    inner: Options | None = None
+
+
+class Loose(TypedDict, total=False):
+    limit: int
+
+
+class Model(BaseModel):
+    limit: int = 3
+    options: Options = Options()
+    rows: list[Loose] = []
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    limit: int = 3
+
+
+class Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    limit: int = 3
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    bark: str = "wau"
+
+
+class Pair(NamedTuple):
+    lat: float
+    lon: float = 0.0
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent", "place"),
+    [
+        (Options, {"limt": 3}, "$.x.limt"),
+        (Loose, {"limt": 3}, "$.x.limt"),
+        (Model, {"limt": 3}, "$.x.limt"),
+        (Closed, {"limt": 3}, "$.x.limt"),
+        (Model, {"options": {"limt": 3}}, "$.x.options.limt"),
+        (Model, {"rows": [{"limit": 1}, {"limt": 3}]}, "$.x.rows[1].limt"),
+        (Options, {"inner": {"inner": {"limt": 3}}}, "$.x.inner.inner.limt"),
+        (list[Options], [{"limt": 3}], "$.x[0].limt"),
+        (dict[str, Model], {"a": {"limt": 3}}, "$.x.a.limt"),
+        (Options | str, {"limt": 3}, "$.x.limt"),
+        (Model | None, {"limt": 3}, "$.x.limt"),
+        (tuple[int, Options], [1, {"limt": 3}], "$.x[1].limt"),
+        (Options, '{"limt": 3}', "$.x.limt"),
+    ],
+)
+def test_a_misspelled_field_is_refused_with_its_place_and_the_nearest_name(
+    annotation: Any, sent: Any, place: str
+) -> None:
+    fault = refused(annotation, sent)
+    assert "did you mean 'limit'?" in fault
+    assert fault.endswith(f"@ {place}")
+    assert len(tool(annotation).check({"x": sent})) == 1
+
+
+def test_a_field_of_another_member_of_a_union_is_unknown() -> None:
+    assert "bark" in refused(Annotated[Cat | Dog, Field(discriminator="kind")], {"kind": "cat", "bark": "x"})
+    assert "bark" in refused(Cat | Dog, {"kind": "cat", "bark": "x"})
+    assert value(Cat | Dog, {"kind": "dog", "bark": "x"}) == Dog(kind="dog", bark="x")
+
+
+def test_fields_that_a_type_allows_are_kept() -> None:
+    assert value(Open, {"limt": 3}).limt == 3  # type: ignore[attr-defined]
+    assert value(dict, {"limt": 3}) == {"limt": 3}
+    assert value(dict[str, int], {"limt": 3}) == {"limt": 3}
+    assert value(Any, {"limt": 3}) == {"limt": 3}
+
+
+def test_the_fields_of_a_named_tuple_are_told_and_taken() -> None:
+    made = tool(Pair)
+    assert 'Pair is {"lat": float, "lon": float (optional)}' in made.text
+    assert value(Pair, {"lat": 1, "lon": 2}) == value(Pair, [1, 2]) == Pair(1.0, 2.0)
+    assert value(list[Pair], [{"lat": 1}]) == [Pair(1.0)]
+    assert "did you mean 'lon'?" in refused(Pair, {"lat": 1, "lonn": 2})
+
+
+# ── enums and literals ────────────────────────────────────────────────────────────────────────────
+
+
+class Range(enum.Enum):
+    LOW = (1, 2)
+    HIGH = (3, 4)
+
+
+class Level(enum.IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+class Method(enum.Enum):
+    MEAN = (np.mean,)
+    MAX = (np.max,)
+
+
+@dataclasses.dataclass
+class WithRange:
+    range: Range
+
+
+def test_an_enum_whose_values_json_cannot_carry_goes_by_the_names_of_its_members() -> None:
+    assert tool(Range).schema()["properties"]["x"]["enum"] == ["LOW", "HIGH"]
+    assert value(Range, "LOW") is Range.LOW
+    assert value(list[Range], ["HIGH", "LOW"]) == [Range.HIGH, Range.LOW]
+    assert value(WithRange, {"range": "HIGH"}) == WithRange(Range.HIGH)
+    assert value(Range | None, "LOW") is Range.LOW
+    assert value(Method, "MAX") is Method.MAX
+    assert "'LOW' or 'HIGH', did you mean 'LOW'?" in refused(Range, "LOV")
+    assert "'LOW' or 'HIGH'" in refused(Range, [1, 5])
+
+
+def test_a_boolean_is_no_number_in_any_type_of_number() -> None:
+    for annotation in (Level, int, float, Literal[1, 2], Literal[1, "a"], int | str, Level | None, np.int64):
+        assert "received true (a boolean)" in refused(annotation, True)
+    assert "received true" in refused(list[Level], [1, True])
+    assert "received true" in refused(set[int], [2, True])
+    assert value(Level, 1) is value(Level, "1") is value(Level, "ONE") is Level.ONE
+    assert value(bool | int, True) is True
+    assert value(Literal[True, "a"], True) is True
+
+
+def test_a_literal_takes_a_number_in_a_text_as_int_does() -> None:
+    assert value(int, "7") == 7
+    assert value(Literal[1, 2], "1") == 1
+    assert value(Literal[1, 2], 2.0) == 2
+    assert value(list[Literal[1, 2]], ["2", 1]) == [2, 1]
+    assert value(Literal[1, 2] | None, "2") == 2
+    assert value(Literal["1", 2], "1") == "1"
+    assert value(Literal[1, "1"], "1") == "1"
+    assert "3" in refused(Literal[1, 2], "3")
+    refused(Literal[1, 2], "one")
+
+
+# ── dates and numbers ─────────────────────────────────────────────────────────────────────────────
+
+
+@dataclasses.dataclass
+class Event:
+    at: dt.datetime
+
+
+@pytest.mark.parametrize("sent", [20240115, "20240115", 1705276800, 1.5, "1705276800.5", 0, "-5"])
+@pytest.mark.parametrize("annotation", [dt.datetime, dt.date, dt.time, dt.timedelta, pd.Timestamp])
+def test_a_number_is_no_date(annotation: Any, sent: Any) -> None:
+    refused(annotation, sent)
+    refused(annotation | None, sent)
+    refused(list[annotation], [sent])
+
+
+def test_a_number_is_no_date_inside_of_objects_and_unions() -> None:
+    assert refused(Event, {"at": 20240115}).endswith("@ $.x.at")
+    refused(dt.datetime | str, 20240115)
+    assert value(dt.datetime | int, 20240115) == 20240115
+    assert value(str | dt.datetime, "20240115") == "20240115"
+    refused(dt.datetime | str, "20240115")
+    refused(Literal["now"] | dt.datetime, "20240115")
+    assert value(Event, {"at": "2024-01-15"}) == Event(dt.datetime(2024, 1, 15))  # noqa: DTZ001
+    assert value(dt.timedelta, "PT1M") == dt.timedelta(minutes=1)
+    assert value(dt.time, "10:00") == dt.time(10)
+
+
+@pytest.mark.parametrize(
+    "sent", [10**400, -(10**400), "1e999", 10**5000], ids=["1e400", "-1e400", "text", "1e5000"]
+)
+def test_a_number_that_a_float_cannot_hold_is_refused(sent: Any) -> None:
+    refused(float, sent)
+    refused(list[float], [1.0, sent])
+    refused(float | None, sent)
+    refused(np.float64, sent)
+
+
+def test_large_numbers_are_taken_where_the_type_holds_them() -> None:
+    assert value(int, 10**400) == 10**400
+    assert value(decimal.Decimal, 10**400) == decimal.Decimal(10**400)
+    assert value(decimal.Decimal, "1e999") == decimal.Decimal("1e999")
+    assert value(float, 1e308) == 1e308
+    assert math.isinf(value(float, "inf"))
+    refused(list[float], "[1e400]")
+
+
+def test_scalars_of_numpy_and_pandas_are_taken_as_json() -> None:
+    assert value(pd.Timestamp, "2024-01-15T10:30:00") == pd.Timestamp("2024-01-15 10:30")
+    assert type(value(pd.Timestamp, "2024-01-15")) is pd.Timestamp
+    assert type(value(pd.Timedelta, "PT1M")) is pd.Timedelta
+    assert type(value(np.float64, 1.5)) is type(value(np.float64, "1.5")) is np.float64
+    assert type(value(np.int64, 3)) is np.int64
+    assert value(np.bool_, True) is np.True_
+    assert value(np.datetime64, "2024-01-15") == np.datetime64("2024-01-15")
+    assert value(list[pd.Timestamp], ["2024-01-15"]) == [pd.Timestamp("2024-01-15")]
+    assert value(dict[str, np.float32], {"a": 1.5}) == {"a": np.float32(1.5)}
+    assert value(pd.Timestamp | None, None) is None
+    assert value(pd.Timestamp, pd.Timestamp("2024-01-15")) == pd.Timestamp("2024-01-15")
+    assert "format" in tool(pd.Timestamp).schema()["properties"]["x"]
+    refused(np.int8, 300)
+    refused(np.float32, 1e300)
+    refused(np.int64, 1.5)
+    refused(pd.Timestamp, "soon")
+
+
+class UserId(str):
+    """A text of its own class."""
+
+    __slots__ = ()
+
+
+def test_a_class_of_text_or_numbers_is_made_of_the_text_or_number() -> None:
+    assert type(value(UserId, "ada")) is UserId
+    assert tool(UserId).schema()["properties"]["x"] == {"type": "string", "description": "A value."}
+
+
+# ── references ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Reads(Protocol):
+    size: int
+
+    def read(self) -> str: ...
+
+
+class File:
+    def __init__(self) -> None:
+        self.size = 3
+
+    def read(self) -> str:
+        return "text"
+
+
+def test_a_protocol_takes_only_what_has_its_members() -> None:
+    there = {"file": File(), "five": 5, "wrong": object()}
+    assert value(Reads, "file", there) is there["file"]
+    refused(Reads, "five", there)
+    refused(Reads, "wrong", there)
+
+
+@pytest.mark.parametrize("annotation", [list[str], set[str], tuple[str, ...], list])
+@pytest.mark.parametrize("sent", ["df", {"$var": "df"}])
+def test_a_frame_is_not_taken_for_the_list_of_its_columns(annotation: Any, sent: Any) -> None:
+    namespace = {"df": pd.DataFrame({"a": ["x"], "b": ["y"]}), "series": pd.Series(["x"])}
+    refused(annotation, sent, namespace)
+    refused(annotation, "series", namespace)
+
+
+# ── types that are not defined ────────────────────────────────────────────────────────────────────
+
+
+@dataclasses.dataclass
+class Broken:
+    name: str
+    limit: Nowhere  # type: ignore[name-defined] # noqa: F821
+
+
+@dataclasses.dataclass
+class Outer:
+    inner: list[Broken]
+
+
+class UndefinedModel(BaseModel):
+    limit: Nowhere  # type: ignore[name-defined] # noqa: F821
+
+
+class UndefinedDict(TypedDict):
+    limit: Nowhere  # type: ignore[name-defined] # noqa: F821
+
+
+class UndefinedTuple(NamedTuple):
+    limit: Nowhere  # type: ignore[name-defined] # noqa: F821
+
+
+@pytest.mark.parametrize("wrap", [lambda each: each, lambda each: list[each], lambda each: each | None])
+@pytest.mark.parametrize("cls", [Broken, Outer, UndefinedModel, UndefinedDict, UndefinedTuple])
+def test_a_field_whose_type_is_not_defined_is_a_fault_of_the_definition(cls: Any, wrap: Any) -> None:
+    with pytest.raises(ToolError, match=r"(?s)'limit'.*'Nowhere'.*not defined"):
+        tool(wrap(cls))
+
+
+# ── functions ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@functools.singledispatch
+def describe(item: Any, times: int = 1) -> str:
+    """Describe.
+
+    Args:
+        item: What.
+        times: How often.
+    """
+    return "anything" * times
+
+
+@describe.register
+def _(item: int, times: int = 1) -> str:
+    return "integer" * times
+
+
+def test_a_single_dispatch_function_is_called_with_the_implementation_for_its_argument() -> None:
+    made = Tool.from_function(describe)
+    assert made.call({"item": 3}).value == "integer"
+    assert made.call({"item": "x", "times": 2}).value == "anythinganything"
