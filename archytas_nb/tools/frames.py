@@ -1,13 +1,14 @@
-"""Previews of arrays, series and data frames: shape, dtypes, null counts, the first rows.
+"""Previews of arrays, series and data frames: shape, dtypes, null counts, the first and the last rows.
 
 Recognises numpy, pandas and polars by the module of the type, and imports none of them.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-_ROWS, _COLUMNS = 10, 40
+_ROWS, _LAST_ROWS, _COLUMNS = 10, 5, 40
 _CELLS_TO_COUNT = 20_000_000  # above it, counting nulls would take seconds
 _SMALL_ROWS, _SMALL_COLUMNS = 20, 12
 
@@ -31,12 +32,22 @@ def is_data(value: Any) -> bool:
     return bool(library(value)) and hasattr(type(value), "shape") and bool(getattr(value, "shape", ()))
 
 
-def one_line(value: Any) -> str:
-    """Name the value with its shape, for a place inside another value."""
-    dtype = getattr(value, "dtype", None)
-    return f"{type(value).__name__} of shape {_shape(value)}" + (
-        f" and dtype {dtype}" if dtype is not None else ""
-    )
+def one_line(value: Any) -> tuple[str, bool]:
+    """Describe data that stands inside another value.
+
+    Returns:
+        The text, and whether it shows every value.
+    """
+    head = f"{type(value).__name__} of shape {_shape(value)}"
+    if hasattr(value, "columns"):
+        names = ", ".join(str(name) for name in list(value.columns)[:_ROWS])
+        return f"{head} with the columns {names}{', …' if len(value.columns) > _ROWS else ''}", False
+    head += f" and dtype {value.dtype}" if hasattr(value, "dtype") else ""
+    size = math.prod(value.shape)
+    if size <= 2 * _ROWS:
+        return f"{head}: {_listed(value)!r}", True
+    first, last = (str(_listed(part)) for part in _ends(value.ravel() if library(value) == "numpy" else value))
+    return f"{head}: {first[:-1]}, …, {last[1:]}", False
 
 
 def preview(value: Any) -> tuple[str, bool]:
@@ -58,23 +69,37 @@ def _array(value: Any) -> tuple[str, bool]:
     head = f"{type(value).__name__} of shape {_shape(value)}, dtype {value.dtype}"
     if value.size <= 200:
         return f"{head}\n{value.tolist()!r}" if value.ndim == 1 else f"{head}\n{value!s}", True
-    return f"{head}\nfirst values: {value.ravel()[:_ROWS].tolist()!r}", False
+    first, last = (_listed(part) for part in _ends(value.ravel()))
+    return f"{head}\nfirst values: {first!r}\nlast values: {last!r}", False
+
+
+def _ends(value: Any) -> tuple[Any, Any]:
+    """Return the first and the last values, by position whatever the index of a series is."""
+    by_position = getattr(value, "iloc", value)
+    return by_position[:_ROWS], by_position[-_LAST_ROWS:]
+
+
+def _listed(part: Any) -> Any:
+    return part.to_list() if hasattr(part, "to_list") else part.tolist()
 
 
 def _series(value: Any) -> tuple[str, bool]:
     size = int(value.shape[0])
     name = f" {value.name!r}" if getattr(value, "name", None) not in {None, ""} else ""
     head = f"{type(value).__name__}{name} of {size} values, dtype {value.dtype}"
-    if library(value) == "polars":
-        nulls, rows = int(value.null_count()), repr(value.head(_ROWS).to_list())
-    elif not hasattr(value, "isna") or not hasattr(value, "to_string"):  # an Index
-        return f"{head}\n{list(value[:_ROWS])!r}", size <= _ROWS
-    else:
-        nulls = int(value.isna().sum())
-        rows = value.head(_SMALL_ROWS if size <= _SMALL_ROWS else _ROWS).to_string(dtype=False, name=False)
-    whole = size <= (_ROWS if library(value) == "polars" else _SMALL_ROWS)
-    label = "" if whole else f"first {_ROWS} values:\n"
-    return f"{head}, {nulls} null\n{label}{rows}", whole
+    plain = library(value) == "polars" or not hasattr(value, "to_string")  # polars, or an Index
+    whole = size <= (_ROWS if plain else _SMALL_ROWS)
+    if hasattr(value, "to_string") or library(value) == "polars":
+        nulls = value.null_count() if library(value) == "polars" else value.isna().sum()
+        head += f", {int(nulls)} null"
+    if whole:
+        return f"{head}\n{_values(value, plain=plain)}", True
+    first, last = (_values(part, plain=plain) for part in _ends(value))
+    return f"{head}\nfirst {_ROWS} values:\n{first}\nlast {_LAST_ROWS} values:\n{last}", False
+
+
+def _values(part: Any, *, plain: bool) -> str:
+    return repr(_listed(part)) if plain else str(part.to_string(dtype=False, name=False))
 
 
 def _frame(value: Any) -> tuple[str, bool]:
@@ -86,9 +111,13 @@ def _frame(value: Any) -> tuple[str, bool]:
     if columns > len(names):
         lines.append(f"  … {columns - len(names)} more columns")
     part = value[names] if library(value) == "polars" else value.iloc[:, : len(names)]
-    part = part.head(_SMALL_ROWS if small else _ROWS)
-    if rows:
-        lines += ["rows:" if small else f"first {min(rows, _ROWS)} rows:", _rows(part)]
+    if rows and small:
+        lines += ["rows:", _rows(part)]
+    elif rows:
+        lines += [f"first {min(rows, _ROWS)} rows:", _rows(part.head(_ROWS))]
+        last = min(rows - _ROWS, _LAST_ROWS)
+        if last > 0:
+            lines += [f"last {last} rows:", _rows(part.tail(last))]
     return "\n".join(lines), small
 
 

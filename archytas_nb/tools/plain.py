@@ -19,9 +19,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from archytas_nb.tools import frames
+from archytas_nb.tools.clip import clip
 
 MAX_ITEMS = 1000
 """The most items of one container that are looked at; a model cannot use more, and memory is finite."""
+
+_LONGEST_DATA = 500
+"""Characters of an array or a frame inside another value; there may be many of them."""
 
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 _AS_TEXT = (
@@ -91,7 +95,10 @@ class Plain:
             return self.convert(value.item())
         if frames.is_data(value):
             self.opaque = True
-            return frames.one_line(value)
+            text, whole = frames.one_line(value)
+            shown = clip(text, _LONGEST_DATA)
+            self.complete &= whole and shown == text
+            return shown
         return self._structured(value, kind)
 
     def _structured(self, value: Any, kind: type) -> Any:

@@ -153,7 +153,8 @@ def test_pandas_frames_show_shape_types_nulls_and_first_rows():
     assert lines[:3] == ["DataFrame of 60 rows × 2 columns", "columns:", "  n (float64, 20 null)"]
     assert lines[3].endswith(", 20 null)")  # the name of the text type differs between versions of pandas
     assert lines[4] == "first 10 rows:"
-    assert len(lines) == 16
+    assert len(lines) == 23
+    assert lines[16] == "last 5 rows:"
     assert not render(frame).complete
     assert not render(frame).plain
 
@@ -187,13 +188,17 @@ def test_series_indexes_and_arrays_show_size_type_and_values():
     assert render(pd.Index([1, 2])).text == "Index of 2 values, dtype int64\n[1, 2]"
     assert render(np.arange(3)).text == "ndarray of shape 3, dtype int64\n[0, 1, 2]"
     long = render(np.zeros((1000, 1000)))
-    assert long.text == f"ndarray of shape 1000 × 1000, dtype float64\nfirst values: {[0.0] * 10}"
+    assert (
+        long.text
+        == f"ndarray of shape 1000 × 1000, dtype float64\nfirst values: {[0.0] * 10}\nlast values: {[0.0] * 5}"
+    )
     assert not long.complete
 
 
-def test_data_inside_a_container_is_named_with_its_shape():
+def test_data_inside_a_container_is_named_with_its_shape_and_values():
     assert render({"a": pd.DataFrame({"x": [1]}), "b": np.zeros((2, 3))}).text == (
-        '{"a": "DataFrame of shape 1 × 1", "b": "ndarray of shape 2 × 3 and dtype float64"}'
+        '{"a": "DataFrame of shape 1 × 1 with the columns x",'
+        ' "b": "ndarray of shape 2 × 3 and dtype float64: [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]"}'
     )
 
 
