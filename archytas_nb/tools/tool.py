@@ -266,7 +266,8 @@ class Tool:
         shown = result.render(value, limit)
         if isinstance(value, result.Drained):
             value = value.items
-        text = shown.text
+        # Without these words a model that sees no images calls the tool again.
+        text = f"{shown.text} It is drawn, and the user sees it." if shown.images else shown.text
         if namespace is not None and not shown.images and not (shown.complete and shown.plain):
             try:
                 handle = keep(value, namespace, self.source_name)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from archytas_nb.tools.pictures import attached, picture
+from archytas_nb.tools.tool import Tool
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
 JPEG = b"\xff\xd8\xff\xe0 rest"
@@ -74,3 +75,30 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
 def test_a_path_that_leads_nowhere_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"none\.png"):
         attached(tmp_path / "none.png")
+
+
+@pytest.mark.parametrize("kind", ["Figure", "Axes", "Image", "Drawn"])
+def test_a_tool_that_returns_a_picture_tells_the_model_that_the_user_sees_it(kind: str) -> None:
+    value: Any = Drawn()
+    if kind == "Image":
+        value = pytest.importorskip("PIL.Image").new("RGB", (2, 2))
+    elif kind != "Drawn":
+        figure = pytest.importorskip("matplotlib.figure").Figure()
+        value = figure if kind == "Figure" else figure.add_subplot()
+
+    def draw() -> object:
+        """Draw."""
+        return value
+
+    outcome = Tool.from_function(draw).call(None, {})
+    assert len(outcome.images) == 1
+    assert kind in outcome.text
+    assert "the user sees it" in outcome.text
+
+
+def test_what_is_no_picture_is_not_said_to_be_seen() -> None:
+    def draw() -> str:
+        """Draw."""
+        return "no picture"
+
+    assert Tool.from_function(draw).call(None, {}).text == "no picture"
