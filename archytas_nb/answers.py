@@ -13,6 +13,7 @@ from archytas_nb.errors import ToolError
 from archytas_nb.react.events import CallOutcome, Json, Verdict
 from archytas_nb.react.history import AnswerForm
 from archytas_nb.react.wire import ANSWER, as_text
+from archytas_nb.tools.clip import clip
 from archytas_nb.tools.failure import failure_text
 from archytas_nb.tools.tool import Tool
 
@@ -81,7 +82,7 @@ def _asked(until: Until, value: Any) -> str:
         return f"it does not meet the condition {getattr(until, '__name__', 'that was set')}"
     if not isinstance(fault, str):
         raise TypeError(f"until returned {fault!r}; expected what is wrong with the answer, or an empty text")
-    return fault.strip()
+    return clip(fault.strip(), _LONGEST)
 
 
 def _tool(output_type: Any) -> Tool:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from archytas_nb.tools.clip import clip
+
 Path = tuple[str | int, ...]
+
+MAX_FAULTS = 10
+"""How many faults of a call the model reads; with more of one kind it learns nothing more."""
+
+_LONGEST = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +25,21 @@ class Fault:
     path: Path = ()
 
     def __str__(self) -> str:
-        return f"{self.reason} @ {path_text(self.path)}"
+        return f"{_cut(self.reason)} @ {_cut(path_text(self.path))}"
 
     def under(self, name: str) -> Fault:
         """Return the fault one level deeper, below the argument of that name."""
         return Fault(self.reason, (name, *self.path))
+
+
+def listed(faults: Sequence[Fault]) -> list[str]:
+    """Write the first faults, and how many there are more."""
+    more = len(faults) - MAX_FAULTS
+    return [*map(str, faults[:MAX_FAULTS]), *([f"… and {more:,} more faults"] if more > 0 else [])]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else clip(text, _LONGEST).replace("\n", " ")
 
 
 def path_text(path: Iterable[str | int]) -> str:

@@ -200,13 +200,14 @@ class Tool:
             A call that is ready to run, or an outcome with the status ``"error"`` that says every fault.
         """
         from archytas_nb.tools import arguments
+        from archytas_nb.tools.clip import clip
+        from archytas_nb.tools.faults import listed
 
         values, faults = arguments.read(self._sent, tool_input, namespace)
         if faults:
-            error = ToolError(
-                f"{self.name} was not called: its tool_input is wrong.", [str(each) for each in faults]
-            )
-            return CallOutcome("error", f"{error}\nExpected tool_input: {self._expected()}", error=error)
+            error = ToolError(f"{self.name} was not called: its tool_input is wrong.", listed(faults))
+            expected = clip(self._expected(), MAX_CHARS // 4)
+            return CallOutcome("error", f"{error}\nExpected tool_input: {expected}", error=error)
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for each in self.parameters:

@@ -80,7 +80,7 @@ class Toolbox(Mapping[str, Tool]):
         if legal is None:
             guess = did_you_mean(str(name), self._tools)
             there = ", ".join(self._tools) or "none"
-            raise UnknownToolError(f"no tool is named {name!r}{guess or ';'} registered: {there}")
+            raise UnknownToolError(f"no tool is named {str(name)[:100]!r}{guess or ';'} registered: {there}")
         return legal
 
     def add(self, f: Any, **options: Any) -> Tool:
