@@ -33,6 +33,7 @@ class Attempt:
     Attributes:
         mended: What had to be mended, in words.
         uneven: Whether a string holds an odd number of unescaped quotes: it may have ended somewhere else.
+        joined: Whether a comma is missing within a line: what follows may be a part of the string before it.
         open: Whether the last closing brace was missing.
     """
 
@@ -41,6 +42,7 @@ class Attempt:
         self.may_be_open = may_be_open
         self.mended: list[str] = []
         self.uneven = False
+        self.joined = False
         self.open = False
         self._closings = closings
         self._choices = choices
@@ -94,6 +96,7 @@ class Attempt:
             elif mark != "}":
                 if NEXT_KEY.match(self.text, end):
                     self.mended.append("a missing comma")
+                    self.joined |= "\n" not in self.text[end:at]
                 elif depth == 0 and self.may_be_open and self._is_over(end, value):
                     self.mended.append("a missing brace at the end")
                     self.open = True

@@ -1,9 +1,10 @@
 """JSON as models write it → a value, or the reason why it cannot be read for certain.
 
 Exact JSON is read by `json`. Anything else is read by a grammar that forgives what has one meaning only: trailing
-commas, comments, single, smart and triple quotes, Python's literals, bare keys, raw line breaks and unescaped
-quotes in strings, a missing last brace. Where a text can be cut into strings in more than one way, every way is
-tried, and two ways that both make sense are a fault: a guess would run a call that nobody asked for.
+and missing commas, comments, single, smart and triple quotes, Python's literals, bare keys, raw line breaks and
+unescaped quotes in strings, backslashes before what is no escape, a missing last brace. Where a text can be cut
+into strings in more than one way, every way is tried, and two ways that both make sense are a fault: a guess would
+run a call that nobody asked for.
 
 It knows no tools and no protocol. Nothing here completes a string, a number or a list that was cut off.
 """
@@ -69,29 +70,35 @@ def read_value(text: str, at: int = 0, *, may_be_open: bool = False) -> Reading:
 def _search(text: str, at: int, *, may_be_open: bool) -> Reading:
     """Try the ways to cut the text into strings, the earliest closing quotes first.
 
-    A way that leaves quotes in pairs wins at once. One that does not is taken only where it is the only one.
+    A way that leaves quotes in pairs wins at once. One that does not, or that puts a comma in within a line, is
+    taken only where it is the only one.
     """
     choices: list[int] = []
     closings = Closings(text)
-    uneven: list[Reading] = []
+    doubtful: list[Reading] = []
+    joined = False
     deepest = UnreadableError(at, "it is no JSON")
     for _ in range(MAX_TRIES):
         attempt = Attempt(text, closings, choices, may_be_open=may_be_open)
         read = _attempted(attempt, at)
         if isinstance(read, UnreadableError):
             deepest = max(deepest, read, key=lambda error: error.at)
-        elif not attempt.uneven:
+        elif not (attempt.uneven or attempt.joined):
+            if joined:
+                raise UnreadableError(at, "a comma is missing, and it can be read in two ways")
             return read
-        elif not any(same(read.value, other.value) for other in uneven):
-            uneven.append(read)
+        else:
+            joined |= attempt.joined and not attempt.uneven
+            if not any(same(read.value, other.value) for other in doubtful):
+                doubtful.append(read)
         choices = attempt.next_choices()
         if not choices:
             break
     else:
         raise UnreadableError(deepest.at, "its quotes can be read in too many ways")
-    if len(uneven) == 1:
-        return uneven[0]
-    if uneven:
+    if len(doubtful) == 1:
+        return doubtful[0]
+    if doubtful:
         raise UnreadableError(at, "the quotes in its strings are not escaped, and it can be read in two ways")
     raise deepest
 

@@ -16,14 +16,18 @@ from archytas_nb.react.exact import UnreadableError
 CLOSERS = {'"': '"', "'": "'", "“": '“”"', "”": '“”"', "‘": "‘’'", "’": "‘’'"}
 """The quotes that open a string, and those that may close it."""
 
-NEXT_KEY = re.compile(r"""\s*\n\s*["'“”‘’]\w[^"'“”‘’\n]*["'“”‘’]\s*:""")
-"""The next member of an object on a line of its own."""
+NEXT_KEY = re.compile(r"""\s*["'“”‘’]\w[^"'“”‘’\n]*["'“”‘’]\s*:""")
+"""The next member of an object, where the comma before it is missing."""
 
 _SPACE = re.compile(r"\s*")
 _COMMENT_TEXT = r"""(?:[^\n"'“”‘’]|(?<=\w)['’](?=\w))*"""  # with quotes in it, it may be part of a string
 _COMMENT = re.compile(rf"(?://|\#){_COMMENT_TEXT}(?=\n|\Z)|/\*.*?\*/", re.DOTALL)
 _SWALLOWED = re.compile(r"""["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_OTHER_ESCAPE = re.compile(
+    r"\\(?:x[0-9a-fA-F]|U[0-9a-fA-F]{2}|u[0-9a-fA-F]|N\{|0|[1-7][0-7]{2}|[av](?![a-z])|\n)"
+)
+"""What Python and JavaScript know as an escape, and JSON does not; or a part of one that JSON knows."""
 _BEFORE_QUOTATION = " \t\n([{=<>:,/+-\"'“”‘’"
 _AFTER_QUOTATION = " \t\n)]}=<>:;,.!?/+-\"'“”‘’"
 _MAX_CLOSINGS = 20
@@ -87,6 +91,7 @@ def _closings(text: str, at: int) -> Iterator[Closing]:
     for close in quotes(text, at):
         after, _ = skip(text, close + 1)
         ends = after == len(text) or text[after] in ",}])`<" or "\n" in text[close:after]
+        ends = ends or NEXT_KEY.match(text, close + 1) is not None
         if ends and not (inside and _swallows(text, at, inside, close)):
             yield close, len(inside)
         inside.append(close)
@@ -127,9 +132,10 @@ def decoded(text: str, start: int, end: int) -> tuple[str, tuple[str, ...]]:
     """
     raw = text[start:end]
     mended: list[str] = []
-    names = {name[0] for name in _ESCAPE.findall(raw)}
-    strange = names - set("\"'\\/bfnrtu“”‘’")
-    if strange & set("x0123456789UNav\n") or (strange and names & set("bfnrtu")):
+    found = list(_ESCAPE.finditer(raw))
+    strange = [each for each in found if each[1] == "u" or each[1][0] not in "\"'\\/bfnrtu“”‘’"]
+    known = any(each[1] != "u" and each[1][0] in "bfnrtu\\" for each in found)
+    if strange and (known or any(_OTHER_ESCAPE.match(raw, each.start()) for each in strange)):
         raise UnreadableError(start, "a backslash in a string is not escaped")
     if strange:
         mended.append("backslashes in a string that were not escaped")
@@ -137,7 +143,7 @@ def decoded(text: str, start: int, end: int) -> tuple[str, tuple[str, ...]]:
         mended.append("a raw line break or tab in a string")
     parts: list[str] = []
     last = 0
-    for escape in _ESCAPE.finditer(raw):
+    for escape in found:
         parts += [_quoted(raw[last : escape.start()]), _escaped(escape[1])]
         last = escape.end()
     try:
@@ -154,4 +160,4 @@ def _quoted(raw: str) -> str:
 def _escaped(name: str) -> str:
     if name in "'“”‘’":
         return name
-    return f"\\{name}" if name[0] in '"\\/bfnrtu' else f"\\\\{_quoted(name)}"
+    return f"\\{name}" if name[0] in '"\\/bfnrtu' and name != "u" else f"\\\\{_quoted(name)}"

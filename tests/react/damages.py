@@ -163,6 +163,36 @@ def unescaped_backslashes(t: Truth, o: Truth, rng: random.Random) -> Made:
 
 
 @kind
+def paths_of_windows(t: Truth, o: Truth, rng: random.Random) -> Made:
+    word = rng.choice(
+        [r"C:\Users\me", r"D:\Xdata\Work", r"\\host\share\Data", r"C:\users\me", r"(\w)\1", r"C:\audio"]
+    )
+    given = with_text(t, rng, lambda text: word)
+    if given is None or "\\" in json.dumps(given, ensure_ascii=False).replace("\\\\", ""):
+        return None
+    raw = json.dumps(envelope(t, rng, given), ensure_ascii=False).replace("\\\\", "\\")
+    return raw, ((t.name, given),), word.startswith("\\\\")
+
+
+@kind
+def missing_commas_on_one_line(t: Truth, o: Truth, rng: random.Random) -> Made:
+    if any(isinstance(each, list) and len(each) > 1 for each in _all(t.input)):
+        return None
+    return Style(commas=False).write(envelope(t, rng)), meant(t)
+
+
+@kind
+def one_missing_comma(t: Truth, o: Truth, rng: random.Random) -> Made:
+    text = Style(indent=rng.random() < 0.3).write(envelope(t, rng))
+    outside = re.sub(r'"(?:[^"\\]|\\.)*"|\[[^\[\]]*\]', lambda each: "-" * len(each[0]), text)
+    places = [n for n, mark in enumerate(outside) if mark == ","]
+    if not places or "[" in outside:
+        return None
+    n = rng.choice(places)
+    return text[:n] + text[n + 1 :], meant(t)
+
+
+@kind
 def missing_commas(t: Truth, o: Truth, rng: random.Random) -> Made:
     if any(isinstance(each, list) and len(each) > 1 for each in _all(t.input)):
         return None  # between the items of a list a missing comma has more than one meaning
