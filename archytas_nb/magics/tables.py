@@ -26,7 +26,7 @@ class Registered:
         for tool in self.tools:
             note = " (replaces the earlier one)" if tool.name in self.replaced else ""
             lines.append(f"tool {tool.name}{note}")
-            lines += [f"  ! {issue}" for issue in tool.issues]
+            lines += _first_issue(tool)
             if tool.name in self.checked:
                 lines += [_checked(each) for each in self.checked[tool.name]] or ["  ! no examples to check"]
         return "\n".join(lines)
@@ -63,6 +63,19 @@ class ToolTable:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class ToolIssues:
+    """What is doubtful in each tool."""
+
+    tools: tuple[Tool, ...]
+
+    def __repr__(self) -> str:
+        doubtful = [tool for tool in self.tools if tool.issues]
+        if not doubtful:
+            return f"no issues in {len(self.tools)} tools"
+        return "\n".join("\n  ! ".join([tool.name, *tool.issues]) for tool in doubtful)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class ToolPage:
     """One tool as the model reads it: the text, then the JSON schema."""
 
@@ -72,6 +85,11 @@ class ToolPage:
         schema: Any = self.tool.schema()
         text = f"{self.tool.text}\n\n{json.dumps(schema, indent=2, ensure_ascii=False)}"
         return f"{text}\n\nabout {self.tool.tokens} tokens in each request"
+
+
+def _first_issue(tool: Tool) -> list[str]:
+    more = len(tool.issues) - 1
+    return [f"  ! {each}{f' (and {more} more: %tools --check)' * (more > 0)}" for each in tool.issues[:1]]
 
 
 def _summary(tool: Tool) -> str:

@@ -104,10 +104,11 @@ class ToolMagics(Magics):
     @argument("--remove", metavar="NAME", help="Forget a tool.")
     @argument("--disable", metavar="NAME", help="Keep a tool in the list, but offer it to no model.")
     @argument("--enable", metavar="NAME", help="Offer a tool again.")
+    @argument("--check", action="store_true", help="Show what is doubtful in each tool.")
     @line_magic
     def tools(self, line: str) -> Any:
         """List the tools of this notebook, or show one as the model reads it."""
-        from archytas_nb.magics.tables import ToolPage, ToolTable
+        from archytas_nb.magics.tables import ToolIssues, ToolPage, ToolTable
         from archytas_nb.tools.toolbox import toolbox
 
         args = _parsed(line, self.tools.parser)
@@ -120,6 +121,8 @@ class ToolMagics(Magics):
                 toolbox.disable(args.disable)
             if args.enable:
                 toolbox.enable(args.enable)
+            if args.check:
+                return ToolIssues((toolbox[args.name],) if args.name else tuple(toolbox.values()))
             if args.name:
                 return ToolPage(toolbox[args.name])
         except KeyError as error:

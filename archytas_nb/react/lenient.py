@@ -3,8 +3,8 @@
 Exact JSON is read by `json`. Anything else is read by a grammar that forgives what has one meaning only: trailing
 and missing commas, comments, single, smart and triple quotes, Python's literals, bare keys, raw line breaks and
 unescaped quotes in strings, backslashes before what is no escape, a missing last brace. Where a text can be cut
-into strings in more than one way, every way is tried, and two ways that both make sense are a fault: a guess would
-run a call that nobody asked for.
+into strings in more than one way, every way is tried, and two ways that both make sense are a fault: a guess
+would run a call that nobody asked for.
 
 It knows no tools and no protocol. Nothing here completes a string, a number or a list that was cut off.
 """

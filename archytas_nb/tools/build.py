@@ -52,8 +52,6 @@ def build(f: Callable[..., Any], name: str | None) -> Built:
     except ToolError as error:
         wire_name, faults = str(source_name), [str(error)]
     doc = docstring.parse(sig.doc, [each.name for each in sig.parameters])
-    if not sig.doc.strip():
-        faults.append('it has no docstring: add one that says what it does, """Like this."""')
     made, found, issues = parameters.combine(sig, doc)
     faults += found
     if faults:

@@ -74,7 +74,7 @@ def combine(sig: signature.Signature, doc: docstring.Docstring) -> tuple[list[Pa
         The parameters, the faults (none of the parameters count where there is one), and the issues: what differs
         without harm.
     """
-    faults, issues = list(sig.faults), []
+    faults, issues = list(sig.faults), list(sig.issues)
     seen = [each for each in sig.parameters if each.annotation is not Namespace]
     undescribed = []
     made = []
@@ -106,7 +106,10 @@ def combine(sig: signature.Signature, doc: docstring.Docstring) -> tuple[list[Pa
             issues += _differences(each.name, words, carrier.text, optional=default is not MISSING)
     allowed = {*sig.bound, *(each.name for each in sig.parameters)}
     unknown = [name for name in doc.params if name not in allowed]
-    faults += _naming(undescribed, unknown, [each.name for each in seen], list(doc.params))
+    if unknown:  # an argument under a wrong name would mislead the model
+        faults += _naming(undescribed, unknown, [each.name for each in seen], list(doc.params))
+    else:
+        issues += _silence(sig.doc, undescribed)
     return made, faults, issues
 
 
@@ -146,6 +149,13 @@ def _naming(undescribed: list[str], unknown: list[str], signed: list[str], descr
         if name not in guessed
     ]
     return faults
+
+
+def _silence(doc: str, undescribed: list[str]) -> list[str]:
+    if not doc.strip():
+        return ['it has no docstring: add one that says what it does, """Like this."""']
+    names = ", ".join(map(repr, undescribed))
+    return [f"the docstring does not describe {names}: say in Args what is expected"] if names else []
 
 
 def _set(names: Iterable[str]) -> str:

@@ -35,6 +35,7 @@ class Signature:
         bound: Names that the signature once had and that are bound already (``partial``).
         is_async: Whether a call gives an awaitable.
         faults: Why it cannot be a tool, one sentence each.
+        issues: What is missing without harm.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Signature:
     bound: frozenset[str]
     is_async: bool
     faults: tuple[str, ...]
+    issues: tuple[str, ...] = ()
 
 
 def read(f: Callable[..., Any]) -> Signature:
@@ -65,6 +67,7 @@ def read(f: Callable[..., Any]) -> Signature:
         hints = {}
         faults.append(f"its annotations cannot be evaluated: {type(error).__name__}: {error}")
     parameters: list[inspect.Parameter] = []
+    issues: list[str] = []
     # functools.singledispatch looks at the first argument by position, and refuses it by name
     dispatches = hasattr(base, "registry") and hasattr(base, "dispatch")
     for each in signature.parameters.values():
@@ -74,6 +77,9 @@ def read(f: Callable[..., Any]) -> Signature:
             faults.append(_starred(each))
             continue
         annotation = hints.get(each.name, MISSING if not hints and faults else each.annotation)
+        if annotation is MISSING and inspect.isbuiltin(base):  # written in C: nobody can add annotations
+            annotation = Any
+            issues.append(f"the argument {each.name!r} has no annotation: the model reads (Any)")
         by_position = dispatches and not parameters and each.kind is each.POSITIONAL_OR_KEYWORD
         kind = each.POSITIONAL_ONLY if by_position else each.kind
         parameters.append(each.replace(annotation=annotation, kind=kind))
@@ -91,6 +97,7 @@ def read(f: Callable[..., Any]) -> Signature:
         bound,
         is_async,
         tuple(faults),
+        tuple(issues),
     )
 
 

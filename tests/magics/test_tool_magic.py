@@ -160,3 +160,19 @@ def test_an_error_names_its_own_cell_and_a_syntax_error_is_short(kernel: Kernel)
     assert "SyntaxError" in cell.error
     assert "line 2" in cell.error
     assert "archytas_nb" not in cell.error
+
+
+def test_a_tool_with_issues_takes_one_line_and_check_lists_all_of_them(kernel: Kernel) -> None:
+    cell = kernel.run(
+        '%%tool\ndef doubtful(x: int, y: int):\n    """Add.\n\n    Args:\n        x (str): One.\n    """\n'
+        "    return x + y\n"
+        'def clean(x: int) -> int:\n    """Add one.\n\n    Args:\n        x: One.\n    """\n    return x + 1\n'
+    )
+    assert cell.status == "ok", cell.error
+    assert len(cell.result.split("\n")) == 3
+    assert "2 more" in cell.result
+    listed = kernel.run("%tools --check").result
+    assert "doubtful" in listed
+    assert "'y'" in listed
+    assert "clean" not in listed
+    assert "no issues" in kernel.run("%tools clean --check").result

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from archytas_nb.errors import ToolError
@@ -58,10 +60,27 @@ def test_a_name_that_differs_is_answered_with_the_nearest_one():
     )
 
 
-def test_a_missing_docstring_is_named():
-    def f() -> None: ...
+def test_a_missing_docstring_is_an_issue():
+    def f(a: int) -> None: ...
 
-    assert faults(f) == ('it has no docstring: add one that says what it does, """Like this."""',)
+    made = Tool.from_function(f)
+    assert made.issues == ('it has no docstring: add one that says what it does, """Like this."""',)
+    assert made.text == "f:\n    _input_: (int)\n    _output_: None"
+
+
+def test_arguments_that_are_not_described_are_an_issue():
+    def add(a: int, b: int, c: int = 0) -> int:
+        """Add numbers.
+
+        Args:
+            c: A third one.
+        """
+        return a + b + c
+
+    made = Tool.from_function(add)
+    (issue,) = made.issues
+    assert "'a', 'b'" in issue
+    assert made.call({"a": 1, "b": 2}).value == 3
 
 
 def test_keyword_packs_are_refused():
@@ -104,8 +123,19 @@ def test_what_cannot_be_called_is_refused(thing):
         Tool.from_function(thing)
 
 
-def test_a_builtin_without_annotations_is_refused_with_the_reason():
-    assert any("annotation" in fault for fault in faults(len))
+def test_a_builtin_function_takes_any_value_and_says_so():
+    made = Tool.from_function(math.sqrt)
+    assert made.call({"x": 9}).value == made.call(9).value == 3.0
+    assert made.call({"x": "nine"}).status == "error"
+    assert any("'x' has no annotation" in issue for issue in made.issues)
+    assert "square root" in made.text
+
+
+def test_a_function_without_annotations_is_refused():
+    def f(x):
+        """Do."""
+
+    assert any("'x' has no annotation" in fault for fault in faults(f))
 
 
 def test_docstring_and_signature_that_differ_without_harm_are_issues():

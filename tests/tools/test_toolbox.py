@@ -168,7 +168,7 @@ def test_a_class_gives_its_decorated_methods():
             return "rung"
 
         def public(self) -> str:
-            return "no docstring, and no tool"
+            return "not decorated, and no tool"
 
     box = Toolbox(Desk)
     assert list(box) == ["look", "ring"]
@@ -222,11 +222,12 @@ def test_a_class_of_which_one_method_is_faulty_adds_none():
             """Fine."""
             return ""
 
-        def b(self) -> str:
-            return "no docstring"
+        def b(self, x) -> str:
+            """Not fine."""
+            return ""
 
     box = Toolbox()
-    with pytest.raises(ToolError, match="no docstring"):
+    with pytest.raises(ToolError, match="no annotation"):
         box.extend(Desk)
     assert not box
 
