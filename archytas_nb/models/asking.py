@@ -13,7 +13,14 @@ from typing import TypeAlias
 
 from archytas_nb.errors import ModelError
 from archytas_nb.models import faults
-from archytas_nb.models.capabilities import Capabilities, given_up, lowered, shorter, with_room_to_think
+from archytas_nb.models.capabilities import (
+    Capabilities,
+    given_up,
+    lowered,
+    shorter,
+    with_room_to_think,
+    with_tools_still,
+)
 from archytas_nb.models.deadline import Deadline
 from archytas_nb.models.wording import context_tokens
 from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice, Usage
@@ -115,10 +122,12 @@ def adapting(
             reply = yield from once(form)
         except Faulted as faulted:
             fault, first = faulted.fault, first or faulted
-            _note(fault, can, form)
+            _note_context(fault, can, form)
             following = _following(fault, form, ask, extra, stream=stream)
             if following is None or following in forms:
-                raise faulted if fault.error.kind not in ("refused", "overflow") else first from None
+                reason = faulted if fault.error.kind not in ("refused", "overflow") else first
+                can.tools = can.tools and reason.fault.error.kind != "no_tools"
+                raise reason from None
             if lost := given_up(form, following):
                 yield Notice("protocol", lost)
             form = following
@@ -138,12 +147,10 @@ def adapting(
             forms.append(form)
 
 
-def _note(fault: faults.Fault, *records: Capabilities) -> None:
-    """Remember what a refusal says whatever comes of it."""
-    for record in records:
-        if fault.error.kind == "no_tools":
-            record.tools = False
-        if fault.error.kind == "overflow":
+def _note_context(fault: faults.Fault, *records: Capabilities) -> None:
+    """Remember how long a conversation may be, whatever comes of the refusal that says it."""
+    if fault.error.kind == "overflow":
+        for record in records:
             record.context_tokens = context_tokens(fault.said) or record.context_tokens
 
 
@@ -162,6 +169,8 @@ def _following(
     fault: faults.Fault, form: Capabilities, ask: AskModel, extra: Collection[str], *, stream: bool
 ) -> Capabilities | None:
     """The form to ask in after this one was refused; None where there is none, or the form was not the reason."""
+    if fault.error.kind == "no_tools":
+        return with_tools_still(form, fault.said, extra)
     if fault.error.kind == "refused" and fault.error.status in _ABOUT_THE_FORM:
         return lowered(form, ask, fault.said, extra, stream=stream and form.stream)
     # Who has little credit left (402) is refused a long reply, and may have a short one.

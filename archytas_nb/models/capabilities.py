@@ -26,6 +26,8 @@ LengthField = Literal["max_tokens", "max_completion_tokens"]
 
 _DIALECTS: tuple[SchemaDialect, ...] = ("json_schema", "json_object", "none")
 _LENGTH_FIELDS: tuple[LengthField, ...] = ("max_tokens", "max_completion_tokens")
+_ABOUT_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
+"""Fields that endpoints refuse in a request without tools, such as the last one of a run."""
 _LEAST_ROOM = 256
 """Tokens; a reply that must be shorter than this is not worth asking for."""
 
@@ -50,6 +52,7 @@ class Capabilities:
         thinks: Whether it has used up a reply by reasoning alone, so that it needs room for both.
         system: Whether it takes a system prompt.
         thoughts: Whether it wants back what the model thought (DeepSeek and Kimi refuse a history without it).
+        reasons_with_tools: Whether it takes tools without ``reasoning_effort="none"``.
         extras: Whether what it sends beside calls is returned to it, and required of every reply (Gemini).
     """
 
@@ -66,6 +69,7 @@ class Capabilities:
     thinks: bool = False
     system: bool = True
     thoughts: bool = False
+    reasons_with_tools: bool = True
     extras: Extras = "unwanted"
 
     @property
@@ -98,7 +102,7 @@ def body_of(ask: AskModel, can: Capabilities, extra: Mapping[str, Json], *, stre
         extra: Further fields, which win over ours.
         stream: Whether the reply is to be streamed.
     """
-    own = _own(extra, can)
+    own = _own(extra, can, with_tools=bool(ask.tools))
     body: dict[str, Json] = {"messages": _messages(ask, can)}
     if ask.tools:
         body["tools"] = ask.tools
@@ -142,14 +146,18 @@ def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
     return dict(fields)
 
 
-def _own(extra: Mapping[str, Json], can: Capabilities) -> dict[str, Json]:
+def _own(extra: Mapping[str, Json], can: Capabilities, *, with_tools: bool) -> dict[str, Json]:
     """The caller's own fields as far as they are taken; a reply's bound under the name that is."""
     own: dict[str, Json] = {}
     for name, value in extra.items():
+        if name in _ABOUT_TOOLS and not with_tools:
+            continue
         if name in _LENGTH_FIELDS and name in can.without:
             own[can.length_field] = value
         elif name not in can.without:
             own[name] = value
+    if with_tools and not can.reasons_with_tools:
+        own["reasoning_effort"] = "none"
     return own
 
 
@@ -168,6 +176,8 @@ def lowered(
     Returns:
         A form with one thing less, or None where nothing is left to be given up.
     """
+    if wording.needs_other_api(said):
+        return None
     most = wording.most_images(said) if images_in(ask.messages) else None
     if most is not None and (can.images is None or most < can.images):
         return replace(can, images=most)
@@ -184,6 +194,14 @@ def lowered(
     if ask.schema is not None and can.schema != "none":
         return replace(can, schema=_DIALECTS[_DIALECTS.index(can.schema) + 1])
     return None
+
+
+def with_tools_still(can: Capabilities, said: str, extra: Iterable[str] = ()) -> Capabilities | None:
+    """The form in which tools are still sent, where not they but something beside them was refused; else None."""
+    if wording.takes_tools_without_reasoning(said):
+        return replace(can, reasons_with_tools=False) if can.reasons_with_tools else None
+    field = wording.refused_field(said, [name for name in extra if name in _ABOUT_TOOLS - can.without])
+    return None if field is None else replace(can, without=can.without | {field})
 
 
 def _in_dialect(can: Capabilities, said: str) -> Capabilities | None:
@@ -237,6 +255,11 @@ def given_up(before: Capabilities, after: Capabilities) -> str:
     if after.images != before.images:
         most = f"no more than {after.images} images" if after.images else "no images"
         return f"the endpoint takes {most} in a request: the others are replaced by a line of text"
+    if before.reasons_with_tools and not after.reasons_with_tools:
+        return (
+            "the endpoint takes tools only without reasoning: reasoning_effort='none' is sent with them "
+            "(protocol='react' keeps the reasoning)"
+        )
     left_out = after.without - before.without - {*_LENGTH_FIELDS}
     if left_out:
         return f"the endpoint takes no {', '.join(map(repr, sorted(left_out)))}: it is asked without"

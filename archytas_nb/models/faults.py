@@ -89,6 +89,10 @@ def for_status(
     if part := _refused_part(raw, tools=asked_with_tools, images=asked_with_images):
         kind, move = part
         return fault(kind, f"{refused} {move}")
+    if wording.needs_other_api(raw):
+        move = "Only chat completions are used here: name another model of this endpoint."
+        text = f"{at} does not serve model {model!r} by chat completions (HTTP {status}): {_sentence(said)}"
+        return fault("refused", f"{text} {move}")
     if status in (404, 405) or (status == 400 and wording.knows_no_model(raw)):
         text = f"{at} does not know the path or the model {model!r} (HTTP {status}): {_sentence(said)}"
         return fault("not_found", text)

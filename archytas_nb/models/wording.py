@@ -83,6 +83,14 @@ _TOOLS = _any(
 # A history that the server finds wrong is no word about whether it takes tools.
 _HISTORY = _any(r"tool_call_id", r"'tool_calls'", r"role\W{1,3}tool", r"messages?\[", r"messages? with")
 
+_REASONING_OFF = _any(rf"\btools?\b.{{0,20}}\breasoning_effort\b.{{0,20}}{_NO}")
+_OTHER_API = _any(
+    r"only (?:be )?(?:supported|available|used) (?:in|with|by|via|through|on) .{0,20}/?responses\b",
+    r"not (?:a chat model|supported|available|allowed).{0,60}/?chat/completions",
+    r"/?chat/completions.{0,20} not (?:supported|available|allowed)",
+    r"chatCompletion operation does not work with",
+)
+
 _IMAGES = _any(
     r"only supported by certain models",
     r"unsupported content(?: part)?(?:\[\])?\W{0,2}type",
@@ -151,6 +159,17 @@ def takes_no_tools(said: str) -> bool:
     """Whether function-calling tools are refused; ask only where there were some."""
     said = said[:LOOKED_AT]
     return bool(_TOOLS.search(said)) and not _HISTORY.search(said)
+
+
+def takes_tools_without_reasoning(said: str) -> bool:
+    """Whether tools are taken only with ``reasoning_effort="none"`` (OpenAI from gpt-5.4 on)."""
+    return bool(_REASONING_OFF.search(said[:LOOKED_AT]))
+
+
+def needs_other_api(said: str) -> bool:
+    """Whether the model is served, but not by chat completions."""
+    said = said[:LOOKED_AT]
+    return bool(_OTHER_API.search(said)) and not _REASONING_OFF.search(said)
 
 
 def most_images(said: str) -> int | None:
