@@ -23,7 +23,7 @@ from archytas_nb.models.capabilities import (
 )
 from archytas_nb.models.deadline import Deadline
 from archytas_nb.models.wording import context_tokens
-from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice, Usage
+from archytas_nb.react.events import REFUSED, AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.react.parse import read_action
 
 FIRST_WAIT = 0.5
@@ -158,7 +158,7 @@ def _note_calls(can: Capabilities, ask: AskModel, reply: ModelReply) -> None:
     """Remember how the model calls; one that has given a call may well show one in a text now and then."""
     if reply.calls:
         can.calls = "given"
-    elif ask.tools and can.calls == "unseen":
+    elif ask.tools and can.calls == "unseen" and reply.finish != REFUSED:
         functions = [each["function"] for each in ask.tools]
         known = {each["name"]: each.get("parameters") for each in functions}
         if read_action(reply.text, known, prose_is_answer=True, strict=True).calls:

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from archytas_nb.models.refusal import ErrorInReply, status_of, told_by
+from archytas_nb.models.refusal import ErrorInReply, refused_generation, status_of, told_by
 from archytas_nb.models.usage import usage_in
 from archytas_nb.react.events import Delta, ModelReply, Usage, WireCall
 
@@ -260,7 +260,7 @@ def _raise_error(data: Any, text: str) -> None:
         error = told.get("error") or (told if told.get("object") == "error" else None)
         if error:
             message, codes = told_by(error)
-            raise ErrorInReply(message or text, status_of(error), codes)
+            raise ErrorInReply(message or text, status_of(error), codes, refused_generation(error))
     if not isinstance(data, dict):
         raise NotACompletion(text)
 

@@ -24,7 +24,7 @@ from archytas_nb.models.listing import Served, is_small, models_in
 from archytas_nb.models.log import logged
 from archytas_nb.models.prices import Price, is_openai, price_of
 from archytas_nb.models.reading import watched
-from archytas_nb.models.refusal import ErrorInReply
+from archytas_nb.models.refusal import ErrorInReply, refused_generation
 from archytas_nb.models.secrets import without_shapes
 from archytas_nb.models.translation import CONNECT_SECONDS, Translator
 from archytas_nb.react.events import AskModel, Notice
@@ -250,10 +250,14 @@ class OpenAIModel:
         except NotACompletion as error:
             raise Faulted(faults.not_an_api(self._at, self._translator.clean(str(error)))) from None
         except ErrorInReply as error:
+            if error.reply is not None:
+                return error.reply
             raise self._translator.refusal(error, name, ask) from None
         except EOFError as error:
             raise Faulted(faults.dropped(self._at, self._translator.clean(str(error)))) from None
         except openai.OpenAIError as error:
+            if (refused := refused_generation(getattr(error, "body", None))) is not None:
+                return refused
             if deadline.over:
                 raise Faulted(faults.out_of_time(self._at, deadline.seconds)) from None
             raise self._translator.client(error, self.timeout, name, ask) from None

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from archytas_nb.react.events import REFUSED, ModelReply, Usage
+
 _NOTHING_SAID = "Provider returned error"
 """OpenRouter's message, whatever the provider had said."""
 
@@ -21,12 +23,33 @@ class ErrorInReply(ValueError):
     Attributes:
         status: The HTTP status that the error object names, or 500 where it names none.
         codes: What else it says, for judging only.
+        reply: As `refused_generation` reads it.
     """
 
-    def __init__(self, message: str, status: int = 500, codes: str = "") -> None:
+    def __init__(self, message: str, status: int = 500, codes: str = "", reply: ModelReply | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.codes = codes
+        self.reply = reply
+
+
+def refused_generation(error: Any) -> ModelReply | None:
+    """The reply that a server generated and did not accept, as Groq does; None for any other error object."""
+    while isinstance(error, dict) and isinstance(error.get("error"), dict):
+        error = error["error"]
+    if not isinstance(error, dict):
+        return None
+    metadata = error.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("raw"):  # OpenRouter hands on what the provider said
+        try:
+            return refused_generation(json.loads(str(metadata["raw"])))
+        except ValueError:
+            return None
+    generated = error.get("failed_generation")
+    text = generated if isinstance(generated, str) else ""
+    if not text and error.get("code") != REFUSED:
+        return None
+    return ModelReply(text or str(error.get("message") or ""), finish=REFUSED, usage=Usage(requests=1))
 
 
 def told_by(error: Any) -> tuple[str, str]:

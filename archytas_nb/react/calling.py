@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Generator
 
 from archytas_nb.react.events import CallOutcome, CallOutcomes, Notice, Reply, Request, RunCalls, ToolCall
 from archytas_nb.react.guards import Guards
 from archytas_nb.react.history import Step
 from archytas_nb.react.wire import Action
+
+_DIGITS = string.digits + string.ascii_letters
+_MOST = 46_000
+"""Steps of a question and calls of a step that eight such digits can tell apart, for as many questions."""
 
 
 def run_calls(guards: Guards, action: Action, at: tuple[int, int]) -> Generator[Request, Reply, Step]:
@@ -28,8 +33,7 @@ def run_calls(guards: Guards, action: Action, at: tuple[int, int]) -> Generator[
     if action.calls:
         guards.next_reply()
     calls = tuple(
-        ToolCall(f"q{question:02}s{step:02}c{n:02}", name, given)
-        for n, (name, given) in enumerate(action.calls, start=1)
+        ToolCall(call_id(question, step, n), name, given) for n, (name, given) in enumerate(action.calls, start=1)
     )
     known: dict[str, CallOutcome] = {}
     for place, why in action.unread:
@@ -57,6 +61,18 @@ def run_calls(guards: Guards, action: Action, at: tuple[int, int]) -> Generator[
     guards.note_step(outcomes)
     extras = {calls[place].id: extra for place, extra in action.extras.items()}
     return Step(action.thought, calls, outcomes, reasoning=action.reasoning, extras=extras)
+
+
+def call_id(question: int, step: int, call: int) -> str:
+    """The id of a call: always nine letters and digits, as Mistral demands, and another one for each place."""
+    if max(question, step, call) < 100:
+        return f"q{question:02}s{step:02}c{call:02}"
+    number = (question * _MOST + step) * _MOST + call
+    digits = ""
+    for _ in range(8):
+        number, digit = divmod(number, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return f"x{digits}"
 
 
 def _batch(

@@ -106,7 +106,9 @@ def _meant(value: Json, tools: Schemas) -> list[Meant]:
     for key in _NAME:
         inner = value.get(folded.get(key, ""))
         if isinstance(inner, dict):
-            return [replace(each, thought=each.thought or thought) for each in _meant(inner, tools)]
+            beside = {folded[each]: value[folded[each]] for each in _INPUT if each in folded}
+            meant = _meant({**beside, **inner}, tools)
+            return [replace(each, thought=each.thought or thought) for each in meant]
     names = {
         key: resolved(value[folded[key]], tools)
         for key in _NAME

@@ -37,7 +37,8 @@ class ToolCall:
     """One call that the model asked for.
 
     Attributes:
-        id: Ours, never the server's: ``"q01s02c01"`` is the first call of step 2 of question 1.
+        id: Ours, never the server's: ``"q01s02c01"`` is the first call of step 2 of question 1;
+            past 99 of any of them nine other letters and digits.
         name: The tool's name as the model wrote it; it may be unknown.
         input: What the model gave as ``tool_input``, decoded from JSON.
     """
@@ -170,6 +171,10 @@ class CheckAnswer:
 # ── replies ───────────────────────────────────────────────────────────────────────────────────────
 
 
+REFUSED = "tool_use_failed"
+"""`ModelReply.finish` of a reply that the server itself did not accept: a call may be in it, an answer is not."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelReply:
     """What the model said.
@@ -178,7 +183,8 @@ class ModelReply:
         text: The reply's text.
         calls: The calls of a function-calling reply, as sent.
         reasoning: What a reasoning model thought, where the server sends it apart from the text.
-        finish: The server's reason for the end: ``"stop"``, ``"length"``, ``"tool_calls"``, …
+        finish: The server's reason for the end: ``"stop"``, ``"length"``, ``"tool_calls"``, …; `REFUSED` where
+            the server did not accept what was generated, and the text is that, or else the server's reason.
         model: The name that the server gives itself.
     """
 

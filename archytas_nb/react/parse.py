@@ -49,6 +49,7 @@ def read_action(
     strict: bool = False,
     form: AnswerForm | None = None,
     cut: bool = False,
+    refused: bool = False,
 ) -> Action:
     """Read the action that a text means.
 
@@ -60,12 +61,16 @@ def read_action(
             reply of function calling JSON may well be the answer itself.)
         form: How the answer is to be given; None for text.
         cut: Whether the reply was cut off for its length: plain text is then no whole answer of any type.
+        refused: Whether the server did not accept the reply: prose is then no answer.
 
     Returns:
         The action; with `fault` set where the text means none.
     """
     said = scan(text, {**tools, ANSWER: _TEXT if form is None else form.schema, FAIL: _TEXT})
-    action = _read(said, prose_is_answer=prose_is_answer, strict=strict, form=form, cut=cut)
+    as_answer = prose_is_answer and not refused
+    action = _read(said, prose_is_answer=as_answer, strict=strict, form=form, cut=cut)
+    if refused and action.fault:
+        return _fault(_NATIVE_FORM if strict else _REACT_FORM, f"the server refused it ({_shortened(text)}).")
     if cut and action.fault and not action.cut:
         action = _unusable(action, said, _NATIVE_FORM if strict else _REACT_FORM)
     return replace(action, reasoning=said.thoughts)
@@ -224,6 +229,11 @@ def _typed(prose: str, form: AnswerForm) -> Json:
 
 def _fault(ask: str, what: str) -> Action:
     return Action(fault=f"Your reply was not used, and nothing was run: {what} {ask}")
+
+
+def _shortened(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= 300 else f"{words[:299]}…"
 
 
 def _quoted(said: Scan, found: Found) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from archytas_nb.react.calls import resolved
-from archytas_nb.react.events import AskModel, Json, Message, ModelReply
+from archytas_nb.react.events import REFUSED, AskModel, Json, Message, ModelReply
 from archytas_nb.react.history import AnswerForm, Exchange, Step
 from archytas_nb.react.parse import read_action, read_arguments, split_think
 from archytas_nb.react.prompt import FAIL_SPEC, native_system
@@ -107,7 +107,10 @@ class NativeWire:
         if reply.calls:
             action = self._from_calls(reply, form)
         else:
-            action = read_action(reply.text, self._inputs, prose_is_answer=True, strict=True, form=form, cut=cut)
+            refused = reply.finish == REFUSED
+            action = read_action(
+                reply.text, self._inputs, prose_is_answer=True, strict=True, form=form, cut=cut, refused=refused
+            )
         return with_reasoning(action, reply)
 
     def _from_calls(self, reply: ModelReply, form: AnswerForm | None) -> Action:  # noqa: C901

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from archytas_nb.react.events import AskModel, CallOutcome, Json, Message, ModelReply
+from archytas_nb.react.events import REFUSED, AskModel, CallOutcome, Json, Message, ModelReply
 from archytas_nb.react.hints import is_advice
 from archytas_nb.react.history import AnswerForm, Exchange, Step
 from archytas_nb.react.parse import read_action
@@ -120,7 +120,10 @@ class ReactWire:
     def read(self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None) -> Action:
         """Read the action out of the reply's text."""
         cut = reply.finish == "length"
-        action = read_action(reply.text, self._inputs, prose_is_answer=prose_is_answer, form=form, cut=cut)
+        refused = reply.finish == REFUSED
+        action = read_action(
+            reply.text, self._inputs, prose_is_answer=prose_is_answer, form=form, cut=cut, refused=refused
+        )
         return with_reasoning(action, reply)
 
 
