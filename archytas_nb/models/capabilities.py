@@ -132,13 +132,37 @@ def _bound(ask: AskModel, can: Capabilities) -> int:
     return min(wanted, can.most_tokens or wanted)
 
 
+_MEANT = {
+    "default_headers": "headers={…}",
+    "extra_headers": "headers={…}",
+    "organization": "headers={'OpenAI-Organization': …}",
+    "project": "headers={'OpenAI-Project': …}",
+    "azure_ad_token": "headers={'Authorization': 'Bearer …'}",
+    "default_query": "query={…}",
+    "extra_query": "query={…}",
+    "api_version": "query={'api-version': …}",
+    "azure_endpoint": "base_url=",
+    "azure_deployment": "base_url='https://…/openai/deployments/NAME'",
+    "api_base": "base_url=",
+    "extra_body": "each of its fields as an argument of its own",
+    "http_client": "the variables HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE",
+    "proxies": "the variables HTTPS_PROXY and NO_PROXY",
+    "verify": "the variable SSL_CERT_FILE",
+    "messages": "agent.run(…), which sends the conversation",
+    "tools": "Agent(tools=…), which sends the tools",
+}
+"""Options of clients, and what is sent anyhow, by what is meant instead: none of them is a field of one's own."""
+
+
 def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
     """Fields of a request, as they are given.
 
     Raises:
-        ConfigurationError: One of them is nothing that JSON can carry.
+        ConfigurationError: One of them is an option of a client, or nothing that JSON can carry.
     """
     for name, value in fields.items():
+        if name in _MEANT:
+            raise ConfigurationError(f"{name!r} is no field of a request of its own; use {_MEANT[name]}")
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:

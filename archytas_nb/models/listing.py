@@ -14,6 +14,8 @@ import urllib.parse
 from dataclasses import dataclass
 from typing import Any
 
+from archytas_nb.models.address import key_header
+
 _LONGEST = 4_000_000
 """Bytes of a list that are read; OpenRouter's has half a million."""
 
@@ -88,9 +90,10 @@ def _asked(base_url: str, api_key: str, seconds: float) -> tuple[Served, ...]:
         if parts.scheme == "https"
         else http.client.HTTPConnection(host, port, timeout=seconds)
     )
-    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
+    headers = {"Accept": "application/json"} | (key_header(base_url, api_key) if api_key else {})
+    query = f"?{parts.query}" if parts.query else ""
     try:
-        connection.request("GET", f"{parts.path.rstrip('/')}/models", headers=headers)
+        connection.request("GET", f"{parts.path.rstrip('/')}/models{query}", headers=headers)
         response = connection.getresponse()
         body = response.read(_LONGEST) if response.status == 200 else b""
     except http.client.HTTPException as error:

@@ -10,12 +10,23 @@ import math
 import os
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.models import faults
-from archytas_nb.models.address import OPENAI_URL, is_local, shown_url, usable_key, usable_url, without_user
+from archytas_nb.models.address import (
+    OPENAI_URL,
+    is_local,
+    key_header,
+    shown_url,
+    usable_fields,
+    usable_key,
+    usable_url,
+    without_query,
+    without_user,
+)
 from archytas_nb.models.asking import Asking, Faulted, GivenUp, adapting, persistently
 from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of, sendable
 from archytas_nb.models.completion import NotACompletion, from_body, from_stream
@@ -46,6 +57,8 @@ class OpenAIModel:
         timeout: Seconds without a byte before a request is given up; None for 300.
         max_retries: How often a passing failure (429, 5xx, no connection) is tried again; None for 3.
         stream: Whether replies are streamed. A streamed request ends at the server when it is interrupted.
+        headers: Further headers of every request (``{"X-Team": "data"}``).
+        query: Fields of every request's query (``{"api-version": "2024-10-21"}``), beside those of `base_url`.
         request: Further fields of every request, as the endpoint takes them (``temperature=0`` …).
 
     Raises:
@@ -61,12 +74,18 @@ class OpenAIModel:
         max_retries: int | None = None,
         *,
         stream: bool = True,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
         **request: Any,
     ) -> None:
-        self.base_url = usable_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+        url = usable_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+        self.base_url, own_query = without_query(url)
+        self._headers = usable_fields("headers", headers)
+        self._query = {**own_query, **usable_fields("query", query)}
         self._key = usable_key(api_key or os.environ.get("OPENAI_API_KEY") or "", self.base_url)
         self._at = shown_url(self.base_url)
-        self._translator = Translator(self._at, self._key, without_user(self.base_url)[1])
+        others = (*self._headers.values(), *self._query.values())
+        self._translator = Translator(self._at, self._key, without_user(self.base_url)[1], others)
         self.given_name = model
         self._model = model
         self.timeout = 300.0 if timeout is None else timeout
@@ -188,7 +207,7 @@ class OpenAIModel:
 
         seconds = min(self.timeout, _LISTING_SECONDS)
         try:
-            client = _client(base_url, self._key or "none", self.timeout)
+            client = self._client(base_url)
             with client.models.with_streaming_response.list(timeout=seconds) as response:
                 data = response.json() if isinstance(response.read(), bytes) else None
         except openai.OpenAIError as error:
@@ -230,13 +249,17 @@ class OpenAIModel:
         except Faulted:
             return None
 
+    def _client(self, base_url: str) -> openai.OpenAI:
+        more = (tuple(self._headers.items()), tuple(self._query.items()))
+        return _client(base_url, self._key or "none", self.timeout, *more)
+
     def _once(self, name: str, ask: AskModel, can: Capabilities, deadline: Deadline) -> Asking:
         import openai
 
         if deadline.over:
             raise Faulted(faults.out_of_time(self._at, deadline.seconds))
         stream = self.stream and can.stream
-        completions = _client(self.base_url, self._key or "none", self.timeout).chat.completions
+        completions = self._client(self.base_url).chat.completions
         try:
             with completions.with_streaming_response.create(
                 model=name,
@@ -278,27 +301,40 @@ class OpenAIModel:
         return reply
 
 
-_CLIENTS: dict[tuple[str, str, float], openai.OpenAI] = {}
+_Fields: TypeAlias = tuple[tuple[str, str], ...]
+_CLIENTS: dict[tuple[str, str, tuple[float, _Fields, _Fields]], openai.OpenAI] = {}
 
 
-def _client(base_url: str, api_key: str, timeout: float) -> openai.OpenAI:
+def _client(base_url: str, api_key: str, timeout: float, headers: _Fields, query: _Fields) -> openai.OpenAI:
     """One client for all who ask the same endpoint: the first one costs 30 ms, and connections are kept open."""
-    client = _CLIENTS.get((base_url, api_key, timeout))
+    key = (base_url, api_key, (timeout, headers, query))
+    client = _CLIENTS.get(key)
     if client is None:
         import openai
 
         limits = _limits(timeout, Deadline())
         # A proxy of the environment cannot reach this machine's own servers.
         url, user = without_user(base_url)
+        own = {**key_header(base_url, api_key), **dict(headers)}
+
+        def signed(request: Any) -> Any:
+            if "Authorization" not in own:  # the client writes the key into it, and Azure takes that for a token
+                request.headers.pop("Authorization", None)
+            return request
+
         try:
-            http = openai.DefaultHttpxClient(trust_env=not is_local(base_url), timeout=limits, auth=user)
+            proxies = not is_local(base_url)
+            http = openai.DefaultHttpxClient(trust_env=proxies, timeout=limits, auth=user or signed)
         except (ImportError, OSError, ValueError) as error:  # of the environment: a proxy, a certificate
             why = without_shapes(str(error))
             text = f"no connection to {shown_url(base_url)!r} can be made as this environment wants it: {why}"
             move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
             raise ConfigurationError(f"{text.rstrip('.')}. {move}") from error
-        client = openai.OpenAI(base_url=url, api_key=api_key, max_retries=0, timeout=limits, http_client=http)
-        _CLIENTS[base_url, api_key, timeout] = client
+        client = openai.OpenAI(
+            base_url=url, api_key=api_key, max_retries=0, timeout=limits, http_client=http,
+            default_headers=own, default_query=dict(query),
+        )  # fmt: skip
+        _CLIENTS[key] = client
     return client
 
 

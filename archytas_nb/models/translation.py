@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+from collections.abc import Iterable
 from typing import Any
 
 from archytas_nb.errors import ModelError
@@ -24,6 +25,8 @@ CONNECT_SECONDS = 10.0
 
 _HALF = 10
 """Characters of a key that are not shown either; fewer may be what all keys of a kind begin with."""
+_LONG = 16
+"""Characters of the shortest header or query value that is taken for a secret; 'api-version' has ten."""
 
 
 class Translator:
@@ -33,12 +36,16 @@ class Translator:
         at: The endpoint, as it may be shown.
         key: What must not be shown; empty for none.
         user: The name and password of the URL, of which the password must not be shown either.
+        others: What must not be shown either where it is long enough to be a secret.
     """
 
-    def __init__(self, at: str, key: str, user: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self, at: str, key: str, user: tuple[str, str] | None = None, others: Iterable[str] = ()
+    ) -> None:
         self._at = at
         basic = base64.b64encode(":".join(user).encode()).decode() if user else ""
-        self._secrets = [each for each in (key, basic, user[1] if user else "") if each]
+        long = [each for each in others if len(each) >= _LONG]
+        self._secrets = [each for each in (key, basic, user[1] if user else "", *long) if each]
 
     def clean(self, text: str) -> str:
         """Text of a server without secrets; a text that was cut may end with half of one."""
