@@ -6,8 +6,10 @@ The configuration is read as a kernel would read it, so the report holds for not
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
+import re
 import sys
 import time
 from pathlib import Path
@@ -23,7 +25,8 @@ from archytas_nb.models.engine import Engine
 from archytas_nb.react.events import AskModel, Notice
 
 PACKAGES = ("ipython", "ipykernel", "ipywidgets", "openai", "pydantic", "jupyterlab", "notebook", "nbval")
-_HIDDEN = ("api_key",)
+_HIDDEN = ("api_key", "request")
+_HIDES = re.compile("KEY|_REQUEST$")
 _SHOWN = 60
 _TRIAL = AskModel(
     1,
@@ -112,17 +115,18 @@ def _environment() -> str:
     names = sorted(
         name for name in os.environ if name.startswith(("ARCHYTAS_NB_", "OPENAI_")) and os.environ[name].strip()
     )
-    said = [f"{name}=…" if "KEY" in name else f"{name}={_safe(os.environ[name])}" for name in names]
+    said = [f"{name}={'…' if _HIDES.search(name) else _safe(os.environ[name])}" for name in names]
     return ", ".join(said) or "no variable named ARCHYTAS_NB_… or OPENAI_… is set"
 
 
 def _model(config: dict[str, Any], *, ask: bool, try_it: bool = False) -> tuple[str, bool]:
     """Which model a question would go to, and whether it is there."""
     known = ("model", "base_url", "api_key", "timeout", "max_retries", "local_model", "discover", "local_safe")
-    settings = ModelSettings(**{name: config[name] for name in known if config.get(name) not in (None, "")})
+    given = {name: config[name] for name in known if config.get(name) not in (None, "")}
     try:
+        settings = ModelSettings(**given, request=json.dumps(config.get("request", {})))
         model = choose_model(settings=settings)
-    except ArchytasError as error:
+    except (ArchytasError, TypeError) as error:  # a request that names no fields
         return str(error), False
     base_url = getattr(model, "base_url", None)
     at = "the embedded one" if base_url is None else f"at {shown_url(base_url)!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,6 +52,7 @@ def model_choice(config: Any, name: str | None) -> Choice:
         config.local_model or None,
         config.discover,
         config.local_safe,
+        json.dumps(config.request),
     )
     return Choice(name, settings, cassette_in_use(), tuple(map(os.environ.get, _ENVIRONMENT)))
 

@@ -14,7 +14,7 @@ from typing import Any
 from IPython.core.error import UsageError
 from traitlets.config import Configurable
 
-from archytas_nb.magics.traits import PREFIX, Count, Flag, Names, Retries, Seconds, Secret, Text, WordEnum
+from archytas_nb.magics.traits import PREFIX, Count, Fields, Flag, Names, Retries, Seconds, Secret, Text, WordEnum
 
 PROTOCOLS = ("auto", "react", "native")
 APPROVALS = ("ask", "auto", "deny")
@@ -64,6 +64,11 @@ class Settings(Configurable):
     max_tokens = Count(None, help="The old name of max_total_tokens.", allow_none=True).tag(config=True)
     timeout = Seconds(300.0, help="Seconds without a byte before a request is given up.").tag(config=True)
     max_retries = Retries(3, help="How often a passing failure of the endpoint is tried again.").tag(config=True)
+    request = Fields(
+        ("model", "base_url", "api_key", "timeout", "max_retries"),
+        help="Further fields of every request to the endpoint, such as {'temperature': 0}, and the arguments "
+        "'headers' and 'query' of OpenAIModel; JSON in the environment.",
+    ).tag(config=True)
     quiet = Flag(help="Show no trace, only the answer.").tag(config=True)
     cassette = Text(help="A file that model replies are recorded in and replayed from.").tag(config=True)
     cassette_mode = WordEnum(

@@ -5,12 +5,17 @@ Knows traitlets and the environment, none of the settings themselves.
 
 from __future__ import annotations
 
+import json
 import math
 import os
+from collections.abc import Collection
 from typing import Any
 
 from IPython.core.error import UsageError
-from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode
+from traitlets import Bool, Dict, Enum, Float, Int, List, TraitError, Unicode
+
+from archytas_nb.errors import ConfigurationError
+from archytas_nb.models.capabilities import sendable
 
 PREFIX = "ARCHYTAS_NB_"
 
@@ -138,6 +143,40 @@ class Names(_Setting, List):  # type: ignore[type-arg]
     def info(self) -> str:
         """Name both forms."""
         return "a list of names or 'one,two'"
+
+
+class Fields(_Setting, Dict):
+    """Fields of a request: a dict of what JSON can carry; the environment's is JSON.
+
+    Args:
+        others: Names that are settings of their own and no fields.
+    """
+
+    info_text = "a dict such as {'temperature': 0}"
+
+    def __init__(self, others: Collection[str] = (), **options: Any) -> None:
+        super().__init__(**options)
+        self.others = others
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        """Refuse what is no dict of fields, and what another setting is for."""
+        if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+            self.error(obj, value)
+        if taken := [name for name in value if name in self.others]:
+            raise TraitError(f"{self.name} holds {taken[0]!r}; set %config ArchytasNB.{taken[0]} instead")
+        try:
+            sendable(value)
+        except ConfigurationError as error:
+            raise TraitError(f"{self.name}: {error}") from None
+        return value
+
+    def from_string(self, s: str) -> Any:
+        """Read the environment's value."""
+        return json.loads(s)
+
+    def info(self) -> str:
+        """Show one."""
+        return self.info_text
 
 
 class _Hidden(str):

@@ -7,6 +7,7 @@ the embedded model.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import time
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ class ModelSettings:
         local_model: A GGUF path or ``hf:REPO/FILE`` for the embedded model.
         discover: Whether servers on this machine's usual ports are found where nothing is configured.
         local_safe: Whether the embedded model is always run in safe mode.
+        request: Further arguments of `OpenAIModel`, the fields of its requests above all; a JSON object.
     """
 
     model: str | None = None
@@ -46,6 +48,7 @@ class ModelSettings:
     local_model: str | None = None
     discover: bool | None = None
     local_safe: bool | None = None
+    request: str = "{}"
 
     @property
     def endpoint(self) -> tuple[str | None, str | None]:
@@ -103,7 +106,8 @@ def choose_model(name: Any = None, settings: ModelSettings | None = None) -> Any
     if name != "local" and (base_url or api_key):
         from archytas_nb.models.openai_chat import OpenAIModel
 
-        return OpenAIModel(name, base_url, api_key, settings.timeout, settings.max_retries)
+        limits = (settings.timeout, settings.max_retries)
+        return OpenAIModel(name, base_url, api_key, *limits, **json.loads(settings.request))
     if name != "local" and settings.discovers and not (name is None and settings.gguf):
         found = _found(name, settings)
         if found is not None:
@@ -123,7 +127,8 @@ def _found(name: str | None, settings: ModelSettings) -> Any:
             if name in (None, model.name, model.name.removesuffix(":latest")):
                 from archytas_nb.models.openai_chat import OpenAIModel
 
-                chosen = OpenAIModel(model.name, server.base_url, None, settings.timeout, settings.max_retries)
+                limits = (settings.timeout, settings.max_retries)
+                chosen = OpenAIModel(model.name, server.base_url, None, *limits, **json.loads(settings.request))
                 chosen.found(server.name, model.context_tokens)
                 return chosen
     return None
