@@ -5,6 +5,7 @@ Speaks pydantic's protocol for annotations; ``schema.py`` alone builds and runs 
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 import datetime as dt
 import math
@@ -153,7 +154,8 @@ class _Rewriter:
         if origin is not None and args and isinstance(origin, type):
             return self._generic(annotation, origin, args, beside_text)
         if _carried(annotation):
-            return annotation
+            # Before 2.11 pydantic did not say of a bare Counter that its values are whole numbers.
+            return collections.Counter[Any] if annotation is collections.Counter else annotation
         return self._class(annotation, beside_text)
 
     def _class(self, annotation: Any, beside_text: bool) -> Any:  # noqa: FBT001

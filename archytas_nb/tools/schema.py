@@ -122,7 +122,7 @@ def _adapter(annotation: Any) -> tuple[TypeAdapter[Any], dict[str, Any], tuple[p
     rewritten, references = portable.portable(annotation)
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(rewritten)
-        return adapter, without_titles(adapter.json_schema(schema_generator=portable.JsonSchema)), references
+        return adapter, normalized(adapter.json_schema(schema_generator=portable.JsonSchema)), references
     except (PydanticUserError, TypeError, NameError) as error:
         raise portable.Unusable(str(error).split("\n", 1)[0]) from error
 
@@ -176,18 +176,30 @@ def wire_default(value: Any) -> tuple[Any, ...]:
     return (plain,)
 
 
-def without_titles(schema: Any) -> Any:
-    """Drop the titles that pydantic invents: they cost tokens and say nothing."""
+def normalized(schema: Any) -> Any:
+    """A schema in the one form that all versions of pydantic's share, so that recordings outlive an update.
+
+    Titles cost tokens and say nothing. From 2.11 on an open object says that it is one, and 2.12 alone spells out
+    the text that a Decimal may be.
+    """
     if isinstance(schema, list):
-        return [without_titles(each) for each in schema]
+        return [normalized(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    result = {}
+    result: dict[str, Any] = {}
     for key, value in schema.items():
         if key in {"properties", "$defs", "patternProperties"}:
-            result[key] = {name: without_titles(each) for name, each in value.items()}
+            result[key] = {name: normalized(each) for name, each in value.items()}
         elif key in {"default", "const", "enum", "examples"}:
             result[key] = value
         elif not (key == "title" and isinstance(value, str)):
-            result[key] = without_titles(value)
+            result[key] = normalized(value)
+    if result.get("type") == "object" and not result.keys() & {*_FIELDS, "additionalProperties"}:
+        result = {"additionalProperties": True, **result}
+    if str(result.get("pattern", "")).startswith(_DECIMAL):
+        del result["pattern"]
     return result
+
+
+_FIELDS = ("properties", "patternProperties")
+_DECIMAL = "^(?!^[-+.]*$)[+-]?0*"
