@@ -45,7 +45,7 @@ def test_what_fits_is_sent_whole_and_grows_with_the_record(protocol: Protocol) -
     assert running.cut == Cut()
 
 
-@given(st.sampled_from(PROTOCOLS), st.integers(900, 4000), st.lists(st.integers(1, 500), max_size=12))
+@given(st.sampled_from(PROTOCOLS), st.integers(1200, 4000), st.lists(st.integers(1, 500), max_size=12))
 def test_with_the_reply_and_the_tools_it_stays_within_what_the_model_can_take(
     protocol: Protocol, context: int, words: list[int]
 ) -> None:
