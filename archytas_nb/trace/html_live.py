@@ -6,10 +6,10 @@ They look as they will in the static output. Pure: a view in, HTML out. All HTML
 from __future__ import annotations
 
 from archytas_nb.trace import style
-from archytas_nb.trace.html import CLASSES, answer_html, question_html
+from archytas_nb.trace.html import CLASSES, answer_html, html, question_html
 from archytas_nb.trace.html_step import Room, step_html, thought_html
 from archytas_nb.trace.progress import Streamed
-from archytas_nb.trace.safe import Html, element, join, stylesheet, text
+from archytas_nb.trace.safe import Html, element, hiding, join, stylesheet, text
 from archytas_nb.trace.values import RunView, StepView
 
 _CURSOR = "▍"
@@ -25,9 +25,19 @@ STEPS_LAYOUT = {
 """The frame around the steps, as traits of a widget's layout."""
 
 
-def live_question(view: RunView) -> Html:
-    """The question and who is asked, with the style sheet that all pieces share."""
-    return _piece(stylesheet(), question_html(view))
+def live_question(view: RunView, number: int = 0) -> Html:
+    """The question and who is asked, with the style sheet that all pieces share; hides the static copy."""
+    return _piece(stylesheet(), hiding(style.HIDE_KEPT, number), question_html(view))
+
+
+def kept(view: RunView, number: int) -> Html:
+    """The static copy of a run that goes on, seen only where its widgets are not.
+
+    Args:
+        view: The run so far.
+        number: Tells the runs of a process apart.
+    """
+    return element("div", hiding(style.HIDE_ORPHAN, number), html(view), **{"class": f"{style.KEPT}{number:d}"})
 
 
 def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:

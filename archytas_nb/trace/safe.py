@@ -22,7 +22,7 @@ from typing import Any, NewType
 
 from archytas_nb.trace.clean import tidy
 from archytas_nb.trace.formula import formula
-from archytas_nb.trace.style import MONO, SHEET
+from archytas_nb.trace.style import KEPT, MONO, SHEET
 from archytas_nb.trace.table import Table
 
 Html = NewType("Html", str)
@@ -80,6 +80,11 @@ def join(parts: Sequence[Html]) -> Html:
 def stylesheet() -> Html:
     """The style sheet of a trace: one constant text, of which nothing comes from a run."""
     return Html(f"<style>{SHEET}</style>")
+
+
+def hiding(rule: str, number: int) -> Html:
+    """A rule about the static copy of the run with that number, which is one of a process."""
+    return Html(f"<style>{rule.format(f'.{KEPT}{number:d}')}</style>")
 
 
 def picture(media_type: str, data: str, *, style: str = "") -> Html | None:

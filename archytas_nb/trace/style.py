@@ -24,6 +24,13 @@ SHEET = (
     "}"
 )
 
+KEPT = "archytas-nb-kept-"
+"""With a number behind it the class of the static copy of a run that goes on."""
+
+HIDE_KEPT = "{0}{{display:none}}.jp-OutputArea-child:has({0}){{display:none}}"
+HIDE_ORPHAN = ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.archytas-nb-trace)){{display:none}}"
+"""The live widgets hide the copy; where they are gone, the copy hides the message that stands in their place."""
+
 WIDTH = "56rem"
 MONO = (
     "font-family:var(--jp-code-font-family,ui-monospace,SFMono-Regular,Menlo,Consolas,monospace);font-size:.93em"

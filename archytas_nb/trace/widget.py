@@ -4,9 +4,10 @@ The only file that opens a widget: HTML, fed by `safe` alone, one for each step;
 with every word. The steps look as they will in the static output. A step that is over is not drawn again, so
 it stays folded or unfolded as a person left it.
 
-A widget's state is gone with its kernel. So the display also carries text that says that the run did not
-finish, which is what a reader finds where a kernel died; and at the end the same display is replaced by the
-static bundle, and every widget is closed.
+A widget's state is gone with its kernel, and a front end then shows an error where the widget was, whatever else
+that output holds. So the run so far stands in a static output of its own, which the widgets hide while they live
+and a reader finds where a kernel died. At the end it is replaced by the static bundle, the output of the widgets
+is emptied, and every widget is closed.
 
 What it costs is bounded: it draws at most twenty times a second whatever the model's speed, and sends only
 the steps that changed.
@@ -14,6 +15,7 @@ the steps that changed.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
@@ -25,6 +27,7 @@ from archytas_nb.react.events import Event
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.html_live import (
     STEPS_LAYOUT,
+    kept,
     live_answer,
     live_earlier,
     live_question,
@@ -37,6 +40,9 @@ from archytas_nb.trace.values import RunView, StepView
 INTERVAL = 0.05
 """Seconds between two drawings."""
 _TICK = 1.0
+_PAUSE, _PACE = 2.0, 50_000
+"""Seconds between two static copies, and characters of a copy that are worth another second."""
+_numbers = itertools.count(1)
 _MOST_STEPS, _KEPT_STEPS = 24, 12
 _VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 
@@ -70,7 +76,8 @@ class LiveLayer:
         self._over = threading.Event()
         # One layout and one style serve all: each would otherwise be a model, and a message, of its own.
         self._layout = self._made(ipywidgets.Layout(margin="0"))
-        self._head = self._made(ipywidgets.HTML(live_question(view), layout=self._layout))
+        self._number = next(_numbers)
+        self._head = self._made(ipywidgets.HTML(live_question(view, self._number), layout=self._layout))
         self._style = self._made(self._head.style)
         self._answer = self._html("")
         self._status = self._html(live_status(self._words()))
@@ -79,9 +86,10 @@ class LiveLayer:
         self._steps = self._made(ipywidgets.VBox([self._earlier], layout=frame))
         parts = [self._head, self._steps, self._answer, self._status]
         top = self._made(ipywidgets.VBox(parts, layout=self._layout))
-        fallback, _ = bundle(view)
-        data = {_VIEW_MIME: {"version_major": 2, "version_minor": 0, "model_id": top.model_id}, **fallback}
-        self._handle: Any = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        self._copied, self._copied_at, self._pause = view, self._started, _PAUSE
+        self._static: Any = display(self._copy(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        data = {_VIEW_MIME: {"version_major": 2, "version_minor": 0, "model_id": top.model_id}}
+        self._live: Any = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         self._clock = threading.Thread(target=self._tick, name="archytas_nb-trace", daemon=True)
         self._clock.start()
 
@@ -102,7 +110,8 @@ class LiveLayer:
         with self._lock:
             try:
                 data, metadata = bundle(view)
-                self._handle.update(data, raw=True, metadata=metadata)
+                self._static.update(data, raw=True, metadata=metadata)
+                self._live.update({}, raw=True)
             finally:
                 for widget in reversed(self._all):
                     with suppress(Exception):
@@ -137,9 +146,18 @@ class LiveLayer:
                 continue
             box.step, box.newest = step, newest
             _set(box.widget, "value", live_step(step, now, newest=newest))
-        _set(self._head, "value", live_question(self._view))
+        _set(self._head, "value", live_question(self._view, self._number))
         _set(self._answer, "value", live_answer(streamed.answer if streamed else ""))
         _set(self._status, "value", live_status(self._words()))
+        if self._view is not self._copied and self._drawn_at - self._copied_at >= self._pause:
+            self._static.update(self._copy(), raw=True)
+
+    def _copy(self) -> dict[str, str]:
+        """The run so far as a static bundle; the longer it is, the later comes the next one."""
+        self._copied, self._copied_at = self._view, time.monotonic()
+        data, _ = bundle(self._view)
+        self._pause = max(_PAUSE, len(data["text/html"]) / _PACE)
+        return {**data, "text/html": kept(self._view, self._number)}
 
     def _steps_to_show(self) -> tuple[StepView, ...]:
         """The last steps. The oldest go many at once: where the first one goes, a front end builds all anew."""

@@ -23,8 +23,9 @@ from archytas_nb.react.events import (
 from archytas_nb.trace.html import html, value_html
 from archytas_nb.trace.html_live import live_answer, live_question, live_status, live_step
 from archytas_nb.trace.progress import Progress
-from archytas_nb.trace.safe import stylesheet
+from archytas_nb.trace.safe import hiding, stylesheet
 from archytas_nb.trace.steps import advance, fold
+from archytas_nb.trace.style import HIDE_KEPT
 from archytas_nb.trace.values import RunView
 from tests.trace.samples import answer, ask, call, png
 
@@ -126,7 +127,9 @@ def faults_of(page: str) -> list[str]:
     """What is wrong with a piece of HTML; empty where it is harmless and well formed."""
     page.encode("utf-8")
     parser = _Faults()
-    parser.feed(page.replace(stylesheet(), ""))  # that one constant may stand; any other <style> may not
+    for constant in (stylesheet(), hiding(HIDE_KEPT, 0)):  # these may stand; any other <style> may not
+        page = page.replace(constant, "")
+    parser.feed(page)
     parser.close()
     return [*parser.faults, *(f"<{tag}> left open" for tag in parser.open)]
 

@@ -67,15 +67,17 @@ def test_with_nobody_there_a_run_is_one_display(kernel: BlockingKernelClient) ->
 
 
 def test_a_live_run_ends_as_a_static_display(kernel: BlockingKernelClient) -> None:
-    """Live, the display that holds the widgets is replaced by the static bundle, and every widget is closed."""
+    """Live, a static output becomes the bundle, that of the widgets is emptied, and every widget is closed."""
     messages = run(kernel, "view = show(*SAMPLES['recovered'])")
-    (display,) = of_type(messages, "display_data")
-    (update,) = of_type(messages, "update_display_data")
-    assert update["content"]["transient"]["display_id"] == display["content"]["transient"]["display_id"]
-    assert WIDGET_VIEW in display["content"]["data"]
-    assert "did not finish" in display["content"]["data"]["text/plain"]
-    assert "did not finish" in display["content"]["data"]["text/html"]
-    assert set(update["content"]["data"]) == {"text/plain", "text/markdown", "text/html"}
+    static, live = of_type(messages, "display_data")
+    final, emptied = of_type(messages, "update_display_data")
+    for display, update in ((static, final), (live, emptied)):
+        assert update["content"]["transient"]["display_id"] == display["content"]["transient"]["display_id"]
+    assert set(live["content"]["data"]) == {WIDGET_VIEW}
+    assert "did not finish" in static["content"]["data"]["text/plain"]
+    assert "did not finish" in static["content"]["data"]["text/html"]
+    assert set(final["content"]["data"]) == {"text/plain", "text/markdown", "text/html"}
+    assert emptied["content"]["data"] == {}
     opened = {each["content"]["comm_id"] for each in of_type(messages, "comm_open")}
     closed = {each["content"]["comm_id"] for each in of_type(messages, "comm_close")}
     assert opened
@@ -93,6 +95,17 @@ def test_live_and_headless_leave_the_same_output(kernel: BlockingKernelClient) -
 def test_a_run_that_is_cut_off_says_so(kernel: BlockingKernelClient) -> None:
     """Where the session fails before an ending, closing the view leaves a static output that says so."""
     code = "view = show('q', SAMPLES['answered'][1][:4]); view.close()"
-    (update,) = of_type(run(kernel, code), "update_display_data")
+    update, _ = of_type(run(kernel, code), "update_display_data")
     assert "did not finish" in update["content"]["data"]["text/plain"]
     assert open_comms(kernel) == {}
+
+
+def test_the_static_output_follows_a_run_that_goes_on(kernel: BlockingKernelClient) -> None:
+    """What a kernel that dies in the middle leaves behind: the steps so far, in every static form."""
+    code = "view = show('q', SAMPLES['recovered'][1][:5]); import time; time.sleep(4); view.close()"
+    messages = run(kernel, code)
+    first = of_type(messages, "update_display_data")[0]["content"]["data"]
+    assert set(first) == {"text/plain", "text/markdown", "text/html"}
+    for form in first.values():
+        assert "did not finish" in form
+        assert "mean_mass" in form
