@@ -79,10 +79,11 @@ def step_html(step: StepView, room: Room, *, doing: str = "", streamed: Html | N
     """
     body = join([_body(step, room), *([streamed] if streamed else [])])
     unfolded = bool(doing) or step.failed or step.pictured
-    return details(_head(step, doing), body, unfolded=unfolded)
+    return details(_head(step, doing, unfolded=unfolded), body, unfolded=unfolded)
 
 
-def _head(step: StepView, doing: str) -> Html:
+def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
+    spared = {"class": style.FOLDED_ONLY} | ({"style": "display:none"} if unfolded else {})
     mark = "…" if doing and not step.calls else step_mark(step)
     parts = [
         element("span", text(mark), style=style.MARK + _COLOURS.get(mark, "inherit")),
@@ -94,7 +95,7 @@ def _head(step: StepView, doing: str) -> Html:
         parts.append(element("code", text(one_line(signature(call, 40), _CALL)), style=style.CODE))
         if call.status is not None:
             said = element("span", text(f" → {summary(call, _HEAD)}"), style=style.DIM)
-            parts.append(element("span", said, **{"class": style.FOLDED_ONLY}))
+            parts.append(element("span", said, **spared))
         if call.edited:
             parts.append(element("span", text(f" {EDITED}"), style=f"color:{style.WARN}"))
     if step.calls:
@@ -103,8 +104,8 @@ def _head(step: StepView, doing: str) -> Html:
     else:
         topic = doing if doing and not step.failed else one_line(_topic(step), 120)
         said_below = step.thought and not (doing or step.rejected)
-        spared = {"class": style.FOLDED_ONLY} if said_below else {}
-        parts.append(element("span", element("span", text(topic), style=style.DIM), **spared))
+        hidden = spared if said_below else {}
+        parts.append(element("span", element("span", text(topic), style=style.DIM), **hidden))
     return join(parts)
 
 

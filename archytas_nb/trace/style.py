@@ -1,9 +1,8 @@
 """How a trace looks: every colour, size and distance, and no content.
 
-Colours are the front end's own where it has names for them (``--jp-*``), and shades of the text's colour
-elsewhere, so that dark and light both work. All that a trace needs stands in ``style`` attributes; the short
-style sheet adds only what they cannot say (hovering, what is shown while folded, printing), because some
-places take it away.
+Colours are shades that are seen on dark and on light. All that a trace needs stands in ``style`` attributes; the
+short style sheet adds only what they cannot say (hovering, what is shown while folded, printing), because some
+places take it away. JupyterLab takes it from an untrusted notebook, and each declaration with a variable, too.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ SHEET = (
     f".{CLASS} summary:hover{{background:rgba(128,128,128,.08)}}"
     f".{CLASS} details[open]>summary{{white-space:normal!important}}"
     f".{CLASS} details[open]>summary .{FOLDED_ONLY}{{display:none}}"
+    f".{CLASS} details:not([open])>summary .{FOLDED_ONLY}{{display:inline!important}}"
     # On paper nothing can be unfolded or scrolled.
     "@media print{"
     f".{CLASS} details::details-content{{content-visibility:visible!important;block-size:auto!important}}"
@@ -35,12 +35,12 @@ WIDTH = "56rem"
 MONO = (
     "font-family:var(--jp-code-font-family,ui-monospace,SFMono-Regular,Menlo,Consolas,monospace);font-size:.93em"
 )
-LINE = "1px solid var(--jp-border-color2,rgba(128,128,128,.28))"
+LINE = "1px solid rgba(128,128,128,.28)"
 DIM = "opacity:.65"
 SMALL = f"{DIM};font-size:.85em"
-GOOD = "var(--jp-success-color1,#2e9e5b)"
-BAD = "var(--jp-error-color1,#d64545)"
-WARN = "var(--jp-warn-color1,#c9851b)"
+GOOD = "#2e9e5b"
+BAD = "#d64545"
+WARN = "#c9851b"
 ROOT = (
     f"max-width:{WIDTH};margin:.2em 0;line-height:1.55;overflow-wrap:anywhere;"
     "font-size:var(--jp-content-font-size1,14px);"

@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import nbformat
 import pytest
 
+from archytas_nb.trace.bundle import bundle
+from archytas_nb.trace.steps import fold
 from tests.lab.lab import DARK, LIGHT, REPOSITORY, Desk, Lab
+from tests.trace.samples import SAMPLES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -223,3 +227,24 @@ def test_five_megabytes_and_three_hundred_steps_do_not_freeze_the_page(lab: Lab,
     assert sum(map(len, log.values())) < 100_000
     assert "288 earlier steps" in counted["text/html"]
     assert sum(map(len, counted.values())) < 1_000_000
+
+
+def test_an_untrusted_notebook_keeps_rules_and_colours_and_shows_no_result_twice(
+    lab: Lab, sit: Any, pictures: Path
+) -> None:
+    """What another person sent is sanitised: no style sheet, no variables, some of the inline styles."""
+    data, metadata = bundle(fold(*SAMPLES["recovered"]))
+    output = nbformat.v4.new_output("display_data", data, metadata=metadata)
+    cell = nbformat.v4.new_code_cell("", outputs=[output])
+    sent = nbformat.read(lab.work / "penguins.ipynb", as_version=4)
+    sent.cells = [cell]
+    nbformat.write(sent, lab.work / "sent.ipynb")
+    desk = sit("sent.ipynb")
+    trace = desk.page.locator(".archytas-nb-trace")
+    assert trace.locator("style").count() == 0
+    assert desk.text(0).count("not a species") == 1
+    mark = trace.locator("summary span").first
+    assert mark.evaluate("each => getComputedStyle(each).color") == "rgb(214, 69, 69)"
+    edges = trace.locator("div").evaluate_all("all => all.map(each => getComputedStyle(each).borderTopStyle)")
+    assert "solid" in edges
+    desk.picture(pictures / "untrusted.png", 0)
