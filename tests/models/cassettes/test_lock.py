@@ -49,10 +49,10 @@ def test_processes_with_temporary_folders_of_their_own_lose_nothing(tmp_path: Pa
     assert names(path.parent) == ["x.jsonl"]
 
 
-@pytest.mark.parametrize("name", [".x.jsonl.lock", f".x.jsonl.{os.getpid()}"])
+@pytest.mark.parametrize("name", [".x.jsonl.lock", ".x.jsonl.{pid}"])
 def test_a_planted_link_is_never_followed(tmp_path: Path, name: str) -> None:
     (tmp_path / "precious").write_text("keep me")
-    folder = tmp_path / "cassettes"
+    folder, name = tmp_path / "cassettes", name.format(pid=os.getpid())
     folder.mkdir()
     (folder / name).symlink_to(tmp_path / "precious")
     try:
