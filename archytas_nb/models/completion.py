@@ -25,6 +25,10 @@ _FULL = frozenset({"max_tokens", "model_length"})
 """What others say for ``"length"``."""
 
 
+_LONGEST_LOOKED_AT = 20_000
+"""Characters of arguments up to which it is looked whether they are whole: each look reads all of them again."""
+
+
 class NotACompletion(ValueError):
     """The bytes are no chat completion; the message is what came instead."""
 
@@ -39,7 +43,7 @@ def from_body(text: str) -> ModelReply:
     """
     try:
         data = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # numbers of thousands of digits and too deep a nesting among them
         if text.lstrip().startswith('{"') and not text.rstrip().endswith("}"):
             raise EOFError("the body ended in the middle of the reply") from None
         raise NotACompletion(text) from None
@@ -85,10 +89,10 @@ def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
             if line.startswith(_READ):
                 yield from stream.take(line.partition(":")[2].strip())
             elif not line:
-                stream.flush()
+                yield from stream.flush()
             elif not line.startswith((":", "event:", "id:", "retry:")):
                 other.append(line)
-        stream.flush()
+        yield from stream.flush()
     except EOFError:
         if not stream.whole:
             raise
@@ -102,13 +106,15 @@ def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
     """Lines end with a line feed alone: `str.splitlines` would also cut inside of a JSON string."""
-    rest = b""
+    rest: list[bytes] = []
     for chunk in chunks:
-        *lines, rest = (rest + chunk if rest else chunk).split(b"\n")
+        *lines, last = chunk.split(b"\n")
         for line in lines:
-            yield line.decode("utf-8", "replace").rstrip("\r")
-    if rest:
-        yield rest.decode("utf-8", "replace").rstrip("\r")
+            yield b"".join([*rest, line]).decode("utf-8", "replace").rstrip("\r")
+            rest = []
+        rest.append(last)
+    if any(rest):
+        yield b"".join(rest).decode("utf-8", "replace").rstrip("\r")
 
 
 @dataclass(slots=True)
@@ -118,6 +124,7 @@ class _Call:
     id: Any
     name: str
     pieces: list[str] = field(default_factory=list)
+    size: int = 0
     extra: Any = None
 
     def goes_on(self, call_id: Any, name: str, arguments: str) -> bool:
@@ -136,12 +143,13 @@ class _Call:
 
     @property
     def complete(self) -> bool:
-        """Whether the arguments so far are whole JSON."""
-        try:
-            json.loads("".join(self.pieces))
-        except json.JSONDecodeError:
+        """Whether the arguments so far are whole JSON; asked with each piece by servers that repeat the name."""
+        if self.size > _LONGEST_LOOKED_AT or not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
             return False
-        return True
+        try:
+            return isinstance(json.loads("".join(self.pieces)), dict)
+        except (ValueError, RecursionError):
+            return False
 
 
 class _Stream:
@@ -152,7 +160,7 @@ class _Stream:
         self._reasoning: list[str] = []
         self._calls: list[_Call] = []
         self._open: dict[Any, _Call] = {}  # by index, the call that pieces are added to
-        self._pending = ""
+        self._pending: list[str] = []  # the lines of an event over several
         self._finish = self._model = ""
         self._usage = Usage(requests=1)
         self._ended = False
@@ -167,14 +175,17 @@ class _Stream:
         if data == "[DONE]":
             self._ended = True
             return ()
-        if self._pending:  # an event over several lines
-            data = f"{self._pending}\n{data}"
+        if self._pending:
+            self._pending.append(data)
+            return ()
         try:
             chunk = json.loads(data)
-        except json.JSONDecodeError:
-            self._pending = data
+        except (ValueError, RecursionError):
+            self._pending += [data] if data else []
             return ()
-        self._pending = ""
+        return self._take_chunk(chunk, data)
+
+    def _take_chunk(self, chunk: Any, data: str) -> Sequence[Delta]:
         self._take_head(chunk, data)
         pieces: list[Delta] = []
         for choice in _dicts(chunk.get("choices")):
@@ -216,13 +227,18 @@ class _Stream:
         for function in _legacy(delta):
             self._take_call({"index": 0, "function": function})
 
-    def flush(self) -> None:
+    def flush(self) -> Sequence[Delta]:
         """Called where an event ends: what is no JSON by then never will be."""
-        if self._pending:
-            data, self._pending = self._pending, ""
+        if not self._pending:
+            return ()
+        data, self._pending = "\n".join(self._pending), []
+        try:
+            chunk = json.loads(data)
+        except (ValueError, RecursionError):
             if self.chunks or data.startswith("{"):
-                raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
-            raise NotACompletion(data)
+                raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}") from None
+            raise NotACompletion(data) from None
+        return self._take_chunk(chunk, data)
 
     def _take_call(self, piece: dict[str, Any]) -> None:
         index, call_id, function = piece.get("index"), piece.get("id"), _dict(piece.get("function"))
@@ -240,6 +256,7 @@ class _Stream:
         call.extra = call.extra or piece.get("extra_content")
         if arguments:
             call.pieces.append(arguments)
+            call.size += len(arguments)
 
     def reply(self) -> ModelReply:
         if not self.whole:

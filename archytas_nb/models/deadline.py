@@ -1,6 +1,6 @@
 """The end of a request's time, kept on the monotonic clock.
 
-Pure but for that clock and for one thing: it can end a connection, so that whoever is blocked on it wakes up.
+Pure but for that clock and for one thing: a `Cutoff` ends a connection, so that its blocked reader wakes up.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 import socket
 import threading
 import time
+from typing import Literal
 
 _SLACK = 0.005
 """Seconds; a timeout may fire that much early."""
@@ -40,19 +41,71 @@ class Deadline:
         left = self.left
         return seconds if left is None else max(0.001, min(seconds, left))
 
-    def cut(self, connection: socket.socket) -> threading.Timer:
-        """End a connection when the moment comes, whoever is reading from it.
 
-        A client's timeout counts from the last byte, so a server that sends a byte now and then could hold its
-        reader for much longer.
+class Cutoff:
+    """Ends a connection at a deadline, or when its reader has waited too long for data; the reader wakes up.
 
-        Returns:
-            What does it; cancel it once the reply is whole.
-        """
-        timer = threading.Timer(self.within(threading.TIMEOUT_MAX), _shut, (connection,))
-        timer.daemon = True
-        timer.start()
-        return timer
+    A client's own timeout counts from the last byte, so a server that sends a byte now and then could hold its
+    reader for ever.
+
+    Args:
+        deadline: When it ends in any case.
+        timeout: Most seconds of waiting without data.
+
+    Attributes:
+        ended: Why it ended the connection; empty where it has not.
+    """
+
+    def __init__(self, deadline: Deadline, timeout: float) -> None:
+        self.ended: Literal["", "deadline", "silence"] = ""
+        self._deadline = deadline
+        self._timeout = timeout
+        self._waited = 0.0
+        self._since: float | None = time.monotonic()
+        self._connection: socket.socket | None = None
+        self._over = False
+        self._changed = threading.Condition()
+        threading.Thread(target=self._keep, name="archytas_nb-cutoff", daemon=True).start()
+
+    def connected(self, connection: socket.socket) -> None:
+        """Say which connection it is: there may be another one to a proxy before, or none as yet."""
+        with self._changed:
+            self._connection = connection
+            if self.ended:
+                _shut(connection)
+        self.wait()
+
+    def wait(self) -> None:
+        """The reader waits for data from now on."""
+        self._since = time.monotonic()
+
+    def got(self, *, data: bool) -> None:
+        """The reader has got something, and does not wait now; only data counts as a sign of life."""
+        now, since = time.monotonic(), self._since
+        self._since = None
+        self._waited = 0.0 if data or since is None else self._waited + now - since
+
+    def stop(self) -> None:
+        """The reply is whole, or nobody wants it any more."""
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+
+    def _keep(self) -> None:
+        with self._changed:
+            while not self._over:
+                since = self._since
+                left = self._timeout - self._waited - (0.0 if since is None else time.monotonic() - since)
+                if self._deadline.over:
+                    self.ended = "deadline"
+                elif since is not None and left <= 0:
+                    self.ended = "silence"
+                if self.ended:
+                    if self._connection is not None:
+                        _shut(self._connection)
+                    return
+                # Where nobody waits now, silence cannot become too long before that either.
+                self._changed.wait(self._deadline.within(min(max(left, 0.05), threading.TIMEOUT_MAX)))
 
 
 def _shut(connection: socket.socket) -> None:

@@ -196,17 +196,25 @@ def not_an_api(base_url: str, said: str) -> Fault:
     return Fault(ModelError(text, kind="bad_reply", status=200))
 
 
-def redirected(base_url: str, to: str, status: int | None) -> Fault:
-    """The endpoint is elsewhere. No request is sent after it: it would arrive without its body, or its key.
+def redirected(base_url: str, to: str, status: int) -> Fault:
+    """The endpoint is elsewhere. No redirect is followed: a conversation goes only to where the user sends it.
 
     Args:
         base_url: The endpoint, as it may be shown.
-        to: Where it redirects to, as it may be shown; empty for in a circle.
+        to: Where it redirects to, as it may be shown.
         status: The HTTP status.
     """
-    where = f"redirects to {to!r}" if to else "redirects in a circle"
-    text = f"the endpoint {base_url!r} {where}. Set OPENAI_BASE_URL (or base_url) to where the API begins."
+    text = (
+        f"the endpoint {base_url!r} redirects to {to!r}, and nothing was sent there. If that is where the API "
+        "begins, set OPENAI_BASE_URL (or base_url) to it."
+    )
     return Fault(ModelError(text, kind="refused", status=status))
+
+
+def too_long(base_url: str, most: int) -> Fault:
+    """The reply does not end, or its server sends something else."""
+    text = f"the endpoint {base_url!r} sent more than {most:,} bytes for one reply, and it was given up."
+    return Fault(ModelError(f"{text} Look at the server's log.", kind="server", status=200))
 
 
 def withheld(base_url: str) -> Fault:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archytas_nb.models.address import key_header
+from archytas_nb.models.deadline import Cutoff, Deadline
 
 _LONGEST = 4_000_000
 """Bytes of a list that are read; OpenRouter's has half a million."""
@@ -70,7 +71,7 @@ def served_at(base_url: str, api_key: str, seconds: float) -> tuple[Served, ...]
     answers: list[tuple[Served, ...]] = []
 
     def ask() -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, RecursionError):
             answers.append(_asked(base_url, api_key, seconds))
 
     thread = threading.Thread(target=ask, name="archytas_nb-models", daemon=True)
@@ -92,13 +93,17 @@ def _asked(base_url: str, api_key: str, seconds: float) -> tuple[Served, ...]:
     )
     headers = {"Accept": "application/json"} | (key_header(base_url, api_key) if api_key else {})
     query = f"?{parts.query}" if parts.query else ""
+    cutoff = Cutoff(Deadline(seconds), seconds)
     try:
+        connection.connect()
+        cutoff.connected(connection.sock)
         connection.request("GET", f"{parts.path.rstrip('/')}/models{query}", headers=headers)
         response = connection.getresponse()
         body = response.read(_LONGEST) if response.status == 200 else b""
     except http.client.HTTPException as error:
         raise ValueError("no HTTP") from error
     finally:
+        cutoff.stop()
         connection.close()
     return models_in(json.loads(body))
 

@@ -6,11 +6,12 @@ message on every request and build an object for every token. Retries are ours, 
 
 from __future__ import annotations
 
+import json
 import math
 import os
-import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -34,7 +35,7 @@ from archytas_nb.models.deadline import Deadline
 from archytas_nb.models.listing import Served, is_small, models_in
 from archytas_nb.models.log import logged
 from archytas_nb.models.prices import Price, is_openai, price_of
-from archytas_nb.models.reading import watched
+from archytas_nb.models.reading import Connection, Refused
 from archytas_nb.models.refusal import ErrorInReply, refused_generation
 from archytas_nb.models.secrets import without_shapes
 from archytas_nb.models.translation import CONNECT_SECONDS, Translator
@@ -206,17 +207,23 @@ class OpenAIModel:
         import openai
 
         seconds = min(self.timeout, _LISTING_SECONDS)
-        try:
-            client = self._client(base_url)
-            with client.models.with_streaming_response.list(timeout=seconds) as response:
-                data = response.json() if isinstance(response.read(), bytes) else None
-        except openai.OpenAIError as error:
-            raise self._translator.client(error, self.timeout, self._model or "") from None
-        except ValueError:
-            data = None
-        except KeyboardInterrupt:
-            close_clients(base_url)
-            raise
+        deadline = Deadline(seconds)
+        data = None
+        with self._connection(base_url, seconds, deadline) as connection:
+            try:
+                with connection.client.models.with_streaming_response.list(timeout=seconds) as response:
+                    body = b"".join(connection.received(response.iter_bytes()))
+                data = json.loads(body)
+            except (openai.OpenAIError, Refused, Faulted) as error:
+                if deadline.over:
+                    raise Faulted(faults.timed_out(self._at, seconds, during="first byte")) from None
+                if isinstance(error, Faulted):
+                    raise
+                raise self._translator.client(error, seconds, self._model or "") from None
+            except EOFError as error:
+                raise Faulted(faults.dropped(self._at, self._translator.clean(str(error)))) from None
+            except (ValueError, RecursionError):
+                pass
         try:
             models = models_in(data)
         except ValueError as error:
@@ -249,49 +256,60 @@ class OpenAIModel:
         except Faulted:
             return None
 
-    def _client(self, base_url: str) -> openai.OpenAI:
-        more = (tuple(self._headers.items()), tuple(self._query.items()))
-        return _client(base_url, self._key or "none", self.timeout, *more)
-
     def _once(self, name: str, ask: AskModel, can: Capabilities, deadline: Deadline) -> Asking:
         import openai
 
         if deadline.over:
             raise Faulted(faults.out_of_time(self._at, deadline.seconds))
         stream = self.stream and can.stream
-        completions = self._client(self.base_url).chat.completions
-        try:
-            with completions.with_streaming_response.create(
-                model=name,
-                messages=[],
-                stream=stream,
-                extra_body=body_of(ask, can, self.request, stream=stream),
-                extra_headers=None if self.keeps_connections else {"Connection": "close"},
-                timeout=_limits(self.timeout, deadline),
-            ) as response:
-                return (yield from self._received(response, deadline, stream=stream))
-        except NotACompletion as error:
-            raise Faulted(faults.not_an_api(self._at, self._translator.clean(str(error)))) from None
-        except ErrorInReply as error:
-            if error.reply is not None:
-                return error.reply
-            raise self._translator.refusal(error, name, ask) from None
-        except EOFError as error:
-            raise Faulted(faults.dropped(self._at, self._translator.clean(str(error)))) from None
-        except openai.OpenAIError as error:
-            if (refused := refused_generation(getattr(error, "body", None))) is not None:
-                return refused
-            if deadline.over:
-                raise Faulted(faults.out_of_time(self._at, deadline.seconds)) from None
-            raise self._translator.client(error, self.timeout, name, ask) from None
-        except KeyboardInterrupt:
-            # It may have hit the client at a point where it knows of no connection to close: close them all, or
-            # the server would go on writing a reply that nobody reads.
-            close_clients(self.base_url)
-            raise
+        with self._connection(self.base_url, self.timeout, deadline) as connection:
+            try:
+                with connection.client.chat.completions.with_streaming_response.create(
+                    model=name,
+                    messages=[],
+                    stream=stream,
+                    extra_body=body_of(ask, can, self.request, stream=stream),
+                    extra_headers=None if self.keeps_connections else {"Connection": "close"},
+                    timeout=_limits(self.timeout, deadline),
+                ) as response:
+                    return (yield from self._received(response, connection, stream=stream))
+            except NotACompletion as error:
+                raise Faulted(faults.not_an_api(self._at, self._translator.clean(str(error)))) from None
+            except ErrorInReply as error:
+                if error.reply is not None:
+                    return error.reply
+                raise self._translator.refusal(error, name, ask) from None
+            except EOFError as error:
+                raise Faulted(faults.dropped(self._at, self._translator.clean(str(error)))) from None
+            except (openai.OpenAIError, Refused) as error:
+                if isinstance(error, Refused) and (reply := refused_generation(error.data)) is not None:
+                    return reply
+                fault = self._translator.client(error, self.timeout, name, ask)
+                # What the server has said counts more than the time that it took.
+                raise (None if fault.fault.error.status else connection.fault()) or fault from None
 
-    def _received(self, response: Any, deadline: Deadline, *, stream: bool) -> Asking:
-        chunks = watched(response.iter_bytes(), lambda: _socket(response), self._at, self.timeout, deadline)
+    @contextmanager
+    def _connection(self, base_url: str, timeout: float, deadline: Deadline) -> Iterator[Connection]:
+        """A connection for one request; one that was kept open saves the time to make it."""
+        headers, query = tuple(self._headers.items()), tuple(self._query.items())
+        api_key = self._key or "none"
+        idle = _CLIENTS.setdefault((base_url, api_key, (self.timeout, headers, query)), [])
+        connection = idle.pop() if idle else _connect(base_url, api_key, self.timeout, headers, query)
+        try:
+            with connection.within(timeout, deadline):
+                yield connection
+        except KeyboardInterrupt:
+            # It may have hit the client at a point where it knows of no connection to close: close it all, or the
+            # server would go on writing a reply that nobody reads.
+            connection.client.close()
+            raise
+        except BaseException:
+            idle.append(connection)
+            raise
+        idle.append(connection)
+
+    def _received(self, response: Any, connection: Connection, *, stream: bool) -> Asking:
+        chunks = connection.received(response.iter_bytes())
         if stream:
             reply = yield from from_stream(chunks)
         else:
@@ -302,40 +320,40 @@ class OpenAIModel:
 
 
 _Fields: TypeAlias = tuple[tuple[str, str], ...]
-_CLIENTS: dict[tuple[str, str, tuple[float, _Fields, _Fields]], openai.OpenAI] = {}
+_CLIENTS: dict[tuple[str, str, tuple[float, _Fields, _Fields]], list[Connection]] = {}
+"""The connections that nobody uses now, by base URL, key, timeout, headers and query."""
 
 
-def _client(base_url: str, api_key: str, timeout: float, headers: _Fields, query: _Fields) -> openai.OpenAI:
-    """One client for all who ask the same endpoint: the first one costs 30 ms, and connections are kept open."""
-    key = (base_url, api_key, (timeout, headers, query))
-    client = _CLIENTS.get(key)
-    if client is None:
-        import openai
+def _connect(base_url: str, api_key: str, timeout: float, headers: _Fields, query: _Fields) -> Connection:
+    """A client with a connection of its own; the first one costs 30 ms."""
+    import openai
 
-        limits = _limits(timeout, Deadline())
-        # A proxy of the environment cannot reach this machine's own servers.
-        url, user = without_user(base_url)
-        own = {**key_header(base_url, api_key), **dict(headers)}
+    limits = _limits(timeout, Deadline())
+    # A proxy of the environment cannot reach this machine's own servers.
+    url, user = without_user(base_url)
+    own = {**key_header(base_url, api_key), **dict(headers)}
+    connection = Connection(shown_url(base_url))
 
-        def signed(request: Any) -> Any:
-            if "Authorization" not in own:  # the client writes the key into it, and Azure takes that for a token
-                request.headers.pop("Authorization", None)
-            return request
+    def signed(request: Any) -> Any:
+        if "Authorization" not in own:  # the client writes the key into it, and Azure takes that for a token
+            request.headers.pop("Authorization", None)
+        return request
 
-        try:
-            proxies = not is_local(base_url)
-            http = openai.DefaultHttpxClient(trust_env=proxies, timeout=limits, auth=user or signed)
-        except (ImportError, OSError, ValueError) as error:  # of the environment: a proxy, a certificate
-            why = without_shapes(str(error))
-            text = f"no connection to {shown_url(base_url)!r} can be made as this environment wants it: {why}"
-            move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
-            raise ConfigurationError(f"{text.rstrip('.')}. {move}") from error
-        client = openai.OpenAI(
-            base_url=url, api_key=api_key, max_retries=0, timeout=limits, http_client=http,
-            default_headers=own, default_query=dict(query),
+    try:
+        http = openai.DefaultHttpxClient(
+            trust_env=not is_local(base_url), timeout=limits, auth=user or signed, follow_redirects=False,
+            event_hooks={"request": [connection.on_request], "response": [connection.on_response]},
         )  # fmt: skip
-        _CLIENTS[key] = client
-    return client
+    except (ImportError, OSError, ValueError) as error:  # of the environment: a proxy, a certificate
+        why = without_shapes(str(error))
+        text = f"no connection to {shown_url(base_url)!r} can be made as this environment wants it: {why}"
+        move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
+        raise ConfigurationError(f"{text.rstrip('.')}. {move}") from error
+    connection.client = openai.OpenAI(
+        base_url=url, api_key=api_key, max_retries=0, timeout=limits, http_client=http,
+        default_headers=own, default_query=dict(query),
+    )  # fmt: skip
+    return connection
 
 
 def _limits(timeout: float, deadline: Deadline) -> openai.Timeout:
@@ -344,14 +362,8 @@ def _limits(timeout: float, deadline: Deadline) -> openai.Timeout:
     return openai.Timeout(deadline.within(timeout), connect=deadline.within(min(CONNECT_SECONDS, timeout)))
 
 
-def _socket(response: Any) -> socket.socket:
-    """The connection under a response."""
-    stream = response.http_response.extensions["network_stream"]
-    connection: socket.socket = stream.get_extra_info("socket")
-    return connection
-
-
 def close_clients(base_url: str | None = None) -> None:
     """Close the connections to an endpoint that will not be asked again, or to all."""
     for key in [key for key in _CLIENTS if base_url in (None, key[0])]:
-        _CLIENTS.pop(key).close()
+        for connection in _CLIENTS.pop(key):
+            connection.client.close()

@@ -82,7 +82,7 @@ def _inner(raw: str) -> str:
     """What a provider said, mostly with an error object of its own."""
     try:
         return told_by(json.loads(raw))[0] or raw
-    except ValueError:
+    except (ValueError, RecursionError):
         return raw
 
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import json
+import urllib.parse
 from collections.abc import Iterable
-from typing import Any
 
 from archytas_nb.errors import ModelError
 from archytas_nb.models import faults
 from archytas_nb.models.address import shown_url
 from archytas_nb.models.asking import Faulted
 from archytas_nb.models.images import images_in
+from archytas_nb.models.reading import Refused
 from archytas_nb.models.refusal import ErrorInReply, told_by
 from archytas_nb.models.secrets import replaced, without_shapes
 from archytas_nb.react.events import AskModel
@@ -22,6 +24,9 @@ from archytas_nb.react.events import AskModel
 CONNECT_SECONDS = 10.0
 """How long a connection may take to come about."""
 
+
+_LOOKED_AT = 20_000
+"""Characters of what a server says that are looked at; it may say a million."""
 
 _HALF = 10
 """Characters of a key that are not shown either; fewer may be what all keys of a kind begin with."""
@@ -48,7 +53,8 @@ class Translator:
         self._secrets = [each for each in (key, basic, user[1] if user else "", *long) if each]
 
     def clean(self, text: str) -> str:
-        """Text of a server without secrets; a text that was cut may end with half of one."""
+        """The beginning of a server's text, without secrets; a text that was cut may end with half of one."""
+        text = text[:_LOOKED_AT]
         for secret in self._secrets:
             text = replaced(text, secret, "…")
             for length in range(len(secret) - 1, _HALF - 1, -1):
@@ -59,21 +65,20 @@ class Translator:
         """The fault behind an exception of the client.
 
         Args:
-            error: An ``openai.OpenAIError``.
+            error: An ``openai.OpenAIError``, or a `Refused`.
             timeout: Seconds of silence that the request was allowed.
             model: The model's name in the request.
             ask: The request; None for the list of models.
         """
         kinds = {each.__name__ for each in type(error).__mro__}
-        if "APIStatusError" in kinds:
-            return self._status(error, model, ask)
         cause = error.__cause__ or error
+        for each in (error, cause):  # some versions of the client let it through as it is
+            if isinstance(each, Refused):
+                return self._status(each, model, ask)
         connecting = "Connect" in type(cause).__name__
         if "APITimeoutError" in kinds:
             seconds = min(CONNECT_SECONDS, timeout) if connecting else timeout
             return Faulted(faults.timed_out(self._at, seconds, during="connect" if connecting else "first byte"))
-        if type(cause).__name__ == "TooManyRedirects":
-            return Faulted(faults.redirected(self._at, "", None))
         why = self.clean(f"{type(cause).__name__}: {cause}")
         if "APIConnectionError" in kinds:
             return Faulted((faults.unreachable if connecting else faults.dropped)(self._at, why))
@@ -84,19 +89,16 @@ class Translator:
         """The fault behind an error object that came in the place of a reply."""
         return self._told(error.status, str(error), error.codes, model, ask)
 
-    def _status(self, error: Any, model: str, ask: AskModel | None) -> Faulted:
-        asked = error.response.history
-        if asked and asked[0].request.method != error.response.request.method:
-            # What was posted there was fetched here: this status says nothing of what was asked.
-            to = shown_url(str(error.response.url)).removesuffix("/chat/completions")
-            return Faulted(faults.redirected(self._at, to, asked[0].status_code))
-        said, codes = told_by(error.body)
+    def _status(self, error: Refused, model: str, ask: AskModel | None) -> Faulted:
+        if 300 <= error.status < 400 and "location" in error.headers:
+            to = shown_url(urllib.parse.urljoin(error.url, error.headers["location"]))
+            return Faulted(faults.redirected(self._at, to.removesuffix("/chat/completions"), error.status))
         try:
-            said = said or error.response.text
-        except Exception:  # noqa: BLE001 - a body that cannot be read must not hide the status
-            said = ""
-        wait = faults.retry_after(error.response.headers, dt.datetime.now(dt.UTC))
-        return self._told(error.status_code, said, codes, model, ask, wait)
+            said, codes = told_by(json.loads(error.body))
+        except (ValueError, RecursionError):
+            said, codes = "", ""
+        wait = faults.retry_after(error.headers, dt.datetime.now(dt.UTC))
+        return self._told(error.status, said or error.body, codes, model, ask, wait)
 
     def _told(
         self, status: int, said: str, codes: str, model: str, ask: AskModel | None, wait: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from archytas_nb.models.completion import NotACompletion, from_body, from_stream
 from archytas_nb.models.refusal import ErrorInReply
 from archytas_nb.react.events import Delta, ModelReply, Usage, WireCall
+from tests.growth import assert_linear
 
 
 def read(chunks: Iterable[bytes]) -> tuple[list[Delta], ModelReply]:
@@ -303,3 +305,48 @@ def test_whatever_stands_in_a_place_of_a_reply_it_is_read_or_refused(at: tuple[A
             texts = [reply.text, reply.reasoning, reply.finish, reply.model]
             texts += [text for each in reply.calls for text in (each.name, each.arguments)]
             assert all(isinstance(text, str) for text in texts)
+
+
+DEEP, LONG = "[" * 100_000, "9" * 5000
+
+
+@pytest.mark.parametrize("text", [DEEP, LONG, '{"a": ' + DEEP, f'{{"a": {LONG}}}', "{}" * 100_000])
+def test_a_body_that_no_reader_can_take_is_no_completion(text: str) -> None:
+    with pytest.raises((NotACompletion, EOFError)):
+        from_body(text)
+    with pytest.raises((NotACompletion, EOFError)):
+        read([f"data: {text}\n\n".encode()])
+
+
+def test_an_event_over_several_lines_is_one() -> None:
+    first, second = json.dumps({"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]}).split(" ", 1)
+    assert read([f"data: {first}\ndata: {second}\n\ndata: [DONE]\n\n".encode()])[1].text == "hi"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        lambda n: b"data: {\n" * n,
+        lambda n: b"data: " + b"x" * 50 * n,
+        lambda n: b"data: " + b"[" * 50 * n,
+        lambda n: call_pieces("{}", n),
+        lambda n: call_pieces("{} ", n),
+        lambda n: call_pieces('{"a": ', n),
+    ],
+)
+def test_a_stream_is_read_in_time_that_grows_with_its_length(piece: Any) -> None:
+    def read_all(text: bytes) -> None:
+        with contextlib.suppress(NotACompletion, EOFError):
+            read([text[at : at + 1000] for at in range(0, len(text), 1000)])
+
+    assert_linear(lambda n: read_all(piece(n)), 20_000)
+
+
+def call_pieces(arguments: str, n: int) -> bytes:
+    """A call from a server that repeats the name with each piece."""
+
+    def event(arguments: str) -> bytes:
+        call = {"index": 0, "id": "x", "function": {"name": "f", "arguments": arguments}}
+        return b"data: " + json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}).encode() + b"\n\n"
+
+    return event(arguments) + event("1}") * n

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.models.deadline import Deadline
+from archytas_nb.models.deadline import Cutoff, Deadline
 
 
 def test_without_seconds_there_is_no_end() -> None:
@@ -32,11 +34,41 @@ def test_a_wait_is_never_longer_than_what_is_left(seconds: float, wait: float) -
     assert deadline.within(wait) <= min(seconds, wait)
 
 
-def test_a_reader_who_is_blocked_wakes_up_when_the_time_comes() -> None:
+def test_a_reader_who_is_blocked_wakes_up_at_the_deadline() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.settimeout(20)
-        Deadline(0.05).cut(ours)
+        cutoff = Cutoff(Deadline(0.05), 20)
+        cutoff.connected(ours)
+        assert ours.recv(1) == b""
+        assert cutoff.ended == "deadline"
+
+
+def test_a_reader_who_has_waited_too_long_for_data_wakes_up() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(20)
+        cutoff = Cutoff(Deadline(), 0.3)
+        cutoff.connected(ours)
+        began = time.monotonic()
+        while time.monotonic() - began < 20 and not cutoff.ended:
+            cutoff.wait()
+            theirs.sendall(b":")
+            ours.recv(1)
+            time.sleep(0.01)
+            cutoff.got(data=False)
+        assert cutoff.ended == "silence"
+
+
+def test_a_connection_that_comes_about_too_late_is_ended_at_once() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(20)
+        cutoff = Cutoff(Deadline(0.01), 20)
+        end = time.monotonic() + 20
+        while not cutoff.ended and time.monotonic() < end:
+            time.sleep(0.01)
+        cutoff.connected(ours)
         assert ours.recv(1) == b""
 
 
@@ -46,16 +78,21 @@ def test_a_reader_of_an_encrypted_connection_wakes_up_too() -> None:
         ours.settimeout(20)
         context = ssl.create_default_context()
         with context.wrap_socket(ours, server_hostname="x", do_handshake_on_connect=False) as encrypted:
-            Deadline(0.05).cut(encrypted)
+            Cutoff(Deadline(0.05), 20).connected(encrypted)
             with pytest.raises((ssl.SSLEOFError, ConnectionError)):
                 encrypted.do_handshake()
 
 
-def test_a_cut_that_is_cancelled_leaves_the_connection_alone() -> None:
+@pytest.mark.parametrize("timeout", [20, 1e12])
+def test_a_connection_is_left_alone_once_the_reply_is_whole(timeout: float) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        timer = Deadline(0.05).cut(ours)
-        timer.cancel()
-        timer.join(20)
+        before = set(threading.enumerate())
+        cutoff = Cutoff(Deadline(0.2), timeout)
+        [keeper] = set(threading.enumerate()) - before
+        cutoff.connected(ours)
+        cutoff.stop()
+        keeper.join(20)
+        time.sleep(0.3)
         theirs.sendall(b"x")
         assert ours.recv(1) == b"x"

@@ -121,30 +121,6 @@ def test_a_reply_that_the_server_gave_up_is_asked_for_again(stream: bool) -> Non
     assert "gave the reply up: finish_reason is 'error'" in notice.text
 
 
-@pytest.mark.parametrize("status", [301, 302])
-def test_a_redirect_that_would_lose_the_request_is_named_with_where_it_leads(status: int) -> None:
-    with Server() as server:
-        moved = Status(status, headers={"Location": f"{server.url}/chat/completions?key=hidden"})
-        with Server(then=moved) as old, pytest.raises(ModelError) as caught:
-            complete(told(old))
-    assert f"{old.url!r} redirects to {server.url!r}. Set OPENAI_BASE_URL" in str(caught.value)
-    assert (len(old.chats), len(server.chats)) == (1, 0)
-
-
-def test_a_redirect_that_keeps_the_request_is_followed() -> None:
-    with Server(then=Say("fine")) as server:
-        moved = Status(308, headers={"Location": f"{server.url}/chat/completions"})
-        with Server(then=moved) as old:
-            assert complete(told(old))[1].text == "fine"
-
-
-def test_redirects_in_a_circle_end() -> None:
-    with Server() as server:
-        server.then = Status(308, headers={"Location": f"{server.url}/chat/completions"})
-        with pytest.raises(ModelError, match="redirects in a circle"):
-            complete(told(server))
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [("ALL_PROXY", "socks9://127.0.0.1:1"), ("HTTPS_PROXY", "bogus://x"), ("SSL_CERT_FILE", "/no/such/file.pem")],

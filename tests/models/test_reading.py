@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import socket
+import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from archytas_nb.models import reading
 from archytas_nb.models.asking import Faulted
 from archytas_nb.models.deadline import Deadline
-from archytas_nb.models.reading import watched
+from archytas_nb.models.reading import Connection
 
 AT = "http://127.0.0.1:1/v1"
 
@@ -24,12 +23,12 @@ class ReadError(Exception):
     __module__ = "httpx"
 
 
-def nowhere() -> socket.socket:
-    raise AssertionError("no connection is needed")
-
-
-def read(chunks: Iterator[bytes], *, timeout: float = 20.0, seconds: float | None = None) -> list[bytes]:
-    return list(watched(chunks, nowhere, AT, timeout, Deadline(seconds)))
+def read(
+    chunks: Iterator[bytes], *, timeout: float = 20.0, seconds: float | None = None, pings_count: bool = False
+) -> list[bytes]:
+    connection = Connection(AT)
+    with connection.within(timeout, Deadline(seconds)):
+        return list(connection.received(chunks, pings_count=pings_count))
 
 
 def failing(error: Exception, *first: bytes) -> Iterator[bytes]:
@@ -60,30 +59,32 @@ def test_a_fault_of_ours_is_not_taken_for_the_transports() -> None:
         read(failing(ValueError("ours")))
 
 
-def test_comments_are_no_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(range(0, 1000, 10))
-    monkeypatch.setattr(reading.time, "monotonic", lambda: float(next(clock)))
+def slowly(chunk: bytes) -> Iterator[bytes]:
+    for _ in range(20):
+        time.sleep(0.05)
+        yield chunk
+
+
+def test_comments_are_no_sign_of_life() -> None:
     with pytest.raises(Faulted) as caught:
-        list(watched(iter([b": ping"] * 50), nowhere, AT, 35.0, Deadline()))
+        read(slowly(b": ping"), timeout=0.4)
     assert caught.value.fault.error.kind == "timeout"
+    assert len(read(slowly(b": ping"), timeout=0.4, pings_count=True)) == 20
 
 
-def test_a_slow_reply_is_cut_at_its_deadline_even_where_nothing_more_comes() -> None:
-    ours, theirs = socket.socketpair()
+def test_more_than_any_reply_has_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LONGEST_REPLY", 3)
+    assert read(iter([b"ab", b"c"])) == [b"ab", b"c"]
+    with pytest.raises(Faulted) as caught:
+        read(iter([b"ab", b"cd"]))
+    assert caught.value.fault.error.kind == "server"
 
-    def chunks() -> Iterator[bytes]:
+
+def test_a_body_that_ends_where_it_was_cut_is_not_taken_for_whole() -> None:
+    def closing() -> Iterator[bytes]:
         yield b"first"
-        while data := ours.recv(100):
-            yield data
-        raise ReadError("closed")
+        time.sleep(0.5)
 
-    def slow(each: Any) -> Iterator[bytes]:
-        deadline = Deadline(0.3)
-        return watched(each, lambda: ours, AT, 20.0, deadline)
-
-    with ours, theirs, pytest.MonkeyPatch.context() as patch:
-        ours.settimeout(20)
-        patch.setattr(reading, "CUT_AFTER", -1.0)
-        with pytest.raises(Faulted) as caught:
-            list(slow(chunks()))
+    with pytest.raises(Faulted) as caught:
+        read(closing(), seconds=0.2)
     assert caught.value.fault.error.kind == "deadline"

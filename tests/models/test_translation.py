@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import json
 from typing import Any
 
 import openai
 import pytest
 
+from archytas_nb.models.asking import Faulted
+from archytas_nb.models.reading import Refused
 from archytas_nb.models.refusal import ErrorInReply
 from archytas_nb.models.translation import Translator
 from archytas_nb.react.events import AskModel
@@ -20,6 +23,11 @@ AT, KEY = "http://127.0.0.1:1/v1", "sk-do-not-show-0123456789"
 ASK = AskModel(1, ())
 TRANSLATOR = Translator(AT, KEY)
 REQUEST = httpx.Request("POST", AT)
+
+
+def refused(status: int, body: str) -> Faulted:
+    error = Refused(status, AT, httpx.Headers(), body)
+    return TRANSLATOR.client(because(openai.APIConnectionError(request=REQUEST), error), 300.0, "m", ASK)
 
 
 def because(error: Exception, cause: Exception) -> Exception:
@@ -58,15 +66,14 @@ def test_what_the_client_raises_is_put_into_words(error: Exception, kind: str, s
     [{"message": f"key {KEY}", "code": KEY, "metadata": {"raw": f"<{KEY}>"}}, f"bad {KEY}", None, [KEY]],
 )
 def test_a_status_never_shows_the_key_that_the_server_says_back(body: object) -> None:
-    response = httpx.Response(400, text=f"the whole body with {KEY}", request=REQUEST)
-    fault = TRANSLATOR.client(openai.APIStatusError("x", response=response, body=body), 300.0, "m", ASK).fault
+    fault = refused(400, json.dumps({"error": body})).fault
     assert fault.error.status == 400
     assert KEY not in f"{fault!r} {fault.error} {fault.said}"
 
 
-def test_a_body_that_cannot_be_read_does_not_hide_the_status() -> None:
-    response = httpx.Response(503, content=iter([b"x"]), request=REQUEST)  # not read yet
-    fault = TRANSLATOR.client(openai.APIStatusError("x", response=response, body=None), 300.0, "m", ASK).fault
+@pytest.mark.parametrize("body", ["", "<html>", "[" * 100_000, '{"error": {"message": "half', "9" * 5000, "null"])
+def test_a_body_that_cannot_be_read_does_not_hide_the_status(body: str) -> None:
+    fault = refused(503, body).fault
     assert (fault.error.status, fault.error.kind, fault.passing) == (503, "server", True)
 
 

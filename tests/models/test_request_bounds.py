@@ -1,0 +1,240 @@
+"""A request ends in time and in bounded memory, whatever the server sends; it never goes to another host."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from archytas_nb.errors import ModelError
+from archytas_nb.models import reading
+from archytas_nb.models.listing import served_at
+from archytas_nb.models.openai_chat import OpenAIModel
+from tests.models.talking import complete, told
+from tests.servers.plays import Say, Status
+from tests.servers.server import Exchange, Server
+
+pytestmark = pytest.mark.usefixtures("fresh")
+HANGS = 20.0
+"""Seconds after which a server gives up, so that a client that waits for ever fails its test."""
+
+
+class Forever:
+    """Sends a beginning, and then the same piece again and again."""
+
+    def __init__(self, begin: bytes, piece: bytes, pause: float = 0.05) -> None:
+        self.begin, self.piece, self.pause = begin, piece, pause
+
+    def play(self, exchange: Exchange) -> None:
+        end = time.monotonic() + HANGS
+        try:
+            exchange.write(self.begin)
+            while time.monotonic() < end and not (self.pause and exchange.client_left(within=self.pause)):
+                exchange.write(self.piece)
+        finally:
+            exchange.asked.left.set()
+            exchange.break_off()
+
+
+BAD = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n"
+GOOD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+DRIPS = {
+    "headers": Forever(b"HTTP/1.1 200 OK\r\nX-Long: ", b"x"),
+    "status line": Forever(b"", b"H"),
+    "many headers": Forever(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
+    "100 Continue": Forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "100 Continue at full speed": Forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 50, 0),
+    "body of an error": Forever(BAD + b'{"error": {"message": "', b"x"),
+    "body of a redirect": Forever(BAD.replace(b"400", b"308"), b"x"),
+    "size of a chunk": Forever(GOOD + b"1;", b"x"),
+    "comments": Forever(GOOD, b"3\r\n: \n\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", DRIPS)
+def test_a_drip_ends_at_the_deadline(name: str) -> None:
+    with Server(Say("warm"), DRIPS[name], then=Say("fine")) as server:
+        model = told(server)
+        complete(model)  # the connection is kept open
+        began = time.monotonic()
+        with pytest.raises(ModelError) as caught:
+            complete(model, seconds=1.0)
+        assert time.monotonic() - began < HANGS / 2
+        assert caught.value.kind == ("deadline" if "body" not in name else caught.value.kind)
+        assert server.chats[1].left.wait(HANGS)
+        assert complete(model, seconds=HANGS)[1].text == "fine"
+
+
+@pytest.mark.parametrize("name", DRIPS)
+def test_a_drip_ends_at_the_timeout_where_there_is_no_deadline(name: str) -> None:
+    with Server(DRIPS[name], then=Say("fine")) as server:
+        model = told(server, timeout=0.7, max_retries=0)
+        began = time.monotonic()
+        with pytest.raises(ModelError) as caught:
+            complete(model)
+        assert time.monotonic() - began < HANGS / 2
+        assert caught.value.kind == ("timeout" if "body" not in name else caught.value.kind)
+
+
+def test_an_error_whose_body_never_ends_keeps_its_status() -> None:
+    with Server(DRIPS["body of an error"]) as server, pytest.raises(ModelError) as caught:
+        complete(told(server, timeout=0.7, max_retries=0))
+    assert (caught.value.status, caught.value.kind) == (400, "refused")
+
+
+@pytest.mark.parametrize("status", [b"400", b"200"])
+def test_a_body_of_a_gigabyte_is_not_read(status: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LONGEST_REPLY", 4_000_000)
+    sent = 0
+
+    class Large(Forever):
+        def play(self, exchange: Exchange) -> None:
+            nonlocal sent
+            exchange.write(self.begin)
+            try:
+                while sent < 1_000_000_000:
+                    exchange.write(self.piece)
+                    sent += len(self.piece)
+            except OSError:
+                pass
+            exchange.break_off()
+
+    play = Large(BAD.replace(b"400", status) + b'{"error": "', b"x" * 100_000)
+    with Server(play) as server, pytest.raises(ModelError) as caught:
+        complete(told(server, stream=False, max_retries=0))
+    assert caught.value.status == int(status)
+    assert len(str(caught.value)) < 1000
+    assert sent < 50_000_000  # the rest lay in the buffers of the connection
+
+
+def test_a_stream_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LONGEST_REPLY", 300_000)
+    event = b"data: " + json.dumps({"choices": [{"delta": {"content": "x" * 1000}}]}).encode() + b"\n\n"
+    chunk = f"{len(event):x}\r\n".encode() + event + b"\r\n"
+    with Server(Forever(GOOD, chunk, 0)) as server, pytest.raises(ModelError, match="300,000 bytes") as caught:
+        complete(told(server, max_retries=0))
+    assert caught.value.kind == "server"
+
+
+@pytest.mark.parametrize("name", ["100 Continue", "headers", "comments"])
+def test_a_list_of_models_that_never_comes_is_given_up(name: str) -> None:
+    with Server() as server:
+        server.list_models = DRIPS[name].play  # type: ignore[method-assign]
+        with pytest.raises(ModelError) as caught:
+            _ = OpenAIModel(base_url=server.url, timeout=0.7).name
+        assert caught.value.kind == "timeout"
+
+
+@pytest.mark.parametrize("name", ["100 Continue", "headers", "100 Continue at full speed"])
+def test_who_looks_for_models_leaves_no_thread_behind(name: str) -> None:
+    with Server() as server:
+        server.list_models = DRIPS[name].play  # type: ignore[method-assign]
+        assert served_at(server.url, "", 0.3) is None
+        wait_until(lambda: not [each for each in threading.enumerate() if each.name == "archytas_nb-models"])
+
+
+@pytest.mark.parametrize("body", ['{"data": ' + "[" * 100_000, '{"data": [' + "9" * 5000 + "]}"])
+def test_a_list_of_models_that_cannot_be_read_is_none(body: str) -> None:
+    class Odd:
+        def play(self, exchange: Any) -> None:
+            exchange.send(200, body.encode())
+
+    with Server() as server:
+        server.list_models = Odd().play  # type: ignore[method-assign]
+        assert not served_at(server.url, "", HANGS)
+        with pytest.raises(ModelError):
+            _ = OpenAIModel(base_url=server.url).name
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_named_and_not_followed(status: int, stream: bool) -> None:
+    with Server() as elsewhere:
+        moved = Status(status, headers={"Location": f"{elsewhere.url}/chat/completions?key=hidden"})
+        with Server(then=moved) as server, pytest.raises(ModelError) as caught:
+            complete(told(server, api_key="sk-secret", stream=stream))
+    assert (caught.value.status, caught.value.kind) == (status, "refused")
+    assert f"{server.url!r} redirects to {elsewhere.url!r}" in str(caught.value)
+    assert "hidden" not in str(caught.value)
+    assert (len(server.chats), elsewhere.asked) == (1, [])
+
+
+def test_the_list_of_models_is_not_asked_of_another_host() -> None:
+    with Server() as elsewhere, Server() as server:
+        moved = Status(308, headers={"Location": f"{elsewhere.url}/models"})
+        server.list_models = moved.play  # type: ignore[method-assign]
+        with pytest.raises(ModelError, match="redirects to"):
+            _ = OpenAIModel(base_url=server.url, api_key="sk-secret").name
+        assert served_at(server.url, "sk-secret", HANGS) is None
+    assert elsewhere.asked == []
+
+
+def test_a_redirect_without_a_place_is_an_error_with_its_status() -> None:
+    with Server(then=Status(308)) as server, pytest.raises(ModelError) as caught:
+        complete(told(server))
+    assert caught.value.status == 308
+
+
+def test_requests_at_the_same_time_end_each_by_itself() -> None:
+    """The deadline of one request does not cut the connection of another."""
+    with Server(Say("warm"), Forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), then=Say("fine")) as server:
+        model = told(server)
+        complete(model)
+        failures: list[str] = []
+
+        def short() -> None:
+            with pytest.raises(ModelError) as caught:
+                complete(model, seconds=1.0)
+            failures.append(caught.value.kind)
+
+        thread = threading.Thread(target=short)
+        thread.start()
+        wait_until(lambda: len(server.chats) == 2)
+        while thread.is_alive():
+            assert complete(model)[1].text == "fine"
+            time.sleep(0.01)
+        thread.join()
+        assert failures == ["deadline"]
+
+
+def test_whoever_reads_slowly_is_not_cut_off() -> None:
+    """`timeout` counts the seconds of waiting for data, not those of whoever looks at what came."""
+    with Server(Say("one two three four")) as server:
+        flow = told(server, timeout=0.5, max_retries=0).complete(hello())
+        next(flow)
+        time.sleep(1.2)
+        assert list(flow)
+
+
+def hello() -> Any:
+    from archytas_nb.react.events import AskModel
+    from tests.models.talking import HELLO
+
+    return AskModel(1, HELLO)
+
+
+def wait_until(ready: Callable[[], bool], seconds: float = HANGS) -> None:
+    end = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@contextmanager
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def test_a_connection_that_is_never_taken_up_ends_at_the_deadline() -> None:
+    with listening() as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        with pytest.raises(ModelError) as caught:
+            complete(OpenAIModel("m", url, max_retries=0), seconds=0.5)
+    assert caught.value.kind == "deadline"
