@@ -67,7 +67,8 @@ def test_a_drip_ends_at_the_deadline(name: str) -> None:
             complete(model, seconds=1.0)
         assert time.monotonic() - began < HANGS / 2
         assert caught.value.kind == ("deadline" if "body" not in name else caught.value.kind)
-        assert server.chats[1].left.wait(HANGS)
+        if DRIPS[name].pause:  # a server that is blocked in writing may not hear of it
+            assert server.chats[1].left.wait(HANGS)
         assert complete(model, seconds=HANGS)[1].text == "fine"
 
 
