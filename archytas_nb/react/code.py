@@ -9,16 +9,17 @@ from typing import Any
 
 from archytas_nb.react.calls import Meant, Schemas, resolved
 from archytas_nb.react.events import Json
-from archytas_nb.react.exact import UnreadableError, whole
+from archytas_nb.react.exact import UnreadableError, Work, whole
 
 
-def parsed_calls(text: str, start: int, closing: str) -> tuple[list[ast.Call], int]:
+def parsed_calls(text: str, start: int, closing: str, work: Work) -> tuple[list[ast.Call], int]:
     """Parse a call, or a list of calls, that begins at a place.
 
     Args:
         text: Any text.
         start: Where it begins.
         closing: What it ends with, ``")"`` or ``"]"``.
+        work: How much work may be done.
 
     Returns:
         The calls, and where they end.
@@ -30,6 +31,7 @@ def parsed_calls(text: str, start: int, closing: str) -> tuple[list[ast.Call], i
     for _ in range(50):
         if place == -1:
             break
+        work.spend(place - start)
         body = _expression(text[start : place + 1])
         calls = body.elts if isinstance(body, ast.List) else [body]
         found = [each for each in calls if isinstance(each, ast.Call)]

@@ -28,6 +28,32 @@ class UnreadableError(ValueError):
         self.why = why
 
 
+class Work:
+    """How much work a reply is worth: what is ambiguous in many places would take for ever to read.
+
+    Args:
+        size: Characters of the text.
+
+    Attributes:
+        left: Steps that are left, about one for each character that is looked at.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.left = min(300 * size + 10_000, 3_000_000)
+
+    def spend(self, steps: int) -> None:
+        """Note that work was done.
+
+        Raises:
+            UnreadableError: It was too much.
+        """
+        self.left -= steps
+        if self.left < 0:
+            raise UnreadableError(0, TOO_MUCH)
+
+
+TOO_MUCH = "it is too long or too broken to be read"
+
 MAX_DEPTH = 80
 """How deep a value may be nested: nothing that is meant is deeper, and whoever walks it must come back."""
 

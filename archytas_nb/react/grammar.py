@@ -10,7 +10,7 @@ import json
 import re
 
 from archytas_nb.react.events import Json
-from archytas_nb.react.exact import EXACT, MAX_DEPTH, UnreadableError, unique
+from archytas_nb.react.exact import EXACT, MAX_DEPTH, UnreadableError, Work, unique
 from archytas_nb.react.strings import CLOSERS, NEXT_KEY, Closings, decoded, quotes, skip
 
 _AFTERWARDS = re.compile(r"""\s*(?:</|<\|)|\s*\n\s*[^"'“”‘’{}\[\]:,]|\s*```""")
@@ -28,6 +28,7 @@ class Attempt:
         text: Any text.
         closings: The quotes that may close its strings.
         choices: Which of its possible closing quotes each string takes, in order; the first where it is not said.
+        work: How much work may be done.
         may_be_open: Whether the last closing brace may be missing.
 
     Attributes:
@@ -37,7 +38,9 @@ class Attempt:
         open: Whether the last closing brace was missing.
     """
 
-    def __init__(self, text: str, closings: Closings, choices: list[int], *, may_be_open: bool) -> None:
+    def __init__(
+        self, text: str, closings: Closings, choices: list[int], work: Work, *, may_be_open: bool
+    ) -> None:
         self.text = text
         self.may_be_open = may_be_open
         self.mended: list[str] = []
@@ -45,6 +48,7 @@ class Attempt:
         self.joined = False
         self.open = False
         self._closings = closings
+        self._work = work
         self._choices = choices
         self._taken: list[tuple[int, int]] = []  # per string: where it opens, and which closing quote was taken
 
@@ -143,6 +147,7 @@ class Attempt:
         if not mark or mark not in CLOSERS:
             raise UnreadableError(at, "expected a key in double quotes" if mark else "it is cut off")
         close = next(quotes(self.text, at), None)
+        self._work.spend((len(self.text) if close is None else close) - at)
         if close is None:
             raise UnreadableError(at, "a key has no closing quote")
         colon = self._skip(close + 1)
@@ -170,7 +175,7 @@ class Attempt:
 
     def _string(self, at: int) -> tuple[str, int]:
         quote = self.text[at]
-        if self.text.find(quote * 3, at + 3) != -1 and self.text.startswith(quote * 3, at):
+        if self.text.startswith(quote * 3, at) and self.text.find(quote * 3, at + 3) != -1:
             return self._triple(at, quote * 3)
         number = len(self._taken)
         choice = self._choices[number] if number < len(self._choices) else 0
@@ -194,12 +199,15 @@ class Attempt:
         return self._decoded(at + 3, close), close + 3
 
     def _decoded(self, start: int, end: int) -> str:
+        self._work.spend(end - start)
         value, mended = decoded(self.text, start, end)
         self.mended += mended
         return value
 
     def _skip(self, at: int) -> int:
+        start = at
         at, commented = skip(self.text, at)
+        self._work.spend(at - start + 1)
         if commented:
             self.mended.append("a comment")
         return at

@@ -184,13 +184,13 @@ class Guards:
                 "Use what you were told: answer, or use another tool."
             )
             return CallOutcome("refused", text, call_id=call.id)
-        seen = self._seen.get(_key(call))
+        seen = self._seen.get(key_of(call))
         if seen is None or call.name in self.may_repeat:
             return None
         if seen.outcome.status == "error":
             return None
         if seen.news != self._news:
-            asked = self._doubts.of_repetition(_key(call), seen.outcome.text) if self.doubts else ""
+            asked = self._doubts.of_repetition(key_of(call), seen.outcome.text) if self.doubts else ""
             return CallOutcome("not_run", asked, call_id=call.id) if asked else None
         seen.times += 1
         if seen.times > 2:
@@ -224,15 +224,13 @@ class Guards:
             self._advising.fix(call.name, {**call.input, **wrong})  # it would leave out something else
         return asked
 
-    def is_twin(self, call: ToolCall, others: Iterable[ToolCall]) -> bool:
-        """Whether a call is the same as one of those, and may not be made twice without a reason."""
-        if call.name in self.may_repeat:
-            return False
-        return any(call.name == other.name and _key(call) == _key(other) for other in others)
+    def is_twin(self, call: ToolCall, others: Collection[str]) -> bool:
+        """Whether a call's key is among those, and it may not be made twice without a reason."""
+        return call.name not in self.may_repeat and key_of(call) in others
 
     def note(self, call: ToolCall, outcome: CallOutcome) -> CallOutcome:
         """Remember what a call that was run came to, and return what the model is told of it."""
-        key = _key(call)
+        key = key_of(call)
         seen = self._seen.get(key)
         is_again = seen is not None and (seen.outcome.status, seen.outcome.text) == (outcome.status, outcome.text)
         if seen is not None and is_again:
@@ -293,5 +291,6 @@ def _with(outcome: CallOutcome, hint: str) -> CallOutcome:
     return replace(outcome, text=f"{outcome.text}\n\n{hint}") if hint else outcome
 
 
-def _key(call: ToolCall) -> str:
+def key_of(call: ToolCall) -> str:
+    """The same text for calls of the same tool with the same input, and for no others."""
     return f"{call.name}:{json.dumps(call.input, sort_keys=True, ensure_ascii=False, default=repr)}"

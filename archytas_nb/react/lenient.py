@@ -15,7 +15,7 @@ import json
 from dataclasses import dataclass
 
 from archytas_nb.react.events import Json
-from archytas_nb.react.exact import EXACT, UnreadableError, same, whole
+from archytas_nb.react.exact import EXACT, TOO_MUCH, UnreadableError, Work, same, whole
 from archytas_nb.react.grammar import Attempt
 from archytas_nb.react.strings import Closings
 
@@ -40,13 +40,14 @@ class Reading:
     open: bool = False
 
 
-def read_value(text: str, at: int = 0, *, may_be_open: bool = False) -> Reading:
+def read_value(text: str, at: int = 0, *, may_be_open: bool = False, work: Work | None = None) -> Reading:
     """Read the JSON value that begins at a place in a text.
 
     Args:
         text: Any text.
         at: Where the value begins.
         may_be_open: Whether the last closing brace may be missing.
+        work: How much work may be done; None for what the text's length is worth.
 
     Returns:
         The reading; whatever follows it in the text is left alone.
@@ -59,28 +60,32 @@ def read_value(text: str, at: int = 0, *, may_be_open: bool = False) -> Reading:
         return Reading(whole(value), end)
     except RecursionError:
         raise UnreadableError(at, "it is nested too deeply") from None
-    except json.JSONDecodeError:
-        return _search(text, at, may_be_open=may_be_open)
+    except json.JSONDecodeError as error:
+        work = work or Work(len(text) - at)
+        work.spend((error.pos - at) // 10)
+        return _search(text, at, work, may_be_open=may_be_open)
     except UnreadableError as error:
         raise UnreadableError(at, error.why) from None
     except ValueError:  # thousands of digits
         raise UnreadableError(at, "it holds a number that is too long") from None
 
 
-def _search(text: str, at: int, *, may_be_open: bool) -> Reading:
+def _search(text: str, at: int, work: Work, *, may_be_open: bool) -> Reading:
     """Try the ways to cut the text into strings, the earliest closing quotes first.
 
     A way that leaves quotes in pairs wins at once. One that does not, or that puts a comma in within a line, is
     taken only where it is the only one.
     """
     choices: list[int] = []
-    closings = Closings(text)
+    closings = Closings(text, work)
     doubtful: list[Reading] = []
     joined = False
     deepest = UnreadableError(at, "it is no JSON")
     for _ in range(MAX_TRIES):
-        attempt = Attempt(text, closings, choices, may_be_open=may_be_open)
+        attempt = Attempt(text, closings, choices, work, may_be_open=may_be_open)
         read = _attempted(attempt, at)
+        if work.left < 0:
+            raise UnreadableError(at, TOO_MUCH)
         if isinstance(read, UnreadableError):
             deepest = max(deepest, read, key=lambda error: error.at)
         elif not (attempt.uneven or attempt.joined):

@@ -161,9 +161,10 @@ def _taken(said: Scan, found: Sequence[Found]) -> tuple[list[Meant], list[str], 
     taken = list(found[0].calls)
     notes: list[str] = []
     several = len(taken) > 1
+    keys = {call.key for call in taken}
     for earlier, later in itertools.pairwise(found):
         gap = said.text[earlier.end : later.start]
-        same = bool(later.calls) and {call.key for call in later.calls} <= {call.key for call in taken}
+        same = bool(later.calls) and {call.key for call in later.calls} <= keys
         if same:
             notes.append("a call that was written twice")
             continue
@@ -175,6 +176,7 @@ def _taken(said: Scan, found: Sequence[Found]) -> tuple[list[Meant], list[str], 
         several = several or tags
         if several or (later.calls and all(call.name in (ANSWER, FAIL) for call in later.calls)):
             taken += later.calls
+            keys.update(call.key for call in later.calls)
         else:
             notes.append("more than one call: only the first was taken")
             break

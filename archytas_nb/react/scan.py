@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from archytas_nb.react.calls import Meant, Schemas, meant_by, opened, resolved
 from archytas_nb.react.code import from_code, parsed_calls
 from archytas_nb.react.events import Json
-from archytas_nb.react.exact import UnreadableError, whole
+from archytas_nb.react.exact import TOO_MUCH, UnreadableError, Work, whole
 from archytas_nb.react.lenient import Reading, read_value
 from archytas_nb.react.tags import from_tags
 
@@ -102,9 +102,15 @@ def scan(text: str, tools: Schemas) -> Scan:
         The scan.
     """
     result = Scan(str(whole(text)))
+    work = Work(len(text))
     marks, at = _marks(tuple(sorted(tools, key=len, reverse=True))), 0
     while mark := marks.search(result.text, at):
         kind = mark.lastgroup
+        if kind in ("think", "unthink", "mark"):
+            work.left -= len(result.text) // 10  # all of the text is copied
+        if work.left < 0:
+            result.found.append(Found(mark.start(), len(result.text), why=TOO_MUCH))
+            break
         if kind == "think":
             ends = _THOUGHT_ENDS.search(result.text, mark.end())
             at = ends.end() if ends else len(result.text)
@@ -121,7 +127,7 @@ def scan(text: str, tools: Schemas) -> Scan:
             if result.found:
                 result.text, result.cut = result.text[: mark.start()], True
         else:
-            found = _read(result.text, mark, tools)
+            found = _read(result.text, mark, tools, work)
             if found is not None and (found.calls or found.why):
                 result.found.append(found)
             at = found.end if found is not None else mark.end()
@@ -152,101 +158,99 @@ def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
     )
 
 
-def _read(text: str, mark: re.Match[str], tools: Schemas) -> Found | None:
+def _read(text: str, mark: re.Match[str], tools: Schemas, work: Work) -> Found | None:
     kind, start = mark.lastgroup, mark.start()
     if kind == "value":
-        return _value(text, start, tools)
+        return _value(text, start, tools, work)
     if kind == "call":
-        return _code(text, mark.start("call"), mark.end(), tools)
+        return _code(text, mark.start("call"), mark.end(), tools, work)
     name = resolved(mark[str(kind)], tools)
     mended: tuple[str, ...] = ()
     try:
         if kind == "fields":
             given, end = from_tags(text, mark.end(), tools.get(name))
         else:
-            given, end, mended = _headed(text, mark.end())
+            given, end, mended = _headed(text, mark.end(), work)
     except UnreadableError as error:
-        return Found(start, _extent(text, mark.end()), why=error.why)
+        work.left -= len(text) - start
+        return Found(start, _extent(text, mark.end(), work), why=error.why)
     given, more, fault = opened(given, tools.get(name))
     meant = Meant(name, given, mended=(*mended, *more), fault=fault)
-    return Found(start, end, (meant,), alone=kind != "headed" or _alone(text, start, end))
+    return Found(start, end, (meant,), alone=kind != "headed" or _alone(text, start, end, work))
 
 
-def _value(text: str, start: int, tools: Schemas) -> Found | None:
+def _value(text: str, start: int, tools: Schemas, work: Work) -> Found | None:
     if text[start] == "[" and not _ARRAY.match(text, start):
         return None
     if _ESCAPED.match(text, start):
-        return _escaped(text, start, tools)
+        return _escaped(text, start, tools, work)
     if text[start] == "{" and not _OBJECT.match(text, start):
         return None
     if _IS_MEMBER.search(text, max(0, start - 80), start):
-        return Found(start, _extent(text, start), why="a brace is missing before it")
+        return Found(start, _extent(text, start, work), why="a brace is missing before it")
     try:
-        reading = read_value(text, start, may_be_open=True)
+        reading = read_value(text, start, may_be_open=True, work=work)
         next_object = text.find("{", reading.end)
         if _DEBRIS.search(text, reading.end, len(text) if next_object == -1 else next_object):
             raise UnreadableError(reading.end, "a brace closes it before its end")
     except UnreadableError as error:
-        end = _extent(text, start)
+        end = _extent(text, start, work)
         why = error.why if _LOOKS_LIKE_CALL.search(text, start, end) else ""
-        return Found(
-            start, end, why=f"{why}, at {_near(text, error.at)}" if why else "", alone=_alone(text, start, end)
-        )
-    return _found(reading, tools, text, start, reading.end)
+        why = f"{why}, at {_near(text, error.at)}" if why else ""
+        return Found(start, end, why=why, alone=_alone(text, start, end, work))
+    calls = tuple(meant_by(reading, tools))
+    return Found(start, reading.end, calls, alone=_alone(text, start, reading.end, work))
 
 
-def _found(reading: Reading, tools: Schemas, text: str, start: int, end: int) -> Found:
-    return Found(start, end, tuple(meant_by(reading, tools)), alone=_alone(text, start, end))
-
-
-def _escaped(text: str, start: int, tools: Schemas) -> Found | None:
+def _escaped(text: str, start: int, tools: Schemas, work: Work) -> Found | None:
     r"""An object whose quotes are all escaped, as in ``{\"tool\": …}``: it was written inside a string."""
     segment = _SEGMENT.match(text, start)
     end = segment.end() if segment else start
     try:
         inner = json.loads(f'"{text[start:end].rstrip()}"', strict=False)
-        reading = read_value(inner)
+        reading = read_value(inner, work=work)
         if inner[reading.end :].strip():
             raise UnreadableError(end, "an escaped object with text after it")
     except ValueError as error:
         return Found(start, end, why=str(error))
     reading = Reading(reading.value, end, ("JSON inside a string", *reading.mended))
-    return _found(reading, tools, text, start, end)
+    return Found(start, end, tuple(meant_by(reading, tools)), alone=_alone(text, start, end, work))
 
 
-def _headed(text: str, at: int) -> tuple[Json, int, tuple[str, ...]]:
+def _headed(text: str, at: int, work: Work) -> tuple[Json, int, tuple[str, ...]]:
     """The input after ``Action Input:`` or ``<function=name>``: a value, or the bare text."""
     if text[at : at + 1] in tuple("{[\"'"):
-        reading = read_value(text, at)
+        reading = read_value(text, at, work=work)
         return reading.value, reading.end, reading.mended
     ends = _INPUT_ENDS.search(text, at)
     bare = text[at : ends.start() if ends else len(text)].strip()
     try:
-        return read_value(bare).value if read_value(bare).end == len(bare) else bare, at + len(bare), ()
+        reading = read_value(bare, work=work)
+        return reading.value if reading.end == len(bare) else bare, at + len(bare), ()
     except UnreadableError:
         return bare or None, at + len(bare), ()
 
 
-def _code(text: str, start: int, at: int, tools: Schemas) -> Found | None:
+def _code(text: str, start: int, at: int, tools: Schemas, work: Work) -> Found | None:
     """Calls written as code, ``name({…})``, ``name(a=1)`` or a list of them; `at` is inside the parenthesis."""
     name = resolved(text[start : at - 1], tools)
     space = _SPACE.match(text, at)
     first = space.end() if space else at
     calls: list[Meant] = []
-    end, why = _extent(text, at - 1), "a call written as code cannot be read"
+    end, why = _extent(text, at - 1, work), "a call written as code cannot be read"
     try:
         if text[first : first + 1] == "{":
-            reading = read_value(text, first)
+            reading = read_value(text, first, work=work)
             if closing := _CLOSING.match(text, reading.end):
                 calls, end = [Meant(name, reading.value, mended=reading.mended)], closing.end()
         if not calls:
             in_list = text[start - 1 : start] == "["
             start -= in_list
-            parsed, end = parsed_calls(text, start, "]" if in_list else ")")
+            parsed, end = parsed_calls(text, start, "]" if in_list else ")", work)
             calls = [from_code(each, tools, start) for each in parsed]
     except UnreadableError as error:
         why = error.why
-    if not _alone(text, start, end):
+    if not _alone(text, start, end, work):
         return None  # a sentence that mentions a call
     if not calls:
         return Found(start, end, why=why)
@@ -255,21 +259,24 @@ def _code(text: str, start: int, at: int, tools: Schemas) -> Found | None:
     )
 
 
-def _extent(text: str, start: int) -> int:
+def _extent(text: str, start: int, work: Work) -> int:
     """Where something broken ends: at the brace that balances it, else at the end of the text."""
     depth = 0
     for n in range(start, len(text)):
         depth += (text[n] in "{[(") - (text[n] in "}])")
         if depth <= 0 and text[n] in "}])":
+            work.left -= n + 1 - start
             return n + 1
+    work.left -= len(text) - start
     return len(text)
 
 
-def _alone(text: str, start: int, end: int) -> bool:
+def _alone(text: str, start: int, end: int, work: Work) -> bool:
     """Whether a place begins and ends its line, or is at least the last thing that is said."""
     before = text[text.rfind("\n", 0, start) + 1 : start]
     stop = text.find("\n", end)
     after = text[end : len(text) if stop == -1 else stop]
+    work.left -= (len(before) + len(after)) // 10
     if not _AFTER.fullmatch(after):
         return False
     return bool(_BEFORE.fullmatch(before)) or not text[end:].strip("\"'`])};,. \n")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from archytas_nb.react.exact import UnreadableError
+from archytas_nb.react.exact import UnreadableError, Work
 
 CLOSERS = {'"': '"', "'": "'", "“": '“”"', "”": '“”"', "‘": "‘’'", "’": "‘’'"}
 """The quotes that open a string, and those that may close it."""
@@ -69,14 +69,15 @@ Closing: TypeAlias = tuple[int, int]
 class Closings:
     """The quotes that may close each string of a text; found once, and no further than they are asked for."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, work: Work) -> None:
         self._text = text
+        self._work = work
         self._found: dict[int, tuple[list[Closing], Iterator[Closing]]] = {}
 
     def get(self, at: int, number: int) -> Closing | None:
         """The quote of that number for the string that opens at a place; None where there are not so many."""
         if at not in self._found:
-            self._found[at] = ([], itertools.islice(_closings(self._text, at), _MAX_CLOSINGS))
+            self._found[at] = ([], itertools.islice(_closings(self._text, at, self._work), _MAX_CLOSINGS))
         found, more = self._found[at]
         while len(found) <= number:
             closing = next(more, None)
@@ -86,15 +87,19 @@ class Closings:
         return found[number]
 
 
-def _closings(text: str, at: int) -> Iterator[Closing]:
+def _closings(text: str, at: int, work: Work) -> Iterator[Closing]:
     inside: list[int] = []
+    last = at
     for close in quotes(text, at):
         after, _ = skip(text, close + 1)
+        work.spend(after - last + (close - at) // 10 + len(inside))
+        last = close
         ends = after == len(text) or text[after] in ",}])`<" or "\n" in text[close:after]
         ends = ends or NEXT_KEY.match(text, close + 1) is not None
         if ends and not (inside and _swallows(text, at, inside, close)):
             yield close, len(inside)
         inside.append(close)
+    work.spend(len(text) - last)
 
 
 def _swallows(text: str, at: int, inside: list[int], close: int) -> bool:

@@ -5,7 +5,7 @@ Law of this file: it takes things away and adds nothing. The loop, the prompt an
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +35,7 @@ class Unguarded(Guards):
         """Nothing is known of earlier calls."""
         return None
 
-    def is_twin(self, call: ToolCall, others: Iterable[ToolCall]) -> bool:
+    def is_twin(self, call: ToolCall, others: Collection[str]) -> bool:
         """Each call stands for itself."""
         return False
 
