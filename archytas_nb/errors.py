@@ -9,6 +9,7 @@
         └── TaskFailed        the model itself gave up, with its reason
 
     RunInterrupted            (a KeyboardInterrupt) a person stopped the run; ``.run`` holds what happened
+    ToolTimeout               (a BaseException) raised inside a tool, or a result's repr, that takes too long
 
 This file imports nothing of ours: every other file may import it.
 """
@@ -140,3 +141,7 @@ class RunInterrupted(UsersFrames, KeyboardInterrupt):
     """
 
     run: Run | None = None
+
+
+class ToolTimeout(BaseException):
+    """A tool took longer than it may. Not an `Exception`: a tool's ``except Exception`` must not swallow it."""

@@ -16,7 +16,8 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from archytas_nb.kernel.signals import Limit, ToolTimeout
+from archytas_nb.errors import ToolTimeout
+from archytas_nb.kernel.signals import Limit
 
 _CANCEL_SECONDS = 2.0
 """How long a cancelled coroutine may take to clean up before we stop waiting for it."""

@@ -15,6 +15,7 @@ from contextvars import Token
 from dataclasses import dataclass, replace
 from typing import Any
 
+from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel import outcomes, routing
 from archytas_nb.kernel.approve import Approve, Approver
 from archytas_nb.kernel.background import Ended, Job, run_jobs
@@ -24,13 +25,16 @@ from archytas_nb.kernel.figures import Figures
 from archytas_nb.kernel.namespace import Namespace
 from archytas_nb.kernel.patience import Clock, Patient
 from archytas_nb.kernel.person import Keyboard, Person, asked
-from archytas_nb.kernel.signals import ToolTimeout, Watch, watching
+from archytas_nb.kernel.signals import Watch, watching
 from archytas_nb.react.events import CallOutcome, ToolCall
 from archytas_nb.tools.bound import BoundCall
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 
 __all__ = ["Approve", "KernelExecutor"]
+
+_SECONDS_TO_SHOW = 2.0
+"""What a result may take to be rendered where the time of its call is over: what was done must not be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +175,7 @@ class KernelExecutor:
                 ends = self._on_loop(ready, watch, clock)
             else:
                 ends = [self._here(ready[0], watch, clock)]
-            made = [self._rendered(each, ended, watch) for each, ended in zip(ready, ends, strict=True)]
+            made = [self._rendered(each, ended, watch, clock) for each, ended in zip(ready, ends, strict=True)]
             with self._inside(shared):
                 figures.take(shared, [outcome.value for outcome in made])
         made = [
@@ -220,16 +224,28 @@ class KernelExecutor:
 
         return run_jobs([job(each) for each in ready], lambda: watch.interrupts > 0)
 
-    def _rendered(self, ready: _Ready, ended: Ended, watch: Watch) -> CallOutcome:
-        """Render a result: the user's ``__repr__`` runs here, and may print or be interrupted."""
+    def _rendered(self, ready: _Ready, ended: Ended, watch: Watch, clock: Clock) -> CallOutcome:
+        """Render a result: the user's ``__repr__`` runs here, and may print, never end or be interrupted."""
+        limit = clock.limit(ready.tool, ended.seconds)
+        if limit is not None:
+            limit = replace(limit, seconds=max(limit.seconds, _SECONDS_TO_SHOW))
         with self._inside(ready.capture):
             try:
-                watch.raises = True
-                return outcomes.of(ended, ready.tool, self._namespace)
+                try:
+                    watch.raises = True
+                    watch.arm(limit)
+                    return outcomes.of(ended, ready.tool, self._namespace)
+                finally:
+                    watch.raises = False  # as above
+                    while watch.armed:
+                        try:
+                            watch.disarm()
+                        except ToolTimeout:
+                            continue
+            except ToolTimeout as late:
+                return outcomes.unshown(ended, late)
             except KeyboardInterrupt:
                 return outcomes.of(replace(ended, how="interrupted"), ready.tool, self._namespace)
-            finally:
-                watch.raises = False
 
     def _enter(self, capture: Capture) -> tuple[Token[Any], Token[Any]]:
         return routing.current.set(capture), asked.set(self._person)

@@ -47,7 +47,9 @@ class Figures:
 
 
 def _figure_of(value: Any) -> Any:
-    """The figure of axes; whatever else was returned has none."""
+    """The figure of axes; whatever else was returned has none, and is not asked."""
+    if not str(type(value).__module__).startswith(("matplotlib", "seaborn")):
+        return None
     try:
         return value.figure
     except Exception:  # noqa: BLE001 - a user's attribute may do anything

@@ -31,16 +31,16 @@ class Injection:
         self._seconds = seconds
         self._thread = threading.get_ident()
         self._sent: type[BaseException] | None = None
-        self._begun = self._stopped = self._over = False
+        self._started = self._stopped = self._over = False
         self._wake = _thread.allocate_lock()
         self._wake.acquire()
 
     def start(self) -> None:
         """Let the time begin; apart from making it, so that it can be stopped whatever is raised in here."""
         _thread.start_new_thread(self._wait, ())  # to start a `threading.Thread` waits for it with such a lock
+        self._started = True
 
     def _wait(self) -> None:
-        self._begun = True
         try:
             wait = self._seconds
             while not self._wake.acquire(timeout=max(wait, 0.0)) and not self._stopped:
@@ -65,7 +65,9 @@ class Injection:
                 self._stopped = True
                 with suppress(RuntimeError):  # it was let go before
                     self._wake.release()
-                while self._begun and not self._over:
+                # A thread that has not begun yet has the id of its maker in CPython up to 3.12, and would be sent
+                # what is meant for that one.
+                while self._started and not self._over:
                     time.sleep(0.0002)
                 if self._sent is None:
                     break

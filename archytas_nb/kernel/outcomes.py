@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
+from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel.background import Ended
 from archytas_nb.kernel.capture import MAX_IMAGES, Capture
 from archytas_nb.kernel.decision import Decision
 from archytas_nb.kernel.namespace import Namespace, current_shell
 from archytas_nb.kernel.person import NobodyThereError
-from archytas_nb.kernel.signals import Limit, ToolTimeout
+from archytas_nb.kernel.signals import Limit
 from archytas_nb.react.events import CallOutcome, ToolCall
 from archytas_nb.tools.clip import clip
 from archytas_nb.tools.tool import MAX_CHARS, Tool
@@ -64,6 +65,16 @@ def of(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:
         return CallOutcome("refused", str(ended.error), error=ended.error, seconds=ended.seconds)
     remember(ended.error)
     return tool.failure(ended.error, seconds=ended.seconds)
+
+
+def unshown(ended: Ended, late: ToolTimeout) -> CallOutcome:
+    """A call that came to its end, and whose result or error takes too long to be written."""
+    what = f"It returned a value of type {type(ended.value).__name__!r}"
+    if ended.error is not None:
+        what = f"It raised {type(ended.error).__name__}"
+    text = f"{what}, which could not be shown: {late}."
+    status: Literal["done", "error"] = "done" if ended.error is None else "error"
+    return CallOutcome(status, text, value=ended.value, error=ended.error, seconds=ended.seconds)
 
 
 def interrupted_late(outcome: CallOutcome) -> CallOutcome:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel.injection import Injection
 
 _AGAIN = 1.0
@@ -28,10 +29,6 @@ _SOON = 0.02
 
 _LONGEST = 1e8
 """Seconds; three years. No timer takes an infinite time."""
-
-
-class ToolTimeout(BaseException):
-    """A tool took longer than it may. Not an `Exception`: a tool's ``except Exception`` must not swallow it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,22 +106,13 @@ def scan(text: str, tools: Schemas) -> Scan:
     marks, at = _marks(tuple(sorted(tools, key=len, reverse=True))), 0
     while mark := marks.search(result.text, at):
         kind = mark.lastgroup
+        if work.left < 0:
+            if _LOOKS_LIKE_CALL.search(result.text, mark.start()):
+                result.found.append(Found(mark.start(), len(result.text), why=TOO_MUCH))
+            break
         if kind in ("think", "unthink", "mark"):
             work.left -= len(result.text) // 10  # all of the text is copied
-        if work.left < 0:
-            result.found.append(Found(mark.start(), len(result.text), why=TOO_MUCH))
-            break
-        if kind == "think":
-            ends = _THOUGHT_ENDS.search(result.text, mark.end())
-            at = ends.end() if ends else len(result.text)
-            _blank(result, mark.start(), at)
-        elif kind == "unthink":  # some servers swallow the opening mark
-            at = mark.end()
-            _blank(result, 0, at)
-            result.found.clear()
-        elif kind == "mark":
-            at = mark.end()
-            result.text = result.text[: mark.start()] + " " * (at - mark.start()) + result.text[at:]
+            at = _unsaid(result, mark)
         elif kind == "over":
             at = mark.end()
             if result.found:
@@ -132,6 +123,21 @@ def scan(text: str, tools: Schemas) -> Scan:
                 result.found.append(found)
             at = found.end if found is not None else mark.end()
     return result
+
+
+def _unsaid(result: Scan, mark: re.Match[str]) -> int:
+    """Blank out a thought, or a mark of the model's template; return where the text goes on."""
+    end = mark.end()
+    if mark.lastgroup == "think":
+        ends = _THOUGHT_ENDS.search(result.text, end)
+        end = ends.end() if ends else len(result.text)
+        _blank(result, mark.start(), end)
+    elif mark.lastgroup == "unthink":  # some servers swallow the opening mark
+        _blank(result, 0, end)
+        result.found.clear()
+    else:
+        result.text = result.text[: mark.start()] + " " * (end - mark.start()) + result.text[end:]
+    return end
 
 
 def _blank(result: Scan, start: int, end: int) -> None:

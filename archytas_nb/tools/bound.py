@@ -49,18 +49,16 @@ class BoundCall:
 
 
 async def _drain(items: AsyncIterator[Any]) -> Drained:
-    from archytas_nb.tools.plain import MAX_ITEMS
-    from archytas_nb.tools.result import Drained
+    from archytas_nb.tools.result import Drained, Reader
 
-    read: list[Any] = []
+    reader = Reader()
     async for each in items:
-        if len(read) == MAX_ITEMS:
+        if not reader.takes(each):
             close = getattr(items, "aclose", None)
             if close is not None:
                 await close()
-            return Drained(read, complete=False)
-        read.append(each)
-    return Drained(read, complete=True)
+            return Drained(reader.items, complete=False)
+    return Drained(reader.items, complete=True)
 
 
 def awaited(awaitable: Any) -> Any:

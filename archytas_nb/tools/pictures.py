@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from archytas_nb.errors import ToolTimeout
+
 _MAX_BYTES = 5_000_000
 _PNG, _JPEG = b"\x89PNG", b"\xff\xd8\xff"
 
@@ -61,7 +63,7 @@ def picture(value: Any) -> str | None:
     for attempt in (_repr_png, _bundle, _figure):
         try:
             data = attempt(value)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, ToolTimeout):
             raise
         except BaseException:  # noqa: BLE001, S112  (whatever the object does, another way may work)
             continue

@@ -11,6 +11,7 @@ import datetime as dt
 import decimal
 import enum
 import fractions
+import itertools
 import math
 import pathlib
 import re
@@ -18,14 +19,20 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from archytas_nb.errors import ToolTimeout
 from archytas_nb.tools import frames
 from archytas_nb.tools.clip import clip
+
+MAX_CHARS = 10_000_000
+"""The most characters of all texts in a value that are looked at."""
 
 MAX_ITEMS = 1000
 """The most items of one container that are looked at; a model cannot use more, and memory is finite."""
 
 _LONGEST_DATA = 500
 """Characters of an array or a frame inside another value; there may be many of them."""
+_MOST = 20_000_000
+"""Items of a set that are read: a user's own iterator may never end, whatever its length says."""
 
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 _AS_TEXT = (
@@ -54,12 +61,15 @@ class Plain:
         self.opaque = False
         self._depth = max_depth
         self._open: set[int] = set()
+        self._chars = MAX_CHARS
         self._left = 20 * MAX_ITEMS  # values in all, whatever the nesting
 
     def convert(self, value: Any) -> Any:
         """Convert a value; an object that fails on the way is shown by its type."""
         kind = type(value)
-        if kind in (str, bool, type(None)):
+        if kind is str:
+            return self._text(value)
+        if kind in (bool, type(None)):
             return value
         self._left -= 1
         if self._left < 0 or len(self._open) >= self._depth or id(value) in self._open:
@@ -68,11 +78,11 @@ class Plain:
         self._open.add(id(value))
         try:
             return self._convert(value, kind)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, ToolTimeout):
             raise
         except BaseException:  # noqa: BLE001  (whatever the object does, the loop goes on)
             self.opaque = True
-            return safe_repr(value)
+            return self._text(safe_repr(value))
         finally:
             self._open.discard(id(value))
 
@@ -80,7 +90,7 @@ class Plain:
         if issubclass(kind, enum.Enum):
             return self.convert(value.value)
         if issubclass(kind, str):
-            return str.__str__(value)
+            return self._text(str.__str__(value))
         if issubclass(kind, int):
             return int(value) if abs(value) < 10**300 else f"an integer of {value.bit_length()} bits"
         if issubclass(kind, float):
@@ -109,7 +119,7 @@ class Plain:
         if issubclass(kind, (list, tuple)) or kind.__name__ == "deque":
             return self._list(value)
         if issubclass(kind, (set, frozenset)) or kind.__name__ in {"dict_keys", "dict_values", "dict_items"}:
-            items = list(value)
+            items = list(itertools.islice(value, _MOST))
             return self._list(sorted(items, key=_order) if issubclass(kind, (set, frozenset)) else items)
         if dataclasses.is_dataclass(kind):
             fields = [field.name for field in dataclasses.fields(kind) if field.repr]
@@ -117,19 +127,26 @@ class Plain:
         if callable(getattr(kind, "model_dump", None)):
             return self.convert(value.model_dump(mode="python"))
         self.opaque = True
-        return safe_repr(value)
+        return self._text(safe_repr(value))
+
+    def _text(self, text: str) -> str:
+        """A text, whole as long as there is room; as many texts may be in a value as it likes."""
+        self._chars -= len(text)
+        if self._chars >= 0:
+            return text
+        self.complete = False
+        return text[:20] + "…"
 
     def _list(self, value: Any) -> list[Any]:
         size = len(value)
         if size <= MAX_ITEMS:
-            return [self.convert(each) for each in value]
+            return [self.convert(each) for each in itertools.islice(value, MAX_ITEMS)]
         self.complete = False
         head, tail = MAX_ITEMS * 3 // 4, MAX_ITEMS // 4
-        items = (
-            list(value) if not hasattr(type(value), "__getitem__") or type(value).__name__ == "deque" else value
-        )
-        shown = [self.convert(each) for each in items[:head]]
-        rest = [self.convert(each) for each in items[size - tail :]]
+        has_places = hasattr(type(value), "__getitem__") and type(value).__name__ != "deque"
+        items = value if has_places else list(itertools.islice(value, _MOST))
+        shown = [self.convert(each) for each in itertools.islice(items[:head], head)]
+        rest = [self.convert(each) for each in itertools.islice(items[size - tail :], tail)]
         return [*shown, f"… {size - head - tail:,} items left out …", *rest]
 
     def _some(self, items: Iterable[Any], size: int) -> Iterable[Any]:
@@ -157,7 +174,7 @@ def safe_repr(value: Any) -> str:
     try:
         text = repr(value)
         return _ADDRESS.sub("", str.__str__(text))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ToolTimeout):
         raise
     except BaseException as error:  # noqa: BLE001  (whatever the object does)
         return f"<{type(value).__name__} object, its repr raised {type(error).__name__}>"

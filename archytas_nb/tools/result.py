@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from archytas_nb.errors import ToolTimeout
 from archytas_nb.tools import frames
 from archytas_nb.tools.clip import clip
 from archytas_nb.tools.failure import failure_text
@@ -19,6 +21,9 @@ from archytas_nb.tools.pictures import picture
 from archytas_nb.tools.plain import MAX_ITEMS, Plain, bytes_text, safe_repr
 
 NO_OUTPUT = "(no output)"
+MAX_BYTES = 256_000_000
+"""The most bytes of a generator's items that are read."""
+
 _LAZY = (types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice)
 
 
@@ -52,12 +57,34 @@ def is_lazy(value: Any) -> bool:
     return issubclass(type(value), _LAZY)
 
 
-def drain(iterator: Iterator[Any], limit: int = MAX_ITEMS) -> Drained:
-    """Read at most ``limit`` items and close the iterator; what it raises is the caller's to handle."""
-    items = list(itertools.islice(iterator, limit + 1))
-    if len(items) > limit and hasattr(iterator, "close"):
-        iterator.close()
-    return Drained(items[:limit], len(items) <= limit)
+class Reader:
+    """The items of a generator while they are read: at most ``MAX_ITEMS``, and no more than fits in memory."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self._bytes = 0
+
+    def takes(self, item: Any) -> bool:
+        """Take an item; False where there was no room for it, and nothing more is to be read."""
+        if len(self.items) >= MAX_ITEMS or self._bytes >= MAX_BYTES:
+            return False
+        self.items.append(item)
+        try:
+            self._bytes += sys.getsizeof(item)
+        except Exception:  # noqa: BLE001  (a user's __sizeof__ may do anything)
+            self._bytes += 1
+        return True
+
+
+def drain(iterator: Iterator[Any]) -> Drained:
+    """Read the first items and close the iterator; what it raises is the caller's to handle."""
+    reader = Reader()
+    for item in iterator:
+        if not reader.takes(item):
+            if hasattr(iterator, "close"):
+                iterator.close()
+            return Drained(reader.items, complete=False)
+    return Drained(reader.items, complete=True)
 
 
 def render(value: Any, max_chars: int = 8000) -> Rendered:
@@ -73,7 +100,7 @@ def render(value: Any, max_chars: int = 8000) -> Rendered:
     max_chars = max(max_chars, 1)
     try:
         shown = _render(value, max_chars)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ToolTimeout):
         raise
     except BaseException:  # noqa: BLE001  (whatever the object does, the loop goes on)
         shown = Rendered(safe_repr(value), plain=False)
@@ -123,7 +150,7 @@ def _spoken(value: Any) -> str | None:
             continue
         try:
             text = method(value)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, ToolTimeout):
             raise
         except BaseException:  # noqa: BLE001, S112  (then the object is shown as any other)
             continue

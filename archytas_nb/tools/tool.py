@@ -264,7 +264,8 @@ class Tool:
         from archytas_nb.tools.reference import keep
 
         limit = self.max_chars or MAX_CHARS
-        shown = result.render(value, limit)
+        returned = value
+        shown = result.render(returned, limit)
         if isinstance(value, result.Drained):
             value = value.items
         # Without these words a model that sees no images calls the tool again.
@@ -277,7 +278,7 @@ class Tool:
             if handle:
                 note = f'\n(kept as the variable {handle}: send "{handle}" to pass it on)'
                 # Rendered anew, not cut again: a second cut would swallow the first one's count.
-                text = result.render(value, max(limit - len(note), 1)).text + note
+                text = result.render(returned, max(limit - len(note), 1)).text + note
         return CallOutcome("done", text, value=value, images=shown.images, seconds=seconds)
 
     def failure(self, error: BaseException, *, seconds: float = 0.0) -> CallOutcome:

@@ -11,6 +11,9 @@ import re
 from typing import Any
 
 _LONGEST = 2_000
+_FARTHEST = 4 * _LONGEST
+"""Characters after which the end of a formula is not looked for any more: many may begin, and none end."""
+
 _COMMAND = re.compile(r"\\([A-Za-z]+\*?|.)", re.DOTALL)
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}")
 _LIKE_A_FORMULA = re.compile(r"[A-Za-z\\^_=<>]")
@@ -46,10 +49,11 @@ _SIGNS = frozenset("\\{}|,;:!%_#& ")
 
 def is_harmless(tex: str) -> bool:
     """Whether all that a formula does is to be drawn."""
+    if len(tex) > _LONGEST:
+        return False
     names = _COMMAND.findall(tex)
     return (
-        len(tex) <= _LONGEST
-        and all(name in _DRAWS or name in _SIGNS for name in names)
+        all(name in _DRAWS or name in _SIGNS for name in names)
         and all(name in _ENVIRONMENTS for name in _ENVIRONMENT.findall(tex))
         and sum(name in ("begin", "end") for name in names) == len(_ENVIRONMENT.findall(tex))
         and "$" not in tex
@@ -67,10 +71,10 @@ def formula(state: Any, silent: bool) -> bool:  # noqa: FBT001 (the parser's way
     text, at = state.src, state.pos
     opening = text[at : at + 2]
     if opening in _PAIRS:
-        end = text.find(_PAIRS[opening], at + 2, state.posMax)
+        end = text.find(_PAIRS[opening], at + 2, min(state.posMax, at + _FARTHEST))
         inner = text[at + 2 : end]
         past = end + 2
-        drawn = is_harmless(inner)
+        drawn = end >= 0 and is_harmless(inner)
     elif text[at] == "$":
         end = _dollar(text, at, state.posMax)
         inner = text[at + 1 : end]

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.kernel.signals import ToolTimeout, watching
+from archytas_nb.errors import ToolTimeout
+from archytas_nb.kernel.signals import watching
 from archytas_nb.react.events import CallOutcome
 from tests.kernel.people import Scripted
 from tests.kernel.tools import run_one

@@ -71,3 +71,8 @@ def test_a_formula_that_may_do_more_is_code(tex: str) -> None:
 def test_no_text_makes_a_formula_of_what_may_do_more(pieces: list[str]) -> None:
     for typeset in markdown("".join(pieces)).split(OPEN)[1:]:
         assert "href" not in typeset.partition("</span>")[0]
+
+
+@pytest.mark.parametrize("piece", ["\\(", "\\[", "$$", "\\(a", "\\(a\\)", "$", "$a$"])
+def test_an_answer_of_many_beginnings_of_formulas_is_rendered_in_linear_time(piece: str) -> None:
+    assert_linear(lambda n: markdown(piece * n), 4000)
