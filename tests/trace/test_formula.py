@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.trace.safe import markdown
+from tests.growth import assert_linear
 
 OPEN = '<span class="tex2jax_process mathjax_process">'
 
