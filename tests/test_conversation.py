@@ -201,7 +201,7 @@ def test_a_long_conversation_stays_within_the_models_context_and_can_go_on_for_e
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_is_shortened_stays_reachable_by_its_name(protocol: str) -> None:
-    it = agent(protocol, *[("look", {"a": n}) for n in range(5)], ("final_answer", "x"), context=3000)
+    it = agent(protocol, *[("look", {"a": n}) for n in range(5)], ("final_answer", "x"), context=4500)
     it.run("Look!")
     names = it._namespace or {}
     said = set(re.findall(r"full value in (\w+)", str([ask.messages for ask in asked(it)])))
@@ -215,7 +215,7 @@ def test_a_namespace_that_refuses_names_costs_the_names_only(protocol: str) -> N
         def __setitem__(self, key: str, value: Any) -> None:
             raise TypeError("read-only")
 
-    it = agent(protocol, *[("look", {"a": n}) for n in range(4)], context=2500, namespace=Refusing())
+    it = agent(protocol, *[("look", {"a": n}) for n in range(4)], context=3600, namespace=Refusing())
     more(it, ("final_answer", "x"))
     assert it.run("Look!").answer == "x"
     assert "shortened from" in str(asked(it)[-1].messages)
