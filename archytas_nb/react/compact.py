@@ -43,10 +43,11 @@ def view(exchanges: Sequence[Exchange], cut: Cut) -> list[Exchange]:
     Returns:
         New exchanges, or the same where nothing is cut of them.
     """
+    whole = Cut(room=cut.room)
+    if cut == whole:
+        return list(exchanges)
     shown = []
-    for n, exchange in enumerate(exchanges):
-        if n < cut.dropped:
-            continue
+    for n, exchange in enumerate(exchanges[cut.dropped :], cut.dropped):
         notes = []
         question, steps, images = exchange.question, exchange.steps, exchange.images
         if n == cut.dropped > 0:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from archytas_nb.react.events import CallOutcome, Ending, Failed, Interrupted, Json, Stopped, ToolCall
 
@@ -109,6 +110,7 @@ class Exchange:
         origin: What asked: a question of the same origin replaces this one. Empty where there is none.
         remark: What the model is told beside the question; empty for nothing.
         cut: What is not sent of the conversation up to the end of this exchange.
+        sent: What was made of it for requests once it was over, kept by `sending`; by wire form.
     """
 
     question: str
@@ -119,6 +121,7 @@ class Exchange:
     origin: str = ""
     remark: str = ""
     cut: Cut = Cut()
+    sent: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def is_worth_keeping(self) -> bool:
@@ -147,5 +150,7 @@ class Exchange:
 
 def place_of(exchanges: Sequence[Exchange], origin: str) -> int:
     """Where in a conversation a question of this origin stands, or will stand."""
-    places = (n for n, exchange in enumerate(exchanges) if origin and exchange.origin == origin)
+    if not origin:
+        return len(exchanges)
+    places = (n for n, exchange in enumerate(exchanges) if exchange.origin == origin)
     return next(places, len(exchanges))

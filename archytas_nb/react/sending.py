@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from archytas_nb.react.compact import NameOf, compacted, view
-from archytas_nb.react.events import Json
+from archytas_nb.react.events import Ending, Json, Message
 from archytas_nb.react.guards import SMALL_REPLY_TOKENS
 from archytas_nb.react.history import Cut, Exchange, Step
 from archytas_nb.react.tokens import json_tokens, message_tokens
-from archytas_nb.react.wire import Wire, messages_of, messages_of_step
+from archytas_nb.react.wire import Wire, messages_of, messages_of_exchange, messages_of_step
 
 CONTEXT_TOKENS = 100_000
 """Tokens that a model is taken to have room for where it does not say; a hosted one mostly has more."""
@@ -36,6 +36,16 @@ class Room:
 
     context: Callable[[], int | None] = lambda: None
     name_of: NameOf = _nameless
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What is sent of one exchange, in one wire form, and how its ending and number of steps were then."""
+
+    messages: list[Message]
+    tokens: int
+    asides: dict[str, Json]
+    over: tuple[Ending | None, int]
 
 
 class Sending:
@@ -115,13 +125,31 @@ class Sending:
 
     def remake(self) -> None:
         """Make the messages anew, of the record as it is now."""
-        sent = view([*self._past, self._exchange], self._exchange.cut)
-        self.messages = messages_of(self._wire, sent)
+        self.messages = messages_of(self._wire, ())
         self.tokens = message_tokens(self.messages)
-        self.asides = {key: told for each in sent for step in each.steps for key, told in step.asides.items()}
+        self.asides = {}
+        for exchange in view([*self._past, self._exchange], self._exchange.cut):
+            sent = self._sent(exchange)
+            self.messages += sent.messages
+            self.tokens += sent.tokens
+            self.asides |= sent.asides
 
     def _size(self, exchanges: Sequence[Exchange]) -> int:
-        return message_tokens(messages_of(self._wire, exchanges))
+        system = message_tokens(messages_of(self._wire, ()))
+        return system + sum(self._sent(exchange).tokens for exchange in exchanges)
+
+    def _sent(self, exchange: Exchange) -> _Sent:
+        """What is sent of an exchange; of one that is over it is made once, for a conversation may be long."""
+        over = exchange.ending, len(exchange.steps)
+        kept: _Sent | None = exchange.sent.get(self._wire.name)
+        if kept is not None and kept.over == over:
+            return kept
+        messages = messages_of_exchange(self._wire, exchange)
+        asides = {key: told for step in exchange.steps for key, told in step.asides.items()}
+        sent = _Sent(messages, message_tokens(messages), asides, over)
+        if exchange.ending is not None:
+            exchange.sent[self._wire.name] = sent
+        return sent
 
     @property
     def beside(self) -> int:

@@ -149,11 +149,17 @@ def messages_of(wire: Wire, exchanges: Sequence[Exchange]) -> list[Message]:
     """The conversation so far in wire form, always one that a strict server accepts."""
     messages: list[Message] = whole([wire.system()])
     for exchange in exchanges:
-        messages += whole(wire.question(exchange))
-        for step in exchange.steps:
-            messages += messages_of_step(wire, step)
-        if exchange.ending is not None:
-            messages += whole(wire.closing(exchange.closing))
+        messages += messages_of_exchange(wire, exchange)
+    return messages
+
+
+def messages_of_exchange(wire: Wire, exchange: Exchange) -> list[Message]:
+    """One question, its steps and its end in wire form."""
+    messages: list[Message] = whole(wire.question(exchange))
+    for step in exchange.steps:
+        messages += messages_of_step(wire, step)
+    if exchange.ending is not None:
+        messages += whole(wire.closing(exchange.closing))
     return messages
 
 
