@@ -108,7 +108,7 @@ class Served:
             assert usage.output_tokens > WRITE / 2, f"{usage.output_tokens} tokens are too few to measure"
             rates.append((usage.output_tokens - 1) / timed.writing)
         began = time.perf_counter()
-        two = [threading.Thread(target=self._ask, args=(f"{STORY} {n}", WRITE, None)) for n in range(2)]
+        two = [threading.Thread(target=self._ask, args=(f"{STORY} {n}", WRITE, WORDS)) for n in range(2)]
         for each in two:
             each.start()
         for each in two:
