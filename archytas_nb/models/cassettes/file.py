@@ -1,8 +1,8 @@
-"""A cassette's file: read whole, written whole, shared by whoever records into it.
+"""A cassette's file: read whole, written whole or continued, shared by whoever records into it.
 
-The only file that opens a cassette. A file is never half written: each change is made beside it and takes its
-place at once. Two kernels may record into one cassette: each takes a lock for a change, and takes over first what
-the other has added.
+The only file that opens a cassette. A file is never half written: an exchange is added to its end in one piece,
+and any other change is made beside it and takes its place at once. Two kernels may record into one cassette: each
+takes a lock for a change, and takes over first what the other has added.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models.cassettes.format import read, written
+from archytas_nb.models.cassettes.format import lines_of, parts_of, read, written
 from archytas_nb.models.cassettes.values import Entry, Header
 
 _WAIT = 20.0  # seconds for a lock that is held for milliseconds
@@ -38,6 +38,8 @@ class CassetteFile:
         self.path = path
         self.fault = ""
         self._seen: tuple[int, int, int] | None = None
+        self._header: Header | None = None  # of the file as it stands, where exchanges may be added to its end
+        self._refs: set[str] = set()  # of the parts that are in it
 
     @property
     def exists(self) -> bool:
@@ -58,6 +60,8 @@ class CassetteFile:
                 f"the cassette {str(self.path)!r} cannot be read ({error}); name another file"
             ) from error
         header, entries, self.fault = read(str(self.path), text)
+        self._header = header if text.endswith("\n") and not self.fault else None
+        self._refs = {part.ref for entry in entries for part in parts_of(entry)}
         return header, entries
 
     @property
@@ -88,6 +92,7 @@ class CassetteFile:
             ConfigurationError: It cannot be written; the file is as it was.
         """
         self.check()
+        self._header = None
         text = "".join(f"{line}\n" for line in written(header, entries))
         target = self.path.resolve()  # a link stays a link
         beside = target.with_name(f".{target.name}.{os.getpid()}")
@@ -103,6 +108,31 @@ class CassetteFile:
             beside.unlink(missing_ok=True)
             raise self._unwritable(str(error), "name a file in a folder of yours") from error
         self._seen = self._signature()
+        self._header, self._refs = header, {part.ref for entry in entries for part in parts_of(entry)}
+
+    def add(self, header: Header, entries: Sequence[Entry]) -> None:
+        """Put this in the place of the file, of which only the last exchange is new: where it can, that is added.
+
+        Raises:
+            ConfigurationError: It cannot be written; the file is as it was.
+        """
+        if header != self._header or self.was_changed or not entries:
+            self.write(header, entries)
+            return
+        self.check()
+        self._header = None  # an interrupt in here leaves it open what is in the file
+        data = "".join(f"{line}\n" for line in lines_of(entries[-1], self._refs)).encode()
+        size = self.path.stat().st_size
+        try:
+            with self.path.open("ab", buffering=0) as file:
+                if file.write(data) != len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            with suppress(OSError):
+                os.truncate(self.path, size)
+            raise self._unwritable(str(error), "name a file in a folder of yours") from error
+        self._seen = self._signature()
+        self._header = header
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -41,12 +41,21 @@ def written(header: Header, entries: Iterable[Entry]) -> Iterator[str]:
     yield _header_line(header)
     known: set[str] = set()
     for entry in entries:
-        if isinstance(entry, Exchanged):
-            for part in entry.request.parts:
-                if part.ref not in known:
-                    known.add(part.ref)
-                    yield _dump({"ref": part.ref, part.kind: part.content})
-        yield line_of(entry)
+        yield from lines_of(entry, known)
+
+
+def lines_of(entry: Entry, known: set[str]) -> Iterator[str]:
+    """The lines of one exchange, those of its parts first, but for the known ones; all are known then."""
+    for part in parts_of(entry):
+        if part.ref not in known:
+            known.add(part.ref)
+            yield _dump({"ref": part.ref, part.kind: part.content})
+    yield line_of(entry)
+
+
+def parts_of(entry: Entry) -> Iterator[Part]:
+    """The parts of an exchange with the model; one with the person has none."""
+    return entry.request.parts if isinstance(entry, Exchanged) else iter(())
 
 
 def line_of(entry: Entry) -> str:

@@ -44,10 +44,7 @@ class Reader:
 
     def request(self, ask: AskModel, model: str) -> Request:
         """The request as it is compared; `model` is what the notebook calls the model."""
-        state = self.scrub.state
-        if state != self._state:
-            self._known.clear()
-            self._state = state
+        self._look_again()
         messages = tuple(self._part("message", message) for message in ask.messages)
         tools = tuple(self._part("tool", tool) for tool in ask.tools)
         schema = None if ask.schema is None else self._fresh("schema", ask.schema)
@@ -55,10 +52,18 @@ class Reader:
 
     def again(self, request: Request) -> Request:
         """A recorded request under the placeholders of now, which may be more than when it was recorded."""
-        messages = tuple(self._fresh("message", part.content) for part in request.messages)
-        tools = tuple(self._fresh("tool", part.content) for part in request.tools)
-        schema = None if request.schema is None else self._fresh("schema", request.schema.content)
+        self._look_again()
+        messages = tuple(self._part("message", part.content) for part in request.messages)
+        tools = tuple(self._part("tool", part.content) for part in request.tools)
+        schema = None if request.schema is None else self._part("schema", request.schema.content)
         return dataclasses.replace(request, messages=messages, tools=tools, schema=schema)
+
+    def _look_again(self) -> None:
+        """Forget what was read where there are secrets now that there were not then."""
+        state = self.scrub.state
+        if state != self._state:
+            self._known.clear()
+            self._state = state
 
     def text(self, text: str) -> str:
         """A text as it is compared."""

@@ -120,14 +120,16 @@ class Store:
             ConfigurationError: The file cannot be written; it is as it was.
         """
         with self._file.locked():
+            only_added = not (self._old or self._replaced)
             if self._old:
                 self._forget_old()
             else:
                 self.catch_up()
             self.tape.drop(self._replaced)
             self._replaced.clear()
-            self.tape.add(entry, origin)
-            self._file.write(self._header, self.tape.entries)
+            only_added &= self.tape.add(entry, origin)
+            write = self._file.add if only_added else self._file.write
+            write(self._header, self.tape.entries)
 
     def prune(self) -> int:
         """Drop what was not used, and say how many that were; raises as `add` does."""

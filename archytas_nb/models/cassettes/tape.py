@@ -47,11 +47,16 @@ class Tape:
         """How often this was recorded, fit for this bound."""
         return sum(entry.key == key and _fits(entry, max_tokens) for entry in self.entries)
 
-    def add(self, entry: Entry, origin: str = "") -> None:
-        """Put a new exchange behind the last one that was used or added; it counts as used."""
+    def add(self, entry: Entry, origin: str = "") -> bool:
+        """Put a new exchange behind the last one that was used or added; it counts as used.
+
+        Returns:
+            Whether it is the last of all.
+        """
         self.entries.insert(self._at, entry)
         self._users.insert(self._at, origin)
         self._at += 1
+        return self._at == len(self.entries)
 
     def give_back(self, origin: str) -> list[Entry]:
         """Take what a cell has used for unused again: it is run once more, and begins where it began."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,7 @@ from archytas_nb.errors import ConfigurationError
 from archytas_nb.models.cassettes.cassette import Cassette
 from archytas_nb.models.cassettes.file import CassetteFile
 from archytas_nb.models.cassettes.values import Header
-from archytas_nb.react.events import ModelReply
+from archytas_nb.react.events import AskModel, ModelReply
 from tests.models.cassettes.tapes import ask, exchanged
 
 WRITER = """
@@ -101,3 +104,88 @@ def test_it_notices_that_somebody_else_has_written(tmp_path: Path) -> None:
     two.read()
     two.write(Header(), [exchanged("a")])
     assert (one.was_changed, two.was_changed) == (True, False)
+
+
+def test_an_exchange_is_added_without_writing_the_others_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each exchange wrote all of the file, so 2,000 of them took 68 seconds."""
+    written = 0
+    write = CassetteFile.write
+
+    def counted(*args: Any) -> None:
+        nonlocal written
+        written += 1
+        write(*args)
+
+    monkeypatch.setattr(CassetteFile, "write", counted)
+    cassette = Cassette(tmp_path / "x.jsonl", "auto")
+    for n in range(50):
+        cassette.add(ask(f"one {n}"), ModelReply(f"one {n}"))
+    again = Cassette(tmp_path / "x.jsonl", "auto")
+    for n in range(50):
+        assert again.find(ask(f"one {n}")) is not None
+    for n in range(50):
+        again.add(ask(f"two {n}"), ModelReply(f"two {n}"))
+    assert written == 1
+    whole = (tmp_path / "x.jsonl").read_bytes()
+    write(again._store._file, again._store._header, again._store.tape.entries)
+    assert (tmp_path / "x.jsonl").read_bytes() == whole, "added line by line it is the file that is written whole"
+
+
+@pytest.mark.parametrize("end", ["", '{"ref": "3f', '{"exchange": "8a"'])
+def test_what_is_added_behind_a_last_line_without_an_end_begins_a_line(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "x.jsonl"
+    Cassette(path, "auto").add(ask("one"), ModelReply("one"))
+    path.write_text(path.read_text("utf-8").rstrip("\n") + ("\n" + end if end else ""), "utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again = Cassette(path, "auto")
+    assert again.find(ask("one")) is not None
+    again.add(ask("two"), ModelReply("two"))
+    read = Cassette(path, "replay")
+    assert (read.count, read.find(ask("two")) is not None) == (2, True)
+
+
+def test_where_an_exchange_cannot_be_added_whole_the_file_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    cassette = Cassette(path, "auto")
+    cassette.add(ask("one"), ModelReply("one"))
+    before = path.read_bytes()
+    opened = Path.open
+
+    class Full(io.FileIO):
+        def write(self, data: Any) -> int:
+            return super().write(data[:5])
+
+    def narrow(self: Path, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+        return Full(str(self), "ab") if mode == "ab" else opened(self, mode, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", narrow)
+        with pytest.raises(ConfigurationError, match="cannot be written"):
+            cassette.add(ask("two"), ModelReply("two"))
+    assert path.read_bytes() == before
+    cassette.add(ask("three"), ModelReply("three"))
+    assert Cassette(path, "replay").find(ask("three")) is not None
+
+
+def test_a_long_conversation_is_opened_in_time_that_grows_with_its_parts(tmp_path: Path) -> None:
+    """Each request read all its messages anew, secrets and all, although requests share them."""
+    path = tmp_path / "x.jsonl"
+    recorded, messages = Cassette(path, "auto"), []
+    for n in range(100):
+        messages.append({"role": "user", "content": f"question {n}"})
+        recorded.add(AskModel(1, tuple(messages)), ModelReply("yes"))
+    looked_at = 0
+
+    def counted(text: str) -> str:
+        nonlocal looked_at
+        looked_at += 1
+        return text
+
+    read = Cassette(path, "replay", scrub=counted)
+    assert read.count == 100
+    assert looked_at < 1000
