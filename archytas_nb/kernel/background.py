@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -163,6 +164,16 @@ def _private_loop() -> asyncio.AbstractEventLoop:
             _loop = asyncio.new_event_loop()
             threading.Thread(target=_serve, args=(_loop,), name="archytas_nb-async", daemon=True).start()
         return _loop
+
+
+def _forget() -> None:
+    """In a forked child the loop's thread does not exist, and its lock may be held for ever."""
+    global _lock, _loop
+    _lock, _loop = threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _abandon(loop: asyncio.AbstractEventLoop) -> None:

@@ -323,6 +323,11 @@ _Fields: TypeAlias = tuple[tuple[str, str], ...]
 _CLIENTS: dict[tuple[str, str, tuple[float, _Fields, _Fields]], list[Connection]] = {}
 """The connections that nobody uses now, by base URL, key, timeout, headers and query."""
 
+if hasattr(
+    os, "register_at_fork"
+):  # what a child sent on its parent's connection would be mixed with the parent's
+    os.register_at_fork(after_in_child=_CLIENTS.clear)
+
 
 def _connect(base_url: str, api_key: str, timeout: float, headers: _Fields, query: _Fields) -> Connection:
     """A client with a connection of its own; the first one costs 30 ms."""

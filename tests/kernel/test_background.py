@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import os
 import signal
 import threading
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from archytas_nb.kernel import background
 from tests.kernel.tools import run_all, run_one, text_of
 
 
@@ -269,3 +271,21 @@ def test_the_whole_of_them_is_bounded_by_the_runs_time() -> None:
     outcomes = run_all({"a": Sleeper(), "b": Sleeper()}, seconds=0.2)
     assert all("what was left of this run's time" in each.text for each in outcomes)
     assert time.monotonic() - started < 20
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked on POSIX systems only")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_async_tools_run_in_a_forked_child() -> None:
+    async def later() -> str:
+        """Answer later."""
+        await asyncio.sleep(0)
+        return "late"
+
+    assert run_one(later).text == "late"  # the loop's thread runs in the parent
+    with background._lock:  # and its lock may be held by any thread of it
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # whoever hangs is ended
+            os._exit(0 if run_one(later).text == "late" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert run_one(later).text == "late"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ModelError
-from archytas_nb.models import reading
+from archytas_nb.models import openai_chat, reading
 from archytas_nb.models.listing import served_at
 from archytas_nb.models.openai_chat import OpenAIModel
 from tests.models.talking import complete, told
@@ -239,3 +240,16 @@ def test_a_connection_that_is_never_taken_up_ends_at_the_deadline() -> None:
         with pytest.raises(ModelError) as caught:
             complete(OpenAIModel("m", url, max_retries=0), seconds=0.5)
     assert caught.value.kind == "deadline"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked on POSIX systems only")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_has_connections_of_its_own() -> None:
+    with Server(then=Say("fine")) as server:
+        model = told(server)
+        complete(model)
+        child = os.fork()
+        if child == 0:
+            os._exit(len(openai_chat._CLIENTS))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert len(openai_chat._CLIENTS) == 1
