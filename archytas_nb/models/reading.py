@@ -1,6 +1,6 @@
 """Bounds a request in time and size, from the first byte of a header to the last byte of a body.
 
-Its hooks are given to a client; it knows no library, and no protocol but that a line which begins with a colon is
+A client calls its hooks. It imports no library; of the protocol it uses only that a line which begins with a colon is
 a comment.
 """
 
