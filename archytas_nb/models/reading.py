@@ -1,7 +1,7 @@
 """Bounds a request in time and size, from the first byte of a header to the last byte of a body.
 
-A client calls its hooks. It imports no library; of the protocol it uses only that a line which begins with a colon is
-a comment.
+A client calls its hooks. It imports no library; of the protocol it uses only that a line which begins with a
+colon is a comment.
 """
 
 from __future__ import annotations
