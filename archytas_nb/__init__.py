@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from archytas_nb._version import __version__
 
 if TYPE_CHECKING:
+    from archytas_nb.cassettes.scrub import cassette_scrub
     from archytas_nb.errors import (
         ArchytasError,
         CassetteMiss,
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
         TaskFailed,
         ToolError,
     )
-    from archytas_nb.models.cassettes.scrub import cassette_scrub
+    from archytas_nb.loop.events import CallOutcome
     from archytas_nb.models.openai_chat import OpenAIModel
-    from archytas_nb.react.events import CallOutcome
     from archytas_nb.run import Run
     from archytas_nb.session import Agent
     from archytas_nb.tools.reference import ByName
@@ -37,7 +37,7 @@ _HOMES = {
     "Agent": "session",
     "ArchytasError": "errors",
     "ByName": "tools.reference",
-    "CallOutcome": "react.events",
+    "CallOutcome": "loop.events",
     "CassetteMiss": "errors",
     "ConfigurationError": "errors",
     "ModelError": "errors",
@@ -48,7 +48,7 @@ _HOMES = {
     "Tool": "tools.tool",
     "ToolError": "errors",
     "Toolbox": "tools.toolbox",
-    "cassette_scrub": "models.cassettes.scrub",
+    "cassette_scrub": "cassettes.scrub",
     "tool": "tools.toolbox",
     "toolbox": "tools.toolbox",
 }
@@ -80,7 +80,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: loading the extension must cost next to nothing."""
     if name not in _HOMES:
-        raise AttributeError(f"module 'archytas_nb' has no attribute {name!r}; it has {', '.join(__all__)}")
+        raise AttributeError(
+            f"module 'archytas_nb' has no attribute {name!r}; it has {', '.join(__all__)}"
+        )
     value = getattr(importlib.import_module(f"archytas_nb.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

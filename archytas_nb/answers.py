@@ -10,9 +10,9 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from archytas_nb.errors import ToolError
-from archytas_nb.react.events import CallOutcome, Json, Verdict
-from archytas_nb.react.history import AnswerForm
-from archytas_nb.react.wire import ANSWER, as_text
+from archytas_nb.loop.events import CallOutcome, Json, Verdict
+from archytas_nb.loop.history import AnswerForm
+from archytas_nb.loop.wire import ANSWER, as_text
 from archytas_nb.tools.clip import clip
 from archytas_nb.tools.failure import failure_text
 from archytas_nb.tools.tool import Tool
@@ -42,9 +42,13 @@ class Answers:
         ValueError: `until` cannot be called.
     """
 
-    def __init__(self, output_type: Any, until: Until | None, namespace: MutableMapping[str, Any]) -> None:
+    def __init__(
+        self, output_type: Any, until: Until | None, namespace: MutableMapping[str, Any]
+    ) -> None:
         if until is not None and not callable(until):
-            raise ValueError(f"until is {until!r}; expected a function of the answer that returns a text")
+            raise ValueError(
+                f"until is {until!r}; expected a function of the answer that returns a text"
+            )
         self._tool = None if output_type is None else _tool(output_type)
         self._until = until
         self._namespace = namespace
@@ -62,7 +66,9 @@ class Answers:
             bound = self._tool.bind(answer, self._namespace)
             if isinstance(bound, CallOutcome):
                 faults = _worded(bound)
-                bound = self._tool.bind({"answer": answer}, self._namespace)  # its own field may be named so
+                bound = self._tool.bind(
+                    {"answer": answer}, self._namespace
+                )  # its own field may be named so
             if isinstance(bound, CallOutcome):
                 return Verdict(faults)
             [value] = (*bound.args, *bound.kwargs.values())
@@ -81,7 +87,9 @@ def _asked(until: Until, value: Any) -> str:
     if fault is False:
         return f"it does not meet the condition {getattr(until, '__name__', 'that was set')}"
     if not isinstance(fault, str):
-        raise TypeError(f"until returned {fault!r}; expected what is wrong with the answer, or an empty text")
+        raise TypeError(
+            f"until returned {fault!r}; expected what is wrong with the answer, or an empty text"
+        )
     return clip(fault.strip(), _LONGEST)
 
 
@@ -98,7 +106,9 @@ def _tool(output_type: Any) -> Tool:
     try:
         return Tool.from_function(give_answer)
     except ToolError as error:
-        raise ToolError(f"output_type {output_type!r} cannot be the type of an answer:", error.faults) from None
+        raise ToolError(
+            f"output_type {output_type!r} cannot be the type of an answer:", error.faults
+        ) from None
 
 
 def _form(tool: Tool) -> AnswerForm:

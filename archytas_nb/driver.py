@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.held import held
-from archytas_nb.react.events import (
+from archytas_nb.loop.events import (
     AskModel,
     CallOutcome,
     CallOutcomes,
@@ -36,11 +36,11 @@ from archytas_nb.react.events import (
     ToolCall,
     Verdict,
 )
-from archytas_nb.react.guards import Guards
-from archytas_nb.react.history import Exchange
-from archytas_nb.react.loop import Flow, react_loop
-from archytas_nb.react.sending import Room
-from archytas_nb.react.wire import Wire
+from archytas_nb.loop.guards import Guards
+from archytas_nb.loop.history import Exchange
+from archytas_nb.loop.loop import Flow, react_loop
+from archytas_nb.loop.sending import Room
+from archytas_nb.loop.wire import Wire
 from archytas_nb.run import Run
 
 Spoken: TypeAlias = Literal["react", "native"]
@@ -48,7 +48,11 @@ Events: TypeAlias = Generator[Event, None, None]
 Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
 """A reply on its way: its pieces, and the retries; it returns the reply."""
 
-_KINDS: dict[str, NoReplyKind] = {"no_tools": "no_tools", "overflow": "overflow", "deadline": "deadline"}
+_KINDS: dict[str, NoReplyKind] = {
+    "no_tools": "no_tools",
+    "overflow": "overflow",
+    "deadline": "deadline",
+}
 """Failures of an endpoint that the loop answers with another move; any other ends the run."""
 
 
@@ -70,7 +74,9 @@ class Model(Protocol):
 class Executor(Protocol):
     """What runs calls."""
 
-    def run(self, calls: Sequence[ToolCall], seconds: float | None = None) -> tuple[CallOutcome, ...]:
+    def run(
+        self, calls: Sequence[ToolCall], seconds: float | None = None
+    ) -> tuple[CallOutcome, ...]:
         """One outcome for each call, in order; `seconds` is what is left of the run's time."""
 
 
@@ -112,7 +118,9 @@ class Driver:
 
     def events(self, spoken: Spoken) -> Events:
         """Everything that happens, the ending last; an interrupt thrown in here ends the run properly."""
-        stopped = yield from shown(Started(self.run.model, spoken, getattr(self.model, "server", "")))
+        stopped = yield from shown(
+            Started(self.run.model, spoken, getattr(self.model, "server", ""))
+        )
         flow = self._flow(spoken)
         request: Request = next(flow)
         ending: Ending | None = None
@@ -120,7 +128,9 @@ class Driver:
             while ending is None:
                 if self._writes_calls(request):
                     # A step is over and the next has not begun: the loop goes on from the same record.
-                    said = "the model writes its calls into the text: going on with the text protocol"
+                    said = (
+                        "the model writes its calls into the text: going on with the text protocol"
+                    )
                     stopped |= yield from shown(Notice("protocol", said))
                     flow = self._flow("react")
                     request = next(flow)
@@ -158,7 +168,9 @@ class Driver:
         self.run.protocol = spoken
         checks = self.check is not None
         wire = self.wire(spoken)
-        return react_loop(wire, self.guards, self.past, self.exchange, checks=checks, room=self.room)
+        return react_loop(
+            wire, self.guards, self.past, self.exchange, checks=checks, room=self.room
+        )
 
     def _falls_back(self) -> bool:
         if not self.may_fall_back or self.run.protocol != "native":
@@ -227,7 +239,9 @@ def recorded(run: Run, exchange: Exchange, events: Events) -> Events:
         run.ending = exchange.ending
 
 
-def watched(observers: Sequence[Observer], kind: Literal["output", "person"]) -> Callable[[str], None]:
+def watched(
+    observers: Sequence[Observer], kind: Literal["output", "person"]
+) -> Callable[[str], None]:
     """What tells observers of what a running call prints or asks; one that breaks must not break the tool."""
 
     def tell(text: str) -> None:

@@ -103,14 +103,24 @@ class ModelError(RunError):
         status: The HTTP status, or None where no HTTP answer came.
     """
 
-    def __init__(self, message: str, *, kind: ModelErrorKind = "server", status: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, kind: ModelErrorKind = "server", status: int | None = None
+    ) -> None:
         super().__init__(message)
         self.kind: ModelErrorKind = kind
         self.status = status
 
 
 MissCause = Literal[
-    "question", "tool", "tools", "instructions", "outcome", "settings", "conversation", "asked_again", "empty"
+    "question",
+    "tool",
+    "tools",
+    "instructions",
+    "outcome",
+    "settings",
+    "conversation",
+    "asked_again",
+    "empty",
 ]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias
 
-from archytas_nb.react.guards import MAX_TOTAL_TOKENS
+from archytas_nb.loop.guards import MAX_TOTAL_TOKENS
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 
@@ -71,7 +71,11 @@ def total_tokens(total: int | None, old: int | Unset | None) -> int | None:
             f"max_tokens is {old!r} and max_total_tokens is {total!r}; expected one of them: leave "
             "max_tokens out, the old name"
         )
-    warnings.warn(f"max_tokens={old!r} is called max_total_tokens now: {_RENAMED}", FutureWarning, stacklevel=3)
+    warnings.warn(
+        f"max_tokens={old!r} is called max_total_tokens now: {_RENAMED}",
+        FutureWarning,
+        stacklevel=3,
+    )
     return old
 
 

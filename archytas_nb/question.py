@@ -12,9 +12,9 @@ from typing import Any
 from archytas_nb.answers import Answers, Until
 from archytas_nb.kernel.namespace import Namespace, current_shell, running_cell
 from archytas_nb.kernel.person import Keyboard, Person
-from archytas_nb.react.events import CallOutcome, ToolCall
-from archytas_nb.react.history import Exchange
-from archytas_nb.react.sending import Room
+from archytas_nb.loop.events import CallOutcome, ToolCall
+from archytas_nb.loop.history import Exchange
+from archytas_nb.loop.sending import Room
 from archytas_nb.tools.pictures import attached
 from archytas_nb.tools.reference import keep
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, RunInterrupted, TaskFailed
-from archytas_nb.react.events import (
+from archytas_nb.errors import (
+    CassetteMiss,
+    ConfigurationError,
+    ModelError,
+    RunInterrupted,
+    TaskFailed,
+)
+from archytas_nb.loop.events import (
     Answered,
     AskModel,
     CallOutcome,
@@ -157,7 +163,9 @@ class Run:
             case None:
                 said = "stopped before anything was asked. The conversation is intact: ask again."
             case _:
-                said = "stopped after the run had come to its end, which is in .run. Nothing is lost."
+                said = (
+                    "stopped after the run had come to its end, which is in .run. Nothing is lost."
+                )
         interrupt = RunInterrupted(said)
         interrupt.run = self
         return interrupt
@@ -175,7 +183,9 @@ class Run:
     def _endpoint_error(self, reason: str) -> ModelError | ConfigurationError:
         """What the endpoint failed with; the loop may have had more to say about it."""
         error = self.error
-        if error is None or (isinstance(error, ModelError) and str(error) != reason and error.kind == "overflow"):
+        if error is None or (
+            isinstance(error, ModelError) and str(error) != reason and error.kind == "overflow"
+        ):
             return ModelError(
                 reason, kind=getattr(error, "kind", "server"), status=getattr(error, "status", None)
             )
@@ -190,7 +200,11 @@ class Run:
         from archytas_nb.trace.steps import fold
 
         if self._shows == "status":
-            steps = max((event.step for event in self.events if isinstance(event, AskModel)), default=0)
-            return {"text/plain": f"<Run {self.status} in {steps} step{'s' if steps != 1 else ''}>"}, {}
+            steps = max(
+                (event.step for event in self.events if isinstance(event, AskModel)), default=0
+            )
+            return {
+                "text/plain": f"<Run {self.status} in {steps} step{'s' if steps != 1 else ''}>"
+            }, {}
         view = fold(self.question, self.events, model=self.model, protocol=self.protocol)
         return value_bundle(view, repr(self), with_steps=self._shows == "all")

@@ -21,14 +21,22 @@ from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.approve import Approve
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.namespace import Namespace, live_namespace
+from archytas_nb.loop.events import (
+    AskModel,
+    Ending,
+    Event,
+    Failed,
+    Interrupted,
+    Message,
+    ModelReply,
+)
+from archytas_nb.loop.guards import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
+from archytas_nb.loop.history import Exchange, place_of
+from archytas_nb.loop.loop import react_loop
+from archytas_nb.loop.wire import Wire, messages_of
+from archytas_nb.loop.wire_native import NativeWire
+from archytas_nb.loop.wire_react import ReactWire
 from archytas_nb.question import Question, asked_by, person_for, read, room_for
-from archytas_nb.react.events import AskModel, Ending, Event, Failed, Interrupted, Message, ModelReply
-from archytas_nb.react.guards import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
-from archytas_nb.react.history import Exchange, place_of
-from archytas_nb.react.loop import react_loop
-from archytas_nb.react.wire import Wire, messages_of
-from archytas_nb.react.wire_native import NativeWire
-from archytas_nb.react.wire_react import ReactWire
 from archytas_nb.run import Run
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox
@@ -112,7 +120,7 @@ class Agent:
 
         Where a cassette is in use it stands before the model, and another one takes its place as soon as it does.
         """
-        from archytas_nb.models.cassettes.recorded import answers_itself, cassette_in_use, recorded
+        from archytas_nb.cassettes.recorded import answers_itself, cassette_in_use, recorded
 
         cassette = None if answers_itself(self._model) else cassette_in_use()
         if self._answering is None or self._answering[0] is not cassette:
@@ -122,7 +130,9 @@ class Agent:
     @model.setter
     def model(self, model: str | Model | None) -> None:
         if model is not self._model:
-            for exchange in self.exchanges:  # what was too long for one model need not be for another
+            for (
+                exchange
+            ) in self.exchanges:  # what was too long for one model need not be for another
                 exchange.cut = replace(exchange.cut, room=None)
         self._model, self._answering = model, None
 
@@ -277,7 +287,9 @@ class Agent:
         earlier = self._running()
         if earlier is not None:
             if inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING:
-                raise RuntimeError("this agent is answering a question already; ask another agent, or wait")
+                raise RuntimeError(
+                    "this agent is answering a question already; ask another agent, or wait"
+                )
             earlier.close()
 
     def _names(self) -> Namespace:
@@ -287,7 +299,11 @@ class Agent:
         return self.model.protocol if self.protocol == "auto" else self.protocol
 
     def _wire(self, spoken: Spoken, tools: Toolbox) -> Wire:
-        return NativeWire(tools, self.instructions) if spoken == "native" else ReactWire(tools, self.instructions)
+        return (
+            NativeWire(tools, self.instructions)
+            if spoken == "native"
+            else ReactWire(tools, self.instructions)
+        )
 
     def _guards(self, tools: Toolbox, clock: Callable[[], float] = time.monotonic) -> Guards:
         may_repeat = {name for name, tool in tools.items() if tool.repeat}

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import Any, Literal, Self, TypeAlias
 
 from archytas_nb.errors import UsersFrames
-from archytas_nb.react.events import AskModel, Delta, ModelReply, Usage, WireCall
+from archytas_nb.loop.events import AskModel, Delta, ModelReply, Usage, WireCall
 
 Scripted: TypeAlias = str | tuple[Any, ...] | dict[str, Any] | ModelReply | BaseException
 
@@ -63,7 +63,9 @@ class ScriptedModel:
         Raises:
             ScriptError: The script is at its end; the message shows what was asked.
         """
-        if not ask.step:  # what is asked about a question beforehand is no part of a script: some tool fits
+        if (
+            not ask.step
+        ):  # what is asked about a question beforehand is no part of a script: some tool fits
             return ModelReply("yes")
         self.asked.append(ask)
         if not self._left:

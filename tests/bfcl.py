@@ -44,7 +44,9 @@ def data() -> Path:
 
 def rows(path: Path) -> list[dict[str, Any]]:
     """The rows of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [
+        json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()
+    ]
 
 
 def api(name: str) -> type:
@@ -74,7 +76,9 @@ class World:
             self.objects[name] = made = _journaling(api(name))()
             made.journaled_by = self
             if name != "MathAPI":
-                made._load_scenario(copy.deepcopy(self.task["initial_config"].get(name, {})), long_context=False)
+                made._load_scenario(
+                    copy.deepcopy(self.task["initial_config"].get(name, {})), long_context=False
+                )
             found = inspect.getmembers(made, inspect.ismethod)
             self.functions |= {key: method for key, method in found if not key.startswith("_")}
 
@@ -109,7 +113,9 @@ def _journaling(cls: type) -> type:
         return noted
 
     methods = inspect.getmembers(cls, inspect.isfunction)
-    return type(cls.__name__, (cls,), {n: noting(n, m) for n, m in methods if not n.startswith("_")})
+    return type(
+        cls.__name__, (cls,), {n: noting(n, m) for n, m in methods if not n.startswith("_")}
+    )
 
 
 def _plain(thing: Any, seen: dict[int, int]) -> Any:

@@ -54,7 +54,12 @@ def embedded_models_are_given_back() -> Iterator[None]:
 SERIAL = ("pytest.mark.local_model", "tests.chromium", "tests.lab.lab")
 """Files that contain one of these words use the real model or the browser: only one process runs them."""
 
-LONG = ("tests/pytest_plugin/", "tests/test_example_notebooks.py", "tests/docs/", "tests/test_silence.py")
+LONG = (
+    "tests/pytest_plugin/",
+    "tests/test_example_notebooks.py",
+    "tests/docs/",
+    "tests/test_silence.py",
+)
 """Files that take longest, and are therefore started first; the order of the others does not matter."""
 
 

@@ -25,14 +25,17 @@ class AtLine:
     """
 
     def __init__(self, *where: str, line: int = 0) -> None:
-        self.places = [(str(PACKAGE / file), name) for file, _, name in (each.partition(":") for each in where)]
+        self.places = [
+            (str(PACKAGE / file), name) for file, _, name in (each.partition(":") for each in where)
+        ]
         self.line = line
         self.count = 0
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
         code = frame.f_code
         counts = any(
-            code.co_filename.startswith(file) and name in ("", code.co_name) for file, name in self.places
+            code.co_filename.startswith(file) and name in ("", code.co_name)
+            for file, name in self.places
         )
         return self._line if counts else None
 

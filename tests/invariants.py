@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
-from archytas_nb.react.events import (
+from archytas_nb.loop.events import (
     AskModel,
     CallOutcomes,
     Delta,
@@ -128,7 +128,15 @@ CALLS: list[tuple[str, Any]] = [
     ("roll", {}), ("look", {"wrong": 1}), ("no thing!", {"x": 1}),
 ]  # fmt: skip
 BROKEN = '{"tool": "look", "tool_input": {"place": "her'
-ODD = ["", "<think>hm", BROKEN, "42", '{"a": 1}', "Hello there.", '{"tool": "nothing", "tool_input": 1}']
+ODD = [
+    "",
+    "<think>hm",
+    BROKEN,
+    "42",
+    '{"a": 1}',
+    "Hello there.",
+    '{"tool": "nothing", "tool_input": 1}',
+]
 
 
 def story(seed: int) -> list[Any]:
@@ -185,7 +193,9 @@ def worded(said: Any, protocol: Protocol) -> ModelReply:
         acts = [{"thought": "so", "tool": name, "tool_input": given} for name, given in said]
         return ModelReply(json.dumps(acts[0] if len(acts) == 1 else acts), usage=usage)
     sent = [(name, given if isinstance(given, dict) else {"answer": given}) for name, given in said]
-    return ModelReply("so", tuple(WireCall(name, json.dumps(given)) for name, given in sent), usage=usage)
+    return ModelReply(
+        "so", tuple(WireCall(name, json.dumps(given)) for name, given in sent), usage=usage
+    )
 
 
 # ── the promises ──────────────────────────────────────────────────────────────────────────────────
@@ -198,10 +208,14 @@ def check_calls(agent: nb.Agent, tools: Tools) -> None:
     for exchange in agent.exchanges:
         for step in exchange.steps:
             statuses = [outcome.status for outcome in step.outcomes]
-            assert [call.id for call in step.calls] == [outcome.call_id for outcome in step.outcomes]
+            assert [call.id for call in step.calls] == [
+                outcome.call_id for outcome in step.outcomes
+            ]
             ids += [call.id for call in step.calls]
             cut = statuses.index("interrupted") if "interrupted" in statuses else len(statuses)
-            assert not any(map(reached, step.outcomes[cut + 1 :])), "after an interrupt nothing more is run"
+            assert not any(map(reached, step.outcomes[cut + 1 :])), (
+                "after an interrupt nothing more is run"
+            )
             assert "not_run" not in statuses[:cut], "a failing call does not discard its siblings"
             pairs = zip(step.calls, step.outcomes, strict=True)
             ran += [(call.name, call.input) for call, outcome in pairs if reached(outcome)]
@@ -215,7 +229,9 @@ def reached(outcome: Any) -> bool:
         return "it was not run again" not in outcome.text
     if outcome.status == "interrupted":
         return "while it ran" in outcome.text
-    return outcome.status == "error" and "invariants.py, line" in outcome.text  # a frame of the tool
+    return (
+        outcome.status == "error" and "invariants.py, line" in outcome.text
+    )  # a frame of the tool
 
 
 def check_requests(asked: list[AskModel], events: list[Event], protocol: Protocol) -> None:
@@ -224,7 +240,9 @@ def check_requests(asked: list[AskModel], events: list[Event], protocol: Protoco
         assert fault_of(ask.messages) == "", ask.messages
         said = [message for message in ask.messages if message["role"] == "assistant"]
         for message in said if protocol == "react" else ():
-            assert message["content"] == PLACEHOLDER or all(map(json.loads, message["content"].splitlines()))
+            assert message["content"] == PLACEHOLDER or all(
+                map(json.loads, message["content"].splitlines())
+            )
     compact = compactions(events)
     for n, (earlier, later) in enumerate(itertools.pairwise(asked), start=1):
         if n not in compact:
@@ -249,7 +267,9 @@ def is_last(ask: AskModel) -> bool:
 
 def check_bounds(asked: list[AskModel], run: Any, limits: Any) -> None:
     """4: requests and replies are bounded; the last turn has no tools, and its answer is marked."""
-    overflows = sum(isinstance(event, Notice) and event.kind == "compaction" for event in run.events)
+    overflows = sum(
+        isinstance(event, Notice) and event.kind == "compaction" for event in run.events
+    )
     assert len(asked) <= limits.max_steps + 1 + overflows
     for ask in asked:
         assert ask.max_tokens is not None
@@ -259,7 +279,9 @@ def check_bounds(asked: list[AskModel], run: Any, limits: Any) -> None:
             assert not ask.tools
             assert '"look"' not in json.dumps(ask.schema)
     lasts = [is_last(ask) for ask in asked]
-    assert not any(lasts) or lasts.index(True) >= len(lasts) - 2, "after the last turn nothing is asked"
+    assert not any(lasts) or lasts.index(True) >= len(lasts) - 2, (
+        "after the last turn nothing is asked"
+    )
     if any(lasts):
         assert run.status in ("stopped", "interrupted", "left")
     assert run.incomplete is isinstance(run.ending, Stopped)
@@ -271,7 +293,9 @@ def check_repetition(events: list[Event]) -> None:
     for calls, outcomes in ran_in(events):
         done += zip(calls, outcomes, strict=True)
     for at, (call, _) in enumerate(done):
-        before = [n for n in range(at) if (done[n][0].name, done[n][0].input) == (call.name, call.input)]
+        before = [
+            n for n in range(at) if (done[n][0].name, done[n][0].input) == (call.name, call.input)
+        ]
         if not before or call.name == "roll":
             continue
         earlier = done[before[-1]][1]

@@ -15,7 +15,12 @@ from typing import Any
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-NO_ENDPOINT = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ARCHYTAS_NB_CASSETTE", "ARCHYTAS_NB_CASSETTE_MODE")
+NO_ENDPOINT = (
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "ARCHYTAS_NB_CASSETTE",
+    "ARCHYTAS_NB_CASSETTE_MODE",
+)
 
 
 @dataclass
@@ -95,14 +100,19 @@ class Kernel:
             if person:
                 self._answer(cell, typed)
             if time.monotonic() - started > wait:
-                raise TimeoutError(f"the cell did not end within {wait} s: {code!r}; so far {cell.messages!r}")
+                raise TimeoutError(
+                    f"the cell did not end within {wait} s: {code!r}; so far {cell.messages!r}"
+                )
             try:
                 message = self.client.get_iopub_msg(timeout=0.05)
             except queue.Empty:
                 message = None
             if message and message["parent_header"].get("msg_id") == request:
                 cell.messages.append(message)
-                idle |= message["msg_type"] == "status" and message["content"]["execution_state"] == "idle"
+                idle |= (
+                    message["msg_type"] == "status"
+                    and message["content"]["execution_state"] == "idle"
+                )
             if idle and not cell.status:
                 reply = self.client.get_shell_msg(timeout=wait)
                 if reply["parent_header"].get("msg_id") == request:

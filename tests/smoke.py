@@ -72,7 +72,10 @@ def check_notebook(protocol: str) -> None:
     ):
         assert not run(kernel, "asked = []").printed  # loading says nothing
         run(kernel, TOOL)
-        cell = run(kernel, f"run = %agent --protocol {protocol} What is twice 21?\nprint(asked, run.answer)")
+        cell = run(
+            kernel,
+            f"run = %agent --protocol {protocol} What is twice 21?\nprint(asked, run.answer)",
+        )
         assert cell.printed == "[21] It is 42.\n", cell.messages
         assert len(cell.displayed) == 1, cell.displayed  # nobody is there: one static trace
         assert {"text/plain", "text/markdown", "text/html"} <= set(cell.displayed[0])
@@ -98,9 +101,25 @@ def run(kernel: Kernel, code: str) -> Cell:
 def check_lab() -> None:
     """JupyterLab, where it is installed, offers the kernel of the wheel."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.port=0"]
-        command += ["--ServerApp.ip=127.0.0.1", "--IdentityProvider.token=t", f"--ServerApp.root_dir={folder}"]
-        environment = {**os.environ, "JUPYTER_RUNTIME_DIR": folder, "JUPYTER_CONFIG_DIR": folder, "HOME": folder}
+        command = [
+            sys.executable,
+            "-m",
+            "jupyterlab",
+            "--no-browser",
+            "--allow-root",
+            "--ServerApp.port=0",
+        ]
+        command += [
+            "--ServerApp.ip=127.0.0.1",
+            "--IdentityProvider.token=t",
+            f"--ServerApp.root_dir={folder}",
+        ]
+        environment = {
+            **os.environ,
+            "JUPYTER_RUNTIME_DIR": folder,
+            "JUPYTER_CONFIG_DIR": folder,
+            "HOME": folder,
+        }
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as lab:
             try:
                 specs = kernelspecs(Path(folder), lab)
@@ -121,7 +140,9 @@ def kernelspecs(runtime: Path, lab: subprocess.Popen[bytes], seconds: float = 60
             except (OSError, ValueError):  # it is not listening yet
                 pass
         time.sleep(0.2)
-    raise AssertionError(f"JupyterLab did not answer within {seconds:g} s; its exit status is {lab.poll()}")
+    raise AssertionError(
+        f"JupyterLab did not answer within {seconds:g} s; its exit status is {lab.poll()}"
+    )
 
 
 if __name__ == "__main__":

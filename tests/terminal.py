@@ -86,7 +86,10 @@ def spawned(folder: Path, *arguments: str, **environment: str) -> Iterator[pexpe
         "PROMPT_TOOLKIT_NO_CPR": "1",
         "PYTHONPATH": here,
     }
-    env |= {"PYTHON_BASIC_REPL": "1", **environment}  # the newer prompt of Python 3.13 draws lines anew
+    env |= {
+        "PYTHON_BASIC_REPL": "1",
+        **environment,
+    }  # the newer prompt of Python 3.13 draws lines anew
     process: pexpect.spawn[str] = pexpect.spawn(
         sys.executable,
         list(arguments),

@@ -14,7 +14,7 @@ import pytest
 import archytas_nb as nb
 from archytas_nb.answers import Answers
 from archytas_nb.errors import ToolError
-from archytas_nb.react.events import CheckAnswer, ModelReply, Verdict, WireCall
+from archytas_nb.loop.events import CheckAnswer, ModelReply, Verdict, WireCall
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 
@@ -92,13 +92,17 @@ def test_an_answer_of_any_type_that_an_argument_may_have_is_the_runs_value(
     if isinstance(given, dict):
         runs.append(asked("native", called(given, wrapped=False), output_type=kind))
     for run in runs:
-        assert run.status == "answered", [event for event in run.events if isinstance(event, Verdict)]
+        assert run.status == "answered", [
+            event for event in run.events if isinstance(event, Verdict)
+        ]
         assert same(run.value, value)
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
 def test_a_wrong_answer_goes_back_to_the_model_with_the_reason(protocol: Protocol) -> None:
-    agent = nb.Agent([], ScriptedModel(("final_answer", "three"), ("final_answer", 3), protocol=protocol))
+    agent = nb.Agent(
+        [], ScriptedModel(("final_answer", "three"), ("final_answer", 3), protocol=protocol)
+    )
     run = agent.run("How many?", output_type=int)
     assert (run.value, run.answer) == (3, "3")
     [first, second] = [event for event in run.events if isinstance(event, Verdict)]
@@ -119,7 +123,9 @@ def test_answers_that_stay_wrong_are_errors_in_a_row(protocol: Protocol) -> None
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_what_is_said_at_a_limit_is_the_value_only_where_it_is_of_the_type(protocol: Protocol) -> None:
+def test_what_is_said_at_a_limit_is_the_value_only_where_it_is_of_the_type(
+    protocol: Protocol,
+) -> None:
     for last, value in ((7, 7), ("I do not know.", None)):
         model = ScriptedModel(("final_answer", "three"), ("final_answer", last), protocol=protocol)
         run = nb.Agent([], model, max_steps=1).run("How many?", output_type=int)
@@ -132,7 +138,9 @@ def test_what_is_said_at_a_limit_is_the_value_only_where_it_is_of_the_type(proto
     [(Point, 'Point is {"x": int, "y": float (optional)}'), (list[str], "list[str]"),
      (pd.DataFrame, "the name of a variable that holds a DataFrame")],
 )  # fmt: skip
-def test_the_question_says_what_the_answer_must_be(protocol: Protocol, kind: Any, said: str) -> None:
+def test_the_question_says_what_the_answer_must_be(
+    protocol: Protocol, kind: Any, said: str
+) -> None:
     agent = nb.Agent([], ScriptedModel(protocol=protocol))
     [_, message] = agent.preview("Where?", output_type=kind).messages
     assert message["content"].startswith("Where?\n\n(")
@@ -142,7 +150,9 @@ def test_the_question_says_what_the_answer_must_be(protocol: Protocol, kind: Any
 
 def test_the_text_protocol_binds_the_answer_to_its_schema() -> None:
     ask = nb.Agent([], ScriptedModel()).preview("Where?", output_type=list[int])
-    [answer] = [b for b in ask.schema["oneOf"] if b["properties"]["tool"] == {"const": "final_answer"}]
+    [answer] = [
+        b for b in ask.schema["oneOf"] if b["properties"]["tool"] == {"const": "final_answer"}
+    ]
     assert answer["properties"]["tool_input"]["items"] == {"type": "integer"}
 
 
@@ -195,7 +205,9 @@ def test_nothing_is_checked_where_nothing_is_asked_for() -> None:
 
 def test_a_condition_that_returns_nonsense_is_named_and_the_conversation_goes_on() -> None:
     agent = nb.Agent([], ScriptedModel(("final_answer", "3"), ("final_answer", "4")))
-    with pytest.raises(TypeError, match=r"until returned 3; expected what is wrong with the answer"):
+    with pytest.raises(
+        TypeError, match=r"until returned 3; expected what is wrong with the answer"
+    ):
         agent.run("Well?", until=lambda answer: 3)
     assert agent.run("Well?").answer == "4"
 

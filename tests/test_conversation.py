@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
-from archytas_nb.react.events import AskModel, CallOutcomes, Notice
+from archytas_nb.loop.events import AskModel, CallOutcomes, Notice
 from archytas_nb.testing import ScriptedModel
 from tests.strict import fault_of, is_prefix
 
@@ -91,7 +91,9 @@ def run_cell(it: nb.Agent, n: int, looks: list[int]) -> list[AskModel]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_exchange_is_replaced_in_its_place_and_sees_only_what_was_before_it(protocol: str) -> None:
+def test_an_exchange_is_replaced_in_its_place_and_sees_only_what_was_before_it(
+    protocol: str,
+) -> None:
     it = agent(protocol, *[("final_answer", str(n)) for n in range(4)])
     for question, origin in (("A?", "a"), ("B?", "b"), ("C?", "c"), ("B!", "b")):
         it.run(question, origin=origin)
@@ -157,7 +159,12 @@ def test_undo_forgets_a_run_that_was_left_unfinished(protocol: str) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(cells, st.sampled_from(PROTOCOLS), st.sampled_from([None, 900]), st.sampled_from([None, int, list[str]]))
+@given(
+    cells,
+    st.sampled_from(PROTOCOLS),
+    st.sampled_from([None, 900]),
+    st.sampled_from([None, int, list[str]]),
+)
 def test_a_preview_is_exactly_what_is_sent_and_changes_nothing(
     cells: list[list[int]], protocol: str, context: int | None, kind: Any
 ) -> None:
@@ -182,13 +189,17 @@ def test_a_preview_refuses_what_a_run_would_refuse() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_long_conversation_stays_within_the_models_context_and_can_go_on_for_ever(protocol: str) -> None:
+def test_a_long_conversation_stays_within_the_models_context_and_can_go_on_for_ever(
+    protocol: str,
+) -> None:
     it = agent(protocol, context=6000)
     notices = 0
     for n in range(25):
         more(it, ("look", {"a": n}), ("final_answer", f"It is {n}."))
         run = it.run(f"Question {n}?")
-        notices += sum(isinstance(event, Notice) and event.kind == "compaction" for event in run.events)
+        notices += sum(
+            isinstance(event, Notice) and event.kind == "compaction" for event in run.events
+        )
     assert 1 <= notices <= 12
     asks = asked(it)
     assert max(len(str(ask.messages)) for ask in asks) < 6000 * 4
@@ -201,12 +212,16 @@ def test_a_long_conversation_stays_within_the_models_context_and_can_go_on_for_e
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_is_shortened_stays_reachable_by_its_name(protocol: str) -> None:
-    it = agent(protocol, *[("look", {"a": n}) for n in range(5)], ("final_answer", "x"), context=4500)
+    it = agent(
+        protocol, *[("look", {"a": n}) for n in range(5)], ("final_answer", "x"), context=4500
+    )
     it.run("Look!")
     names = it._namespace or {}
     said = set(re.findall(r"full value in (\w+)", str([ask.messages for ask in asked(it)])))
     assert said == set(names) != set()
-    assert {names[name] for name in said} < {look(n) for n in range(5)}, "what is sent whole needs no name"
+    assert {names[name] for name in said} < {look(n) for n in range(5)}, (
+        "what is sent whole needs no name"
+    )
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -215,7 +230,9 @@ def test_a_namespace_that_refuses_names_costs_the_names_only(protocol: str) -> N
         def __setitem__(self, key: str, value: Any) -> None:
             raise TypeError("read-only")
 
-    it = agent(protocol, *[("look", {"a": n}) for n in range(4)], context=3600, namespace=Refusing())
+    it = agent(
+        protocol, *[("look", {"a": n}) for n in range(4)], context=3600, namespace=Refusing()
+    )
     more(it, ("final_answer", "x"))
     assert it.run("Look!").answer == "x"
     assert "shortened from" in str(asked(it)[-1].messages)
@@ -223,7 +240,9 @@ def test_a_namespace_that_refuses_names_costs_the_names_only(protocol: str) -> N
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_model_with_more_room_is_sent_more_again(protocol: str) -> None:
-    it = agent(protocol, *[("look", {"a": n}) for n in range(4)], ModelError("long", kind="overflow"))
+    it = agent(
+        protocol, *[("look", {"a": n}) for n in range(4)], ModelError("long", kind="overflow")
+    )
     more(it, ("final_answer", "x"))
     it.run("Look!")
     assert it.exchanges[-1].cut.room is not None
@@ -236,7 +255,9 @@ def test_a_model_with_more_room_is_sent_more_again(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_image_of_a_question_is_sent_with_it_and_stays_in_the_conversation(protocol: str) -> None:
+def test_an_image_of_a_question_is_sent_with_it_and_stays_in_the_conversation(
+    protocol: str,
+) -> None:
     it = agent(protocol, ("final_answer", "A dot."), ("final_answer", "Yes."))
     it.run("What is this?", images=[base64.b64decode(PNG)])
     it.run("Sure?")

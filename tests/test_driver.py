@@ -12,7 +12,7 @@ import pytest
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
 from archytas_nb.kernel.person import asked
-from archytas_nb.react.events import (
+from archytas_nb.loop.events import (
     AskModel,
     CallOutcomes,
     Delta,
@@ -99,7 +99,12 @@ def test_a_model_is_told_how_much_of_the_time_is_left() -> None:
 
 def test_a_run_has_finite_bounds_unless_it_is_told_otherwise() -> None:
     limits = nb.Agent([talk], ScriptedModel()).limits
-    assert None not in (limits.max_steps, limits.max_errors, limits.max_seconds, limits.max_total_tokens)
+    assert None not in (
+        limits.max_steps,
+        limits.max_errors,
+        limits.max_seconds,
+        limits.max_total_tokens,
+    )
     limits = nb.Agent([talk], ScriptedModel(), max_seconds=None, max_total_tokens=None).limits
     assert (limits.max_seconds, limits.max_total_tokens) == (None, None)
 
@@ -120,7 +125,10 @@ def test_the_time_that_a_person_takes_to_answer_is_not_the_runs() -> None:
     tool = nb.Tool.from_function(talk, approve=True)
     model = Thinking(("talk", 1), ("talk", 2), ("final_answer", "Done."))
     run = nb.Agent([tool], model, namespace={}, max_seconds=0.5).run("Talk!")
-    assert (run.status, [outcome.status for _, outcome in run.calls]) == ("answered", ["done", "done"])
+    assert (run.status, [outcome.status for _, outcome in run.calls]) == (
+        "answered",
+        ["done", "done"],
+    )
 
 
 def test_a_model_may_stand_between_the_run_and_the_person() -> None:
@@ -146,7 +154,9 @@ def test_a_policy_decides_where_a_tool_wants_approval(policy: Any) -> None:
     tool = nb.Tool.from_function(talk, approve=True)
     model = ScriptedModel(("talk", 1), ("final_answer", "Done."))
     run = nb.Agent([tool], model, namespace={}, approve=policy).run("Talk!")
-    assert [outcome.status for _, outcome in run.calls] == ["done" if policy == "auto" else "refused"]
+    assert [outcome.status for _, outcome in run.calls] == [
+        "done" if policy == "auto" else "refused"
+    ]
 
 
 def test_a_tool_on_the_list_is_run_without_being_asked_about() -> None:
@@ -211,6 +221,8 @@ def test_those_who_watch_hear_that_a_person_is_asked_and_no_event_of_the_run_tel
 
 def test_a_failure_that_a_run_got_over_is_not_its_error() -> None:
     too_long = ModelError("maximum context length is 4096 tokens", kind="overflow")
-    run = nb.Agent([talk], ScriptedModel(too_long, ("final_answer", "Done.")), namespace={}).run("Talk!")
+    run = nb.Agent([talk], ScriptedModel(too_long, ("final_answer", "Done.")), namespace={}).run(
+        "Talk!"
+    )
     assert (run.status, run.error) == ("answered", None)
     assert any(isinstance(event, NoReply) for event in run.events)

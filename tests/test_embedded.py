@@ -10,10 +10,10 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
+from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import process
 from archytas_nb.models.embedded import REPEAT_TEMPERATURE, EmbeddedModel, temperature_for
 from archytas_nb.models.weights import locate
-from archytas_nb.react.events import AskModel, Notice
 
 stock = {"apples": 17, "pears": 4}
 
@@ -31,12 +31,18 @@ def count_fruit(fruit: str) -> int:
 
 
 def asked(*said: str) -> AskModel:
-    turns = [({"role": "assistant", "content": text}, {"role": "user", "content": "no"}) for text in said]
-    return AskModel(1, ({"role": "user", "content": "Well?"}, *[each for turn in turns for each in turn]))
+    turns = [
+        ({"role": "assistant", "content": text}, {"role": "user", "content": "no"}) for text in said
+    ]
+    return AskModel(
+        1, ({"role": "user", "content": "Well?"}, *[each for turn in turns for each in turn])
+    )
 
 
 def test_the_temperature_is_raised_only_after_the_same_reply_twice_in_a_row() -> None:
-    assert [temperature_for(asked(*said)) for said in ((), ("a",), ("a", "b"), ("a", "a", "b"))] == [0, 0, 0, 0]
+    assert [
+        temperature_for(asked(*said)) for said in ((), ("a",), ("a", "b"), ("a", "a", "b"))
+    ] == [0, 0, 0, 0]
     assert temperature_for(asked("b", "a", "a")) == REPEAT_TEMPERATURE > 0
 
 
@@ -53,7 +59,12 @@ def missing() -> str:
 @pytest.mark.local_model
 @pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
 def test_the_embedded_model_answers_through_a_real_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ARCHYTAS_NB_MODEL", "ARCHYTAS_NB_LOCAL_MODEL"):
+    for name in (
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "ARCHYTAS_NB_MODEL",
+        "ARCHYTAS_NB_LOCAL_MODEL",
+    ):
         monkeypatch.delenv(name, raising=False)
     agent = nb.Agent([count_fruit], namespace={})
     assert isinstance(agent.model, EmbeddedModel)
@@ -80,7 +91,9 @@ def test_a_conversation_that_is_too_long_for_the_embedded_model_is_an_overflow()
 def test_the_embedded_model_says_what_a_reply_cost_and_what_it_still_knew(bound: int) -> None:
     at = process.ensure_server(locate())
     costs = []
-    ask = AskModel(1, ({"role": "user", "content": "Say hello, and nothing else."},), max_tokens=bound)
+    ask = AskModel(
+        1, ({"role": "user", "content": "Say hello, and nothing else."},), max_tokens=bound
+    )
     for stream in (True, False, True):
         model = nb.OpenAIModel(at.model, at.base_url, at.api_key, stream=stream, temperature=0)
         flow = model.complete(ask)
@@ -125,7 +138,9 @@ GRAMMARS: dict[str, Any] = {
             for name in ("look_up", "final_answer")
         ]
     },
-    "quotes, backslashes, line ends and emoji": {"enum": ['say "hi"', "C:\\temp", "two\nlines", "😀"]},
+    "quotes, backslashes, line ends and emoji": {
+        "enum": ['say "hi"', "C:\\temp", "two\nlines", "😀"]
+    },
     "a name with quotes": {
         "type": "object",
         "properties": {'a "quoted" name': {"type": "integer", "maximum": 9}},
@@ -167,7 +182,12 @@ GRAMMARS: dict[str, Any] = {
 
 REFUSED: dict[str, Any] = {
     "a least length above the greatest": {"type": "string", "minLength": 3, "maxLength": 2},
-    "least items above the greatest": {"type": "array", "items": {"type": "null"}, "minItems": 3, "maxItems": 2},
+    "least items above the greatest": {
+        "type": "array",
+        "items": {"type": "null"},
+        "minItems": 3,
+        "maxItems": 2,
+    },
     "a least number above the greatest": {"type": "integer", "minimum": 7, "maximum": 3},
     "nothing to choose from": {"enum": []},
     "a reference to itself": {"$defs": {"T": {"$ref": "#/$defs/T"}}, "$ref": "#/$defs/T"},
@@ -178,7 +198,11 @@ REFUSED: dict[str, Any] = {
     "a great many places": {"type": "string", "minLength": 100_000_000},
     "lists in lists": {
         "type": "array",
-        "items": {"type": "array", "items": {"type": "string", "maxLength": 2000}, "maxItems": 2000},
+        "items": {
+            "type": "array",
+            "items": {"type": "string", "maxLength": 2000},
+            "maxItems": 2000,
+        },
         "maxItems": 2000,
     },
     "true": True,
@@ -213,5 +237,7 @@ def test_no_schema_ends_the_engine() -> None:
     endpoint = model._endpoint
     assert endpoint is not None
     for name, schema in REFUSED.items():
-        assert schema_reply(model, {"type": "object", "properties": {"a": schema}, "required": ["a"]}, 8), name
+        assert schema_reply(
+            model, {"type": "object", "properties": {"a": schema}, "required": ["a"]}, 8
+        ), name
         assert process.alive(endpoint), name

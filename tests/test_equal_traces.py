@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
-from archytas_nb.react.events import AskModel, Delta, Event, ModelReply, Started, Usage, WireCall
+from archytas_nb.loop.events import AskModel, Delta, Event, ModelReply, Started, Usage, WireCall
 from archytas_nb.run import Run
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.steps import fold
@@ -41,18 +41,27 @@ class Act:
         ends = {"final_answer": self.answer, "fail_task": self.gives_up}
         calls = [*self.calls, *((name, text) for name, text in ends.items() if text is not None)]
         if protocol == "react":
-            acts = [{"thought": self.thought, "tool": name, "tool_input": given} for name, given in calls]
+            acts = [
+                {"thought": self.thought, "tool": name, "tool_input": given}
+                for name, given in calls
+            ]
             return self._reply(json.dumps(acts[0] if len(acts) == 1 else acts))
         if not self.calls and isinstance(self.answer, str):
             return self._reply(self.answer)
         wrapped = {"final_answer": "answer", "fail_task": "reason"}
-        sent = [(name, {wrapped[name]: given} if name in wrapped else given) for name, given in calls]
-        return self._reply(self.thought, *(WireCall(name, json.dumps(given)) for name, given in sent))
+        sent = [
+            (name, {wrapped[name]: given} if name in wrapped else given) for name, given in calls
+        ]
+        return self._reply(
+            self.thought, *(WireCall(name, json.dumps(given)) for name, given in sent)
+        )
 
     def _reply(self, text: str, *calls: WireCall) -> ModelReply:
         text = f"<think>{self.think}</think>\n{text}" if self.think else text
         usage = Usage(1, 100, 0, 10)
-        return ModelReply(text, calls, self.reasoning, "tool_calls" if calls else "stop", "m", usage)
+        return ModelReply(
+            text, calls, self.reasoning, "tool_calls" if calls else "stop", "m", usage
+        )
 
 
 @dataclass(frozen=True)
@@ -169,10 +178,14 @@ def nameless(event: Event) -> Event:
     return replace(event, protocol="") if isinstance(event, Started) else event
 
 
-def talk(script: list[Any], protocol: Protocol, asked: dict[str, Any], **limits: Any) -> tuple[Any, ...]:
+def talk(
+    script: list[Any], protocol: Protocol, asked: dict[str, Any], **limits: Any
+) -> tuple[Any, ...]:
     """Everything that is seen of a task, twice asked, in one wire form."""
     model = Speaker(script, protocol)
-    agent = nb.Agent(tools(), model, protocol, namespace={}, approve=lambda tool, call: refusal(tool), **limits)
+    agent = nb.Agent(
+        tools(), model, protocol, namespace={}, approve=lambda tool, call: refusal(tool), **limits
+    )
     seen: list[Any] = []
     for question in ("Well?", "And then?"):
         try:
@@ -183,10 +196,22 @@ def talk(script: list[Any], protocol: Protocol, asked: dict[str, Any], **limits:
         forms, metadata = bundle(view)
         facts = {k: v for k, v in metadata["archytas_nb"].items() if k != "protocol"}
         seen.append(
-            ([told(event) for event in run.events], forms, facts, run.status, run.answer, run.reason, run.value)
+            (
+                [told(event) for event in run.events],
+                forms,
+                facts,
+                run.status,
+                run.answer,
+                run.reason,
+                run.value,
+            )
         )
     record = [
-        (each.question, [replace(step, correction=step.correction[:20]) for step in each.steps], each.ending)
+        (
+            each.question,
+            [replace(step, correction=step.correction[:20]) for step in each.steps],
+            each.ending,
+        )
         for each in agent.exchanges
     ]
     return (*seen, record)
@@ -223,15 +248,21 @@ def refusal(tool: nb.Tool) -> str:
 
 PLACES = st.sampled_from(["a", "b", "<b>&", "ü \u2028 x", ""])
 CALLS = st.one_of(
-    st.tuples(st.just("look"), st.fixed_dictionaries({"place": PLACES}, optional={"deep": st.booleans()})),
+    st.tuples(
+        st.just("look"), st.fixed_dictionaries({"place": PLACES}, optional={"deep": st.booleans()})
+    ),
     st.tuples(st.just("put"), st.fixed_dictionaries({"place": PLACES, "n": st.integers(-2, 2)})),
     st.tuples(st.just("boom"), st.fixed_dictionaries({"why": PLACES})),
     st.tuples(st.just("wait"), st.fixed_dictionaries({"n": st.integers(0, 2)})),
     st.tuples(st.just("drop"), st.fixed_dictionaries({"place": PLACES})),
     st.tuples(st.just("roll"), st.just({})),
-    st.sampled_from([("look", {"wrong": 1}), ("put", {"place": "a", "n": "many"}), ("nothing", {"x": 1})]),
+    st.sampled_from(
+        [("look", {"wrong": 1}), ("put", {"place": "a", "n": "many"}), ("nothing", {"x": 1})]
+    ),
 )
-TEXT = st.sampled_from(["Twelve.", "It is 12 km.\n\nAnd *more*.", "<script>alert(1)</script>", "12"])
+TEXT = st.sampled_from(
+    ["Twelve.", "It is 12 km.\n\nAnd *more*.", "<script>alert(1)</script>", "12"]
+)
 VALUES = st.sampled_from([7, [1, 2], {"n": 3}, {"x": 1, "y": 2.5}, {"a": 1}, "seven", 7.5])
 THOUGHT = st.sampled_from(["", "", "Let me see.", "First this,\nthen that."])
 
@@ -274,7 +305,8 @@ LIMITS = st.fixed_dictionaries(
 UNTIL = {"until": st.sampled_from([long_enough, asserting])}
 PLAIN = st.fixed_dictionaries({}, optional=UNTIL)
 TYPED = st.fixed_dictionaries(
-    {"output_type": st.sampled_from([int, list[int], str, One, Point, dict[str, int]])}, optional=UNTIL
+    {"output_type": st.sampled_from([int, list[int], str, One, Point, dict[str, int]])},
+    optional=UNTIL,
 )
 SAME = (("put", {"place": "a", "n": 1}),)
 
@@ -286,19 +318,29 @@ SAME = (("put", {"place": "a", "n": 1}),)
 def test_both_wire_forms_of_a_task_give_equal_events_traces_and_records(
     script: list[Any], asked: dict[str, Any], limits: dict[str, Any]
 ) -> None:
-    in_text, in_calls = talk(script, "react", asked, **limits), talk(script, "native", asked, **limits)
+    in_text, in_calls = (
+        talk(script, "react", asked, **limits),
+        talk(script, "native", asked, **limits),
+    )
     assert in_text == in_calls
 
 
 @settings(max_examples=100, deadline=None)
-@given(scripts(TEXT.filter(lambda text: text != "12") | VALUES | st.sampled_from([[], {}])), TYPED, LIMITS)
+@given(
+    scripts(TEXT.filter(lambda text: text != "12") | VALUES | st.sampled_from([[], {}])),
+    TYPED,
+    LIMITS,
+)
 @example([Act(answer={"n": 3})], {"output_type": One}, {})
 @example([Act(answer=[])], {"output_type": list[int]}, {})
 def test_both_wire_forms_of_a_task_give_equal_answers_of_a_type(
     script: list[Any], asked: dict[str, Any], limits: dict[str, Any]
 ) -> None:
     """But for a text that is JSON itself: without quotes, as function calling has it, it is the number."""
-    in_text, in_calls = talk(script, "react", asked, **limits), talk(script, "native", asked, **limits)
+    in_text, in_calls = (
+        talk(script, "react", asked, **limits),
+        talk(script, "native", asked, **limits),
+    )
     assert in_text == in_calls
 
 
@@ -314,7 +356,9 @@ def test_both_wire_forms_of_a_task_give_equal_answers_of_a_type(
         (bool, False, False),
     ],
 )
-def test_an_answer_of_a_type_is_not_taken_apart(protocol: Protocol, kind: Any, answer: Any, value: Any) -> None:
+def test_an_answer_of_a_type_is_not_taken_apart(
+    protocol: Protocol, kind: Any, answer: Any, value: Any
+) -> None:
     agent = nb.Agent(tools(), Speaker([Act(answer=answer)], protocol), protocol, namespace={})
     run = agent.run("Well?", output_type=kind)
     assert (run.status, run.value) == ("answered", value)

@@ -37,7 +37,9 @@ def test_the_users_own_frames_are_shown_between(kernel: Kernel) -> None:
 
 def test_a_run_that_fails_shows_the_line_that_asked(kernel: Kernel) -> None:
     kernel.run("from archytas_nb.testing import ScriptedModel")
-    cell = kernel.run("agent = nb.Agent([], model=ScriptedModel(('fail_task', 'no idea')))\nagent.run('Why?')")
+    cell = kernel.run(
+        "agent = nb.Agent([], model=ScriptedModel(('fail_task', 'no idea')))\nagent.run('Why?')"
+    )
     assert "----> 2 agent.run('Why?')" in cell.error
     assert cell.error.endswith("TaskFailed: no idea")
     assert "archytas_nb/" not in cell.error

@@ -31,12 +31,16 @@ def without_times(path: Path) -> str:
 
 def copied(folder: Path, *notebooks: Path) -> None:
     """Copy notebooks into a folder, with all that lies beside them."""
-    shutil.copytree(FOLDER, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ipynb", ".*"))
+    shutil.copytree(
+        FOLDER, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ipynb", ".*")
+    )
     for each in notebooks:
         shutil.copy(each, folder)
 
 
-def test_an_update_asks_nothing_and_leaves_every_notebook_and_cassette_as_it_was(tmp_path: Path) -> None:
+def test_an_update_asks_nothing_and_leaves_every_notebook_and_cassette_as_it_was(
+    tmp_path: Path,
+) -> None:
     copied(tmp_path, *NOTEBOOKS)
     done = run_pytest(tmp_path, "--agent-update", ".", OPENAI_BASE_URL=NOBODY)
     assert done.code == 0, done.out
@@ -44,7 +48,9 @@ def test_an_update_asks_nothing_and_leaves_every_notebook_and_cassette_as_it_was
         saved = (tmp_path / original.name).read_text("utf-8")
         assert VERSION.sub("", saved) == VERSION.sub("", original.read_text("utf-8")), original.name
     cassettes = {path.name: path.read_bytes() for path in (FOLDER / "cassettes").iterdir()}
-    assert {path.name: path.read_bytes() for path in (tmp_path / "cassettes").iterdir()} == cassettes
+    assert {
+        path.name: path.read_bytes() for path in (tmp_path / "cassettes").iterdir()
+    } == cassettes
 
 
 QUICKSTART, *OTHERS = NOTEBOOKS
@@ -53,7 +59,9 @@ EXECUTED = [QUICKSTART, *(pytest.param(each, marks=pytest.mark.slow) for each in
 
 
 @pytest.mark.parametrize("original", EXECUTED, ids=[path.stem for path in NOTEBOOKS])
-def test_jupyter_execute_saves_a_notebook_as_it_was_but_for_times(original: Path, tmp_path: Path) -> None:
+def test_jupyter_execute_saves_a_notebook_as_it_was_but_for_times(
+    original: Path, tmp_path: Path
+) -> None:
     copied(tmp_path, original)
     notebook, cassette = tmp_path / original.name, tmp_path / "cassettes" / f"{original.stem}.jsonl"
     variables = {"ARCHYTAS_NB_CASSETTE_MODE": "replay", "OPENAI_BASE_URL": NOBODY}
@@ -68,5 +76,7 @@ def test_jupyter_execute_saves_a_notebook_as_it_was_but_for_times(original: Path
 def test_a_notebook_replays_strictly_alone_and_twice(original: Path, tmp_path: Path) -> None:
     copied(tmp_path, original)
     for _ in range(2):
-        done = run_installed_pytest(tmp_path, "--nbval", "--agent-replay", "--agent-strict", original.name)
+        done = run_installed_pytest(
+            tmp_path, "--nbval", "--agent-replay", "--agent-strict", original.name
+        )
         assert done.code == 0, done.out

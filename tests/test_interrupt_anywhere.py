@@ -8,14 +8,21 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import RunInterrupted
-from archytas_nb.react.events import Answered
+from archytas_nb.loop.events import Answered
 from archytas_nb.run import Run
 from tests import invariants
 from tests.interrupts import AtLine, pressing
 from tests.invariants import PROTOCOLS, Protocol, Teller, Tools
 
 REPLIES = [[("put", {"place": "a", "n": 1}), ("wait", {"n": 1})], [("put", {"place": "b", "n": 2})]]
-OURS = ("react/", "driver.py", "run.py:note", "session.py:_drive", "session.py:_events", "session.py:_watched")
+OURS = (
+    "react/",
+    "driver.py",
+    "run.py:note",
+    "session.py:_drive",
+    "session.py:_events",
+    "session.py:_watched",
+)
 EVERY = 23
 """Every so many lines there is an interrupt: a prime, so that it hits a loop at different places."""
 
@@ -63,8 +70,15 @@ def test_an_interrupt_between_any_two_lines_loses_no_outcome(protocol: Protocol)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_a_tool_did_is_on_record_wherever_its_outcome_is_on_the_way(protocol: Protocol) -> None:
-    where = ("react/calling.py", "react/guards.py:note", "react/guards.py:note_step", "react/sending.py:add")
+def test_what_a_tool_did_is_on_record_wherever_its_outcome_is_on_the_way(
+    protocol: Protocol,
+) -> None:
+    where = (
+        "loop/calling.py",
+        "loop/guards.py:note",
+        "loop/guards.py:note_step",
+        "loop/sending.py:add",
+    )
     for line in range(1, lines(protocol, *where), 3):
         talk = Talk(protocol)
         talk.ask(AtLine(*where, line=line))
@@ -82,8 +96,11 @@ def test_an_interrupt_between_two_calls_is_heard(protocol: Protocol) -> None:
 
 def test_an_interrupt_that_comes_too_late_stops_what_comes_after_and_keeps_the_answer() -> None:
     talk = Talk("native")
-    last = lines("native", "react/loop.py:_judged")
-    with pressing(AtLine("react/loop.py:_judged", line=last)), pytest.raises(RunInterrupted) as raised:
+    last = lines("native", "loop/loop.py:_judged")
+    with (
+        pressing(AtLine("loop/loop.py:_judged", line=last)),
+        pytest.raises(RunInterrupted) as raised,
+    ):
         talk.agent.run("What now?")
     assert "come to its end" in str(raised.value)
     assert raised.value.run is not None

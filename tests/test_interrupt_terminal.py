@@ -112,7 +112,9 @@ class Place:
 
 
 @pytest.fixture(scope="module", params=["ipython", "python"])
-def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def opened(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
     """One terminal for the tests of this file."""
     folder = Path(tmp_path_factory.mktemp("terminal"))
     (folder / "things.py").write_text(TOOLS)
@@ -145,11 +147,15 @@ def test_a_request_that_hangs_is_stopped_and_its_connection_closed(place: Place,
 
 
 @pytest.mark.parametrize("tool", ["work", "wait", "stubborn"])
-def test_a_tool_that_runs_is_stopped_and_the_call_behind_it_is_not_run(place: Place, tool: str) -> None:
+def test_a_tool_that_runs_is_stopped_and_the_call_behind_it_is_not_run(
+    place: Place, tool: str
+) -> None:
     printed = place.ask("Go!", Say(calls=((tool, {}), ("drop", {}))), interrupt_when=place.at_work)
     place.was_told(printed[:1] + printed[-1:] if place.name == "ipython" else printed, "a tool")
     assert (place.folder / "cleaned up").exists() is (tool == "wait")
-    told = {each["tool_call_id"]: each["content"] for each in place.goes_on() if each["role"] == "tool"}
+    told = {
+        each["tool_call_id"]: each["content"] for each in place.goes_on() if each["role"] == "tool"
+    }
     assert [text.split()[0] for text in told.values()] == ["Interrupted", "Not"]
     assert place.ticks().count("\n") < 2000
 
@@ -168,7 +174,9 @@ def test_an_answer_is_shown_once_and_no_output_is_empty(place: Place) -> None:
         assert at.run(line) == ["All is well.", f"Out[{at.number - 1}]: <Run answered in 1 step>"]
     assert at.run("%agent --quiet How are you?") == [f"Out[{at.number - 1}]: All is well."]
     assert at.run("run = %agent How are you?") == ["All is well."]
-    assert at.run("_.answer, run.answer") == [f"Out[{at.number - 1}]: ('All is well.', 'All is well.')"]
+    assert at.run("_.answer, run.answer") == [
+        f"Out[{at.number - 1}]: ('All is well.', 'All is well.')"
+    ]
     assert at.run("run") == [f"Out[{at.number - 1}]: All is well."]
 
 

@@ -15,8 +15,8 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
-from archytas_nb.react.events import Event
-from archytas_nb.react.guards import Limits
+from archytas_nb.loop.events import Event
+from archytas_nb.loop.guards import Limits
 from archytas_nb.run import Run
 from tests import invariants
 from tests.invariants import ANSWER, PROTOCOLS, Protocol, Teller, Tools
@@ -49,7 +49,9 @@ class Talk:
         self.model = Teller(invariants.story(seed + 1000)[:3], protocol, context)
         limits = {"max_steps": rng.randint(4, 12), "max_errors": rng.randint(2, 5)} | limits
         policy: Any = rng.choice(["deny", "auto"])
-        self.agent = nb.Agent(self.tools.box(), self.model, protocol, namespace={}, approve=policy, **limits)
+        self.agent = nb.Agent(
+            self.tools.box(), self.model, protocol, namespace={}, approve=policy, **limits
+        )
         self.asking: dict[str, Any] = {"until": long_enough} if rng.random() < 0.7 else {}
         self.ask("What was before?", lambda event: None)
         self.model.asked.clear()
@@ -120,7 +122,9 @@ def test_a_run_that_nothing_cuts_keeps_its_promises(protocol: Protocol) -> None:
 @over_seeds
 @pytest.mark.parametrize("what", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_cut_at_any_event(seeds: Sequence[int], protocol: Protocol, what: type[BaseException]) -> None:
+def test_cut_at_any_event(
+    seeds: Sequence[int], protocol: Protocol, what: type[BaseException]
+) -> None:
     for seed in seeds:
         for cut in range(len(whole(seed, protocol).events)):
             talk = Talk(seed, protocol)
@@ -169,7 +173,9 @@ def test_cut_in_any_tool(seeds: Sequence[int], protocol: Protocol, what: BaseExc
 def test_cut_by_a_limit_at_any_step(seeds: Sequence[int], protocol: Protocol, limit: str) -> None:
     for seed in seeds:
         for most in range(1, 7):
-            talk = Talk(seed, protocol, **{limit: most * (60 if limit == "max_total_tokens" else 1)})
+            talk = Talk(
+                seed, protocol, **{limit: most * (60 if limit == "max_total_tokens" else 1)}
+            )
             talk.keeps_its_promises(talk.run())
 
 
@@ -178,9 +184,13 @@ def test_cut_by_a_limit_at_any_step(seeds: Sequence[int], protocol: Protocol, li
 )
 def test_in_these_runs_everything_happens(seeds: Sequence[int], events_of_all: int) -> None:
     """Each event is a point at which a run is cut in three ways: more than a thousand runs of all stories."""
-    events = [event for protocol in PROTOCOLS for seed in seeds for event in whole(seed, protocol).events]
+    events = [
+        event for protocol in PROTOCOLS for seed in seeds for event in whole(seed, protocol).events
+    ]
     assert len(events) >= events_of_all
-    seen = {type(event).__name__ for event in events} | {getattr(event, "kind", "") for event in events}
+    seen = {type(event).__name__ for event in events} | {
+        getattr(event, "kind", "") for event in events
+    }
     wanted = {
         "Started", "AskModel", "ModelReply", "NoReply", "RunCalls", "CallOutcomes", "CheckAnswer", "Verdict",
         "Answered", "Failed", "Stopped", "compaction", "repeat", "limit", "overflow", "deadline", "endpoint",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.react.events import Notice
+from archytas_nb.loop.events import Notice
 from tests.faults.conftest import slept, talk  # noqa: F401 - fixtures
 from tests.faults.talk import Talk
 from tests.servers.plays import Hang, Play, Say, Status
@@ -31,12 +31,16 @@ class Narrow:
     says: bool = True
 
     def play(self, exchange: Any) -> None:
-        size = len(json.dumps(exchange.body["messages"])) + len(json.dumps(exchange.body.get("tools", "")))
+        size = len(json.dumps(exchange.body["messages"])) + len(
+            json.dumps(exchange.body.get("tools", ""))
+        )
         if size <= self.most:
             self.then.play(exchange)
             return
         limit = (
-            f"maximum context length is {self.most // 4} tokens" if self.says else "context window is too small"
+            f"maximum context length is {self.most // 4} tokens"
+            if self.says
+            else "context window is too small"
         )
         Status(400, f"This model's {limit}.", code="context_length_exceeded").play(exchange)
 
@@ -50,11 +54,18 @@ def long_talk(talk: Talk, questions: int = 6) -> None:  # noqa: F811
 
 
 def compactions(talk: Talk) -> list[str]:  # noqa: F811
-    return [event.text for event in talk.events if isinstance(event, Notice) and event.kind == "compaction"]
+    return [
+        event.text
+        for event in talk.events
+        if isinstance(event, Notice) and event.kind == "compaction"
+    ]
 
 
 @pytest.mark.parametrize("says", [True, False])
-def test_a_conversation_that_is_too_long_is_shortened_and_asked_again(talk: Talk, says: bool) -> None:  # noqa: F811
+def test_a_conversation_that_is_too_long_is_shortened_and_asked_again(
+    talk: Talk,  # noqa: F811
+    says: bool,
+) -> None:
     talk.with_()
     long_talk(talk)
     size = len(json.dumps(talk.server.chats[-1].body["messages"]))
@@ -84,7 +95,9 @@ def test_what_cannot_be_shortened_enough_fails_with_the_next_move(talk: Talk) ->
 
 
 def test_an_overflow_in_the_middle_of_a_run_keeps_what_was_done(talk: Talk) -> None:  # noqa: F811
-    calls: list[Play] = [Say(calls=(("add", {"a": n, "b": 1}),), thought="Adding. " * 150) for n in range(6)]
+    calls: list[Play] = [
+        Say(calls=(("add", {"a": n, "b": 1}),), thought="Adding. " * 150) for n in range(6)
+    ]
     talk.with_(*calls, then=Narrow(6000))
     run = talk.ask()
     assert run.answer == "Fine."

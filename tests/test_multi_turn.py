@@ -13,9 +13,9 @@ from typing import Any, Literal
 import pytest
 
 import archytas_nb as nb
-from archytas_nb.react.events import AskModel, Delta, ModelReply
+from archytas_nb.loop.events import AskModel, Delta, ModelReply
 from tests.bfcl import World, call_of, data, rows
-from tests.react.scripts import said_in
+from tests.loop.scripts import said_in
 from tests.sampling import few_of
 from tests.strict import fault_of
 
@@ -29,7 +29,8 @@ Call = tuple[str, dict[str, Any]]
 def tasks() -> list[tuple[dict[str, Any], list[list[str]]]]:
     """Each task with the calls of each of its turns."""
     truths = {
-        row["id"]: row["ground_truth"] for row in rows(data() / "possible_answer/BFCL_v4_multi_turn_base.json")
+        row["id"]: row["ground_truth"]
+        for row in rows(data() / "possible_answer/BFCL_v4_multi_turn_base.json")
     }
     return [(task, truths[task["id"]]) for task in rows(data() / "BFCL_v4_multi_turn_base.json")]
 
@@ -84,9 +85,9 @@ def test_each_conversation_ends_in_the_state_of_its_calls_made_directly(
         assert world.state() == direct.state(), where
         kept: dict[str, Any] = {}  # where large results go, under the same names
         texts = [tools[name].outcome(result, kept).text for name, _, result in direct.journal]
-        assert [(outcome.status, outcome.text) for _, outcome in told] == [("done", text) for text in texts], (
-            where
-        )
+        assert [(outcome.status, outcome.text) for _, outcome in told] == [
+            ("done", text) for text in texts
+        ], where
         assert fault_of(agent.messages) == "", where
         count += len(told)
     assert count == calls_made

@@ -26,7 +26,9 @@ def notebook(tmp_path: Path) -> Path:
         nbformat.v4.new_code_cell(ASKS),
     ]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), tmp_path / "n.ipynb")
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), tmp_path / "n.ipynb"
+    )
     return tmp_path / "n.ipynb"
 
 
@@ -58,7 +60,9 @@ def run(notebook: Path, species: str) -> str:
 pytestmark = pytest.mark.filterwarnings("default:::papermill", "default::DeprecationWarning")
 
 
-def test_each_parameter_of_papermill_gets_its_answer_and_keeps_it(notebook: Path, endpoint: Any) -> None:
+def test_each_parameter_of_papermill_gets_its_answer_and_keeps_it(
+    notebook: Path, endpoint: Any
+) -> None:
     """In auto a prompt that is new is asked live and added; what was recorded for other parameters stays."""
     with Server(Say("There are 124."), Say("There are 152.")) as server:
         endpoint(server.url)

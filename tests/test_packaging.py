@@ -33,6 +33,8 @@ def test_no_dependency_has_an_upper_bound() -> None:
 
 
 def test_the_kernel_of_the_wheel_takes_the_interpreter_that_the_server_puts_in() -> None:
-    kernel = json.loads((ROOT / "jupyter-config/kernels/archytas_nb/kernel.json").read_text(encoding="utf-8"))
+    kernel = json.loads(
+        (ROOT / "jupyter-config/kernels/archytas_nb/kernel.json").read_text(encoding="utf-8")
+    )
     assert kernel["argv"][0] == "python"
     assert "--ext=archytas_nb" in kernel["argv"]

@@ -24,7 +24,9 @@ def count(fruit: str) -> int:
 
 
 def run(*script: Any, **options: Any) -> Run:
-    return nb.Agent([count], model=ScriptedModel(*script), namespace={}, **options).run("How many apples?")
+    return nb.Agent([count], model=ScriptedModel(*script), namespace={}, **options).run(
+        "How many apples?"
+    )
 
 
 def bundle(value: Run) -> dict[str, str]:
@@ -38,7 +40,10 @@ def test_a_run_shows_its_answer_and_folded_behind_it_the_steps() -> None:
     assert data["text/markdown"] == "There are **3**."
     html = data["text/html"]
     assert (
-        html.index("<strong>3</strong>") < html.index("<details") < html.index("in 1 step") < html.index("count(")
+        html.index("<strong>3</strong>")
+        < html.index("<details")
+        < html.index("in 1 step")
+        < html.index("count(")
     )
 
 
@@ -104,9 +109,9 @@ def test_an_assigned_run_is_a_value_like_any_other(kernel: Kernel) -> None:
     assert (len(cell.displayed), cell.result) == (1, "")
     assert kernel.run("print(x)").printed == "Three.\n"
     assert kernel.run("x").result == "Three."
-    assert kernel.run("(x.answer, x.value, x.calls, x.usage.requests, len(x.events))").result.startswith(
-        "('Three.',"
-    )
+    assert kernel.run(
+        "(x.answer, x.value, x.calls, x.usage.requests, len(x.events))"
+    ).result.startswith("('Three.',")
 
 
 def test_a_semicolon_silences_the_value_and_not_the_trace(kernel: Kernel) -> None:

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 import archytas_nb as nb
+from archytas_nb.cassettes.cassette import Cassette
+from archytas_nb.cassettes.model import CassetteModel
 from archytas_nb.errors import RunError
+from archytas_nb.loop.events_json import to_json
 from archytas_nb.models import asking, openai_chat
 from archytas_nb.models.capabilities import capabilities_of
-from archytas_nb.models.cassettes.cassette import Cassette
-from archytas_nb.models.cassettes.model import CassetteModel
-from archytas_nb.react.events_json import to_json
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.steps import fold
 from tests.sampling import pairwise
@@ -102,7 +102,9 @@ class Canaries:
         options: Of the model.
     """
 
-    def __init__(self, folder: Path, protocol: Any, url: str, timeout: float, **options: Any) -> None:
+    def __init__(
+        self, folder: Path, protocol: Any, url: str, timeout: float, **options: Any
+    ) -> None:
         self.folder, self.url = folder, url
         self.events: list[Any] = []
         self.raised: list[BaseException] = []
@@ -121,7 +123,12 @@ class Canaries:
         openai_chat.close_clients(self.url)
         files = [each.read_text() for each in self.folder.rglob("*") if each.is_file()]
         seen = [*seen_of(self.agent, self.events, self.raised), *files, *also]
-        return [line for text in seen for line in text.splitlines() if any(each in line for each in secrets)]
+        return [
+            line
+            for text in seen
+            for line in text.splitlines()
+            if any(each in line for each in secrets)
+        ]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +142,9 @@ def test_a_key_is_not_seen_whatever_the_server_does(
         Server(then=PLAYS[play], models=None, elsewhere=Raw(PAGE, 401), strict=False) as server,
         warnings.catch_warnings(record=True) as warned,
     ):
-        talk = Canaries(tmp_path, protocol, server.url, patience(play), stream=stream, max_retries=1)
+        talk = Canaries(
+            tmp_path, protocol, server.url, patience(play), stream=stream, max_retries=1
+        )
         talk.ask("Well?")
         talk.ask("And now?")
         assert {asked.headers["authorization"] for asked in server.chats} == {f"Bearer {KEY}"}
@@ -143,13 +152,16 @@ def test_a_key_is_not_seen_whatever_the_server_does(
 
 
 @pytest.mark.parametrize("play", ["an answer", "401", "a page", "a dropped connection", "silence"])
-def test_a_password_in_the_address_is_not_seen_either(play: str, tmp_path: Path, caplog: Any, capfd: Any) -> None:
+def test_a_password_in_the_address_is_not_seen_either(
+    play: str, tmp_path: Path, caplog: Any, capfd: Any
+) -> None:
     with Server(then=PLAYS[play], models=None, elsewhere=Raw(PAGE, 401), strict=False) as server:
         url = server.url.replace("http://", f"http://user:{PASSWORD}@")
         talk = Canaries(tmp_path, "auto", url, patience(play), max_retries=1)
         talk.ask("Well?")
         assert (
-            base64.b64decode(server.chats[0].headers["authorization"].split()[1]).decode() == f"user:{PASSWORD}"
+            base64.b64decode(server.chats[0].headers["authorization"].split()[1]).decode()
+            == f"user:{PASSWORD}"
         )
         assert talk.found(KEY, PASSWORD, also=[caplog.text, *capfd.readouterr()]) == []
 

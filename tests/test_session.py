@@ -6,7 +6,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError, TaskFailed
-from archytas_nb.react.events import Answered, AskModel, Delta, Notice, Started, Verdict
+from archytas_nb.loop.events import Answered, AskModel, Delta, Notice, Started, Verdict
 from archytas_nb.testing import ScriptedModel
 
 stock = {"apples": 3}
@@ -22,7 +22,9 @@ def count(fruit: str) -> int:
 
 
 def agent(*script: object, protocol: str = "react", **options: object) -> nb.Agent:
-    return nb.Agent([count], model=ScriptedModel(*script, protocol=protocol), namespace={}, **options)
+    return nb.Agent(
+        [count], model=ScriptedModel(*script, protocol=protocol), namespace={}, **options
+    )
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
@@ -91,7 +93,9 @@ def test_tools_refused_by_the_endpoint_are_offered_in_the_text_protocol_instead(
                 raise ModelError("no tools here", kind="no_tools")
             return (yield from super().complete(ask))
 
-    model = Refusing('{"tool": "count", "tool_input": "apples"}', '{"tool": "final_answer", "tool_input": "3"}')
+    model = Refusing(
+        '{"tool": "count", "tool_input": "apples"}', '{"tool": "final_answer", "tool_input": "3"}'
+    )
     model.protocol = "native"
     run = nb.Agent([count], model=model, namespace={}).run("How many?")
     assert (run.answer, run.protocol) == ("3", "react")
@@ -112,7 +116,13 @@ def test_a_tool_defined_anew_during_a_run_does_not_change_the_run() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_steps": 0}, {"max_errors": -1}, {"max_seconds": 0}, {"max_total_tokens": True}, {"protocol": "x"}],
+    [
+        {"max_steps": 0},
+        {"max_errors": -1},
+        {"max_seconds": 0},
+        {"max_total_tokens": True},
+        {"protocol": "x"},
+    ],
 )
 def test_a_setting_that_makes_no_sense_is_refused_by_name(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
@@ -125,11 +135,16 @@ def test_the_first_event_says_which_model_is_asked_and_how() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_an_answer_of_the_wrong_type_goes_back_to_the_model_and_the_right_one_is_the_value(protocol: str) -> None:
+def test_an_answer_of_the_wrong_type_goes_back_to_the_model_and_the_right_one_is_the_value(
+    protocol: str,
+) -> None:
     it = agent(("final_answer", "three"), ("final_answer", 3), protocol=protocol)
     run = it.run("How many?", output_type=int)
     assert (run.value, run.answer) == (3, "3")
-    assert [event.fault == "" for event in run.events if isinstance(event, Verdict)] == [False, True]
+    assert [event.fault == "" for event in run.events if isinstance(event, Verdict)] == [
+        False,
+        True,
+    ]
 
 
 def test_an_answer_must_meet_the_condition() -> None:
@@ -166,6 +181,9 @@ def test_a_preview_is_what_would_be_sent(protocol: str) -> None:
 
 @pytest.mark.parametrize("question", [None, 3, b"bytes", ["a list"]])
 def test_a_question_that_is_no_text_is_refused_before_anything_is_asked(question: Any) -> None:
-    with ScriptedModel() as model, pytest.raises(ValueError, match="expected text to ask the model"):
+    with (
+        ScriptedModel() as model,
+        pytest.raises(ValueError, match="expected text to ask the model"),
+    ):
         nb.Agent([], model, namespace={}).run(question)
     assert model.asked == []

@@ -47,7 +47,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ("play", "protocol", "form", "when"),
     pairwise(PLAYS, ("react", "native"), ("streamed", "whole"), ("at once", "after a call")),
 )
-def test_a_fault_that_stays_is_told_in_words(play: str, protocol: Any, form: str, when: str) -> None:
+def test_a_fault_that_stays_is_told_in_words(
+    play: str, protocol: Any, form: str, when: str
+) -> None:
     stream = form == "streamed"
     first = [Say(calls=(("add", {"a": 1, "b": 2}),))] if when == "after a call" else []
     with Server(*first, then=PLAYS[play]) as server:

@@ -53,7 +53,10 @@ def _of_pip(pieces: list[Path], *, is_needed: bool) -> list[str]:
             f"{line}; they are assembled at the next question. To remove them, and the model with them:",
             _pip(),
         ]
-    return [f"{line}; as long as the weights are assembled they are not needed. To remove them:", _pip()]
+    return [
+        f"{line}; as long as the weights are assembled they are not needed. To remove them:",
+        _pip(),
+    ]
 
 
 def _pip() -> str:

@@ -18,20 +18,33 @@ from typing import Any
 from archytas_nb._version import __version__
 from archytas_nb.command.startup import is_enabled, startup_file
 from archytas_nb.errors import ArchytasError, ConfigurationError
+from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import weights
 from archytas_nb.models.address import shown_url
 from archytas_nb.models.discover import ModelSettings, choose_model
 from archytas_nb.models.engine import Engine
-from archytas_nb.react.events import AskModel, Notice
 
-PACKAGES = ("ipython", "ipykernel", "ipywidgets", "openai", "pydantic", "jupyterlab", "notebook", "nbval")
+PACKAGES = (
+    "ipython",
+    "ipykernel",
+    "ipywidgets",
+    "openai",
+    "pydantic",
+    "jupyterlab",
+    "notebook",
+    "nbval",
+)
 _HIDDEN = ("api_key", "request")
 _HIDES = re.compile("KEY|_REQUEST$")
 _SHOWN = 60
 _TRIAL = AskModel(
     1,
     ({"role": "user", "content": "Is water wet? Answer yes or no."},),
-    schema={"type": "object", "properties": {"answer": {"enum": ["yes", "no"]}}, "required": ["answer"]},
+    schema={
+        "type": "object",
+        "properties": {"answer": {"enum": ["yes", "no"]}},
+        "required": ["answer"],
+    },
     max_tokens=64,
     seconds=600.0,
 )
@@ -66,7 +79,9 @@ def report(profile: str = "default", *, ask: bool = True, try_it: bool = False) 
         "startup": _startup(profile),
     }
     width = max(map(len, lines))
-    text = "\n".join(f"{name:<{width}}  {_indented(said, width + 2)}" for name, said in lines.items())
+    text = "\n".join(
+        f"{name:<{width}}  {_indented(said, width + 2)}" for name, said in lines.items()
+    )
     return text, well
 
 
@@ -94,7 +109,9 @@ def _configuration(profile: str) -> tuple[dict[str, Any], Path]:
         except ConfigFileNotFound:
             continue
         except Exception as error:  # noqa: BLE001 - it is somebody's program, and may fail in any way
-            raise ConfigurationError(f"{str(folder / name)!r} fails with {error!r}. Mend it.") from None
+            raise ConfigurationError(
+                f"{str(folder / name)!r} fails with {error!r}. Mend it."
+            ) from None
         found |= dict(loaded.get("ArchytasNB", {}))
     return found, folder
 
@@ -102,7 +119,10 @@ def _configuration(profile: str) -> tuple[dict[str, Any], Path]:
 def _shown(config: dict[str, Any], folder: Path) -> str:
     if not config:
         return f"nothing for ArchytasNB in {str(folder)!r}"
-    said = {name: "(set, not shown)" if name in _HIDDEN else _safe(value) for name, value in config.items()}
+    said = {
+        name: "(set, not shown)" if name in _HIDDEN else _safe(value)
+        for name, value in config.items()
+    }
     return ", ".join(f"ArchytasNB.{name} = {value}" for name, value in said.items())
 
 
@@ -113,7 +133,9 @@ def _safe(value: object) -> str:
 
 def _environment() -> str:
     names = sorted(
-        name for name in os.environ if name.startswith(("ARCHYTAS_NB_", "OPENAI_")) and os.environ[name].strip()
+        name
+        for name in os.environ
+        if name.startswith(("ARCHYTAS_NB_", "OPENAI_")) and os.environ[name].strip()
     )
     said = [f"{name}={'…' if _HIDES.search(name) else _safe(os.environ[name])}" for name in names]
     return ", ".join(said) or "no variable named ARCHYTAS_NB_… or OPENAI_… is set"
@@ -121,7 +143,16 @@ def _environment() -> str:
 
 def _model(config: dict[str, Any], *, ask: bool, try_it: bool = False) -> tuple[str, bool]:
     """Which model a question would go to, and whether it is there."""
-    known = ("model", "base_url", "api_key", "timeout", "max_retries", "local_model", "discover", "local_safe")
+    known = (
+        "model",
+        "base_url",
+        "api_key",
+        "timeout",
+        "max_retries",
+        "local_model",
+        "discover",
+        "local_safe",
+    )
     given = {name: config[name] for name in known if config.get(name) not in (None, "")}
     try:
         settings = ModelSettings(**given, request=json.dumps(config.get("request", {})))
@@ -135,7 +166,10 @@ def _model(config: dict[str, Any], *, ask: bool, try_it: bool = False) -> tuple[
         return f"{said}; {at}", well
     if base_url is None:
         _, well = _embedded(config)
-        return f"{model.name!r}, {at} ({_state(model) if well else 'it cannot be started, see below'})", well
+        return (
+            f"{model.name!r}, {at} ({_state(model) if well else 'it cannot be started, see below'})",
+            well,
+        )
     if not ask:
         return f"{settings.model or 'the default'!r} {at} (not asked)", True
     from archytas_nb.models.openai_chat import close_clients
@@ -191,7 +225,9 @@ def _tried(model: Any, given: str | None) -> tuple[str, bool]:
     is_bound = any(text.replace(" ", "") == f'{{"answer":"{word}"}}' for word in ("yes", "no"))
     aside = "" if is_bound else ", which is not bound to the schema that was sent"
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return "; ".join([f"{name!r} answered {shown!r} after {seconds:.1f} s{aside}", *notes]), bool(text)
+    return "; ".join([f"{name!r} answered {shown!r} after {seconds:.1f} s{aside}", *notes]), bool(
+        text
+    )
 
 
 def _embedded(config: dict[str, Any]) -> tuple[str, bool]:

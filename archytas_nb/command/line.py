@@ -32,7 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             from archytas_nb.command import startup
 
-            text, well = (startup.enable if args.command == "enable" else startup.disable)(args.profile), True
+            text, well = (
+                (startup.enable if args.command == "enable" else startup.disable)(args.profile),
+                True,
+            )
     except ArchytasError as error:
         text, well = str(error), False
     print(text)  # noqa: T201 - what was asked for
@@ -40,7 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m archytas_nb", description="Tools and an agent in your notebooks.")
+    parser = argparse.ArgumentParser(
+        "python -m archytas_nb", description="Tools and an agent in your notebooks."
+    )
     parser.add_argument("--version", action="version", version=f"archytas_nb {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     said = {
@@ -54,10 +59,14 @@ def _parser() -> argparse.ArgumentParser:
         if name == "clean":
             command.add_argument("--dry-run", action="store_true", help="only show what lies where")
             continue
-        command.add_argument("--profile", default="default", help="the IPython profile (default: 'default')")
+        command.add_argument(
+            "--profile", default="default", help="the IPython profile (default: 'default')"
+        )
         if name == "doctor":
             asking = command.add_mutually_exclusive_group()
-            asking.add_argument("--offline", action="store_true", help="do not ask the endpoint anything")
+            asking.add_argument(
+                "--offline", action="store_true", help="do not ask the endpoint anything"
+            )
             asking.add_argument(
                 "--try",
                 action="store_true",

@@ -10,7 +10,9 @@ from pathlib import Path
 from archytas_nb.errors import ConfigurationError
 
 NAME = "50-archytas_nb.py"
-_FIRST = "# Written by `python -m archytas_nb enable`; `python -m archytas_nb disable` removes it.\n"
+_FIRST = (
+    "# Written by `python -m archytas_nb enable`; `python -m archytas_nb disable` removes it.\n"
+)
 _TEXT = f"""{_FIRST}\
 try:
     get_ipython().run_line_magic("load_ext", "archytas_nb")
@@ -46,7 +48,9 @@ def enable(profile: str = "default") -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_TEXT, encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(f"cannot write {str(path)!r} ({error}). Make its folder writable.") from None
+        raise ConfigurationError(
+            f"cannot write {str(path)!r} ({error}). Make its folder writable."
+        ) from None
     return (
         f"enabled: {str(path)!r} loads the extension in every kernel that starts from now on.\n"
         "Undo it with: python -m archytas_nb disable"
@@ -72,7 +76,9 @@ def disable(profile: str = "default") -> str:
     try:
         path.unlink()
     except OSError as error:
-        raise ConfigurationError(f"cannot remove {str(path)!r} ({error}). Remove it by hand.") from None
+        raise ConfigurationError(
+            f"cannot remove {str(path)!r} ({error}). Remove it by hand."
+        ) from None
     return f"disabled: {str(path)!r} is removed. Kernels that run keep the extension until they are restarted."
 
 

@@ -13,7 +13,7 @@ from archytas_nb.kernel.decision import Asking, Decision
 from archytas_nb.kernel.dialogue import harmless
 from archytas_nb.kernel.namespace import Namespace
 from archytas_nb.kernel.person import Person
-from archytas_nb.react.events import ToolCall
+from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.bound import BoundCall
 from archytas_nb.tools.tool import Tool
 
@@ -39,14 +39,18 @@ class Approver:
 
     def __init__(self, approve: Approve | None, allow: Collection[str], person: Person) -> None:
         if not (approve is None or callable(approve) or approve in get_args(Policy)):
-            raise ValueError(f"approve is {approve!r}; expected 'ask', 'auto', 'deny' or a callable")
+            raise ValueError(
+                f"approve is {approve!r}; expected 'ask', 'auto', 'deny' or a callable"
+            )
         if isinstance(allow, str):
             raise TypeError(f"allow is {allow!r}; expected the names of tools, as in [{allow!r}]")
         self._approve: Approve = approve or "ask"
         self._allowed = set(allow)
         self._person = person
 
-    def decide(self, tool: Tool, call: ToolCall, bound: BoundCall, namespace: Namespace) -> Decision:
+    def decide(
+        self, tool: Tool, call: ToolCall, bound: BoundCall, namespace: Namespace
+    ) -> Decision:
         """Decide on a call.
 
         Args:
@@ -85,7 +89,9 @@ class Approver:
 
 
 def _refused(tool: Tool, why: str) -> Decision:
-    how = f"To allow it, run with --approve auto, or name {tool.name!r} in the list of allowed tools."
+    how = (
+        f"To allow it, run with --approve auto, or name {tool.name!r} in the list of allowed tools."
+    )
     return Decision(refusal=f"Refused: {tool.name} {why}. {how}")
 
 

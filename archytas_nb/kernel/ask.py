@@ -41,7 +41,9 @@ def ask_user(question: str, choices: list[str] | None = None) -> str:
 def _free(person: Person, question: str) -> str:
     said = person.ask(f"The agent asks: {marked(question)}\n> ").strip()
     if not said:
-        said = person.ask("That was empty. Type an answer, or press Enter again to give none: ").strip()
+        said = person.ask(
+            "That was empty. Type an answer, or press Enter again to give none: "
+        ).strip()
     return said or _NO_ANSWER
 
 
@@ -58,5 +60,7 @@ def _chosen(person: Person, question: str, choices: list[str]) -> str:
             return choices[int(said) - 1]
         if said.isdecimal() and int(said) == 0:
             return person.ask("Your own answer: ").strip() or _NO_ANSWER
-        prompt = f"{harmless(said)!r} is none of them. Answer with {number}, or 0 for something else: "
+        prompt = (
+            f"{harmless(said)!r} is none of them. Answer with {number}, or 0 for something else: "
+        )
     return _NO_ANSWER

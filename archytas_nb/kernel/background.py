@@ -101,7 +101,9 @@ class _Running:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise ToolTimeout(f"stopped after {job.limit}").with_traceback(error.__traceback__) from None
+            raise ToolTimeout(f"stopped after {job.limit}").with_traceback(
+                error.__traceback__
+            ) from None
         if limit.expired():
             raise ToolTimeout(f"told to stop after {job.limit}, it went on to its end")
         return Ended("done", value)
@@ -128,13 +130,18 @@ def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended
         copy_context().run(asyncio.run_coroutine_threadsafe, running.one(place), loop)
     longest = _longest(jobs)
     while not running.all_ended.wait(_LOOK):
-        late = longest is not None and time.perf_counter() - running.started > longest + _CANCEL_SECONDS
+        late = (
+            longest is not None
+            and time.perf_counter() - running.started > longest + _CANCEL_SECONDS
+        )
         if interrupted() or late:
             running.cancel(loop)
             if not running.all_ended.wait(0 if late else _CANCEL_SECONDS):
                 _abandon(loop)
             break
-    return [running.ended.get(place) or _still_running(job, running) for place, job in enumerate(jobs)]
+    return [
+        running.ended.get(place) or _still_running(job, running) for place, job in enumerate(jobs)
+    ]
 
 
 def _longest(jobs: Sequence[Job]) -> float | None:
@@ -146,7 +153,9 @@ def _longest(jobs: Sequence[Job]) -> float | None:
 def _still_running(job: Job, running: _Running) -> Ended:
     seconds = time.perf_counter() - running.started
     if job.limit is not None and seconds > job.limit.seconds:
-        error = ToolTimeout(f"told to stop after {job.limit}, it has not ended: it is still running")
+        error = ToolTimeout(
+            f"told to stop after {job.limit}, it has not ended: it is still running"
+        )
         return Ended("error", error=error, seconds=seconds, running=True)
     return Ended("interrupted", seconds=seconds, running=True)
 
@@ -162,7 +171,9 @@ def _private_loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None or _loop.is_closed():
             _loop = asyncio.new_event_loop()
-            threading.Thread(target=_serve, args=(_loop,), name="archytas_nb-async", daemon=True).start()
+            threading.Thread(
+                target=_serve, args=(_loop,), name="archytas_nb-async", daemon=True
+            ).start()
         return _loop
 
 

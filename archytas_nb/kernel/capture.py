@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from archytas_nb.react.events import Json, Output
+from archytas_nb.loop.events import Json, Output
 from archytas_nb.tools.clip import clip, note
 from archytas_nb.tools.displayed import words_of
 
@@ -166,11 +166,17 @@ def pictures(outputs: Iterable[Output]) -> Iterable[str]:
 
 
 def _output(item: _Item) -> Output:
-    return Output(item.kind, item.data if item.kind == "display" else {"text/plain": "".join(item.pieces)})
+    return Output(
+        item.kind, item.data if item.kind == "display" else {"text/plain": "".join(item.pieces)}
+    )
 
 
 def _text_of(content: Any) -> Json:
-    return base64.b64encode(content).decode("ascii") if isinstance(content, (bytes, bytearray)) else content
+    return (
+        base64.b64encode(content).decode("ascii")
+        if isinstance(content, (bytes, bytearray))
+        else content
+    )
 
 
 def guarded(on_output: Callable[[str], None] | None) -> Callable[[str], None] | None:
@@ -188,6 +194,8 @@ def guarded(on_output: Callable[[str], None] | None) -> Callable[[str], None] | 
                 on_output(text)
             except Exception:
                 failed = True
-                logging.getLogger("archytas_nb").exception("what a running call does could not be shown live")
+                logging.getLogger("archytas_nb").exception(
+                    "what a running call does could not be shown live"
+                )
 
     return told

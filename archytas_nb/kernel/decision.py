@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from archytas_nb.kernel import dialogue
 from archytas_nb.kernel.namespace import Namespace
 from archytas_nb.kernel.person import Person
-from archytas_nb.react.events import Json
+from archytas_nb.loop.events import Json
 from archytas_nb.tools import approval
 from archytas_nb.tools.bound import BoundCall
 from archytas_nb.tools.tool import Tool
@@ -45,7 +45,9 @@ class Asking:
         namespace: What arguments by reference may name, where the input is edited.
     """
 
-    def __init__(self, person: Person, tool: Tool, given: Json, bound: BoundCall, namespace: Namespace) -> None:
+    def __init__(
+        self, person: Person, tool: Tool, given: Json, bound: BoundCall, namespace: Namespace
+    ) -> None:
         self._person, self._tool, self._namespace = person, tool, namespace
         self._given, self._bound, self._edited = given, bound, ""
         self._names = [each.name for each in tool.parameters if not each.injected]
@@ -62,13 +64,20 @@ class Asking:
         """
         lines = self._shown(why)
         for _ in range(_TRIES):
-            said = dialogue.read_answer(self._person.ask("\n".join([*lines, f"Run it? {dialogue.CHOICES}: "])))
+            said = dialogue.read_answer(
+                self._person.ask("\n".join([*lines, f"Run it? {dialogue.CHOICES}: "]))
+            )
             lines = []  # the call stands above, as long as it is the same
             match said.answer:
                 case "yes" | "always":
-                    return Decision(self._bound, always=said.answer == "always", edited=self._edited)
+                    return Decision(
+                        self._bound, always=said.answer == "always", edited=self._edited
+                    )
                 case "no":
-                    reason = said.text or self._person.ask("Reason, for the model (Enter for none): ").strip()
+                    reason = (
+                        said.text
+                        or self._person.ask("Reason, for the model (Enter for none): ").strip()
+                    )
                     return refused(reason)
                 case "stop":
                     return Decision(stop=True)
@@ -80,7 +89,11 @@ class Asking:
                 case "help":
                     lines = [*self._left_out(), dialogue.HELP.format(name=self._tool.name)]
                 case "unclear":
-                    typed = f"{dialogue.harmless(said.text)!r} is none of the choices. " if said.text else ""
+                    typed = (
+                        f"{dialogue.harmless(said.text)!r} is none of the choices. "
+                        if said.text
+                        else ""
+                    )
                     lines = [f"{typed}Nothing was run yet."]
         return Decision(
             refusal=f"Refused: {self._tool.name} needs a person's approval, and no clear answer came."
@@ -99,7 +112,9 @@ class Asking:
     def _call(self, *, whole: bool = False) -> str:
         """The call with what the function will receive: a name that was sent may stand for anything."""
         values = approval.values(self._tool.parameters, self._bound)
-        return dialogue.shown_call(self._tool.name, dialogue.arguments(values, self._given), whole=whole)
+        return dialogue.shown_call(
+            self._tool.name, dialogue.arguments(values, self._given), whole=whole
+        )
 
     def _means_it(self, reason: str) -> bool:
         """Several words that begin with none of the choices are a reason to refuse, most likely, not surely."""
@@ -108,7 +123,9 @@ class Asking:
 
     def _edit(self) -> None:
         """Take a new input, which is then shown as the call; an empty line leaves it as it is."""
-        names = f", or NAME = VALUE to change one of {', '.join(self._names)}" if self._names else ""
+        names = (
+            f", or NAME = VALUE to change one of {', '.join(self._names)}" if self._names else ""
+        )
         prompt = f"The input now: {dialogue.harmless(dialogue.as_json(self._given))}\n"
         for _ in range(_TRIES):
             typed = self._person.ask(f"{prompt}New input (JSON{names}; Enter to go back): ").strip()
@@ -128,4 +145,6 @@ class Asking:
 
 def refused(reason: str) -> Decision:
     """A person's refusal, with the reason that the model reads."""
-    return Decision(refusal="The user refused this call." + (f" The reason: {reason}" if reason else ""))
+    return Decision(
+        refusal="The user refused this call." + (f" The reason: {reason}" if reason else "")
+    )

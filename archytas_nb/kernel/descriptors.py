@@ -180,9 +180,15 @@ class _Pump:
 
     def watch(self, redirection: Redirection) -> None:
         if self._pid != os.getpid():  # a fork has the lock as it was, and no thread
-            self._woken, self._asleep, self._pid = threading.Condition(threading.Lock()), False, os.getpid()
+            self._woken, self._asleep, self._pid = (
+                threading.Condition(threading.Lock()),
+                False,
+                os.getpid(),
+            )
             threading.Thread(target=self._work, name="archytas_nb-output", daemon=True).start()
-        self._watched = redirection  # set first, asked second: the thread does it the other way round
+        self._watched = (
+            redirection  # set first, asked second: the thread does it the other way round
+        )
         if self._asleep:
             with self._woken:
                 self._woken.notify_all()

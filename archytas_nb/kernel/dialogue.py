@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from archytas_nb.react.events import Json
+from archytas_nb.loop.events import Json
 from archytas_nb.tools.plain import safe_repr
 
 _LONGEST = 300
@@ -143,7 +143,10 @@ def shown_call(name: str, arguments: Iterable[Argument], *, whole: bool = False)
     """
     lines = [line for each in arguments for line in _argument(each, whole=whole)]
     return "\n".join(
-        [f"The agent wants to run {harmless(name)}" + (":" if lines else " (no arguments)."), *lines]
+        [
+            f"The agent wants to run {harmless(name)}" + (":" if lines else " (no arguments)."),
+            *lines,
+        ]
     )
 
 
@@ -160,7 +163,10 @@ def _written(value: Any) -> str:
     """A value as JSON where it is plain data, as Python writes it elsewhere."""
     try:
         return as_json(value) if _is_plain(value) else safe_repr(value)
-    except (ValueError, RecursionError):  # an integer of too many digits, a list that contains itself
+    except (
+        ValueError,
+        RecursionError,
+    ):  # an integer of too many digits, a list that contains itself
         return safe_repr(value)
 
 
@@ -188,12 +194,20 @@ def _block(text: str, *, whole: bool = False) -> list[str]:
     shown = [*rows[:head], *rows[head + left_out :]]
     seen = [harmless(row.expandtabs(4)) for row in shown]
     lines = [f"    │ {row if whole else _ends(row, _WIDTH)}" for row in seen]
-    return [*lines[:head], f"    … {left_out:,} lines left out …", *lines[head:]] if left_out else lines
+    return (
+        [*lines[:head], f"    … {left_out:,} lines left out …", *lines[head:]]
+        if left_out
+        else lines
+    )
 
 
 def marked(text: str) -> str:
     """A text that others wrote, for a prompt of ours: on the line where it fits there, else below and marked."""
-    return "\n".join(["", *_block(text)]) if len(text) > _WIDTH or len(text.splitlines()) > 1 else harmless(text)
+    return (
+        "\n".join(["", *_block(text)])
+        if len(text) > _WIDTH or len(text.splitlines()) > 1
+        else harmless(text)
+    )
 
 
 def as_json(value: Json) -> str:

@@ -26,7 +26,7 @@ from archytas_nb.kernel.namespace import Namespace
 from archytas_nb.kernel.patience import Clock, Patient
 from archytas_nb.kernel.person import Keyboard, Person, asked
 from archytas_nb.kernel.signals import Watch, watching
-from archytas_nb.react.events import CallOutcome, ToolCall
+from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.bound import BoundCall
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
@@ -86,7 +86,9 @@ class KernelExecutor:
         """Seconds that a person has taken to answer so far."""
         return self._person.waited
 
-    def run(self, calls: Sequence[ToolCall], seconds: float | None = None) -> tuple[CallOutcome, ...]:
+    def run(
+        self, calls: Sequence[ToolCall], seconds: float | None = None
+    ) -> tuple[CallOutcome, ...]:
         """Run calls in their order.
 
         Args:
@@ -105,7 +107,9 @@ class KernelExecutor:
                 if watch.interrupts or _is_interrupted(made):
                     break
                 made += self._run_group(group, watch, clock)
-        if watch.interrupts and not _is_interrupted(made):  # it came between two calls, or after the last one
+        if watch.interrupts and not _is_interrupted(
+            made
+        ):  # it came between two calls, or after the last one
             if len(made) < len(calls):
                 made.append(outcomes.interrupted_before(calls[len(made)]))
             else:
@@ -123,12 +127,17 @@ class KernelExecutor:
     def _is_async(self, call: ToolCall) -> bool:
         return call.name in self._tools and self._tools[call.name].is_async
 
-    def _run_group(self, calls: Sequence[ToolCall], watch: Watch, clock: Clock) -> list[CallOutcome]:
+    def _run_group(
+        self, calls: Sequence[ToolCall], watch: Watch, clock: Clock
+    ) -> list[CallOutcome]:
         prepared: list[_Ready | CallOutcome] = []
         for call in calls:
             prepared.append(self._prepared(call, watch, clock))
             if isinstance(prepared[-1], CallOutcome) and prepared[-1].status == "interrupted":
-                made = [outcomes.not_run(each.call) if isinstance(each, _Ready) else each for each in prepared]
+                made = [
+                    outcomes.not_run(each.call) if isinstance(each, _Ready) else each
+                    for each in prepared
+                ]
                 return [*made, *map(outcomes.not_run, calls[len(prepared) :])]
         ready = [each for each in prepared if isinstance(each, _Ready)]
         run = iter(self._run_ready(ready, watch, clock) if ready else ())
@@ -175,7 +184,10 @@ class KernelExecutor:
                 ends = self._on_loop(ready, watch, clock)
             else:
                 ends = [self._here(ready[0], watch, clock)]
-            made = [self._rendered(each, ended, watch, clock) for each, ended in zip(ready, ends, strict=True)]
+            made = [
+                self._rendered(each, ended, watch, clock)
+                for each, ended in zip(ready, ends, strict=True)
+            ]
             with self._inside(shared):
                 figures.take(shared, [outcome.value for outcome in made])
         made = [
@@ -214,7 +226,9 @@ class KernelExecutor:
                 job = Job(lambda: promised, clock.limit(ready.tool, seconds))
                 [ended] = run_jobs([job], lambda: watch.interrupts > 0)
                 return replace(ended, seconds=time.perf_counter() - started)
-        return replace(outcomes.expired(ended, limit, seconds) if watch.expired else ended, seconds=seconds)
+        return replace(
+            outcomes.expired(ended, limit, seconds) if watch.expired else ended, seconds=seconds
+        )
 
     def _on_loop(self, ready: Sequence[_Ready], watch: Watch, clock: Clock) -> list[Ended]:
         """Run calls at the same time on the loop's thread."""

@@ -33,7 +33,9 @@ class Figures:
             capture: The record.
             returned: What the calls returned; a figure that is returned is shown as the result, and not twice.
         """
-        new = {number: figure for number, figure in _open().items() if id(figure) not in self._before}
+        new = {
+            number: figure for number, figure in _open().items() if id(figure) not in self._before
+        }
         results = {id(each) for value in returned for each in (value, _figure_of(value))}
         drawn = 0
         for number, figure in new.items():
@@ -43,7 +45,9 @@ class Figures:
             if _closes():
                 sys.modules["matplotlib.pyplot"].close(number)
         if len(new) > _MAX:
-            capture.write("stderr", f"{len(new)} figures were left open; {drawn} of them are shown\n")
+            capture.write(
+                "stderr", f"{len(new)} figures were left open; {drawn} of them are shown\n"
+            )
 
 
 def _figure_of(value: Any) -> Any:

@@ -37,7 +37,9 @@ class Injection:
 
     def start(self) -> None:
         """Let the time begin; apart from making it, so that it can be stopped whatever is raised in here."""
-        _thread.start_new_thread(self._wait, ())  # to start a `threading.Thread` waits for it with such a lock
+        _thread.start_new_thread(
+            self._wait, ()
+        )  # to start a `threading.Thread` waits for it with such a lock
         self._started = True
 
     def _wait(self) -> None:

@@ -16,7 +16,7 @@ from archytas_nb.kernel.decision import Decision
 from archytas_nb.kernel.namespace import Namespace, current_shell
 from archytas_nb.kernel.person import NobodyThereError
 from archytas_nb.kernel.signals import Limit
-from archytas_nb.react.events import CallOutcome, ToolCall
+from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.clip import clip
 from archytas_nb.tools.tool import MAX_CHARS, Tool
 
@@ -42,7 +42,9 @@ def interrupted_before(call: ToolCall) -> CallOutcome:
 def not_allowed(call: ToolCall, decision: Decision) -> CallOutcome:
     """The call may not be run."""
     if decision.stop:
-        return CallOutcome("interrupted", "Not run: the user stopped the run here.", call_id=call.id)
+        return CallOutcome(
+            "interrupted", "Not run: the user stopped the run here.", call_id=call.id
+        )
     return CallOutcome("refused", decision.refusal, call_id=call.id)
 
 
@@ -60,7 +62,9 @@ def of(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:
         return CallOutcome("interrupted", _HERE)
     if ended.how == "interrupted" or ended.error is None:
         on = " It did not stop, and is still running." if ended.running else ""
-        return CallOutcome("interrupted", f"Interrupted by the user while it ran.{on}", seconds=ended.seconds)
+        return CallOutcome(
+            "interrupted", f"Interrupted by the user while it ran.{on}", seconds=ended.seconds
+        )
     if isinstance(ended.error, NobodyThereError):
         return CallOutcome("refused", str(ended.error), error=ended.error, seconds=ended.seconds)
     remember(ended.error)
@@ -112,7 +116,9 @@ def with_output(
     shown = clip(capture.text(), max(room - len("\n\nIt printed:\n"), 0))
     text = f"{outcome.text}\n\nIt printed:\n{shown}" if shown else outcome.text
     images = _distinct((*outcome.images, *capture.images()))
-    return replace(outcome, text=changed + text, call_id=call.id, outputs=capture.outputs(), images=images)
+    return replace(
+        outcome, text=changed + text, call_id=call.id, outputs=capture.outputs(), images=images
+    )
 
 
 def with_shared(made: Sequence[CallOutcome], shared: Capture) -> list[CallOutcome]:
@@ -121,7 +127,9 @@ def with_shared(made: Sequence[CallOutcome], shared: Capture) -> list[CallOutcom
     if not outputs:
         return list(made)
     *others, last = made
-    text = f"{last.text}\n\nShown while these {len(made)} calls ran, by one of them:\n{shared.text()}"
+    text = (
+        f"{last.text}\n\nShown while these {len(made)} calls ran, by one of them:\n{shared.text()}"
+    )
     images = _distinct((*last.images, *shared.images()))
     return [*others, replace(last, text=text, outputs=(*last.outputs, *outputs), images=images)]
 

@@ -72,8 +72,12 @@ class Clock:
         """How long a call of the tool may take, of which some time is spent already."""
         left = self._left()
         limits = (
-            [] if left is None else [Limit(max(left, 0.001), left + spent, "what was left of this run's time")]
+            []
+            if left is None
+            else [Limit(max(left, 0.001), left + spent, "what was left of this run's time")]
         )
         if tool.timeout is not None:
-            limits.append(Limit(max(tool.timeout - spent, 0.001), tool.timeout, "this tool's timeout"))
+            limits.append(
+                Limit(max(tool.timeout - spent, 0.001), tool.timeout, "this tool's timeout")
+            )
         return min(limits, key=lambda each: each.seconds, default=None)

@@ -43,7 +43,9 @@ class Keyboard:
         if kernel is not None:
             return bool(getattr(kernel, "_allow_stdin", False))
         try:
-            return sys.stdin.isatty()  # an IPython that reads a script from a pipe would wait for ever
+            return (
+                sys.stdin.isatty()
+            )  # an IPython that reads a script from a pipe would wait for ever
         except (AttributeError, ValueError):  # there is none, or it is closed
             return False
 

@@ -177,11 +177,20 @@ class _Router:
 
         def write(text: str) -> Any:
             capture = self.target() if isinstance(text, str) else None
-            if os.getpid() != self._pid:  # a forked child: its pipe leads to us, its memory does not
-                return os.write(1 if kind == "stdout" else 2, text.encode("utf-8", "backslashreplace"))
+            if (
+                os.getpid() != self._pid
+            ):  # a forked child: its pipe leads to us, its memory does not
+                return os.write(
+                    1 if kind == "stdout" else 2, text.encode("utf-8", "backslashreplace")
+                )
             if capture is None:
                 below = self._redirection
-                if fd in (1, 2) and below is not None and isinstance(text, str) and below.write_past(fd, text):
+                if (
+                    fd in (1, 2)
+                    and below is not None
+                    and isinstance(text, str)
+                    and below.write_past(fd, text)
+                ):
                     return len(text)
                 return past(text)
             self.drain()

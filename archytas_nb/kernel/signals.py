@@ -231,4 +231,6 @@ def _timer(watch: Watch) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, alarm)
         if left:
-            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - started), 0.001), again)
+            signal.setitimer(
+                signal.ITIMER_REAL, max(left - (time.monotonic() - started), 0.001), again
+            )

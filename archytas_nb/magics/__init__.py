@@ -31,7 +31,10 @@ def register(shell: Any) -> None:
     except TraitError as error:  # in IPython's configuration file
         shell.configurables[:] = [each for each in shell.configurables if each not in _ours(shell)]
         raise UsageError(f"c.ArchytasNB.{error}") from None
-    tools, cassette = ToolMagics(shell=shell, parent=shell), CassetteMagics(shell=shell, parent=shell)
+    tools, cassette = (
+        ToolMagics(shell=shell, parent=shell),
+        CassetteMagics(shell=shell, parent=shell),
+    )
     for magics in (tools, cassette, agent):
         shell.register_magics(magics)
     logging.getLogger("archytas_nb").addHandler(_SILENT)
@@ -62,8 +65,12 @@ def unregister(shell: Any) -> None:
     if keep_question_marks in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(keep_question_marks)
     matchers = shell.Completer.custom_matchers
-    matchers[:] = [each for each in matchers if not getattr(each, "__module__", "").startswith(f"{__name__}.")]
+    matchers[:] = [
+        each for each in matchers if not getattr(each, "__module__", "").startswith(f"{__name__}.")
+    ]
 
 
 def _ours(shell: Any) -> list[Any]:
-    return [each for each in shell.configurables if type(each).__module__.startswith(f"{__name__}.")]
+    return [
+        each for each in shell.configurables if type(each).__module__.startswith(f"{__name__}.")
+    ]

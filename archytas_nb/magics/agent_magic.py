@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
+from IPython.core.magic import (
+    Magics,
+    line_cell_magic,
+    magics_class,
+    needs_local_scope,
+    no_var_expand,
+)
 from IPython.core.magic_arguments import magic_arguments
 from traitlets import observe
 
@@ -20,8 +26,8 @@ from archytas_nb.magics.settings import Settings
 from archytas_nb.magics.traits import split_names
 
 if TYPE_CHECKING:
+    from archytas_nb.loop.events import Message
     from archytas_nb.magics.conversation import Conversation, Origins
-    from archytas_nb.react.events import Message
     from archytas_nb.run import Run, Shows
     from archytas_nb.session import Agent, Model
 
@@ -63,7 +69,9 @@ class ArchytasNB(Settings, Magics):
     @magic_arguments()
     @agent_flags
     @line_cell_magic
-    def agent(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+    def agent(
+        self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None
+    ) -> Any:
         """Ask a question; the agent answers it with the tools of this notebook, on its live objects.
 
         Options come first, then the question: the rest of the line, and with %%agent the cell below. In it {name}
@@ -107,9 +115,13 @@ class ArchytasNB(Settings, Magics):
     @observe("cassette", "cassette_mode")
     def _cassette_changed(self, change: Any) -> None:
         """Say it to all: a cassette counts for every agent of this kernel, also for those that no magic makes."""
-        from archytas_nb.models.cassettes.recorded import configure_cassette
+        from archytas_nb.cassettes.recorded import configure_cassette
 
-        said = {"cassette": self.cassette, "cassette_mode": self.cassette_mode, change.name: change.new}
+        said = {
+            "cassette": self.cassette,
+            "cassette_mode": self.cassette_mode,
+            change.name: change.new,
+        }
         configure_cassette(said["cassette"], said["cassette_mode"])
 
     def _warm_up(self) -> None:
@@ -141,7 +153,7 @@ class ArchytasNB(Settings, Magics):
     def unload(self) -> None:
         """Take back what is still waiting for the end of a cell, and what was said to others."""
         if self.cassette:
-            from archytas_nb.models.cassettes.recorded import configure_cassette
+            from archytas_nb.cassettes.recorded import configure_cassette
 
             configure_cassette("")
         for each in tuple(self._waiting):
@@ -158,7 +170,9 @@ class ArchytasNB(Settings, Magics):
         quiet = self.quiet if args.quiet is None else args.quiet
         mode = display_mode(self.shell)
         # A terminal writes the mark of an output before it asks what there is to show: never show it nothing.
-        shown: Shows = "answer" if quiet and not silent else "status" if mode == "terminal" else "nothing"
+        shown: Shows = (
+            "answer" if quiet and not silent else "status" if mode == "terminal" else "nothing"
+        )
 
         def ask() -> Run:
             self._cells.asked()
@@ -194,7 +208,9 @@ class ArchytasNB(Settings, Magics):
                 forgotten = talk.reset()
                 return Said(f"forgotten: {forgotten} question{'' if forgotten == 1 else 's'}")
         if not args.new or args.dry_run:
-            raise UsageError("ask something: %agent QUESTION, or %%agent with the question below it")
+            raise UsageError(
+                "ask something: %agent QUESTION, or %%agent with the question below it"
+            )
         talk.reset()
         return None
 
@@ -213,7 +229,9 @@ class ArchytasNB(Settings, Magics):
         until = args.until
         keywords = {
             "output_type": None if args.type is None else options.answer_type(args.type, names),
-            "until": None if until is None else options.condition(until, names, of_text=args.type is None),
+            "until": None
+            if until is None
+            else options.condition(until, names, of_text=args.type is None),
             "images": (*expanded.images, *(options.picture(each, names) for each in args.image)),
             "origin": self._cells.next(),
         }
@@ -230,7 +248,11 @@ class ArchytasNB(Settings, Magics):
             return getattr(self, name) if flag is None else flag
 
         wanted = self.tools if args.tools is None else split_names(args.tools)
-        allowed = self.allow if args.allow is None else chosen_tools(split_names(args.allow), toolbox, "--allow")
+        allowed = (
+            self.allow
+            if args.allow is None
+            else chosen_tools(split_names(args.allow), toolbox, "--allow")
+        )
         model = self._chosen_model(args.model)
         small = bool(getattr(model, "is_small", False))
         return Agent(
@@ -263,15 +285,19 @@ class ArchytasNB(Settings, Magics):
             "limits": f"max_steps={limits.max_steps}, max_errors={limits.max_errors}, "
             f"max_seconds={limits.max_seconds}, max_total_tokens={limits.max_total_tokens}",
             "tools": ", ".join(agent.tools) or "none",
-            "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "as long as the model likes",
+            "reply": f"at most {ask.max_tokens} tokens"
+            if ask.max_tokens
+            else "as long as the model likes",
         }
         if getattr(agent.model, "is_small", False) and agent.tools and not agent.exchanges:
-            facts["before it"] = "short requests: does this tool fit the question? (small models only)"
+            facts["before it"] = (
+                "short requests: does this tool fit the question? (small models only)"
+            )
         return DryRun(ask, tuple(facts.items()))
 
     def _put(self, run: Run, question: Question) -> None:
         """Put the answer into the variable; a variable never holds half an answer, nor that of another run."""
-        from archytas_nb.react.events import Stopped
+        from archytas_nb.loop.events import Stopped
 
         if isinstance(run.ending, Stopped):
             error = RunError(

@@ -22,6 +22,8 @@ def brief(error: E) -> E:
         The same exception, to be raised.
     """
     said = f"\x1b[31m{type(error).__name__}\x1b[39m: {error}"
-    echoed = isinstance(error, KeyboardInterrupt) and sys.stdout.isatty()  # a terminal has written ^C
+    echoed = (
+        isinstance(error, KeyboardInterrupt) and sys.stdout.isatty()
+    )  # a terminal has written ^C
     error._render_traceback_ = lambda: ["", said] if echoed else [said]  # type: ignore[attr-defined]
     return error

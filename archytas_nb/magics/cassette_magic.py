@@ -16,7 +16,7 @@ from archytas_nb.magics.line import help_text
 from archytas_nb.magics.settings import CASSETTE_MODES
 
 if TYPE_CHECKING:
-    from archytas_nb.models.cassettes.cassette import Cassette
+    from archytas_nb.cassettes.cassette import Cassette
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,17 @@ class CassetteMagics(Magics):
     @no_var_expand
     @magic_arguments()
     @argument("path", nargs="?", help="The file; {name} in it stands for a variable's value.")
-    @argument("--mode", choices=CASSETTE_MODES, help="auto: replay what is recorded, record what is missing.")
+    @argument(
+        "--mode",
+        choices=CASSETTE_MODES,
+        help="auto: replay what is recorded, record what is missing.",
+    )
     @argument("--volatile", help="What may differ from run to run: names such as date,path.")
-    @argument("--prune", action="store_true", help="Drop the exchanges that were not asked for in this kernel.")
+    @argument(
+        "--prune",
+        action="store_true",
+        help="Drop the exchanges that were not asked for in this kernel.",
+    )
     @argument("-h", "--help", action="store_true", help="Show this.")
     @line_magic
     def agent_cassette(self, line: str) -> CassetteState | None:
@@ -85,8 +93,8 @@ class CassetteMagics(Magics):
             raise brief(error) from None
 
     def _done(self, args: Any) -> CassetteState | None:
+        from archytas_nb.cassettes.recorded import cassette_in_use, insert_cassette
         from archytas_nb.magics.expand import expand
-        from archytas_nb.models.cassettes.recorded import cassette_in_use, insert_cassette
 
         if args.path:
             path = expand(args.path, self.shell.user_ns).text
@@ -100,7 +108,7 @@ class CassetteMagics(Magics):
         return None if args.path or args.mode else state(cassette_in_use())
 
     def _pruned(self) -> CassetteState:
-        from archytas_nb.models.cassettes.recorded import cassette_in_use
+        from archytas_nb.cassettes.recorded import cassette_in_use
 
         cassette = cassette_in_use()
         if cassette is None:

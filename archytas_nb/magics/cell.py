@@ -37,18 +37,26 @@ def run_cell(shell: Any, source: str) -> ast.Module:
     try:
         tree: ast.Module = ast.parse(code, name, "exec")
         flags: int = shell.compile.flags
-        *head, last = tree.body or [ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)]
+        *head, last = tree.body or [
+            ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
+        ]
         shows = isinstance(last, ast.Expr) and not source.rstrip().endswith(";")
         body = ast.Module(head if shows else [*head, last], type_ignores=[])
         runs = [compile(body, name, "exec", flags=flags, dont_inherit=True)]
         if shows:
-            runs.append(compile(ast.Interactive([last]), name, "single", flags=flags, dont_inherit=True))
+            runs.append(
+                compile(ast.Interactive([last]), name, "single", flags=flags, dont_inherit=True)
+            )
     except SyntaxError as error:
         if "await" in str(error.msg) or "async" in str(error.msg):
-            raise UsageError(f"{error.msg}: put top-level await into a cell without %%tool") from None
+            raise UsageError(
+                f"{error.msg}: put top-level await into a cell without %%tool"
+            ) from None
         # IPython draws a SyntaxError with every frame of ours, whatever the exception wishes.
         error.filename = "this cell"
-        raise ToolError("the cell is no Python:\n" + "".join(traceback.format_exception_only(error))) from None
+        raise ToolError(
+            "the cell is no Python:\n" + "".join(traceback.format_exception_only(error))
+        ) from None
     for each in runs:
         exec(each, shell.user_ns)  # noqa: S102 - running the user's cell is what a kernel is for
     return tree

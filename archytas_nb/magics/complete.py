@@ -56,14 +56,20 @@ def completed(shell: Any, owners: Mapping[str, Any], lines: Sequence[str]) -> tu
         name, place = first["magic"], _in_text(line)
         if name != "agent":
             return "", []
-    elif head is not None and head.end() < len(line) and (head["sign"] or _is_automagic(shell, head["magic"])):
+    elif (
+        head is not None
+        and head.end() < len(line)
+        and (head["sign"] or _is_automagic(shell, head["magic"]))
+    ):
         name = head["magic"]
         place = _place(line[head.end() :], getattr(owners[name], name).parser)
     else:
         return "", []
     written = place.word.lower()
     words = _words(owners[name], name, place)
-    return place.word, [word for word in words if word.lower().startswith(written) and word not in place.used]
+    return place.word, [
+        word for word in words if word.lower().startswith(written) and word not in place.used
+    ]
 
 
 def _is_automagic(shell: Any, name: str) -> bool:
@@ -129,7 +135,11 @@ def _place(text: str, parser: Any) -> _Place:
 
 def _in_text(text: str) -> _Place:
     braces = _IN_BRACES.search(text)
-    return _Place("{", braces["word"] or "", ()) if braces else _Place("", re.split(r"\s", text)[-1], ())
+    return (
+        _Place("{", braces["word"] or "", ())
+        if braces
+        else _Place("", re.split(r"\s", text)[-1], ())
+    )
 
 
 def variables(magics: Any) -> list[str]:
@@ -169,6 +179,11 @@ _VALUES: Mapping[str, Mapping[str, Words]] = {
         "--until": lambda magics: ["answer", *variables(magics)],
         "{": variables,
     },
-    "tools": {"--remove": tool_names, "--disable": tool_names, "--enable": tool_names, "": tool_names},
+    "tools": {
+        "--remove": tool_names,
+        "--disable": tool_names,
+        "--enable": tool_names,
+        "": tool_names,
+    },
 }
 """By magic, what may stand behind an option; under ``""`` what may stand in the text, under ``"{"`` in braces."""

@@ -15,10 +15,10 @@ from IPython.core.error import UsageError
 
 from archytas_nb.errors import ArchytasError, RunInterrupted
 from archytas_nb.kernel.namespace import running_cell
-from archytas_nb.react.events import ModelReply, Usage
+from archytas_nb.loop.events import ModelReply, Usage
 
 if TYPE_CHECKING:
-    from archytas_nb.react.history import Exchange
+    from archytas_nb.loop.history import Exchange
     from archytas_nb.run import Run
     from archytas_nb.session import Agent
 
@@ -82,7 +82,9 @@ class Conversation:
             RunInterrupted: A person interrupted.
         """
         if self._running:
-            raise UsageError("a question of this conversation is being answered; a tool cannot ask it another")
+            raise UsageError(
+                "a question of this conversation is being answered; a tool cannot ask it another"
+            )
         if anew:
             self.reset()
         agent.exchanges = self.exchanges
@@ -102,7 +104,11 @@ class Conversation:
     def _note(self, run: Run, agent: Agent) -> None:
         usage = run.usage
         # An endpoint that does not say how many tokens it counted has not said what it costs either.
-        price = getattr(agent.model, "price", None) if usage.input_tokens or usage.output_tokens else None
+        price = (
+            getattr(agent.model, "price", None)
+            if usage.input_tokens or usage.output_tokens
+            else None
+        )
         usd = None if price is None else price.cost(usage)
         seconds = sum(event.seconds for event in run.events if isinstance(event, ModelReply))
         self.paid.append(Paid(run.question, run.model, usage, seconds, usd))

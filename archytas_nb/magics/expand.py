@@ -204,7 +204,9 @@ def _formatted(body: str, namespace: Mapping[str, Any]) -> _Lookup | str:
         if tree is None:
             continue
         if not is_lookup(tree):
-            if names_in(tree) and _SPEC.fullmatch(spec) and (spec or conversion):  # which the lookup will refuse
+            if (
+                names_in(tree) and _SPEC.fullmatch(spec) and (spec or conversion)
+            ):  # which the lookup will refuse
                 return _Lookup(source.strip(), conversion, spec)
             continue
         is_format = _SPEC.fullmatch(spec) or _STRFTIME.match(spec) or _all_known(tree, namespace)
@@ -224,7 +226,9 @@ def _is_json(body: str) -> bool:
         return False
 
 
-def _written(lookup: _Lookup, namespace: Mapping[str, Any], max_chars: int, images: list[str]) -> str:
+def _written(
+    lookup: _Lookup, namespace: Mapping[str, Any], max_chars: int, images: list[str]
+) -> str:
     """A lookup's value as the model reads it.
 
     Raises:
@@ -236,7 +240,9 @@ def _written(lookup: _Lookup, namespace: Mapping[str, Any], max_chars: int, imag
     value = look(lookup.source, namespace)
     if lookup.conversion or lookup.spec:
         if _WIDE.search(lookup.spec):
-            raise LookupFault(f"{lookup.source!r} cannot be written so: the format {lookup.spec!r} is too wide")
+            raise LookupFault(
+                f"{lookup.source!r} cannot be written so: the format {lookup.spec!r} is too wide"
+            )
         try:
             shown = _CONVERSION[lookup.conversion](value) if lookup.conversion else value
             return clip(format(shown, lookup.spec), max_chars)

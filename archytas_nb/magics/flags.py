@@ -41,19 +41,34 @@ _FLAGS = (
     argument("-h", "--help", action="store_true", help="Show this."),
     argument_group("for this question"),
     argument(
-        "--model", metavar="NAME", help="Ask this model, or that of a variable; 'local' is the embedded one."
+        "--model",
+        metavar="NAME",
+        help="Ask this model, or that of a variable; 'local' is the embedded one.",
     ),
-    argument("--tools", metavar="NAME[,NAME]", help="Offer these tools only; names or globs such as count_*."),
     argument(
-        "--protocol", choices=PROTOCOLS, metavar="|".join(PROTOCOLS), help="How tools are spoken of to the model."
+        "--tools",
+        metavar="NAME[,NAME]",
+        help="Offer these tools only; names or globs such as count_*.",
+    ),
+    argument(
+        "--protocol",
+        choices=PROTOCOLS,
+        metavar="|".join(PROTOCOLS),
+        help="How tools are spoken of to the model.",
     ),
     argument("--max-steps", type=count, metavar="N", help="Most replies of the model."),
     argument("--max-seconds", type=seconds, metavar="S", help="Most seconds that it may take."),
     argument(
-        "--max-total-tokens", type=count, metavar="N", help="Maximum number of tokens, input and output together."
+        "--max-total-tokens",
+        type=count,
+        metavar="N",
+        help="Maximum number of tokens, input and output together.",
     ),
     argument(
-        "--max-reply-tokens", type=count, metavar="N", help="Maximum number of tokens in one reply of the model."
+        "--max-reply-tokens",
+        type=count,
+        metavar="N",
+        help="Maximum number of tokens in one reply of the model.",
     ),
     argument("--max-tokens", type=count, metavar="N", help="The old name of --max-total-tokens."),
     argument(
@@ -74,7 +89,11 @@ _FLAGS = (
         default=[],
         help="Show the model a picture: a variable (a figure, a picture, bytes) or a file. May be repeated.",
     ),
-    argument("--raw", action="store_true", help="Send the question as it is written: {name} is not replaced."),
+    argument(
+        "--raw",
+        action="store_true",
+        help="Send the question as it is written: {name} is not replaced.",
+    ),
     argument_group("the answer"),
     argument(
         "--out",
@@ -101,7 +120,11 @@ _FLAGS = (
     argument_group("the conversation"),
     argument("--new", action="store_true", help="Begin a new conversation."),
     argument("--dry-run", action="store_true", help="Show what would be sent, and send nothing."),
-    argument("--history", action="store_true", help="Show the questions and answers of this conversation."),
+    argument(
+        "--history",
+        action="store_true",
+        help="Show the questions and answers of this conversation.",
+    ),
     argument("--undo", action="store_true", help="Forget the last question and its answer."),
     argument("--reset", action="store_true", help="Forget the whole conversation."),
     argument(

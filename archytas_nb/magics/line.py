@@ -54,7 +54,9 @@ def help_text(parser: ArgumentParser, sign: str = "%") -> str:
     return parser.format_help().replace("::\n\n  %", f"usage: {sign}", 1).rstrip()
 
 
-def split_options(line: str, parser: ArgumentParser, *, prose: bool = False) -> tuple[list[str], str]:
+def split_options(
+    line: str, parser: ArgumentParser, *, prose: bool = False
+) -> tuple[list[str], str]:
     """Split a line into its leading options and the text behind them.
 
     An option's value is one word, a text in quotes, or an expression: a space inside brackets does not end it.
@@ -94,9 +96,15 @@ def split_options(line: str, parser: ArgumentParser, *, prose: bool = False) -> 
         begin = at if equals else _past_space(line, at)
         value, at = value_at(line, begin)
         if not value:
-            raise UsageError(f"the option {name!r} needs a value, {action.metavar or action.choices}")
+            raise UsageError(
+                f"the option {name!r} needs a value, {action.metavar or action.choices}"
+            )
         goes_on = _OPERATOR.match(line, at)
-        if goes_on is not None and action.metavar == "EXPR" and line[begin : begin + 1] not in ("'", '"'):
+        if (
+            goes_on is not None
+            and action.metavar == "EXPR"
+            and line[begin : begin + 1] not in ("'", '"')
+        ):
             raise UsageError(
                 f"the value of {name!r} ends at {value!r}, before {goes_on[1]!r}: put an expression with spaces "
                 "into quotes"

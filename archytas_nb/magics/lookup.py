@@ -209,4 +209,6 @@ def _check_size(op: ast.AST, a: Any, b: Any) -> None:
 
 def _shape(value: Any) -> tuple[int, ...]:
     shape = getattr(value, "shape", (len(value),) if isinstance(value, (list, tuple)) else ())
-    return shape if isinstance(shape, tuple) and all(isinstance(each, int) for each in shape) else ()
+    return (
+        shape if isinstance(shape, tuple) and all(isinstance(each, int) for each in shape) else ()
+    )

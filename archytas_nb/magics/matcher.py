@@ -6,7 +6,12 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.completer import (
+    CompletionContext,
+    SimpleCompletion,
+    SimpleMatcherResult,
+    context_matcher,
+)
 
 _log = logging.getLogger("archytas_nb")
 

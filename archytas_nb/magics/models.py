@@ -7,11 +7,11 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archytas_nb.models.cassettes.recorded import cassette_in_use, recorded
+from archytas_nb.cassettes.recorded import cassette_in_use, recorded
 from archytas_nb.models.discover import ModelSettings, served_names
 
 if TYPE_CHECKING:
-    from archytas_nb.models.cassettes.cassette import Cassette
+    from archytas_nb.cassettes.cassette import Cassette
     from archytas_nb.session import Model
 
 _ENVIRONMENT = ("OPENAI_API_KEY", "OPENAI_BASE_URL")

@@ -53,7 +53,9 @@ def chosen_tools(patterns: Iterable[str], toolbox: Toolbox, flag: str = "--tools
             names = [active[pattern].name] if pattern in active else []
         if not names:
             if pattern in toolbox:
-                raise UsageError(f"{flag}: {pattern!r} is disabled; enable it with %tools --enable {pattern}")
+                raise UsageError(
+                    f"{flag}: {pattern!r} is disabled; enable it with %tools --enable {pattern}"
+                )
             there = ", ".join(active) or "none"
             raise UsageError(
                 f"{flag}: no tool is named {pattern!r}{did_you_mean(pattern, active) or ';'} there: {there}"
@@ -127,7 +129,7 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
     Raises:
         UsageError: It is no expression, or it names a variable that is not there now.
     """
-    from archytas_nb.react.wire import as_text
+    from archytas_nb.loop.wire import as_text
 
     tree = _compiled(source, "--until", only_parsed=True)
     known = {"answer", *namespace, *dir(builtins)}
@@ -173,9 +175,17 @@ def _compiled(source: str, flag: str, *, only_parsed: bool = False) -> Any:
 
 def _free_names(tree: ast.AST) -> list[str]:
     """Names that an expression reads and does not bind itself, in a comprehension, a lambda or by ``:=``."""
-    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
     bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    read = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    read = [
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    ]
     return [name for name in dict.fromkeys(read) if name not in bound]
 
 

@@ -10,20 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from archytas_nb.react.events import Message, Usage
+from archytas_nb.loop.events import Message, Usage
 from archytas_nb.trace.clean import one_line, tidy
 from archytas_nb.trace.safe import element, table, text
 from archytas_nb.trace.table import Table
 from archytas_nb.trace.words import ending_text, ending_title
 
 if TYPE_CHECKING:
+    from archytas_nb.loop.events import AskModel
+    from archytas_nb.loop.history import Exchange
     from archytas_nb.magics.conversation import Paid
-    from archytas_nb.react.events import AskModel
-    from archytas_nb.react.history import Exchange
 
 _QUESTION, _ANSWER = 60, 80
 _CELL = "padding:.2em .8em;vertical-align:top"
-_PRE = "white-space:pre-wrap;overflow-wrap:anywhere;padding:.5em .8em;background:rgba(128,128,128,.1)"
+_PRE = (
+    "white-space:pre-wrap;overflow-wrap:anywhere;padding:.5em .8em;background:rgba(128,128,128,.1)"
+)
 
 # MathJax takes "$5 and $10" for a formula, and TeX can make links: the classes keep it away.
 _PLAIN: dict[str, str | bool] = {"class": "tex2jax_ignore mathjax_ignore"}
@@ -76,7 +78,11 @@ class _Rows:
         head, *body = self.rows
         if not body:
             return str(element("p", text(self.empty)))
-        return str(element("div", table(Table((head,), tuple(body)), style="", cell=_CELL, head=""), **_PLAIN))
+        return str(
+            element(
+                "div", table(Table((head,), tuple(body)), style="", cell=_CELL, head=""), **_PLAIN
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -96,7 +102,10 @@ class History(_Rows):
             (
                 str(number),
                 one_line(exchange.question, _QUESTION),
-                one_line(", ".join(call.name for step in exchange.steps for call in step.calls), _QUESTION),
+                one_line(
+                    ", ".join(call.name for step in exchange.steps for call in step.calls),
+                    _QUESTION,
+                ),
                 one_line(_ending(exchange), _ANSWER),
             )
             for number, exchange in enumerate(self.exchanges, start=1)
@@ -122,7 +131,16 @@ class Cost(_Rows):
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """The last question and the whole conversation."""
-        head = ("", "questions", "requests", "tokens in", "of them cached", "tokens out", "model seconds", "USD")
+        head = (
+            "",
+            "questions",
+            "requests",
+            "tokens in",
+            "of them cached",
+            "tokens out",
+            "model seconds",
+            "USD",
+        )
         if not self.paid:
             return [head]
         return [head, _sum("last question", self.paid[-1:]), _sum("conversation", self.paid)]
@@ -161,9 +179,13 @@ class DryRun:
         ]
         for title, body in self._parts():
             size = element("span", text(f" · {len(body):,} characters"), style="opacity:.65")
-            summary = element("summary", element("strong", text(title)), size, style="cursor:pointer")
+            summary = element(
+                "summary", element("strong", text(title)), size, style="cursor:pointer"
+            )
             asks = title == "user" and body == _content(self.ask.messages[-1])
-            parts.append(element("details", summary, element("pre", text(body), style=_PRE), open=asks))
+            parts.append(
+                element("details", summary, element("pre", text(body), style=_PRE), open=asks)
+            )
         return str(element("div", *parts, **_PLAIN))
 
     def _parts(self) -> list[tuple[str, str]]:
@@ -172,7 +194,12 @@ class DryRun:
         if ask.tools:
             parts.append(("tools, as function-calling specifications", _pretty(ask.tools)))
         if ask.schema is not None:
-            parts.append(("JSON schema that the reply is bound to, where the endpoint can", _pretty(ask.schema)))
+            parts.append(
+                (
+                    "JSON schema that the reply is bound to, where the endpoint can",
+                    _pretty(ask.schema),
+                )
+            )
         return parts
 
 
@@ -192,7 +219,10 @@ def _sum(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
         label,
         str(len(paid)),
         f"{usage.requests:,}",
-        *(f"{number:,}" if counted else f"{number:,}+" if number else "unknown" for number in tokens),
+        *(
+            f"{number:,}" if counted else f"{number:,}+" if number else "unknown"
+            for number in tokens
+        ),
         f"{sum(each.seconds for each in paid):.1f}",
         f"{usd}+" if known and len(known) < len(asked) else usd,
     )

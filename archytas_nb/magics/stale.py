@@ -22,12 +22,18 @@ def refresh(namespace: Mapping[str, Any]) -> None:
 
     for tool in tuple(toolbox.values()):
         old = tool.function
-        if not inspect.isfunction(old) or old.__module__ != "__main__" or old.__qualname__ != old.__name__:
+        if (
+            not inspect.isfunction(old)
+            or old.__module__ != "__main__"
+            or old.__qualname__ != old.__name__
+        ):
             continue
         new = namespace.get(old.__name__)
         if new is old or not inspect.isfunction(new) or new.__module__ != "__main__":
             continue
-        options = {name: getattr(tool, name) for name in ("approve", "timeout", "max_chars", "repeat")}
+        options = {
+            name: getattr(tool, name) for name in ("approve", "timeout", "max_chars", "repeat")
+        }
         try:
             toolbox.add(new, name=tool.source_name, **options)
         except ToolError as error:

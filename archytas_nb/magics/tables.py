@@ -28,7 +28,9 @@ class Registered:
             lines.append(f"tool {tool.name}{note}")
             lines += _first_issue(tool)
             if tool.name in self.checked:
-                lines += [_checked(each) for each in self.checked[tool.name]] or ["  ! no examples to check"]
+                lines += [_checked(each) for each in self.checked[tool.name]] or [
+                    "  ! no examples to check"
+                ]
         return "\n".join(lines)
 
 
@@ -43,7 +45,9 @@ class ToolTable:
         if not self.tools:
             return "no tools yet: write a function in a cell that begins with %%tool"
         width = max(len(tool.name) for tool in self.tools)
-        return "\n".join(f"{tool.name:<{width}}  {self._what(tool)}".rstrip() for tool in self.tools)
+        return "\n".join(
+            f"{tool.name:<{width}}  {self._what(tool)}".rstrip() for tool in self.tools
+        )
 
     def _what(self, tool: Tool) -> str:
         return f"(disabled) {_summary(tool)}" if tool.name in self.disabled else _summary(tool)
@@ -58,7 +62,10 @@ class ToolTable:
             return element("tr", *(element(tag, each, style="text-align:left") for each in cells))
 
         head = row("th", text("tool"), text("what it does"))
-        body = [row("td", element("code", text(tool.name)), text(self._what(tool))) for tool in self.tools]
+        body = [
+            row("td", element("code", text(tool.name)), text(self._what(tool)))
+            for tool in self.tools
+        ]
         return str(element("table", element("thead", head), element("tbody", *body)))
 
 
@@ -89,7 +96,10 @@ class ToolPage:
 
 def _first_issue(tool: Tool) -> list[str]:
     more = len(tool.issues) - 1
-    return [f"  ! {each}{f' (and {more} more: %tools --check)' * (more > 0)}" for each in tool.issues[:1]]
+    return [
+        f"  ! {each}{f' (and {more} more: %tools --check)' * (more > 0)}"
+        for each in tool.issues[:1]
+    ]
 
 
 def _summary(tool: Tool) -> str:

@@ -28,13 +28,26 @@ class ToolMagics(Magics):
     @no_var_expand
     @magic_arguments()
     @argument("-h", "--help", action="store_true", help="Show this.")
-    @argument("--name", metavar="NAME", help="The tool's name, where the cell defines one function.")
+    @argument(
+        "--name", metavar="NAME", help="The tool's name, where the cell defines one function."
+    )
     @argument("--approve", action="store_true", default=None, help="Ask a person before each call.")
     @argument("--timeout", type=seconds, metavar="S", help="Seconds that a call may take.")
-    @argument("--max-chars", type=count, metavar="N", help="Most characters of a result that the model reads.")
-    @argument("--repeat", action="store_true", help="The same call may come to something else the next time.")
     @argument(
-        "--check", action="store_true", help="Run the docstrings' examples as a model would; costs no token."
+        "--max-chars",
+        type=count,
+        metavar="N",
+        help="Most characters of a result that the model reads.",
+    )
+    @argument(
+        "--repeat",
+        action="store_true",
+        help="The same call may come to something else the next time.",
+    )
+    @argument(
+        "--check",
+        action="store_true",
+        help="Run the docstrings' examples as a model would; costs no token.",
     )
     @cell_magic
     def tool(self, line: str, cell: str) -> Any:
@@ -67,7 +80,9 @@ class ToolMagics(Magics):
             toolbox.restore(before)
             raise
         tools = tuple(toolbox[name] for name in names)
-        checked = {tool.name: check_examples(tool, self.shell.user_ns) for tool in tools} if check else {}
+        checked = (
+            {tool.name: check_examples(tool, self.shell.user_ns) for tool in tools} if check else {}
+        )
         return Registered(tools, tuple(name for name in names if name in known), checked)
 
     def _register(
@@ -91,10 +106,14 @@ class ToolMagics(Magics):
             names = public_names(tree, ast.FunctionDef, ast.AsyncFunctionDef)
             names = [name for name in names if callable(namespace.get(name))]
             if "name" in options and len(names) != 1:
-                raise UsageError(f"--name names one function; the cell defines {len(names)}: {', '.join(names)}")
+                raise UsageError(
+                    f"--name names one function; the cell defines {len(names)}: {', '.join(names)}"
+                )
             new = [toolbox.add(namespace[name], **options).name for name in names]
         if not new:
-            raise UsageError("the cell defines no function that could be a tool; begin one with 'def'")
+            raise UsageError(
+                "the cell defines no function that could be a tool; begin one with 'def'"
+            )
         return new
 
     @no_var_expand
@@ -102,7 +121,9 @@ class ToolMagics(Magics):
     @argument("-h", "--help", action="store_true", help="Show this.")
     @argument("name", nargs="?", help="Show what the model reads of this tool.")
     @argument("--remove", metavar="NAME", help="Forget a tool.")
-    @argument("--disable", metavar="NAME", help="Keep a tool in the list, but offer it to no model.")
+    @argument(
+        "--disable", metavar="NAME", help="Keep a tool in the list, but offer it to no model."
+    )
     @argument("--enable", metavar="NAME", help="Offer a tool again.")
     @argument("--check", action="store_true", help="Show what is doubtful in each tool.")
     @line_magic
@@ -127,7 +148,9 @@ class ToolMagics(Magics):
                 return ToolPage(toolbox[args.name])
         except KeyError as error:
             raise UsageError(str(error)) from None
-        return ToolTable(tuple(toolbox.values()), tuple(name for name in toolbox if not toolbox.is_enabled(name)))
+        return ToolTable(
+            tuple(toolbox.values()), tuple(name for name in toolbox if not toolbox.is_enabled(name))
+        )
 
 
 def _parsed(line: str, parser: Any) -> Any:

@@ -47,7 +47,9 @@ class _Setting:
         try:
             return self._validate(obj, self.from_string(said))  # type: ignore[attr-defined]
         except (TraitError, ValueError):
-            raise UsageError(f"{self.variable} is {said!r} in the environment; expected {self.info()}") from None
+            raise UsageError(
+                f"{self.variable} is {said!r} in the environment; expected {self.info()}"
+            ) from None
 
     def error(self, obj: Any, value: Any, error: Any = None, info: Any = None) -> Any:  # noqa: ARG002 (traitlets')
         """Say in one line what was expected."""
@@ -117,7 +119,9 @@ class Seconds(_Setting, Float):  # type: ignore[type-arg]
 
     def validate(self, obj: Any, value: Any) -> Any:
         """Refuse what is no time."""
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        number = (
+            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        )
         if not number or value <= 0:
             self.error(obj, value)
         return float(value)
@@ -163,7 +167,9 @@ class Fields(_Setting, Dict):
         if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
             self.error(obj, value)
         if taken := [name for name in value if name in self.others]:
-            raise TraitError(f"{self.name} holds {taken[0]!r}; set %config ArchytasNB.{taken[0]} instead")
+            raise TraitError(
+                f"{self.name} holds {taken[0]!r}; set %config ArchytasNB.{taken[0]} instead"
+            )
         try:
             sendable(value)
         except ConfigurationError as error:

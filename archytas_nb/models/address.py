@@ -88,7 +88,9 @@ def usable_fields(name: str, fields: Mapping[str, str] | None) -> dict[str, str]
     for key, value in (fields or {}).items():
         for text in (key, value):
             if not (isinstance(text, str) and text.isascii() and text.isprintable()):
-                expected = "expected names and values of printable ASCII, such as {'X-Team': 'data'}"
+                expected = (
+                    "expected names and values of printable ASCII, such as {'X-Team': 'data'}"
+                )
                 raise ConfigurationError(f"{name} holds {key!r}, which cannot be sent; {expected}")
     return dict(fields or {})
 

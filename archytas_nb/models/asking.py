@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from archytas_nb.errors import ModelError
+from archytas_nb.loop.events import REFUSED, AskModel, Delta, ModelReply, Notice, Usage
+from archytas_nb.loop.parse import read_action
 from archytas_nb.models import faults
 from archytas_nb.models.capabilities import (
     Capabilities,
@@ -23,8 +25,6 @@ from archytas_nb.models.capabilities import (
 )
 from archytas_nb.models.deadline import Deadline
 from archytas_nb.models.wording import context_tokens
-from archytas_nb.react.events import REFUSED, AskModel, Delta, ModelReply, Notice, Usage
-from archytas_nb.react.parse import read_action
 
 FIRST_WAIT = 0.5
 """Seconds before the first retry, where the server does not say; each further wait is twice as long."""
@@ -58,7 +58,9 @@ class GivenUp(Exception):
         self.tried = tried
 
 
-def persistently(ask: Callable[[], Asking], max_retries: int, deadline: Deadline, at: str) -> Asking:
+def persistently(
+    ask: Callable[[], Asking], max_retries: int, deadline: Deadline, at: str
+) -> Asking:
     """Ask again after a failure that may pass, in sight.
 
     Args:
@@ -142,7 +144,10 @@ def adapting(
             spent += reply.usage
             if roomier is None:
                 return replace(reply, usage=spent)
-            yield Notice("retry", "the model thought until its reply was cut off: asking again, with more room")
+            yield Notice(
+                "retry",
+                "the model thought until its reply was cut off: asking again, with more room",
+            )
             form = roomier
             forms.append(form)
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.loop.events import AskModel, Json, Message, ModelReply
 from archytas_nb.models import wording
 from archytas_nb.models.address import OPENAI_URL
 from archytas_nb.models.dialect import with_extras, with_thoughts, without_system
 from archytas_nb.models.images import images_in, seen
-from archytas_nb.react.events import AskModel, Json, Message, ModelReply
 
 SchemaDialect = Literal["json_schema", "json_object", "none"]
 Extras = Literal["unwanted", "returned", "required"]
@@ -93,7 +93,9 @@ def capabilities_of(base_url: str, model: str) -> Capabilities:  # noqa: ARG001 
     return Capabilities(length_field="max_completion_tokens" if official else "max_tokens")
 
 
-def body_of(ask: AskModel, can: Capabilities, extra: Mapping[str, Json], *, stream: bool) -> dict[str, Json]:
+def body_of(
+    ask: AskModel, can: Capabilities, extra: Mapping[str, Json], *, stream: bool
+) -> dict[str, Json]:
     """The fields of a request beside its model, in the form that the endpoint takes.
 
     Args:
@@ -162,11 +164,15 @@ def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
     """
     for name, value in fields.items():
         if name in _MEANT:
-            raise ConfigurationError(f"{name!r} is no field of a request of its own; use {_MEANT[name]}")
+            raise ConfigurationError(
+                f"{name!r} is no field of a request of its own; use {_MEANT[name]}"
+            )
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
-            raise ConfigurationError(f"{name} is {value!r}; expected what JSON can carry ({error})") from None
+            raise ConfigurationError(
+                f"{name} is {value!r}; expected what JSON can carry ({error})"
+            ) from None
     return dict(fields)
 
 
@@ -212,7 +218,9 @@ def lowered(
         return replace(can, stream_options=False)
     if stream and can.stream and re.search(r"\bstream(?:ing|ed)?\b", said):
         return replace(can, stream=False)
-    field = wording.refused_field(said, [name for name in extra if name not in {*_LENGTH_FIELDS, *can.without}])
+    field = wording.refused_field(
+        said, [name for name in extra if name not in {*_LENGTH_FIELDS, *can.without}]
+    )
     if field is not None:
         return replace(can, without=can.without | {field})
     if ask.schema is not None and can.schema != "none":
@@ -220,11 +228,15 @@ def lowered(
     return None
 
 
-def with_tools_still(can: Capabilities, said: str, extra: Iterable[str] = ()) -> Capabilities | None:
+def with_tools_still(
+    can: Capabilities, said: str, extra: Iterable[str] = ()
+) -> Capabilities | None:
     """The form in which tools are still sent, where not they but something beside them was refused; else None."""
     if wording.takes_tools_without_reasoning(said):
         return replace(can, reasons_with_tools=False) if can.reasons_with_tools else None
-    field = wording.refused_field(said, [name for name in extra if name in _ABOUT_TOOLS - can.without])
+    field = wording.refused_field(
+        said, [name for name in extra if name in _ABOUT_TOOLS - can.without]
+    )
     return None if field is None else replace(can, without=can.without | {field})
 
 
@@ -251,10 +263,18 @@ def shorter(can: Capabilities, ask: AskModel, said: str) -> Capabilities | None:
         # some steps to grow before the same is said again.
         lower = min(context - prompt, max(_LEAST_ROOM, context // 2))
         fits = _LEAST_ROOM <= lower < most
-        return replace(can, most_tokens=lower, context_tokens=can.context_tokens or context) if fits else None
+        return (
+            replace(can, most_tokens=lower, context_tokens=can.context_tokens or context)
+            if fits
+            else None
+        )
     if limit:
-        return replace(can, most_tokens=limit) if min(_LEAST_ROOM, most - 1) <= limit < most else None
-    if re.search(rf"\b{most}\b", said) and most // 4 >= _LEAST_ROOM:  # it is about our number, and names no other
+        return (
+            replace(can, most_tokens=limit) if min(_LEAST_ROOM, most - 1) <= limit < most else None
+        )
+    if (
+        re.search(rf"\b{most}\b", said) and most // 4 >= _LEAST_ROOM
+    ):  # it is about our number, and names no other
         return replace(can, most_tokens=most // 4)
     other = _LENGTH_FIELDS[1 - _LENGTH_FIELDS.index(can.length_field)]
     if re.search(r"max_(completion_)?tokens", said) and other not in can.without:
@@ -286,5 +306,7 @@ def given_up(before: Capabilities, after: Capabilities) -> str:
         )
     left_out = after.without - before.without - {*_LENGTH_FIELDS}
     if left_out:
-        return f"the endpoint takes no {', '.join(map(repr, sorted(left_out)))}: it is asked without"
+        return (
+            f"the endpoint takes no {', '.join(map(repr, sorted(left_out)))}: it is asked without"
+        )
     return ""

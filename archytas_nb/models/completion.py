@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from archytas_nb.loop.events import Delta, ModelReply, Usage, WireCall
 from archytas_nb.models.refusal import ErrorInReply, refused_generation, status_of, told_by
 from archytas_nb.models.usage import usage_in
-from archytas_nb.react.events import Delta, ModelReply, Usage, WireCall
 
 _READ = ("data:", "error:")
 """What the lines of a stream begin with that are read; older servers of llama.cpp send errors in the second."""
@@ -43,7 +43,10 @@ def from_body(text: str) -> ModelReply:
     """
     try:
         data = json.loads(text)
-    except (ValueError, RecursionError):  # numbers of thousands of digits and too deep a nesting among them
+    except (
+        ValueError,
+        RecursionError,
+    ):  # numbers of thousands of digits and too deep a nesting among them
         if text.lstrip().startswith('{"') and not text.rstrip().endswith("}"):
             raise EOFError("the body ended in the middle of the reply") from None
         raise NotACompletion(text) from None
@@ -144,7 +147,11 @@ class _Call:
     @property
     def complete(self) -> bool:
         """Whether the arguments so far are whole JSON; asked with each piece by servers that repeat the name."""
-        if self.size > _LONGEST_LOOKED_AT or not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
+        if (
+            self.size > _LONGEST_LOOKED_AT
+            or not self.pieces
+            or not self.pieces[-1].rstrip().endswith("}")
+        ):
             return False
         try:
             return isinstance(json.loads("".join(self.pieces)), dict)
@@ -193,7 +200,9 @@ class _Stream:
             if delta.__class__ is not dict or not delta:
                 delta = _dict(choice.get("message"))
             text = delta.get("content")
-            if text.__class__ is str and len(delta) == 1 + ("role" in delta):  # most tokens say nothing else
+            if text.__class__ is str and len(delta) == 1 + (
+                "role" in delta
+            ):  # most tokens say nothing else
                 if text:
                     self._text.append(text)
                     pieces.append(Delta("text", text))
@@ -263,7 +272,9 @@ class _Stream:
             raise EOFError("the stream ended in the middle of the reply")
         return ModelReply(
             text="".join(self._text),
-            calls=tuple(WireCall(call.name, "".join(call.pieces), call.extra) for call in self._calls),
+            calls=tuple(
+                WireCall(call.name, "".join(call.pieces), call.extra) for call in self._calls
+            ),
             reasoning="".join(self._reasoning),
             finish=self._finish or "stop",
             model=self._model,
@@ -272,7 +283,9 @@ class _Stream:
 
 
 def _raise_error(data: Any, text: str) -> None:
-    told = data[0] if isinstance(data, list) and len(data) == 1 else data  # Gemini's errors stand in a list
+    told = (
+        data[0] if isinstance(data, list) and len(data) == 1 else data
+    )  # Gemini's errors stand in a list
     if isinstance(told, dict):
         error = told.get("error") or (told if told.get("object") == "error" else None)
         if error:
@@ -308,7 +321,9 @@ def _legacy(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _call(call: dict[str, Any]) -> WireCall:
     function = _dict(call.get("function"))
-    return WireCall(_word(function.get("name")), _text(function.get("arguments")), call.get("extra_content"))
+    return WireCall(
+        _word(function.get("name")), _text(function.get("arguments")), call.get("extra_content")
+    )
 
 
 def _finish(choice: dict[str, Any]) -> str:

@@ -77,7 +77,9 @@ def signal_of(status: int | None, log: Path) -> str:
     return "" if status is None else f"exit status {status}"
 
 
-def start_error(status: int | None, log: Path, weights: Path, engine: Engine, why: str = "") -> Exception:
+def start_error(
+    status: int | None, log: Path, weights: Path, engine: Engine, why: str = ""
+) -> Exception:
     """Why an engine has not come up.
 
     Args:
@@ -93,11 +95,17 @@ def start_error(status: int | None, log: Path, weights: Path, engine: Engine, wh
     text = _tail(log, 200)
     crash = "" if why else signal_of(status, log)
     if status == serve.CANNOT_IMPORT:
-        return ConfigurationError(_story(log, weights, engine, "its library cannot be loaded", _LIBRARY))
+        return ConfigurationError(
+            _story(log, weights, engine, "its library cannot be loaded", _LIBRARY)
+        )
     if "failed to load model" in text and crash not in FAULTS:
         move = "Download the file again, or use another one."
-        return ConfigurationError(_story(log, weights, engine, "the engine refused the file of weights", move))
-    if not why and ("failed to allocate" in text or "unable to allocate" in text or crash == "SIGKILL"):
+        return ConfigurationError(
+            _story(log, weights, engine, "the engine refused the file of weights", move)
+        )
+    if not why and (
+        "failed to allocate" in text or "unable to allocate" in text or crash == "SIGKILL"
+    ):
         why = "it was killed or ran out of memory: free some, or use a smaller model"
     why = why or f"it ended while it was loading ({crash or 'for no known reason'})"
     error = StartError(_story(log, weights, engine, why, _move(crash)), kind="unreachable")

@@ -95,7 +95,11 @@ class Cutoff:
         with self._changed:
             while not self._over:
                 since = self._since
-                left = self._timeout - self._waited - (0.0 if since is None else time.monotonic() - since)
+                left = (
+                    self._timeout
+                    - self._waited
+                    - (0.0 if since is None else time.monotonic() - since)
+                )
                 if self._deadline.over:
                     self.ended = "deadline"
                 elif since is not None and left <= 0:
@@ -105,7 +109,9 @@ class Cutoff:
                         _shut(self._connection)
                     return
                 # Where nobody waits now, silence cannot become too long before that either.
-                self._changed.wait(self._deadline.within(min(max(left, 0.05), threading.TIMEOUT_MAX)))
+                self._changed.wait(
+                    self._deadline.within(min(max(left, 0.05), threading.TIMEOUT_MAX))
+                )
 
 
 def _shut(connection: socket.socket) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from archytas_nb.react.events import Json, Message
+from archytas_nb.loop.events import Json, Message
 
 UNKNOWN_THOUGHT = "…"
 """Stands for a thought that another model had, or that was not kept: an empty one may count as missing."""
@@ -35,12 +35,16 @@ def with_thoughts(messages: Sequence[Message], asides: Mapping[str, Json]) -> tu
         asides: As `AskModel.asides`.
     """
     return tuple(
-        {**message, "reasoning_content": _thought(message, asides)} if message["role"] == "assistant" else message
+        {**message, "reasoning_content": _thought(message, asides)}
+        if message["role"] == "assistant"
+        else message
         for message in messages
     )
 
 
-def with_extras(messages: Sequence[Message], asides: Mapping[str, Json], *, signed: bool) -> tuple[Message, ...]:
+def with_extras(
+    messages: Sequence[Message], asides: Mapping[str, Json], *, signed: bool
+) -> tuple[Message, ...]:
     """Messages in which each call has what the endpoint had sent beside it.
 
     Args:
@@ -48,13 +52,16 @@ def with_extras(messages: Sequence[Message], asides: Mapping[str, Json], *, sign
         asides: As `AskModel.asides`.
         signed: Whether the first call of a reply must have something, and gets what stands for a signature.
     """
-    return tuple(_signed(each, asides, signed=signed) if "tool_calls" in each else each for each in messages)
+    return tuple(
+        _signed(each, asides, signed=signed) if "tool_calls" in each else each for each in messages
+    )
 
 
 def _thought(message: Message, asides: Mapping[str, Json]) -> str:
     ids = [call["id"] for call in message.get("tool_calls", ())]
     return next(
-        (str(asides[id_]["reasoning"]) for id_ in ids if "reasoning" in asides.get(id_, ())), UNKNOWN_THOUGHT
+        (str(asides[id_]["reasoning"]) for id_ in ids if "reasoning" in asides.get(id_, ())),
+        UNKNOWN_THOUGHT,
     )
 
 

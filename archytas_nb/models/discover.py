@@ -99,7 +99,9 @@ def choose_model(name: Any = None, settings: ModelSettings | None = None) -> Any
         if not isinstance(name, type) and callable(getattr(name, "complete", None)):
             return name
         expected = "a model's name, an OpenAIModel, or an object with name, protocol and complete"
-        raise ConfigurationError(f"model is {name!r}, of type {type(name).__name__!r}; expected {expected}")
+        raise ConfigurationError(
+            f"model is {name!r}, of type {type(name).__name__!r}; expected {expected}"
+        )
     settings = settings or ModelSettings()
     name = name or settings.model or os.environ.get("ARCHYTAS_NB_MODEL") or None
     base_url, api_key = settings.endpoint
@@ -128,7 +130,9 @@ def _found(name: str | None, settings: ModelSettings) -> Any:
                 from archytas_nb.models.openai_chat import OpenAIModel
 
                 limits = (settings.timeout, settings.max_retries)
-                chosen = OpenAIModel(model.name, server.base_url, None, *limits, **json.loads(settings.request))
+                chosen = OpenAIModel(
+                    model.name, server.base_url, None, *limits, **json.loads(settings.request)
+                )
                 chosen.found(server.name, model.context_tokens)
                 return chosen
     return None

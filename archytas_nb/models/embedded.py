@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from archytas_nb.errors import ArchytasError, ModelError
+from archytas_nb.loop.events import AskModel, Message, Notice
 from archytas_nb.models import process, weights
 from archytas_nb.models.asking import Asking
 from archytas_nb.models.capabilities import capabilities_of
@@ -23,7 +24,6 @@ from archytas_nb.models.crashes import FAULTS, StartError, reply_error
 from archytas_nb.models.deadline import Deadline
 from archytas_nb.models.engine import Engine
 from archytas_nb.models.openai_chat import OpenAIModel
-from archytas_nb.react.events import AskModel, Message, Notice
 
 HUNG_SECONDS = 45.0
 """How long a server may answer nothing at all before it is taken to hang."""
@@ -108,7 +108,8 @@ class EmbeddedModel:
                 how = f" ({error.crash})" if error.crash else ""
                 self._safe, self._crash = True, error.crash
                 yield Notice(
-                    "retry", f"the local model {self.name} did not start{how}; trying again in safe mode"
+                    "retry",
+                    f"the local model {self.name} did not start{how}; trying again in safe mode",
                 )
                 continue
             try:
@@ -125,7 +126,9 @@ class EmbeddedModel:
                     raise ModelError(text, kind="bad_reply") from None
                 else:
                     has_dropped = True
-                    yield Notice("retry", f"the local model {self.name} broke off; it is asked once more")
+                    yield Notice(
+                        "retry", f"the local model {self.name} broke off; it is asked once more"
+                    )
             else:
                 self._note_tried(time.monotonic() - began)
                 return reply
@@ -192,7 +195,9 @@ class EmbeddedModel:
         """
         # What is read beforehand is how this question begins: to wait for it is faster than to read it twice.
         while (warming := self._warming) is not None and warming.is_alive() and not deadline.over:
-            yield Notice("progress", f"The local model {self.name} is loading, or reading the tools")
+            yield Notice(
+                "progress", f"The local model {self.name} is loading, or reading the tools"
+            )
             warming.join(deadline.within(0.5))
         if self._endpoint is not None and process.alive(self._endpoint):
             return self._endpoint

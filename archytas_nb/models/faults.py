@@ -19,7 +19,9 @@ from archytas_nb.models import wording
 LONGEST_WAIT = 60.0
 """Seconds; a server may ask for more with Retry-After, and is then not waited for."""
 
-_FORGET = "If further questions are refused too, forget the last one with agent.undo() or %agent --undo."
+_FORGET = (
+    "If further questions are refused too, forget the last one with agent.undo() or %agent --undo."
+)
 """What a tool has shown stays in the conversation, and may be why each request is refused."""
 
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
@@ -77,10 +79,15 @@ def for_status(
         move = "Set OPENAI_API_KEY (or %config ArchytasNB.api_key) to a key for this endpoint."
         return fault("auth", f"{at} rejected the API key (HTTP {status}): {_sentence(said)} {move}")
     # "Request too large" is said with 429 by those who bound the tokens of a minute: waiting does not shorten it.
-    if status == 413 or raw.startswith("Request too large") or (status != 429 and wording.is_overflow(raw)):
+    if (
+        status == 413
+        or raw.startswith("Request too large")
+        or (status != 429 and wording.is_overflow(raw))
+    ):
         move = "Begin anew with agent.reset(), or use a model with a longer context."
         text = (
-            f"the conversation is too long for model {model!r} at {at} (HTTP {status}): {_sentence(said)} {move}"
+            f"the conversation is too long for model {model!r} at {at} (HTTP {status}): "
+            f"{_sentence(said)} {move}"
         )
         return fault("overflow", text)
     if status in (402, 429):
@@ -94,7 +101,9 @@ def for_status(
         text = f"{at} does not serve model {model!r} by chat completions (HTTP {status}): {_sentence(said)}"
         return fault("refused", f"{text} {move}")
     if status in (404, 405) or (status == 400 and wording.knows_no_model(raw)):
-        text = f"{at} does not know the path or the model {model!r} (HTTP {status}): {_sentence(said)}"
+        text = (
+            f"{at} does not know the path or the model {model!r} (HTTP {status}): {_sentence(said)}"
+        )
         return fault("not_found", text)
     if status >= 500 and not wording.is_about_form(raw):
         move = "Ask again in a while, or look at the server's log."
@@ -238,7 +247,9 @@ def serves(names: Sequence[str], wanted: str) -> str:
     if wanted in names:
         return f"It does list {wanted!r}: check that the base URL is the right one."
     lower = {name.lower(): name for name in reversed(names)}
-    near = [lower[each] for each in difflib.get_close_matches(wanted.lower(), lower, n=1, cutoff=0.5)]
+    near = [
+        lower[each] for each in difflib.get_close_matches(wanted.lower(), lower, n=1, cutoff=0.5)
+    ]
     near = near or [name for name in names if wanted.lower() in name.lower()][:1]
     shown = [*near, *(name for name in names if name not in near)][:12]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from archytas_nb.react.events import Json, Message
+from archytas_nb.loop.events import Json, Message
 
 UNSEEN = "[an image that this model cannot see]"
 
@@ -38,7 +38,9 @@ def seen(messages: Sequence[Message], most: int) -> tuple[Message, ...]:
 def _without(parts: Sequence[Json], gone: int, *, plain: bool) -> Json:
     """The content without its first images."""
     places = [at for at, part in enumerate(parts) if _is_image(part)][:gone]
-    result = [{"type": "text", "text": UNSEEN} if at in places else part for at, part in enumerate(parts)]
+    result = [
+        {"type": "text", "text": UNSEEN} if at in places else part for at, part in enumerate(parts)
+    ]
     return "\n".join(str(part.get("text", "")) for part in result) if plain else result
 
 

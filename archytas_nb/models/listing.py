@@ -87,7 +87,9 @@ def _asked(base_url: str, api_key: str, seconds: float) -> tuple[Served, ...]:
     parts = urllib.parse.urlsplit(base_url)
     host, port = parts.hostname or "", parts.port
     connection = (
-        http.client.HTTPSConnection(host, port, timeout=seconds, context=ssl.create_default_context())
+        http.client.HTTPSConnection(
+            host, port, timeout=seconds, context=ssl.create_default_context()
+        )
         if parts.scheme == "https"
         else http.client.HTTPConnection(host, port, timeout=seconds)
     )

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import time
 
+from archytas_nb.loop.events import AskModel
 from archytas_nb.models.asking import Asking, Faulted
-from archytas_nb.react.events import AskModel
 
 _log = logging.getLogger("archytas_nb")
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import faults
 from archytas_nb.models.address import (
     OPENAI_URL,
@@ -39,7 +40,6 @@ from archytas_nb.models.reading import Connection, Refused
 from archytas_nb.models.refusal import ErrorInReply, refused_generation
 from archytas_nb.models.secrets import without_shapes
 from archytas_nb.models.translation import CONNECT_SECONDS, Translator
-from archytas_nb.react.events import AskModel, Notice
 
 if TYPE_CHECKING:
     import openai
@@ -94,7 +94,9 @@ class OpenAIModel:
         if not (isinstance(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
             raise ConfigurationError(f"timeout is {timeout!r}; expected seconds above 0")
         if not (isinstance(self.max_retries, int) and self.max_retries >= 0):
-            raise ConfigurationError(f"max_retries is {max_retries!r}; expected a whole number, 0 or more")
+            raise ConfigurationError(
+                f"max_retries is {max_retries!r}; expected a whole number, 0 or more"
+            )
         self.stream = stream
         self.request = sendable(request)
         self._introduction = ""
@@ -123,7 +125,9 @@ class OpenAIModel:
             context: What the model's conversation may have, where that is known.
         """
         self.server = server
-        self._introduction = f"{self.name!r} of {server} at {self._at!r} answers: it was found on this machine"
+        self._introduction = (
+            f"{self.name!r} of {server} at {self._at!r} answers: it was found on this machine"
+        )
         can = capabilities_of(self.base_url, self.name)
         can.context_tokens = can.context_tokens or context
 
@@ -135,7 +139,11 @@ class OpenAIModel:
     @property
     def context_tokens(self) -> int | None:
         """Tokens that a conversation and its reply may have together, where the endpoint has said; else None."""
-        return None if self._model is None else capabilities_of(self.base_url, self._model).context_tokens
+        return (
+            None
+            if self._model is None
+            else capabilities_of(self.base_url, self._model).context_tokens
+        )
 
     @property
     def price(self) -> Price | None:
@@ -211,17 +219,23 @@ class OpenAIModel:
         data = None
         with self._connection(base_url, seconds, deadline) as connection:
             try:
-                with connection.client.models.with_streaming_response.list(timeout=seconds) as response:
+                with connection.client.models.with_streaming_response.list(
+                    timeout=seconds
+                ) as response:
                     body = b"".join(connection.received(response.iter_bytes()))
                 data = json.loads(body)
             except (openai.OpenAIError, Refused, Faulted) as error:
                 if deadline.over:
-                    raise Faulted(faults.timed_out(self._at, seconds, during="first byte")) from None
+                    raise Faulted(
+                        faults.timed_out(self._at, seconds, during="first byte")
+                    ) from None
                 if isinstance(error, Faulted):
                     raise
                 raise self._translator.client(error, seconds, self._model or "") from None
             except EOFError as error:
-                raise Faulted(faults.dropped(self._at, self._translator.clean(str(error)))) from None
+                raise Faulted(
+                    faults.dropped(self._at, self._translator.clean(str(error)))
+                ) from None
             except (ValueError, RecursionError):
                 pass
         try:
@@ -245,7 +259,9 @@ class OpenAIModel:
         if names is None and not self.base_url.rstrip("/").endswith("/v1"):
             longer = self.base_url.rstrip("/") + "/v1"
             if self._looked_up(longer) is not None:
-                more = f"The API is at {shown_url(longer)!r}: set OPENAI_BASE_URL (or base_url) to it."
+                more = (
+                    f"The API is at {shown_url(longer)!r}: set OPENAI_BASE_URL (or base_url) to it."
+                )
                 return faults.told_more(error, more)
             return faults.told_more(error, f"Is it {shown_url(longer)!r}?")
         return faults.told_more(error, "Set OPENAI_BASE_URL (or base_url) to where the API begins.")
@@ -274,27 +290,38 @@ class OpenAIModel:
                 ) as response:
                     return (yield from self._received(response, connection, stream=stream))
             except NotACompletion as error:
-                raise Faulted(faults.not_an_api(self._at, self._translator.clean(str(error)))) from None
+                raise Faulted(
+                    faults.not_an_api(self._at, self._translator.clean(str(error)))
+                ) from None
             except ErrorInReply as error:
                 if error.reply is not None:
                     return error.reply
                 raise self._translator.refusal(error, name, ask) from None
             except EOFError as error:
-                raise Faulted(faults.dropped(self._at, self._translator.clean(str(error)))) from None
+                raise Faulted(
+                    faults.dropped(self._at, self._translator.clean(str(error)))
+                ) from None
             except (openai.OpenAIError, Refused) as error:
-                if isinstance(error, Refused) and (reply := refused_generation(error.data)) is not None:
+                if (
+                    isinstance(error, Refused)
+                    and (reply := refused_generation(error.data)) is not None
+                ):
                     return reply
                 fault = self._translator.client(error, self.timeout, name, ask)
                 # What the server has said counts more than the time that it took.
                 raise (None if fault.fault.error.status else connection.fault()) or fault from None
 
     @contextmanager
-    def _connection(self, base_url: str, timeout: float, deadline: Deadline) -> Iterator[Connection]:
+    def _connection(
+        self, base_url: str, timeout: float, deadline: Deadline
+    ) -> Iterator[Connection]:
         """A connection for one request; one that was kept open saves the time to make it."""
         headers, query = tuple(self._headers.items()), tuple(self._query.items())
         api_key = self._key or "none"
         idle = _CLIENTS.setdefault((base_url, api_key, (self.timeout, headers, query)), [])
-        connection = idle.pop() if idle else _connect(base_url, api_key, self.timeout, headers, query)
+        connection = (
+            idle.pop() if idle else _connect(base_url, api_key, self.timeout, headers, query)
+        )
         try:
             with connection.within(timeout, deadline):
                 yield connection
@@ -329,7 +356,9 @@ if hasattr(
     os.register_at_fork(after_in_child=_CLIENTS.clear)
 
 
-def _connect(base_url: str, api_key: str, timeout: float, headers: _Fields, query: _Fields) -> Connection:
+def _connect(
+    base_url: str, api_key: str, timeout: float, headers: _Fields, query: _Fields
+) -> Connection:
     """A client with a connection of its own; the first one costs 30 ms."""
     import openai
 
@@ -340,7 +369,9 @@ def _connect(base_url: str, api_key: str, timeout: float, headers: _Fields, quer
     connection = Connection(shown_url(base_url))
 
     def signed(request: Any) -> Any:
-        if "Authorization" not in own:  # the client writes the key into it, and Azure takes that for a token
+        if (
+            "Authorization" not in own
+        ):  # the client writes the key into it, and Azure takes that for a token
             request.headers.pop("Authorization", None)
         return request
 
@@ -349,7 +380,11 @@ def _connect(base_url: str, api_key: str, timeout: float, headers: _Fields, quer
             trust_env=not is_local(base_url), timeout=limits, auth=user or signed, follow_redirects=False,
             event_hooks={"request": [connection.on_request], "response": [connection.on_response]},
         )  # fmt: skip
-    except (ImportError, OSError, ValueError) as error:  # of the environment: a proxy, a certificate
+    except (
+        ImportError,
+        OSError,
+        ValueError,
+    ) as error:  # of the environment: a proxy, a certificate
         why = without_shapes(str(error))
         text = f"no connection to {shown_url(base_url)!r} can be made as this environment wants it: {why}"
         move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
@@ -364,7 +399,9 @@ def _connect(base_url: str, api_key: str, timeout: float, headers: _Fields, quer
 def _limits(timeout: float, deadline: Deadline) -> openai.Timeout:
     import openai
 
-    return openai.Timeout(deadline.within(timeout), connect=deadline.within(min(CONNECT_SECONDS, timeout)))
+    return openai.Timeout(
+        deadline.within(timeout), connect=deadline.within(min(CONNECT_SECONDS, timeout))
+    )
 
 
 def close_clients(base_url: str | None = None) -> None:

@@ -13,8 +13,8 @@ import re
 import urllib.parse
 from dataclasses import dataclass
 
+from archytas_nb.loop.events import Usage
 from archytas_nb.models.address import OPENAI_URL
-from archytas_nb.react.events import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,9 @@ class Price:
         """USD for these tokens; `Usage.input_tokens` includes the cached ones."""
         fresh = max(0, usage.input_tokens - usage.cached_tokens)
         return (
-            fresh * self.input + usage.cached_tokens * self.cached + usage.output_tokens * self.output
+            fresh * self.input
+            + usage.cached_tokens * self.cached
+            + usage.output_tokens * self.output
         ) / 1_000_000
 
 

@@ -66,7 +66,9 @@ class Lease:
 
     def __init__(self, port: int, key: str) -> None:
         self._key = key
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=serve.HANDSHAKE_SECONDS)
+        self._socket = socket.create_connection(
+            ("127.0.0.1", port), timeout=serve.HANDSHAKE_SECONDS
+        )
         self.port = 0
         """Where the engine's server listens; 0 until the lease is granted."""
 
@@ -88,7 +90,9 @@ class Lease:
             self._socket.sendall(shown.encode())
             proof, _, port = lines.readline(256).strip().partition(" ")
         # Whoever took over a dead server's port must not be sent anybody's notebook.
-        if not hmac.compare_digest(proof.encode(), serve.proof(self._key, "server", nonces).encode()):
+        if not hmac.compare_digest(
+            proof.encode(), serve.proof(self._key, "server", nonces).encode()
+        ):
             raise ConnectionRefusedError("the listener is not the model's server")
         self.port = int(port)
         self._socket.settimeout(0)  # from here on we only ever look whether it was closed
@@ -128,7 +132,9 @@ _turn = threading.Lock()
 """Held while a server is looked for or started."""
 
 
-def ensure_server(weights: Path, progress: Progress = silent, engine: Engine | None = None) -> Endpoint:
+def ensure_server(
+    weights: Path, progress: Progress = silent, engine: Engine | None = None
+) -> Endpoint:
     """Find or start the server of these weights, and hold on to it.
 
     Cheap when it is already held: one look at a socket. When the server died, a new one is started.
@@ -158,7 +164,9 @@ def ensure_server(weights: Path, progress: Progress = silent, engine: Engine | N
             del _held[identity]
         engine.require()
         held = _held[identity] = _Search(identity, weights, engine, progress).hold()
-        progress(f"The local model {held.endpoint.model} is ready ({time.monotonic() - began:.1f} s)")
+        progress(
+            f"The local model {held.endpoint.model} is ready ({time.monotonic() - began:.1f} s)"
+        )
         return held.endpoint
     finally:
         _turn.release()
@@ -319,7 +327,9 @@ class _Search:
         try:
             facts = json.loads(self._state.read_text(encoding="utf-8"))
             age = time.time() - self._state.stat().st_mtime
-            return {**facts, "pid": int(facts["pid"]), "age": age}, Lease(facts["lease_port"], facts["api_key"])
+            return {**facts, "pid": int(facts["pid"]), "age": age}, Lease(
+                facts["lease_port"], facts["api_key"]
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -345,7 +355,9 @@ class _Search:
     def _spawned(self) -> subprocess.Popen[bytes]:
         self._state.unlink(missing_ok=True)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(OSError):  # Windows does not rename what a process that hangs has open
+        with contextlib.suppress(
+            OSError
+        ):  # Windows does not rename what a process that hangs has open
             self._log.replace(self._log.with_suffix(".log.1"))
         config = self._state.with_suffix(".config.json")
         serve.write_private(
@@ -359,7 +371,9 @@ class _Search:
                 "startup_seconds": self._engine.startup_seconds,
             },
         )
-        with os.fdopen(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        with os.fdopen(
+            os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb"
+        ) as out:
             return subprocess.Popen(  # noqa: S603 - our own file, run by our own Python
                 # By path and with -P: the child needs nothing of ours on its path, and a file of the user's
                 # that is named like a module of the standard library cannot get in its way.
@@ -384,12 +398,16 @@ class _Search:
                 self._shown = seconds
                 self._progress(f"Loading the local model {self._weights.stem} ({seconds} s)")
             if facts["age"] > self._engine.load_seconds and waited > serve.HANDSHAKE_SECONDS:
-                raise ConnectionRefusedError("the listener is silent, and the model was loaded long ago")
+                raise ConnectionRefusedError(
+                    "the listener is silent, and the model was loaded long ago"
+                )
             if self._is_late():
                 self._forget(facts)
                 if child := _child(facts):
                     child.kill()
-                raise self._failed(None, f"it was not ready after {self._engine.load_seconds:.0f} s")
+                raise self._failed(
+                    None, f"it was not ready after {self._engine.load_seconds:.0f} s"
+                )
             granted = lease.granted(POLL_SECONDS)
 
     def _is_late(self) -> bool:
@@ -437,7 +455,9 @@ def run_dir() -> Path:
     """
     # Not platformdirs: where there is no XDG_RUNTIME_DIR, as in most containers, it warns at every call.
     uid = os.getuid() if hasattr(os, "getuid") else None
-    candidates = [Path(tempfile.gettempdir()) / ("archytas-nb" if uid is None else f"archytas-nb-{uid}")]
+    candidates = [
+        Path(tempfile.gettempdir()) / ("archytas-nb" if uid is None else f"archytas-nb-{uid}")
+    ]
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if Path(runtime).is_absolute():  # its specification wants any other ignored
         candidates.insert(0, Path(runtime) / "archytas-nb")

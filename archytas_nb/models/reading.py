@@ -140,7 +140,12 @@ class Connection:
             chunk = next(chunks, None)
         except Exception as error:
             # The client translates transport errors before the body only; in it they come as they are.
-            if type(error).__module__.split(".")[0] not in ("httpx", "httpx2", "httpcore", "httpcore2"):
+            if type(error).__module__.split(".")[0] not in (
+                "httpx",
+                "httpx2",
+                "httpcore",
+                "httpcore2",
+            ):
                 raise
             if fault := self.fault("reply"):
                 raise fault from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from archytas_nb.react.events import REFUSED, ModelReply, Usage
+from archytas_nb.loop.events import REFUSED, ModelReply, Usage
 
 _NOTHING_SAID = "Provider returned error"
 """OpenRouter's message, whatever the provider had said."""
@@ -26,7 +26,9 @@ class ErrorInReply(ValueError):
         reply: As `refused_generation` reads it.
     """
 
-    def __init__(self, message: str, status: int = 500, codes: str = "", reply: ModelReply | None = None) -> None:
+    def __init__(
+        self, message: str, status: int = 500, codes: str = "", reply: ModelReply | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.codes = codes
@@ -40,7 +42,9 @@ def refused_generation(error: Any) -> ModelReply | None:
     if not isinstance(error, dict):
         return None
     metadata = error.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("raw"):  # OpenRouter hands on what the provider said
+    if isinstance(metadata, dict) and metadata.get(
+        "raw"
+    ):  # OpenRouter hands on what the provider said
         try:
             return refused_generation(json.loads(str(metadata["raw"])))
         except ValueError:
@@ -49,7 +53,9 @@ def refused_generation(error: Any) -> ModelReply | None:
     text = generated if isinstance(generated, str) else ""
     if not text and error.get("code") != REFUSED:
         return None
-    return ModelReply(text or str(error.get("message") or ""), finish=REFUSED, usage=Usage(requests=1))
+    return ModelReply(
+        text or str(error.get("message") or ""), finish=REFUSED, usage=Usage(requests=1)
+    )
 
 
 def told_by(error: Any) -> tuple[str, str]:
@@ -91,7 +97,9 @@ def _detail(detail: Any) -> str:
     if isinstance(detail, str):
         return detail
     faults = [each for each in detail if isinstance(each, dict)] if isinstance(detail, list) else []
-    return "; ".join(f"{each.get('msg')} at {'.'.join(map(str, each.get('loc') or ()))}" for each in faults)
+    return "; ".join(
+        f"{each.get('msg')} at {'.'.join(map(str, each.get('loc') or ()))}" for each in faults
+    )
 
 
 def status_of(error: Any) -> int:

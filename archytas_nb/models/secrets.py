@@ -29,9 +29,13 @@ _SHAPES = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_BEARER = re.compile(r"\b(Bearer\s+)(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*", re.IGNORECASE)
+_BEARER = re.compile(
+    r"\b(Bearer\s+)(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*", re.IGNORECASE
+)
 _BASIC = re.compile(r"\b(Basic\s+)([A-Za-z0-9+/_-]{6,}={0,2})", re.IGNORECASE)
-_URL = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@\"'<>\\]{0,200}):([^\s/@\"'<>\\]{1,500})@")
+_URL = re.compile(
+    r"(\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@\"'<>\\]{0,200}):([^\s/@\"'<>\\]{1,500})@"
+)
 _SHORTEST = 8
 """Characters of base64 that are looked for; fewer may stand in any other base64."""
 
@@ -53,7 +57,12 @@ def passwords_in(text: str) -> list[str]:
 @lru_cache(maxsize=256)
 def spellings(value: str) -> tuple[str, ...]:
     """How a value may stand in a text, the longest first: in JSON, in a URL, at any place of a base64."""
-    found = [value, value.replace("\n", "\r\n"), urllib.parse.quote(value), urllib.parse.quote(value, safe="")]
+    found = [
+        value,
+        value.replace("\n", "\r\n"),
+        urllib.parse.quote(value),
+        urllib.parse.quote(value, safe=""),
+    ]
     for ascii_only in (True, False):
         once = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
         found += [once, json.dumps(once, ensure_ascii=ascii_only)[1:-1]]
@@ -61,7 +70,9 @@ def spellings(value: str) -> tuple[str, ...]:
     raw = value.encode("utf-8", "surrogatepass")
     for before in range(3):
         # Each character of base64 holds six bits: those that share bits with a neighbour are left out.
-        coded = base64.b64encode(bytes(before) + raw).decode()[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
+        coded = base64.b64encode(bytes(before) + raw).decode()[
+            -(-before * 8 // 6) : (before + len(raw)) * 8 // 6
+        ]
         if len(coded) >= _SHORTEST:
             found += [coded, coded.replace("+", "-").replace("/", "_")]
     return tuple(sorted(dict.fromkeys(found), key=len, reverse=True))

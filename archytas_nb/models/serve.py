@@ -62,7 +62,9 @@ class Leases:
         port: Where kernels connect.
     """
 
-    def __init__(self, key: str, grace_seconds: float, startup_seconds: float, end: Callable[[], None]) -> None:
+    def __init__(
+        self, key: str, grace_seconds: float, startup_seconds: float, end: Callable[[], None]
+    ) -> None:
         self._key = key
         self._grace = grace_seconds
         self._startup = startup_seconds
@@ -83,7 +85,9 @@ class Leases:
     def _listen(self, port: int) -> None:
         while True:
             peer, _ = self._socket.accept()
-            threading.Thread(target=self._serve, args=(peer, port), name="lease", daemon=True).start()
+            threading.Thread(
+                target=self._serve, args=(peer, port), name="lease", daemon=True
+            ).start()
 
     def _serve(self, peer: socket.socket, port: int) -> None:
         with peer:
@@ -176,7 +180,9 @@ def configure(parameters: Any, settings: dict[str, Any]) -> None:
         except AttributeError:
             if name in _NEEDED:
                 raise
-            sys.stderr.write(f"This version of the engine has no parameter {name!r}; going on without it.\n")
+            sys.stderr.write(
+                f"This version of the engine has no parameter {name!r}; going on without it.\n"
+            )
             continue
         if isinstance(default, enum.Enum):
             setattr(owner, last, type(default)[value])

@@ -12,6 +12,7 @@ import urllib.parse
 from collections.abc import Iterable
 
 from archytas_nb.errors import ModelError
+from archytas_nb.loop.events import AskModel
 from archytas_nb.models import faults
 from archytas_nb.models.address import shown_url
 from archytas_nb.models.asking import Faulted
@@ -19,7 +20,6 @@ from archytas_nb.models.images import images_in
 from archytas_nb.models.reading import Refused
 from archytas_nb.models.refusal import ErrorInReply, told_by
 from archytas_nb.models.secrets import replaced, without_shapes
-from archytas_nb.react.events import AskModel
 
 CONNECT_SECONDS = 10.0
 """How long a connection may take to come about."""
@@ -61,7 +61,9 @@ class Translator:
                 text = text.replace(secret[:length], "…")
         return without_shapes(text)
 
-    def client(self, error: Exception, timeout: float, model: str, ask: AskModel | None = None) -> Faulted:
+    def client(
+        self, error: Exception, timeout: float, model: str, ask: AskModel | None = None
+    ) -> Faulted:
         """The fault behind an exception of the client.
 
         Args:
@@ -78,7 +80,11 @@ class Translator:
         connecting = "Connect" in type(cause).__name__
         if "APITimeoutError" in kinds:
             seconds = min(CONNECT_SECONDS, timeout) if connecting else timeout
-            return Faulted(faults.timed_out(self._at, seconds, during="connect" if connecting else "first byte"))
+            return Faulted(
+                faults.timed_out(
+                    self._at, seconds, during="connect" if connecting else "first byte"
+                )
+            )
         why = self.clean(f"{type(cause).__name__}: {cause}")
         if "APIConnectionError" in kinds:
             return Faulted((faults.unreachable if connecting else faults.dropped)(self._at, why))
@@ -92,7 +98,9 @@ class Translator:
     def _status(self, error: Refused, model: str, ask: AskModel | None) -> Faulted:
         if 300 <= error.status < 400 and "location" in error.headers:
             to = shown_url(urllib.parse.urljoin(error.url, error.headers["location"]))
-            return Faulted(faults.redirected(self._at, to.removesuffix("/chat/completions"), error.status))
+            return Faulted(
+                faults.redirected(self._at, to.removesuffix("/chat/completions"), error.status)
+            )
         try:
             said, codes = told_by(json.loads(error.body))
         except (ValueError, RecursionError):
@@ -101,7 +109,13 @@ class Translator:
         return self._told(error.status, said or error.body, codes, model, ask, wait)
 
     def _told(
-        self, status: int, said: str, codes: str, model: str, ask: AskModel | None, wait: float | None = None
+        self,
+        status: int,
+        said: str,
+        codes: str,
+        model: str,
+        ask: AskModel | None,
+        wait: float | None = None,
     ) -> Faulted:
         return Faulted(
             faults.for_status(

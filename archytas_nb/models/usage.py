@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from archytas_nb.react.events import Usage
+from archytas_nb.loop.events import Usage
 
 
 def usage_in(part: dict[str, Any]) -> Usage | None:

@@ -25,7 +25,9 @@ from archytas_nb.errors import ConfigurationError
 Progress: TypeAlias = Callable[[str], None]
 """Is told, in one line for a person, what is being waited for. Later lines replace earlier ones."""
 
-CHUNK = 4 << 20  # bytes; large enough that hashing and copying dominate, small enough for Ctrl-C to be felt
+CHUNK = (
+    4 << 20
+)  # bytes; large enough that hashing and copying dominate, small enough for Ctrl-C to be felt
 MARGIN = 64 << 20  # bytes left free on the disk after assembly
 
 WAYS_OUT = """\
@@ -93,7 +95,9 @@ def locate(
     return _assembled(bundle, cache or cache_dir(), progress)
 
 
-def check(setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path | None = None) -> None:
+def check(
+    setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path | None = None
+) -> None:
     """Find out whether `locate` has something to find, without copying or fetching anything.
 
     Args:
@@ -113,7 +117,9 @@ def check(setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path 
         _parts(bundle)
 
 
-def find(setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path | None = None) -> Path | None:
+def find(
+    setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path | None = None
+) -> Path | None:
     """Where the weights lie ready to be loaded; None where `locate` would first have to copy or fetch them.
 
     Raises:
@@ -239,7 +245,9 @@ def _parts(bundle: Bundle) -> list[Path]:
         else:
             found.append(path)
     if not found:
-        raise ConfigurationError(f"No model is configured, and none is installed. Three ways out:\n{WAYS_OUT}")
+        raise ConfigurationError(
+            f"No model is configured, and none is installed. Three ways out:\n{WAYS_OUT}"
+        )
     if missing:
         raise ConfigurationError(
             f"The model's weights are installed in part: {len(missing)} of {len(bundle.parts)} pieces are "
@@ -269,33 +277,43 @@ def _assemble(bundle: Bundle, parts: list[Path], target: Path, progress: Progres
         return
     size = sum(path.stat().st_size for path in parts)
     if size != bundle.size:
-        raise ConfigurationError(_refusal(bundle, f"they have {size:,} bytes, expected {bundle.size:,}"))
+        raise ConfigurationError(
+            _refusal(bundle, f"they have {size:,} bytes, expected {bundle.size:,}")
+        )
     free = shutil.disk_usage(target.parent).free
     if free < bundle.size + MARGIN:
         raise ConfigurationError(
             f"The model's weights need {(bundle.size + MARGIN) / 1e9:.2f} GB in {str(target.parent)!r}, where "
             f"{free / 1e9:.2f} GB are free. Free some space, or choose another way:\n{WAYS_OUT}"
         )
-    for stale in target.parent.glob(f"{target.name}.*.tmp"):  # of a process that was killed; we hold the lock
+    for stale in target.parent.glob(
+        f"{target.name}.*.tmp"
+    ):  # of a process that was killed; we hold the lock
         stale.unlink(missing_ok=True)
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
         found = _copy(parts, temporary, bundle, progress, "Assembling")
         if found != bundle.sha256:
-            raise ConfigurationError(_refusal(bundle, f"their SHA-256 is {found}, expected {bundle.sha256}"))
+            raise ConfigurationError(
+                _refusal(bundle, f"their SHA-256 is {found}, expected {bundle.sha256}")
+            )
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
     _stamp(target, bundle)
 
 
-def _copy(sources: list[Path], into: Path | None, bundle: Bundle, progress: Progress, verb: str) -> str:
+def _copy(
+    sources: list[Path], into: Path | None, bundle: Bundle, progress: Progress, verb: str
+) -> str:
     """Hash the sources' bytes in order, and write them where a file is given. Returns the hexadecimal digest."""
     digest, done, shown = hashlib.sha256(), 0, -1
     with into.open("wb", buffering=0) if into else contextlib.nullcontext() as out:
         for path in sources:
             with path.open("rb") as source:
-                shared = out is not None and _share(source.fileno(), out.fileno(), path.stat().st_size)
+                shared = out is not None and _share(
+                    source.fileno(), out.fileno(), path.stat().st_size
+                )
                 while chunk := source.read(CHUNK):
                     digest.update(chunk)
                     view = memoryview(chunk if out is not None and not shared else b"")
@@ -305,7 +323,9 @@ def _copy(sources: list[Path], into: Path | None, bundle: Bundle, progress: Prog
                     percent = 100 * done // bundle.size
                     if percent != shown:
                         shown = percent
-                        progress(f"{verb} the model's weights, once: {percent} % of {bundle.size / 1e9:.2f} GB")
+                        progress(
+                            f"{verb} the model's weights, once: {percent} % of {bundle.size / 1e9:.2f} GB"
+                        )
         if out is not None:
             # The stamp will vouch for these bytes after a power cut too.
             os.fsync(out.fileno())

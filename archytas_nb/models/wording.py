@@ -45,7 +45,9 @@ _OVERFLOW = _any(
     r"\bmessages\W.{0,40}string too long",
 )
 # Waiting helps against these, and a shorter conversation does not.
-_PASSING = _any(r"rate.?limit", r"throttl", r"per (?:second|minute|hour|day)\b", r"too many requests", r"quota")
+_PASSING = _any(
+    r"rate.?limit", r"throttl", r"per (?:second|minute|hour|day)\b", r"too many requests", r"quota"
+)
 _CONTEXT = _any(
     r"maximum (?:context|model|prompt|sequence|allowed input) length (?:is|of) ?(?:only )?(\d+)",
     r"maximum context length \((\d+)\)",
@@ -81,7 +83,9 @@ _TOOLS = _any(
     r"support tool use",
 )
 # A history that the server finds wrong is no word about whether it takes tools.
-_HISTORY = _any(r"tool_call_id", r"'tool_calls'", r"role\W{1,3}tool", r"messages?\[", r"messages? with")
+_HISTORY = _any(
+    r"tool_call_id", r"'tool_calls'", r"role\W{1,3}tool", r"messages?\[", r"messages? with"
+)
 
 _REASONING_OFF = _any(rf"\btools?\b.{{0,20}}\breasoning_effort\b.{{0,20}}{_NO}")
 _OTHER_API = _any(
@@ -105,7 +109,9 @@ _IMAGES = _any(
     rf"\b(?:vision|multi.?modal)\b.{{0,40}}{_NO}",
     r"missing data required for image",
 )
-_IMAGE = _any(rf"\bimages?(?:_url| inputs?| content)?\b.{{0,40}}{_NO}", rf"{_NO}.{{0,40}}\bimages?\b")
+_IMAGE = _any(
+    rf"\bimages?(?:_url| inputs?| content)?\b.{{0,40}}{_NO}", rf"{_NO}.{{0,40}}\bimages?\b"
+)
 # Said of one picture and not of all: another one may be taken.
 _THIS_IMAGE = _any(
     r"\bimages?\b.{0,40}(?:format|type|size|large|small|decod|corrupt|invalid|dimension|pixel|base64|mime)",
@@ -118,10 +124,14 @@ _MODEL = _any(
     r"(?:model_not_found|unknown model|invalid model)",
 )
 _FILTER = _any(
-    r"\bcontent_filter\b", r"content management policy", r"ResponsibleAIPolicy", r"content policy violation"
+    r"\bcontent_filter\b",
+    r"content management policy",
+    r"ResponsibleAIPolicy",
+    r"content policy violation",
 )
 _KEY = _any(
-    r"api.?key (?:is )?(?:not valid|invalid|not found|expired)", r"(?:invalid|incorrect|missing) api.?key"
+    r"api.?key (?:is )?(?:not valid|invalid|not found|expired)",
+    r"(?:invalid|incorrect|missing) api.?key",
 )
 _FORMAT = _any(r"response_format", r"json_schema", r"json_object", r"grammar", r"guided")
 
@@ -187,7 +197,11 @@ def most_images(said: str) -> int | None:
 def is_about_this_image(said: str) -> bool:
     """Whether one picture is refused, and another one may be taken."""
     said = said[:LOOKED_AT]
-    return bool(_THIS_IMAGE.search(said)) and not _IMAGES.search(said) and not _MOST_IMAGES.search(said)
+    return (
+        bool(_THIS_IMAGE.search(said))
+        and not _IMAGES.search(said)
+        and not _MOST_IMAGES.search(said)
+    )
 
 
 def is_filtered(said: str) -> bool:
@@ -200,7 +214,9 @@ def refused_field(said: str, names: Iterable[str]) -> str | None:
     said = said[:LOOKED_AT]
     for name in names:
         field = rf"(?<![\w.]){re.escape(name)}(?!\w)"
-        if re.search(rf"{field}.{{0,60}}{_NO}|{_NO}.{{0,60}}{field}", said, re.IGNORECASE | re.DOTALL):
+        if re.search(
+            rf"{field}.{{0,60}}{_NO}|{_NO}.{{0,60}}{field}", said, re.IGNORECASE | re.DOTALL
+        ):
             return name
     return None
 

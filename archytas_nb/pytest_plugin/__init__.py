@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from archytas_nb.models.cassettes.model import CassetteModel
+    from archytas_nb.cassettes.model import CassetteModel
     from archytas_nb.testing import ScriptedModel
 
 _OPTIONS = {
@@ -32,9 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options; the last of them counts."""
     group = parser.getgroup("archytas_nb", "notebooks and tests with an agent")
     for mode, text in _OPTIONS.items():
-        group.addoption(f"--agent-{mode}", action="store_const", const=mode, dest="agent_mode", help=text)
+        group.addoption(
+            f"--agent-{mode}", action="store_const", const=mode, dest="agent_mode", help=text
+        )
     group.addoption(
-        "--agent-strict", action="store_true", help="fail also where a recorded exchange was not asked for"
+        "--agent-strict",
+        action="store_true",
+        help="fail also where a recorded exchange was not asked for",
     )
 
 

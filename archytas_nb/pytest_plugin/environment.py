@@ -6,12 +6,18 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from archytas_nb.models.cassettes.recorded import MODE, PATH, REPORT, RERUN
+from archytas_nb.cassettes.recorded import MODE, PATH, REPORT, RERUN
 
 REFUSING = "http://127.0.0.1:9/no-model-is-asked-in-a-replay/v1"
 """Nothing listens there: whoever asks a model past the cassette is refused at once, and sees why."""
 
-_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ARCHYTAS_NB_BASE_URL", "ARCHYTAS_NB_API_KEY", "ARCHYTAS_NB_WARM")
+_KEYS = (
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "ARCHYTAS_NB_BASE_URL",
+    "ARCHYTAS_NB_API_KEY",
+    "ARCHYTAS_NB_WARM",
+)
 
 CASSETTE_MODES = {"replay": "replay", "update": "auto", "record": "record", "live": "off"}
 """What an option means for a cassette."""
@@ -27,7 +33,12 @@ class KernelEnvironment:
 
     def __init__(self, notebook: Path, option: str, report: Path, rerun: str) -> None:
         self._before: dict[str, str | None] = {}
-        wanted: dict[str, str | None] = {MODE: CASSETTE_MODES[option], PATH: None, REPORT: None, RERUN: None}
+        wanted: dict[str, str | None] = {
+            MODE: CASSETTE_MODES[option],
+            PATH: None,
+            REPORT: None,
+            RERUN: None,
+        }
         if option != "live":
             wanted |= {PATH: str(cassette_beside(notebook)), REPORT: str(report), RERUN: rerun}
         if option == "replay":

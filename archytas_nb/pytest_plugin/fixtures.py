@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.models.cassettes.cassette import Cassette
-from archytas_nb.models.cassettes.model import CassetteModel
+from archytas_nb.cassettes.cassette import Cassette
+from archytas_nb.cassettes.model import CassetteModel
 from archytas_nb.models.discover import choose_model
 from archytas_nb.pytest_plugin.environment import CASSETTE_MODES
 from archytas_nb.pytest_plugin.notebooks import FAILED, PROPERTY
@@ -33,7 +33,10 @@ def cassette_model(request: pytest.FixtureRequest) -> Iterator[CassetteModel]:
     used = config.stash.setdefault(_USED, set())
     again = mode == "record" and path in used  # what another test has just recorded stays
     used.add(path)
-    name = os.path.relpath(request.path, config.invocation_params.dir) + node.nodeid.partition(".py")[2]
+    name = (
+        os.path.relpath(request.path, config.invocation_params.dir)
+        + node.nodeid.partition(".py")[2]
+    )
     cassette = Cassette(
         path,
         CASSETTE_MODES["update" if again else mode],  # type: ignore[arg-type]

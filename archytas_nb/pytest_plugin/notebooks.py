@@ -56,7 +56,10 @@ class AgentRuns:
             option.nbval, option.nbval_lax = False, True  # another answer is no fault
         if self._nbval_is_there and (option.nbval or option.nbval_lax):
             self._runs_notebooks = True
-            if getattr(option, "dist", "no") in ("load", "worksteal"):  # xdist's: the cells share a kernel
+            if getattr(option, "dist", "no") in (
+                "load",
+                "worksteal",
+            ):  # xdist's: the cells share a kernel
                 option.dist = "loadfile"
 
     def pytest_report_header(self) -> str:
@@ -74,7 +77,9 @@ class AgentRuns:
         if not (parent.session.isinitpath(file_path) or any(each in text for each in _OURS)):
             return None
         if importlib.util.find_spec("nbclient") is None:
-            raise pytest.UsageError(f"--agent-{self._mode} runs notebooks with nbclient: pip install nbclient")
+            raise pytest.UsageError(
+                f"--agent-{self._mode} runs notebooks with nbclient: pip install nbclient"
+            )
         from archytas_nb.pytest_plugin.recording import NotebookFile
 
         return NotebookFile.from_parent(parent, path=file_path, mode=self._mode)
@@ -122,7 +127,11 @@ class AgentRuns:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Gather what was told, with xdist from the workers' reports."""
         if report.when == "teardown":
-            self._told += [Told.from_text(str(text)) for name, text in report.user_properties if name == PROPERTY]
+            self._told += [
+                Told.from_text(str(text))
+                for name, text in report.user_properties
+                if name == PROPERTY
+            ]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say per notebook and test what became of its cassettes."""
@@ -138,7 +147,11 @@ class AgentRuns:
 
     def judge(self, told: Told) -> None:
         """Fail where that is asked for and exchanges are left over."""
-        if self._config.option.agent_strict and self._mode == "replay" and (told.unused or told.missed):
+        if (
+            self._config.option.agent_strict
+            and self._mode == "replay"
+            and (told.unused or told.missed)
+        ):
             pytest.fail(
                 f"{told.name}: {len(told.missed)} requests were not recorded, {told.unused} recorded exchanges "
                 f"were not asked for; pytest --agent-update {shlex.quote(told.name)} mends both",
@@ -185,9 +198,12 @@ class _Notebook:
 
     def volatile(self) -> dict[str, str]:
         """What the notebook's cassettes allow to differ, as nbval wants it: patterns and what they become."""
-        from archytas_nb.models.cassettes.store import volatile_of
+        from archytas_nb.cassettes.store import volatile_of
 
-        paths = {cassette_beside(self.path), *(Path(each["cassette"]) for each in read_reports(self._folder))}
+        paths = {
+            cassette_beside(self.path),
+            *(Path(each["cassette"]) for each in read_reports(self._folder)),
+        }
         found = dict(_PICTURES)
         for path in sorted(paths):
             try:
@@ -202,7 +218,11 @@ class _Notebook:
         told = Told(name)
         for each in reports:
             told.add(each)
-        unused = {path: names for path, names in unused_of(reports).items() if not self._is_shared(Path(path))}
+        unused = {
+            path: names
+            for path, names in unused_of(reports).items()
+            if not self._is_shared(Path(path))
+        }
         beside = cassette_beside(self.path)
         if self._mode == "update" and not self.failed:
             told.pruned += sum(_drop(path, names) for path, names in unused.items())
@@ -215,7 +235,9 @@ class _Notebook:
     def _is_shared(self, cassette: Path) -> bool:
         """Whether another notebook names the cassette too: what this one does not ask for is not unused then."""
         folders = {self.path.parent, cassette.parent, cassette.parent.parent}
-        others = {each.resolve() for folder in folders for each in folder.glob("*.ipynb")} - {self.path.resolve()}
+        others = {each.resolve() for folder in folders for each in folder.glob("*.ipynb")} - {
+            self.path.resolve()
+        }
         return any(cassette.name in each.read_text("utf-8", errors="replace") for each in others)
 
     def end(self) -> None:
@@ -225,13 +247,13 @@ class _Notebook:
 
 
 def _drop(path: str, names: list[tuple[str, int]]) -> int:
-    from archytas_nb.models.cassettes.cassette import Cassette
+    from archytas_nb.cassettes.cassette import Cassette
 
     return Cassette(path, "auto").drop(names) if names else 0
 
 
 def _count(path: Path) -> int:
-    from archytas_nb.models.cassettes.cassette import Cassette
+    from archytas_nb.cassettes.cassette import Cassette
 
     try:
         return Cassette(path, "replay").unused

@@ -92,10 +92,16 @@ def summary(told: Sequence[Told], rerun: str) -> list[str]:
     lines = [each.line(width) for each in told]
     causes = Counter(cause for each in told for cause in each.missed)
     if causes:
-        lines.append("missed, by cause: " + ", ".join(f"{cause} {count}" for cause, count in causes.items()))
+        lines.append(
+            "missed, by cause: " + ", ".join(f"{cause} {count}" for cause, count in causes.items())
+        )
     if any(each.unused and not each.missed for each in told):
-        lines.append(f"unused exchanges were recorded and are not asked for any more; {rerun} drops them")
+        lines.append(
+            f"unused exchanges were recorded and are not asked for any more; {rerun} drops them"
+        )
     tokens = sum(each.input_tokens + each.output_tokens for each in told)
     if len(told) > 1 and tokens:
-        lines.append(f"in all {sum(each.replayed for each in told)} replayed, {tokens:,} tokens not paid")
+        lines.append(
+            f"in all {sum(each.replayed for each in told)} replayed, {tokens:,} tokens not paid"
+        )
     return lines

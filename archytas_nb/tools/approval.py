@@ -43,7 +43,9 @@ def check(approve: Any, tool_name: str, names: Sequence[str]) -> None:
             f"approve of the tool {tool_name!r} is async: write it with def, it is asked before the call"
         )
     for each in _parameters(approve) or ():
-        has_place = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) or each.default is not each.empty
+        has_place = (
+            each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) or each.default is not each.empty
+        )
         if each.name not in names and not has_place:
             guess = did_you_mean(each.name, names)
             raise ToolError(

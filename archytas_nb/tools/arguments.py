@@ -16,7 +16,9 @@ Result = tuple[Values, tuple[Fault, ...]]
 _NOTHING = ("", "{}", "null", "None", "none")
 
 
-def read(parameters: Sequence[Parameter], tool_input: Any, namespace: Mapping[str, Any] | None) -> Result:
+def read(
+    parameters: Sequence[Parameter], tool_input: Any, namespace: Mapping[str, Any] | None
+) -> Result:
     """Read the input of a tool.
 
     Args:
@@ -41,7 +43,8 @@ def _none(tool_input: Any) -> Result:
         return {}, ()
     if isinstance(tool_input, dict):
         return {}, tuple(
-            Fault(f"unknown argument {key!r}: this tool takes none, send null", (str(key),)) for key in tool_input
+            Fault(f"unknown argument {key!r}: this tool takes none, send null", (str(key),))
+            for key in tool_input
         )
     return {}, (Fault(f"this tool takes no arguments, send null; received {received(tool_input)}"),)
 
@@ -50,20 +53,26 @@ def _one(parameter: Parameter, tool_input: Any, namespace: Mapping[str, Any] | N
     """Read the input of a tool with one argument: bare, or under the argument's name."""
     if isinstance(tool_input, str) and not parameter.simple:
         opened = _opened(tool_input)
-        tool_input = opened if isinstance(opened, dict) and set(opened) == {parameter.name} else tool_input
+        tool_input = (
+            opened if isinstance(opened, dict) and set(opened) == {parameter.name} else tool_input
+        )
     wrapped = isinstance(tool_input, dict) and set(tool_input) == {parameter.name}
     if wrapped or (tool_input is None and not parameter.takes_null):
         values, faults = _fields((parameter,), tool_input, namespace)
         if not faults or not wrapped:
             return values, faults
-        bare, bare_faults = parameter.carrier.read(tool_input, namespace)  # a dict may happen to have this key
+        bare, bare_faults = parameter.carrier.read(
+            tool_input, namespace
+        )  # a dict may happen to have this key
         return ({}, faults) if bare_faults else ({parameter.name: bare}, ())
     if tool_input == {} and isinstance(tool_input, dict) and parameter.optional:
         return {}, ()
     bare, bare_faults = parameter.carrier.read(tool_input, namespace)
     if not bare_faults:
         return {parameter.name: bare}, ()
-    if isinstance(tool_input, dict) and (parameter.name in tool_input or not _is_structured(parameter)):
+    if isinstance(tool_input, dict) and (
+        parameter.name in tool_input or not _is_structured(parameter)
+    ):
         return _fields((parameter,), tool_input, namespace)
     if parameter.simple:
         return {}, bare_faults
@@ -75,7 +84,9 @@ def _is_structured(parameter: Parameter) -> bool:
     return kind.get("type") == "object" or "$ref" in kind or "anyOf" in kind
 
 
-def _fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Mapping[str, Any] | None) -> Result:
+def _fields(
+    parameters: Sequence[Parameter], tool_input: Any, namespace: Mapping[str, Any] | None
+) -> Result:
     names = [each.name for each in parameters]
     if isinstance(tool_input, str):
         tool_input = _opened(tool_input)
@@ -83,7 +94,9 @@ def _fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Mapping
         tool_input = {}
     if not isinstance(tool_input, dict):
         wanted = ", ".join(f'"{name}"' for name in names)
-        return {}, (Fault(f"expected an object with the fields {wanted}; received {received(tool_input)}"),)
+        return {}, (
+            Fault(f"expected an object with the fields {wanted}; received {received(tool_input)}"),
+        )
     values: Values = {}
     faults: list[Fault] = []
     for each in parameters:
@@ -93,15 +106,21 @@ def _fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Mapping
         if each.name not in tool_input:
             faults.append(Fault(f"missing, expected {each.carrier.text}", (each.name,)))
         elif sent is None and not each.takes_null:
-            faults.append(Fault(f"null is no value here, expected {each.carrier.text}", (each.name,)))
+            faults.append(
+                Fault(f"null is no value here, expected {each.carrier.text}", (each.name,))
+            )
         else:
             values[each.name], found = each.carrier.read(sent, namespace)
             faults += [fault.under(each.name) for fault in found]
     for key in tool_input:
         if key not in names:
-            guess = did_you_mean(str(key), [name for name in names if name not in tool_input] or names)
+            guess = did_you_mean(
+                str(key), [name for name in names if name not in tool_input] or names
+            )
             known = ", ".join(f'"{name}"' for name in names)
-            faults.append(Fault(f"unknown argument {key!r}{guess or ','} expected {known}", (str(key),)))
+            faults.append(
+                Fault(f"unknown argument {key!r}{guess or ','} expected {known}", (str(key),))
+            )
     return ({}, tuple(faults)) if faults else (values, ())
 
 

@@ -95,7 +95,9 @@ def awaited(awaitable: Any) -> Any:
     thread = threading.Thread(target=context.run, args=(work,), name="archytas-await", daemon=True)
     try:
         thread.start()
-        while not ended.acquire(timeout=0.2):  # a wait without a bound cannot be interrupted on Windows
+        while not ended.acquire(
+            timeout=0.2
+        ):  # a wait without a bound cannot be interrupted on Windows
             pass
     except BaseException:
         box["stopped"] = True

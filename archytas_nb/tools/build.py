@@ -39,7 +39,9 @@ def build(f: Callable[..., Any], name: str | None) -> Built:
         ToolError: With every fault that the function has.
     """
     if isinstance(f, type):
-        raise ToolError(f"{f.__name__!r} is a class: Toolbox({f.__name__}) makes tools of its methods")
+        raise ToolError(
+            f"{f.__name__!r} is a class: Toolbox({f.__name__}) makes tools of its methods"
+        )
     if not callable(f):
         raise ToolError(
             f"{f!r} cannot be called; expected a function (Toolbox(obj) makes tools of an object's methods)"
@@ -59,8 +61,20 @@ def build(f: Callable[..., Any], name: str | None) -> Built:
     inputs = [each.line() for each in made if not each.injected]
     output, more = _output(sig, doc, is_generator=_is_generator(f))
     text = describe.seed_text(wire_name, doc.short, doc.long, inputs, output)
-    prose = [part for part in (doc.short, doc.long, f"Returns: {output.worded('')}" if output else "") if part]
-    return Built(wire_name, source_name, text, "\n\n".join(prose), (*issues, *more), sig.is_async, tuple(made))
+    prose = [
+        part
+        for part in (doc.short, doc.long, f"Returns: {output.worded('')}" if output else "")
+        if part
+    ]
+    return Built(
+        wire_name,
+        source_name,
+        text,
+        "\n\n".join(prose),
+        (*issues, *more),
+        sig.is_async,
+        tuple(made),
+    )
 
 
 def _is_generator(f: Any) -> bool:
@@ -80,12 +94,18 @@ def _output(
         return None, []
     if sig.returns is signature.MISSING:
         if words is None:
-            return describe.Line("", "Any", ""), ["the return annotation is missing: the model reads (Any)"]
-        return describe.Line("", "Any", words.text), ["the return annotation is missing: the model reads (Any)"]
+            return describe.Line("", "Any", ""), [
+                "the return annotation is missing: the model reads (Any)"
+            ]
+        return describe.Line("", "Any", words.text), [
+            "the return annotation is missing: the model reads (Any)"
+        ]
     kind = type_text(sig.returns)
     if is_generator and (get_origin(sig.returns) or sig.returns) in _YIELDING:
         args = get_args(sig.returns)
-        kind = f"list[{type_text(args[0])}]" if args else "list"  # what it yields is read to the end
+        kind = (
+            f"list[{type_text(args[0])}]" if args else "list"
+        )  # what it yields is read to the end
     issues = []
     if words and words.type and not parameters.agree(words.type, kind):
         issues.append(

@@ -23,7 +23,10 @@ class Line:
         """Write ``(TYPE, optional) DESC``; the description's further lines go below ``indent``."""
         head = f"({self.type}{', optional' if self.optional else ''})"
         first, *more = self.text.split("\n") if self.text else [""]
-        lines = [f"{head} {first}".rstrip(), *(f"{indent}{_INDENT}{each}".rstrip() for each in more)]
+        lines = [
+            f"{head} {first}".rstrip(),
+            *(f"{indent}{_INDENT}{each}".rstrip() for each in more),
+        ]
         return "\n".join(lines)
 
 
@@ -50,7 +53,9 @@ def seed_text(name: str, short: str, long: str, inputs: Sequence[Line], output: 
         lines.append(f"{_INDENT}_input_: {inputs[0].worded(_INDENT)}")
     else:
         lines += [f"{_INDENT}_input_: a json object with the following fields:", f"{_INDENT}{{"]
-        lines += [f'{_INDENT}{_INDENT}"{each.name}": # {each.worded(_INDENT * 2)}' for each in inputs]
+        lines += [
+            f'{_INDENT}{_INDENT}"{each.name}": # {each.worded(_INDENT * 2)}' for each in inputs
+        ]
         lines.append(f"{_INDENT}}}")
     lines.append(f"{_INDENT}_output_: {output.worded(_INDENT) if output else 'None'}")
     return "\n".join(lines)
@@ -77,7 +82,10 @@ def structures(schema: Mapping[str, Any], defs: Mapping[str, Any], name: str) ->
     The type's name alone tells a model nothing. Function calling has the schema, the text has these lines.
     """
     lines: list[str] = []
-    whole = {**({name: schema} if "properties" in schema and "$var" not in schema["properties"] else {}), **defs}
+    whole = {
+        **({name: schema} if "properties" in schema and "$var" not in schema["properties"] else {}),
+        **defs,
+    }
     for title, each in whole.items():
         if "properties" in each:
             required = each.get("required", ())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from archytas_nb.react.events import Output
+from archytas_nb.loop.events import Output
 from archytas_nb.tools.clip import clip
 
 LONGEST_MARKUP = 16_000

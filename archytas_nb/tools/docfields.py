@@ -18,7 +18,9 @@ _NOTES = (
     r"notes?|raises?|exceptions?|except|examples?|warnings?|warns?|see also|references?|todo|attributes?|tips?"
     r"|important|usage|receives?"
 )
-_GOOGLE = re.compile(rf"(?P<args>{_ARGS})|(?P<returns>{_RETURNS})|(?P<notes>{_NOTES})", re.IGNORECASE)
+_GOOGLE = re.compile(
+    rf"(?P<args>{_ARGS})|(?P<returns>{_RETURNS})|(?P<notes>{_NOTES})", re.IGNORECASE
+)
 _FIELD = re.compile(
     r"[:@](?P<key>[a-z]+)(?P<head>(?:[ \t][^\n]*?)?)[ \t]*:(?:[ \t]+(?P<text>.*))?$", re.IGNORECASE
 )
@@ -26,9 +28,12 @@ _ITEM = re.compile(
     r"(?:[-*•]\s+)?`{0,2}\*{0,2}[^\W\d]\w*`{0,2}(?:\s*,\s*\*{0,2}[^\W\d]\w*)*\s*(?=[(:\[]|$|\s[-–—]\s)"
 )
 _FIELDS = re.compile(
-    r"^[:@](?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises?)\b[^\n]*:", re.MULTILINE
+    r"^[:@](?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises?)\b[^\n]*:",
+    re.MULTILINE,
 )
-_NUMPY = re.compile(rf"^(?:{_ARGS}|{_RETURNS}|{_NOTES})[ ]*\n[-=]{{3,}}$", re.IGNORECASE | re.MULTILINE)
+_NUMPY = re.compile(
+    rf"^(?:{_ARGS}|{_RETURNS}|{_NOTES})[ ]*\n[-=]{{3,}}$", re.IGNORECASE | re.MULTILINE
+)
 _TITLES = re.compile(rf"^(?:{_ARGS}|{_RETURNS})[ ]*:$", re.IGNORECASE | re.MULTILINE)
 _PLAIN_ITEM = re.compile(r"(\w+)(?: \(([^():]*)\))?: (?!\s)")
 _ARG_KEYS = {"param", "parameter", "arg", "argument", "key", "keyword", "kwarg", "kwparam"}
@@ -78,7 +83,9 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _sections(result: Cut, found: list[tuple[re.Match[str], str, list[str]]]) -> tuple[list[str], list[str]]:
+def _sections(
+    result: Cut, found: list[tuple[re.Match[str], str, list[str]]]
+) -> tuple[list[str], list[str]]:
     """Sort sections into argument lines and return lines; notes go into the cut."""
     args: list[str] = []
     returns: list[str] = []
@@ -102,11 +109,17 @@ def _google(text: str) -> Cut:
     found: list[tuple[re.Match[str], str, list[str]]] = []
     body: list[str] | None = None
     for line in text.split("\n"):
-        title = _GOOGLE.fullmatch(line.rstrip(": ")) if line.endswith(":") and not line.startswith(" ") else None
+        title = (
+            _GOOGLE.fullmatch(line.rstrip(": "))
+            if line.endswith(":") and not line.startswith(" ")
+            else None
+        )
         if title:
             body = []
             found.append((title, line, body))
-        elif body is None or (line and not line.startswith(" ") and not _continues(found[-1], line)):
+        elif body is None or (
+            line and not line.startswith(" ") and not _continues(found[-1], line)
+        ):
             if body is not None:
                 prose.append("")
                 body = None
@@ -193,7 +206,11 @@ def _numpy(text: str) -> Cut:
     lines = text.split("\n")
     target, skip = prose, False
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
-        title = _GOOGLE.fullmatch(line.strip().rstrip(":")) if re.fullmatch(r"[-=]{3,}", below) else None
+        title = (
+            _GOOGLE.fullmatch(line.strip().rstrip(":"))
+            if re.fullmatch(r"[-=]{3,}", below)
+            else None
+        )
         if title:
             target, skip = [], True
             found.append((title, line.strip().rstrip(":") + ":", target))
@@ -204,7 +221,10 @@ def _numpy(text: str) -> Cut:
     for _, _, body in found:
         while body and not body[0]:
             body.pop(0)
-    notes = [(t, h, b if t["args"] or t["returns"] else ["    " + r if r else r for r in b]) for t, h, b in found]
+    notes = [
+        (t, h, b if t["args"] or t["returns"] else ["    " + r if r else r for r in b])
+        for t, h, b in found
+    ]
     result.prose = "\n".join(prose).strip("\n")
     args, returns = _sections(result, notes)
     if args:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from archytas_nb.react.events import CallOutcome
+from archytas_nb.loop.events import CallOutcome
 from archytas_nb.tools import docstring, signature
 from archytas_nb.tools.plain import safe_repr
 from archytas_nb.tools.reference import VAR
@@ -38,7 +38,9 @@ class Example:
     problem: str = ""
 
 
-def check_examples(tool: Tool, namespace: MutableMapping[str, Any] | None = None) -> tuple[Example, ...]:
+def check_examples(
+    tool: Tool, namespace: MutableMapping[str, Any] | None = None
+) -> tuple[Example, ...]:
     """Run the examples of a tool's docstring.
 
     Args:
@@ -72,7 +74,11 @@ def _call(source: str, names: set[str]) -> ast.Call | None:
     value = getattr(statement, "value", None)
     if not isinstance(value, ast.Call):
         return None
-    called = value.func.attr if isinstance(value.func, ast.Attribute) else getattr(value.func, "id", None)
+    called = (
+        value.func.attr
+        if isinstance(value.func, ast.Attribute)
+        else getattr(value.func, "id", None)
+    )
     return value if called in names else None
 
 
@@ -84,13 +90,22 @@ def _check(
     if any(isinstance(each, ast.Starred) for each in call.args) or any(
         word.arg is None for word in call.keywords
     ):
-        return Example(source, problem="the example unpacks its arguments; a model names each of them")
+        return Example(
+            source, problem="the example unpacks its arguments; a model names each of them"
+        )
     if len(call.args) > len(names):
-        return Example(source, problem=f"the example gives {len(call.args)} arguments, the tool has {len(names)}")
-    given = dict(zip(names, call.args, strict=False)) | {str(word.arg): word.value for word in call.keywords}
+        return Example(
+            source,
+            problem=f"the example gives {len(call.args)} arguments, the tool has {len(names)}",
+        )
+    given = dict(zip(names, call.args, strict=False)) | {
+        str(word.arg): word.value for word in call.keywords
+    }
     try:
         named = {each.name for each in tool.parameters if each.carrier.by_reference}
-        tool_input = {name: _json(node, {} if name in named else namespace) for name, node in given.items()}
+        tool_input = {
+            name: _json(node, {} if name in named else namespace) for name, node in given.items()
+        }
         tool_input = json.loads(json.dumps(tool_input, allow_nan=False))
     except (ValueError, TypeError) as error:
         return Example(source, problem=f"a model cannot send these arguments as JSON: {error}")
@@ -105,7 +120,9 @@ def _json(node: ast.expr, values: Mapping[str, Any] | None) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError:
-        raise ValueError(f"{ast.unparse(node)!r} is neither a literal nor the name of a variable") from None
+        raise ValueError(
+            f"{ast.unparse(node)!r} is neither a literal nor the name of a variable"
+        ) from None
 
 
 def _problem(example: doctest.Example, outcome: CallOutcome) -> str:

@@ -12,7 +12,11 @@ from archytas_nb.tools.clip import clip
 
 _OURS = str(Path(__file__).parent.parent)
 _LIBRARIES = tuple(
-    {path for key in ("stdlib", "platstdlib", "purelib", "platlib") if (path := sysconfig.get_path(key))}
+    {
+        path
+        for key in ("stdlib", "platstdlib", "purelib", "platlib")
+        if (path := sysconfig.get_path(key))
+    }
 )
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
@@ -34,14 +38,20 @@ def failure_text(error: BaseException, max_chars: int = 8000) -> str:
     while current is not None and id(current) not in seen and len(parts) < 5:
         seen.add(id(current))
         parts.append(("caused by " if parts else "") + _one(current))
-        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+        current = current.__cause__ or (
+            None if current.__suppress_context__ else current.__context__
+        )
     return clip("\n".join(parts), max_chars)
 
 
 def _one(error: BaseException) -> str:
     lines = [f"{type(error).__name__}: {_message(error)}".rstrip(": ")]
     try:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(frame.filename)]
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if _is_users(frame.filename)
+        ]
     except Exception:  # noqa: BLE001  (a traceback over source that has vanished is no reason to fail)
         frames = []
     for frame in frames[-5:]:
@@ -51,9 +61,13 @@ def _one(error: BaseException) -> str:
             if "ipykernel" in frame.filename or frame.filename.startswith("<")
             else f"{Path(frame.filename).name}, "
         )
-        lines.append(f"  {where}line {frame.lineno}, in {frame.name}" + (f": {source}" if source else ""))
+        lines.append(
+            f"  {where}line {frame.lineno}, in {frame.name}" + (f": {source}" if source else "")
+        )
     lines += [
-        f"  note: {_ANSI.sub('', note)}" for note in getattr(error, "__notes__", ()) if isinstance(note, str)
+        f"  note: {_ANSI.sub('', note)}"
+        for note in getattr(error, "__notes__", ())
+        if isinstance(note, str)
     ]
     return "\n".join(lines)
 

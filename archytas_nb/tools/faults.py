@@ -49,7 +49,9 @@ def path_text(path: Iterable[str | int]) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            text += f".{step}" if step.isidentifier() else f"[{json.dumps(step, ensure_ascii=False)}]"
+            text += (
+                f".{step}" if step.isidentifier() else f"[{json.dumps(step, ensure_ascii=False)}]"
+            )
     return text
 
 

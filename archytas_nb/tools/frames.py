@@ -24,12 +24,18 @@ def library(value: Any) -> str:
 
 def is_scalar(value: Any) -> bool:
     """Whether the value is a numpy scalar, or an array of no dimension."""
-    return library(value) == "numpy" and getattr(value, "ndim", None) == 0 and hasattr(type(value), "item")
+    return (
+        library(value) == "numpy"
+        and getattr(value, "ndim", None) == 0
+        and hasattr(type(value), "item")
+    )
 
 
 def is_data(value: Any) -> bool:
     """Whether the value is an array, a series, an index or a frame."""
-    return bool(library(value)) and hasattr(type(value), "shape") and bool(getattr(value, "shape", ()))
+    return (
+        bool(library(value)) and hasattr(type(value), "shape") and bool(getattr(value, "shape", ()))
+    )
 
 
 def one_line(value: Any) -> tuple[str, bool]:
@@ -41,12 +47,17 @@ def one_line(value: Any) -> tuple[str, bool]:
     head = f"{type(value).__name__} of shape {_shape(value)}"
     if hasattr(value, "columns"):
         names = ", ".join(str(name) for name in list(value.columns)[:_ROWS])
-        return f"{head} with the columns {names}{', …' if len(value.columns) > _ROWS else ''}", False
+        return (
+            f"{head} with the columns {names}{', …' if len(value.columns) > _ROWS else ''}",
+            False,
+        )
     head += f" and dtype {value.dtype}" if hasattr(value, "dtype") else ""
     size = math.prod(value.shape)
     if size <= 2 * _ROWS:
         return f"{head}: {_listed(value)!r}", True
-    first, last = (str(_listed(part)) for part in _ends(value.ravel() if library(value) == "numpy" else value))
+    first, last = (
+        str(_listed(part)) for part in _ends(value.ravel() if library(value) == "numpy" else value)
+    )
     return f"{head}: {first[:-1]}, …, {last[1:]}", False
 
 

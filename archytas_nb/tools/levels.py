@@ -111,7 +111,10 @@ def bounded(schema: Any, max_length: int | None) -> Any:
         key: each if key in {"enum", "const", "default"} else bounded(each, max_length)
         for key, each in schema.items()
     }
-    if result.get("type") == "string" and not {"enum", "const", "format", "pattern"} & result.keys():
+    if (
+        result.get("type") == "string"
+        and not {"enum", "const", "format", "pattern"} & result.keys()
+    ):
         result["maxLength"] = min(result.get("maxLength", max_length), max_length)
     return result
 

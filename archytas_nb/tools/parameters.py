@@ -67,7 +67,9 @@ class Parameter:
         return Line(self.name, self.carrier.text, text, self.optional, self.simple)
 
 
-def combine(sig: signature.Signature, doc: docstring.Docstring) -> tuple[list[Parameter], list[str], list[str]]:
+def combine(
+    sig: signature.Signature, doc: docstring.Docstring
+) -> tuple[list[Parameter], list[str], list[str]]:
     """Hold the signature against the docstring.
 
     Returns:
@@ -85,10 +87,16 @@ def combine(sig: signature.Signature, doc: docstring.Docstring) -> tuple[list[Pa
         words = doc.params.get(each.name)
         if each.annotation is MISSING:
             if not any("annotation" in fault for fault in sig.faults):
-                faults.append(f"the argument {each.name!r} has no annotation: write {each.name}: {_guess(words)}")
+                faults.append(
+                    f"the argument {each.name!r} has no annotation: write {each.name}: {_guess(words)}"
+                )
             continue
         field = schema.field_of(each.default)
-        text = words.text if words else _annotated_text(each.annotation) or (field.description if field else "")
+        text = (
+            words.text
+            if words
+            else _annotated_text(each.annotation) or (field.description if field else "")
+        )
         if words is None and not text:
             undescribed.append(each.name)
         try:
@@ -100,7 +108,15 @@ def combine(sig: signature.Signature, doc: docstring.Docstring) -> tuple[list[Pa
         explicit = field is not None or isinstance(default, _MUTABLE)
         positional = each.kind is each.POSITIONAL_ONLY
         made.append(
-            Parameter(each.name, text or "", carrier, default, positional, explicit, is_simple(each.annotation))
+            Parameter(
+                each.name,
+                text or "",
+                carrier,
+                default,
+                positional,
+                explicit,
+                is_simple(each.annotation),
+            )
         )
         if words:
             issues += _differences(each.name, words, carrier.text, optional=default is not MISSING)
@@ -116,7 +132,14 @@ def combine(sig: signature.Signature, doc: docstring.Docstring) -> tuple[list[Pa
 def _injected(each: inspect.Parameter) -> Parameter:
     positional = each.kind is each.POSITIONAL_ONLY
     return Parameter(
-        each.name, "", schema.carrier(Any), None, positional, explicit=True, simple=False, injected=True
+        each.name,
+        "",
+        schema.carrier(Any),
+        None,
+        positional,
+        explicit=True,
+        simple=False,
+        injected=True,
     )
 
 
@@ -129,13 +152,19 @@ def _annotated_text(annotation: Any) -> str:
     if get_origin(annotation) is not Annotated:
         return ""
     for each in get_args(annotation)[1:]:
-        for text in (each, getattr(each, "description", None), getattr(each, "documentation", None)):
+        for text in (
+            each,
+            getattr(each, "description", None),
+            getattr(each, "documentation", None),
+        ):
             if isinstance(text, str) and text:
                 return text
     return ""
 
 
-def _naming(undescribed: list[str], unknown: list[str], signed: list[str], described: list[str]) -> list[str]:
+def _naming(
+    undescribed: list[str], unknown: list[str], signed: list[str], described: list[str]
+) -> list[str]:
     faults = []
     both = f" (the signature has {_set(signed)}, the docstring describes {_set(described)})"
     for name in unknown:
@@ -155,7 +184,9 @@ def _silence(doc: str, undescribed: list[str]) -> list[str]:
     if not doc.strip():
         return ['it has no docstring: add one that says what it does, """Like this."""']
     names = ", ".join(map(repr, undescribed))
-    return [f"the docstring does not describe {names}: say in Args what is expected"] if names else []
+    return (
+        [f"the docstring does not describe {names}: say in Args what is expected"] if names else []
+    )
 
 
 def _set(names: Iterable[str]) -> str:
@@ -186,13 +217,19 @@ def _differences(name: str, words: docstring.Described, text: str, *, optional: 
 def agree(claimed: str, text: str) -> bool:
     """Say whether two spellings of a type may mean the same; only the outermost names are compared."""
     a, b = _outer(claimed), _outer(text)
-    loose = "any" in a | b or "literal" in b or ("number" in a and bool(b & {"int", "float", "decimal"}))
+    loose = (
+        "any" in a | b
+        or "literal" in b
+        or ("number" in a and bool(b & {"int", "float", "decimal"}))
+    )
     return bool(a & b) or not a or loose
 
 
 def _outer(text: str) -> set[str]:
     plain = re.sub(
-        r"\[.*\]|\{.*\}|\(.*\)", "", re.sub(r"^Optional\[(.*)\]$|^Union\[(.*)\]$", r"\1\2", text.strip())
+        r"\[.*\]|\{.*\}|\(.*\)",
+        "",
+        re.sub(r"^Optional\[(.*)\]$|^Union\[(.*)\]$", r"\1\2", text.strip()),
     )
     names = re.split(r"\s*(?:\||,|\bor\b|\bof\b.*)\s*", plain)
     outer = {each.rsplit(".", 1)[-1].strip("`' ").lower() for each in names if each.strip()}

@@ -45,9 +45,13 @@ def attached(value: Any) -> str:
             )
         return drawn
     if not bytes(data[:4]).startswith((_PNG, _JPEG)):
-        raise ValueError(f"the image {_short(value)} is neither PNG nor JPEG; save it as one of them")
+        raise ValueError(
+            f"the image {_short(value)} is neither PNG nor JPEG; save it as one of them"
+        )
     if len(data) > _MAX_BYTES:
-        raise ValueError(f"the image has {len(data):,} bytes; at most {_MAX_BYTES:,} are sent: make it smaller")
+        raise ValueError(
+            f"the image has {len(data):,} bytes; at most {_MAX_BYTES:,} are sent: make it smaller"
+        )
     return base64.b64encode(data).decode("ascii")
 
 

@@ -92,7 +92,9 @@ class Plain:
         if issubclass(kind, str):
             return self._text(str.__str__(value))
         if issubclass(kind, int):
-            return int(value) if abs(value) < 10**300 else f"an integer of {value.bit_length()} bits"
+            return (
+                int(value) if abs(value) < 10**300 else f"an integer of {value.bit_length()} bits"
+            )
         if issubclass(kind, float):
             return float(value) if math.isfinite(value) else str(float(value))
         if issubclass(kind, (bytes, bytearray, memoryview)):
@@ -113,14 +115,25 @@ class Plain:
 
     def _structured(self, value: Any, kind: type) -> Any:
         if issubclass(kind, Mapping):
-            return {self._key(key): self.convert(each) for key, each in self._some(value.items(), len(value))}
+            return {
+                self._key(key): self.convert(each)
+                for key, each in self._some(value.items(), len(value))
+            }
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-            return {name: self.convert(each) for name, each in zip(kind._fields, value, strict=True)}
+            return {
+                name: self.convert(each) for name, each in zip(kind._fields, value, strict=True)
+            }
         if issubclass(kind, (list, tuple)) or kind.__name__ == "deque":
             return self._list(value)
-        if issubclass(kind, (set, frozenset)) or kind.__name__ in {"dict_keys", "dict_values", "dict_items"}:
+        if issubclass(kind, (set, frozenset)) or kind.__name__ in {
+            "dict_keys",
+            "dict_values",
+            "dict_items",
+        }:
             items = list(itertools.islice(value, _MOST))
-            return self._list(sorted(items, key=_order) if issubclass(kind, (set, frozenset)) else items)
+            return self._list(
+                sorted(items, key=_order) if issubclass(kind, (set, frozenset)) else items
+            )
         if dataclasses.is_dataclass(kind):
             fields = [field.name for field in dataclasses.fields(kind) if field.repr]
             return {name: self.convert(getattr(value, name)) for name in fields}

@@ -24,7 +24,22 @@ from pydantic_core import core_schema
 from archytas_nb.tools.reference import ByName, a, referred, resolve
 from archytas_nb.tools.typetext import bare, enum_choices, is_union, type_text
 
-_PLAIN = {str, int, float, bool, list, dict, tuple, set, frozenset, bytes, type(None), None, Any, object}
+_PLAIN = {
+    str,
+    int,
+    float,
+    bool,
+    list,
+    dict,
+    tuple,
+    set,
+    frozenset,
+    bytes,
+    type(None),
+    None,
+    Any,
+    object,
+}
 _LAZY = {collections.abc.Iterable, collections.abc.Collection, collections.abc.Reversible}
 
 
@@ -84,7 +99,9 @@ class Reference:
         whole: The type that JSON could carry too, where `cls` is only the outer part of it.
     """
 
-    def __init__(self, cls: Any, label: str, *, explicit: bool, whole: TypeAdapter[Any] | None = None) -> None:
+    def __init__(
+        self, cls: Any, label: str, *, explicit: bool, whole: TypeAdapter[Any] | None = None
+    ) -> None:
         self.cls, self.label, self.explicit, self._whole = cls, label, explicit, whole
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
@@ -106,8 +123,15 @@ class Reference:
 
     def _validate(self, value: Any, info: Any) -> Any:
         if self.explicit and isinstance(value, str):
-            raise ValueError(f'expected {{"$var": "the name of a variable that holds {a(self.label)}"}}')
-        if self._whole is not None and info.mode == "json" and not isinstance(value, str) and not referred(value):
+            raise ValueError(
+                f'expected {{"$var": "the name of a variable that holds {a(self.label)}"}}'
+            )
+        if (
+            self._whole is not None
+            and info.mode == "json"
+            and not isinstance(value, str)
+            and not referred(value)
+        ):
             raise ValueError(f"expected the name of a variable that holds {a(self.label)}")
         found = resolve(value, self.cls, info.context, label=self.label)
         if self._whole is not None:
@@ -147,7 +171,9 @@ class _Rewriter:
             return typing.Union[tuple(self.rewrite(each, beside_text=text) for each in args)]  # noqa: UP007  (of any number)
         if origin is collections.abc.Callable or annotation is collections.abc.Callable:
             return self._reference(collections.abc.Callable, "function", beside_text)
-        if (origin or annotation) in _LAZY:  # pydantic would validate these only while they are read
+        if (
+            origin or annotation
+        ) in _LAZY:  # pydantic would validate these only while they are read
             return list[(self.rewrite(args[0]) if args else Any,)]  # type: ignore[misc]
         if typing_extensions.is_typeddict(annotation):
             return self._typed_dict(annotation)
@@ -166,7 +192,13 @@ class _Rewriter:
             return Annotated[base, _Made(annotation)]
         return self._reference(annotation, type_text(annotation), beside_text)
 
-    def _generic(self, annotation: Any, origin: Any, args: tuple[Any, ...], beside_text: bool) -> Any:  # noqa: FBT001
+    def _generic(
+        self,
+        annotation: Any,
+        origin: Any,
+        args: tuple[Any, ...],
+        beside_text: bool,  # noqa: FBT001
+    ) -> Any:
         rewritten = tuple(each if each is ... else self.rewrite_quietly(each) for each in args)
         if any(each is None for each in rewritten):
             return self._reference(origin, type_text(annotation), beside_text)
@@ -181,7 +213,9 @@ class _Rewriter:
             return self.rewrite(annotation)
         except UndefinedTypeError:
             raise
-        except Unusable:  # a parameter of a class that JSON cannot carry anyhow, such as ndarray's shape
+        except (
+            Unusable
+        ):  # a parameter of a class that JSON cannot carry anyhow, such as ndarray's shape
             return None
 
     def _reference(
@@ -199,7 +233,12 @@ class _Rewriter:
             return Annotated[(self.rewrite(annotation, beside_text=beside_text), *metadata)]
         inner = bare(annotation)
         cls = get_origin(inner) or inner
-        if not isinstance(cls, type) or cls is Any or is_union(inner) or typing_extensions.is_typeddict(cls):
+        if (
+            not isinstance(cls, type)
+            or cls is Any
+            or is_union(inner)
+            or typing_extensions.is_typeddict(cls)
+        ):
             cls = object  # no class of its own: the whole type decides
         whole = TypeAdapter(_Rewriter().rewrite(annotation))
         return self._reference(cls, type_text(annotation), beside_text, whole)
@@ -213,7 +252,8 @@ class _Rewriter:
         except NameError as error:
             raise _undefined(source, error) from error
         presence = {
-            name: typing.Required if name in source.__required_keys__ else typing.NotRequired for name in hints
+            name: typing.Required if name in source.__required_keys__ else typing.NotRequired
+            for name in hints
         }
         made = typing_extensions.TypedDict(  # type: ignore[misc]
             source.__name__, {name: present[Any] for name, present in presence.items()}
@@ -221,7 +261,11 @@ class _Rewriter:
         made.__doc__, made.__module__ = source.__doc__, source.__module__
         self._typed_dicts[source] = made  # before its fields: it may contain itself
         for name, hint in hints.items():
-            inner = get_args(hint)[0] if get_origin(hint) in {typing.Required, typing.NotRequired} else hint
+            inner = (
+                get_args(hint)[0]
+                if get_origin(hint) in {typing.Required, typing.NotRequired}
+                else hint
+            )
             made.__annotations__[name] = presence[name][self.rewrite(inner)]
         return made
 
@@ -259,7 +303,9 @@ def _undefined(annotation: Any, error: Exception) -> UndefinedTypeError:
     return UndefinedTypeError(str(error).split("\n", 1)[0])
 
 
-def _undefined_fields(annotation: Any, seen: set[Any]) -> collections.abc.Iterator[tuple[type, str, str]]:
+def _undefined_fields(
+    annotation: Any, seen: set[Any]
+) -> collections.abc.Iterator[tuple[type, str, str]]:
     """Yield the fields in a type whose own types cannot be resolved: class, field and the missing name."""
     for each in get_args(annotation):
         yield from _undefined_fields(each, seen)
@@ -270,7 +316,9 @@ def _undefined_fields(annotation: Any, seen: set[Any]) -> collections.abc.Iterat
     for field, hint in vars(annotation).get("__annotations__", {}).items():
         holder = types.SimpleNamespace(__annotations__={field: hint})
         try:
-            hints = typing.get_type_hints(holder, scope, {annotation.__name__: annotation}, include_extras=True)
+            hints = typing.get_type_hints(
+                holder, scope, {annotation.__name__: annotation}, include_extras=True
+            )
         except NameError as error:
             yield annotation, field, str(error.name)
         except Exception:  # noqa: BLE001, S112  (annotations are user code; pydantic's words stand)
@@ -290,4 +338,9 @@ def _scalar_base(cls: type) -> Any:
         return int
     if issubclass(cls, numbers.Real):
         return float
-    return {"bool_": bool, "bool": bool, "datetime64": dt.datetime, "timedelta64": dt.timedelta}.get(cls.__name__)
+    return {
+        "bool_": bool,
+        "bool": bool,
+        "datetime64": dt.datetime,
+        "timedelta64": dt.timedelta,
+    }.get(cls.__name__)

@@ -49,7 +49,9 @@ def referred(value: object) -> str | None:
     return None
 
 
-def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, *, label: str = "") -> Any:
+def resolve(
+    value: object, cls: Any, namespace: Mapping[str, Any] | None, *, label: str = ""
+) -> Any:
     """Find the object that a reference names.
 
     Args:
@@ -66,15 +68,25 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, *, lab
     """
     label = label or getattr(cls, "__name__", str(cls))
     explicit = referred(value)
-    if explicit is None and is_instance(value, cls) and not (isinstance(value, str) and namespace is not None):
+    if (
+        explicit is None
+        and is_instance(value, cls)
+        and not (isinstance(value, str) and namespace is not None)
+    ):
         return value
     name = explicit if explicit is not None else value
     if not isinstance(name, str):
         raise ReferenceFault(f"expected the name of a variable that holds {a(label)}")
     if namespace is None:
-        raise ReferenceFault(f"there is no namespace to look {name!r} up in: call the tool with namespace=…")
+        raise ReferenceFault(
+            f"there is no namespace to look {name!r} up in: call the tool with namespace=…"
+        )
     name = name.strip()
-    found = namespace.get(name, _MISSING) if name.isidentifier() and not keyword.iskeyword(name) else _MISSING
+    found = (
+        namespace.get(name, _MISSING)
+        if name.isidentifier() and not keyword.iskeyword(name)
+        else _MISSING
+    )
     if why := _withheld(name, found):
         raise ReferenceFault(
             f"{name!r} is not passed to tools: {why}; expected {a(label)}{_hint(name, cls, namespace, label)}"
@@ -120,7 +132,8 @@ def is_instance(value: object, cls: Any) -> bool:
         return isinstance(value, cls)
     except Exception:  # noqa: BLE001  (a Protocol that cannot be checked at run time, or a lying __class__)
         return is_protocol(cls) and all(
-            inspect.getattr_static(value, name, _MISSING) is not _MISSING for name in get_protocol_members(cls)
+            inspect.getattr_static(value, name, _MISSING) is not _MISSING
+            for name in get_protocol_members(cls)
         )
 
 

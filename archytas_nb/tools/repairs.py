@@ -43,7 +43,9 @@ def repair(value: Any, errors: Sequence[Any], core_schema: Any) -> Any:
             # Where every field is required, null stands for "left out"; a required one is then missed again.
             changed = _without(value if changed is NOTHING else changed, path)
             continue
-        better = _choice(wrong, core_schema) if error["type"] in {"enum", "literal_error"} else NOTHING
+        better = (
+            _choice(wrong, core_schema) if error["type"] in {"enum", "literal_error"} else NOTHING
+        )
         if better is NOTHING and isinstance(wrong, str):
             better = decoded(wrong)
         if better is not NOTHING:
@@ -72,7 +74,11 @@ def _choice(wrong: Any, core_schema: Any) -> Any:
     """Return what stands for a choice: the member of that name, or the number that is written as text."""
     found: list[Any] = []
     for node in _nodes(core_schema):
-        if node.get("type") == "enum" and isinstance(wrong, str) and wrong in node["cls"].__members__:
+        if (
+            node.get("type") == "enum"
+            and isinstance(wrong, str)
+            and wrong in node["cls"].__members__
+        ):
             member = node["cls"].__members__[wrong]
             found.append(member.value if member.value in enum_choices(node["cls"]) else member)
         elif node.get("type") == "literal":

@@ -24,7 +24,16 @@ NO_OUTPUT = "(no output)"
 MAX_BYTES = 256_000_000
 """The most bytes of a generator's items that are read."""
 
-_LAZY = (types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice)
+_LAZY = (
+    types.GeneratorType,
+    map,
+    filter,
+    zip,
+    enumerate,
+    reversed,
+    itertools.chain,
+    itertools.islice,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +113,17 @@ def render(value: Any, max_chars: int = 8000) -> Rendered:
         raise
     except BaseException:  # noqa: BLE001  (whatever the object does, the loop goes on)
         shown = Rendered(safe_repr(value), plain=False)
-    text = shown.text if shown.text.strip() else "(empty text)" if shown.text == "" else "(only white space)"
+    text = (
+        shown.text
+        if shown.text.strip()
+        else "(empty text)"
+        if shown.text == ""
+        else "(only white space)"
+    )
     if not text.isascii():
-        text = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be sent
+        text = text.encode("utf-8", "replace").decode(
+            "utf-8"
+        )  # half a surrogate pair cannot be sent
     clipped = clip(text, max_chars)
     return Rendered(clipped, shown.images, shown.complete and clipped == text, shown.plain)
 
@@ -128,9 +145,15 @@ def _render(value: Any, max_chars: int) -> Rendered:
         text, complete = frames.preview(value)
         return Rendered(text, complete=complete, plain=False)
     if isinstance(value, Drained):
-        rest = "" if value.complete else f"\n… the first {len(value.items)} items; the rest was not read"
+        rest = (
+            ""
+            if value.complete
+            else f"\n… the first {len(value.items)} items; the rest was not read"
+        )
         inner = _render(value.items, max_chars)
-        return Rendered(inner.text + rest, inner.images, inner.complete and value.complete, inner.plain)
+        return Rendered(
+            inner.text + rest, inner.images, inner.complete and value.complete, inner.plain
+        )
     if is_lazy(value):
         return _render(drain(value), max_chars)
     image = picture(value)

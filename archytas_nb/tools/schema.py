@@ -42,7 +42,16 @@ class Carrier:
         details: Lines for the text protocol: what the type's name leaves unsaid.
     """
 
-    __slots__ = ("_adapter", "admits_none", "annotation", "by_reference", "defs", "details", "schema", "text")
+    __slots__ = (
+        "_adapter",
+        "admits_none",
+        "annotation",
+        "by_reference",
+        "defs",
+        "details",
+        "schema",
+        "text",
+    )
 
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
@@ -59,7 +68,9 @@ class Carrier:
                 *self.details,
             )
 
-    def read(self, value: Any, namespace: Mapping[str, Any] | None = None) -> tuple[Any, tuple[Fault, ...]]:
+    def read(
+        self, value: Any, namespace: Mapping[str, Any] | None = None
+    ) -> tuple[Any, tuple[Fault, ...]]:
         """Turn what the model sent into a typed value.
 
         Args:
@@ -97,7 +108,9 @@ class Carrier:
                 break
             value = repaired
         name = sent if isinstance(sent, str) and sent in (namespace or {}) else referred(sent)
-        if name is not None and not self.by_reference:  # it may be a handle, which is offered by its name
+        if (
+            name is not None and not self.by_reference
+        ):  # it may be a handle, which is offered by its name
             reason = f"names of variables such as {name!r} are not accepted here: send {a(self.text)} itself"
             faults = [Fault(f"{reason}; received {received(sent)}")]
         return None, tuple(faults)
@@ -107,7 +120,9 @@ class Carrier:
             text = json.dumps(value)
         except (TypeError, ValueError):  # a live object, or a number with too many digits for text
             return self._adapter.validate_python(value, context=namespace)
-        if _LONG_NUMBER.search(text):  # in JSON pydantic rounds what a float cannot hold to infinity
+        if _LONG_NUMBER.search(
+            text
+        ):  # in JSON pydantic rounds what a float cannot hold to infinity
             return self._adapter.validate_python(value, context=namespace)
         try:
             return self._adapter.validate_json(text, strict=True, context=namespace)
@@ -118,11 +133,17 @@ class Carrier:
         return self._adapter.validate_json(text, context=namespace)
 
 
-def _adapter(annotation: Any) -> tuple[TypeAdapter[Any], dict[str, Any], tuple[portable.Reference, ...]]:
+def _adapter(
+    annotation: Any,
+) -> tuple[TypeAdapter[Any], dict[str, Any], tuple[portable.Reference, ...]]:
     rewritten, references = portable.portable(annotation)
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(rewritten)
-        return adapter, normalized(adapter.json_schema(schema_generator=portable.JsonSchema)), references
+        return (
+            adapter,
+            normalized(adapter.json_schema(schema_generator=portable.JsonSchema)),
+            references,
+        )
     except (PydanticUserError, TypeError, NameError) as error:
         raise portable.Unusable(str(error).split("\n", 1)[0]) from error
 

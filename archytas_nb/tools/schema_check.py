@@ -58,7 +58,9 @@ def _resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str
     return schema
 
 
-def _union(value: Any, branches: list[Mapping[str, Any]], defs: Mapping[str, Any], path: Path) -> Iterator[Fault]:
+def _union(
+    value: Any, branches: list[Mapping[str, Any]], defs: Mapping[str, Any], path: Path
+) -> Iterator[Fault]:
     """Check against the branches of the value's own kind, else against those that it may be converted to."""
     meant = [each for each in branches if _is_kind(value, each)]
     found = [list(violations(value, each, defs, path)) for each in meant or branches]
@@ -84,7 +86,9 @@ def _is_kind(value: Any, schema: Mapping[str, Any]) -> bool:
         return False
     if not isinstance(value, dict):
         return value in schema.get("enum", [value]) and value == schema.get("const", value)
-    tags = {key: each["const"] for key, each in schema.get("properties", {}).items() if "const" in each}
+    tags = {
+        key: each["const"] for key, each in schema.get("properties", {}).items() if "const" in each
+    }
     return all(value.get(key, tag) == tag for key, tag in tags.items()) and all(
         key in value for key in schema.get("required", ())
     )
@@ -102,7 +106,9 @@ def _object(
         elif fields is not None and not other and "patternProperties" not in schema:
             guess = did_you_mean(str(key), [name for name in fields if name not in value] or fields)
             known = ", ".join(f'"{name}"' for name in fields)
-            yield Fault(f"unknown field {key!r}{guess or ','} expected {known or 'none'}", (*path, str(key)))
+            yield Fault(
+                f"unknown field {key!r}{guess or ','} expected {known or 'none'}", (*path, str(key))
+            )
 
 
 def _scalar(value: Any, schema: Mapping[str, Any]) -> str:
@@ -110,7 +116,9 @@ def _scalar(value: Any, schema: Mapping[str, Any]) -> str:
     if kind == "string" and form in _EXAMPLES and _is_number(value):
         what, example = _EXAMPLES[form]
         return f'expected {what} as text, such as "{example}"'
-    if kind in _NUMBERS and (isinstance(value, bool) or (kind == "number" and _is_too_large(value))):
+    if kind in _NUMBERS and (
+        isinstance(value, bool) or (kind == "number" and _is_too_large(value))
+    ):
         return _NUMBERS[kind]
     choices = schema.get("enum", [schema["const"]] if "const" in schema else [])
     equal = [each for each in choices if each == value]  # True equals 1

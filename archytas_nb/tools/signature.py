@@ -55,14 +55,18 @@ def read(f: Callable[..., Any]) -> Signature:
         signature = inspect.signature(f)
     except (TypeError, ValueError) as error:
         fault = f"its signature cannot be read ({error}): wrap it in a function with annotations"
-        return Signature(_name(f, base), "", (), MISSING, frozenset(), is_async=False, faults=(fault,))
+        return Signature(
+            _name(f, base), "", (), MISSING, frozenset(), is_async=False, faults=(fault,)
+        )
     faults: list[str] = []
     try:
         hints = _hints(base)
     except NameError as error:
         name = getattr(error, "name", None) or str(error)
         hints = {}
-        faults.append(f"the annotation {name!r} is not defined: define or import it before the function")
+        faults.append(
+            f"the annotation {name!r} is not defined: define or import it before the function"
+        )
     except Exception as error:  # noqa: BLE001  (annotations are user code when they are strings)
         hints = {}
         faults.append(f"its annotations cannot be evaluated: {type(error).__name__}: {error}")
@@ -77,17 +81,23 @@ def read(f: Callable[..., Any]) -> Signature:
             faults.append(_starred(each))
             continue
         annotation = hints.get(each.name, MISSING if not hints and faults else each.annotation)
-        if annotation is MISSING and inspect.isbuiltin(base):  # written in C: nobody can add annotations
+        if annotation is MISSING and inspect.isbuiltin(
+            base
+        ):  # written in C: nobody can add annotations
             annotation = Any
             issues.append(f"the argument {each.name!r} has no annotation: the model reads (Any)")
         by_position = dispatches and not parameters and each.kind is each.POSITIONAL_OR_KEYWORD
         kind = each.POSITIONAL_ONLY if by_position else each.kind
         parameters.append(each.replace(annotation=annotation, kind=kind))
     if _is_method_without_object(base, parameters):
-        faults[:] = ["it is a method without its object: add the object's method, or decorate the class too"]
+        faults[:] = [
+            "it is a method without its object: add the object's method, or decorate the class too"
+        ]
     is_async = any(check(each) for check in _ASYNC for each in (base, inspect.unwrap(base)))
     doc = (
-        inspect.getdoc(f) if isinstance(f, functools.partial) and f.__doc__ != functools.partial.__doc__ else None
+        inspect.getdoc(f)
+        if isinstance(f, functools.partial) and f.__doc__ != functools.partial.__doc__
+        else None
     )
     return Signature(
         _name(f, base),
@@ -134,7 +144,11 @@ def _doc(f: Any, base: Any) -> str:
     if isinstance(own, str) and own.strip():
         return own
     inherited = inspect.getdoc(base) if inspect.isroutine(base) else None
-    described = type(f).__doc__ if not inspect.isroutine(f) and not isinstance(f, functools.partial) else None
+    described = (
+        type(f).__doc__
+        if not inspect.isroutine(f) and not isinstance(f, functools.partial)
+        else None
+    )
     return inherited or described or ""
 
 

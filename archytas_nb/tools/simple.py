@@ -39,7 +39,9 @@ def _walk(schema: Any, defs: Schema, trail: tuple[str, ...]) -> Any:
             result[key] = value
     if "prefixItems" in schema:
         result["items"] = _union([_walk(each, defs, trail) for each in schema["prefixItems"]])
-    branches = [_walk(each, defs, trail) for key in ("anyOf", "oneOf") for each in schema.get(key, ())]
+    branches = [
+        _walk(each, defs, trail) for key in ("anyOf", "oneOf") for each in schema.get(key, ())
+    ]
     if isinstance(schema.get("type"), list):
         branches = [{"type": each} for each in result.pop("type")]
     return {**_union(branches), **result} if branches else _typed_enum(result)
@@ -65,13 +67,21 @@ def _typed_enum(schema: Schema) -> Schema:
         groups.setdefault(_type_of(value), []).append(value)
     rest = {key: each for key, each in schema.items() if key not in {"enum", "const", "type"}}
     parts = [
-        {"type": "null"} if kind == "null" else {"type": kind, "enum": each} for kind, each in groups.items()
+        {"type": "null"} if kind == "null" else {"type": kind, "enum": each}
+        for kind, each in groups.items()
     ]
     return {**rest, **(parts[0] if len(parts) == 1 else {"oneOf": parts})}
 
 
 def _type_of(value: Any) -> str:
-    kinds = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+    kinds = {
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+        str: "string",
+        list: "array",
+        dict: "object",
+    }
     return kinds.get(type(value), "null")
 
 
@@ -98,7 +108,12 @@ def _same_type(kind: str, parts: list[Schema]) -> list[Schema]:
     if kind == "None":
         return [{}]
     if all("enum" in each for each in parts):
-        return [{"type": kind, "enum": list(dict.fromkeys(value for each in parts for value in each["enum"]))}]
+        return [
+            {
+                "type": kind,
+                "enum": list(dict.fromkeys(value for each in parts for value in each["enum"])),
+            }
+        ]
     if kind == "array":
         items = [each.get("items", {}) for each in parts]
         return [{"type": "array", **({"items": union} if (union := _union(items)) else {})}]
@@ -111,7 +126,12 @@ def _same_type(kind: str, parts: list[Schema]) -> list[Schema]:
 def _told_apart(parts: list[Schema]) -> bool:
     """Whether the objects are closed and each requires a field that no other has."""
     for each in parts:
-        others = {name for other in parts if other is not each for name in other.get("properties", {})}
-        if each.get("additionalProperties") is not False or not set(each.get("required", ())) - others:
+        others = {
+            name for other in parts if other is not each for name in other.get("properties", {})
+        }
+        if (
+            each.get("additionalProperties") is not False
+            or not set(each.get("required", ())) - others
+        ):
             return False
     return True

@@ -30,7 +30,11 @@ def _walk(schema: Any) -> Schema:
             "anyOf": [{"type": kind} for kind in _SCALARS],
             **({"description": described} if described else {}),
         }
-    result = {key: value for key, value in schema.items() if key in _KEPT and key not in {"properties", "$defs"}}
+    result = {
+        key: value
+        for key, value in schema.items()
+        if key in _KEPT and key not in {"properties", "$defs"}
+    }
     if schema.get("format") in _FORMATS:
         result["format"] = schema["format"]
     if "const" in schema:
@@ -40,7 +44,9 @@ def _walk(schema: Any) -> Schema:
     if "$ref" in result:
         return {"$ref": result["$ref"]}  # nothing may stand beside a reference
     if "anyOf" in schema or "oneOf" in schema:
-        result["anyOf"] = [_walk(each) for key in ("anyOf", "oneOf") for each in schema.get(key, ())]
+        result["anyOf"] = [
+            _walk(each) for key in ("anyOf", "oneOf") for each in schema.get(key, ())
+        ]
     if schema.get("type") == "object":
         return _object(schema, result)
     if schema.get("type") == "array":
@@ -55,7 +61,8 @@ def _object(schema: Schema, result: Schema) -> Schema:
         return {"type": "string", "description": f"{words}a JSON object, written as text"}
     required = schema.get("required", ())
     result["properties"] = {
-        name: _walk(each) if name in required else _nullable(_walk(each)) for name, each in properties.items()
+        name: _walk(each) if name in required else _nullable(_walk(each))
+        for name, each in properties.items()
     }
     result["required"] = list(properties)
     result["additionalProperties"] = False

@@ -15,7 +15,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Literal
 
 from archytas_nb.errors import ToolError
-from archytas_nb.react.events import CallOutcome, Json
+from archytas_nb.loop.events import CallOutcome, Json
 from archytas_nb.tools import approval
 from archytas_nb.tools.approval import Approval
 from archytas_nb.tools.bound import BoundCall, awaited
@@ -103,7 +103,9 @@ class Tool:
                 raise ToolError(
                     f"{option} is {value!r} for the tool {built.name!r}; expected a positive number or None"
                 )
-        approval.check(approve, built.name, [each.name for each in built.parameters if not each.injected])
+        approval.check(
+            approve, built.name, [each.name for each in built.parameters if not each.injected]
+        )
         return cls(
             name=built.name, source_name=built.source_name, text=built.text, description=built.description,
             issues=built.issues, function=f, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat,
@@ -146,7 +148,9 @@ class Tool:
             function["strict"] = True
         return {"type": "function", "function": function}
 
-    def input_schema(self, level: Level = "simple", *, max_length: int | None = None) -> dict[str, Json]:
+    def input_schema(
+        self, level: Level = "simple", *, max_length: int | None = None
+    ) -> dict[str, Json]:
         """Return the JSON schema of ``tool_input`` as the text protocol words it.
 
         Args:
@@ -160,7 +164,9 @@ class Tool:
 
         key = ("input", level, max_length)
         if key not in self._schemas:
-            self._schemas[key] = levels.bounded(levels.input_schema(self._sent, self._schema(level)), max_length)
+            self._schemas[key] = levels.bounded(
+                levels.input_schema(self._sent, self._schema(level)), max_length
+            )
         copy: dict[str, Json] = levels.copied(self._schemas[key])
         return copy
 
@@ -169,11 +175,15 @@ class Tool:
             from archytas_nb.tools import levels
 
             if level not in {"full", "simple", "strict"}:
-                raise ValueError(f"no schema level is named {level!r}; expected 'full', 'simple' or 'strict'")
+                raise ValueError(
+                    f"no schema level is named {level!r}; expected 'full', 'simple' or 'strict'"
+                )
             full = self._schemas.get("full") or levels.full(self._sent)
             self._schemas["full"] = full
             if level != "full":
-                self._schemas[level] = levels.simple(full) if level == "simple" else levels.strict(full)
+                self._schemas[level] = (
+                    levels.simple(full) if level == "simple" else levels.strict(full)
+                )
         found: dict[str, Json] = self._schemas[level]
         return found
 
@@ -183,13 +193,17 @@ class Tool:
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 
-    def check(self, tool_input: Json, namespace: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    def check(
+        self, tool_input: Json, namespace: Mapping[str, Any] | None = None
+    ) -> tuple[str, ...]:
         """Return what is wrong with an input, each fault as ``reason @ $.path``; empty where it is acceptable."""
         from archytas_nb.tools import arguments
 
         return tuple(str(fault) for fault in arguments.read(self._sent, tool_input, namespace)[1])
 
-    def bind(self, tool_input: Json, namespace: Mapping[str, Any] | None = None) -> BoundCall | CallOutcome:
+    def bind(
+        self, tool_input: Json, namespace: Mapping[str, Any] | None = None
+    ) -> BoundCall | CallOutcome:
         """Validate an input.
 
         Args:
@@ -205,7 +219,9 @@ class Tool:
 
         values, faults = arguments.read(self._sent, tool_input, namespace)
         if faults:
-            error = ToolError(f"{self.name} was not called: its tool_input is wrong.", listed(faults))
+            error = ToolError(
+                f"{self.name} was not called: its tool_input is wrong.", listed(faults)
+            )
             expected = clip(self._expected(), MAX_CHARS // 4)
             return CallOutcome("error", f"{error}\nExpected tool_input: {expected}", error=error)
         args: list[Any] = []
@@ -232,7 +248,9 @@ class Tool:
         said = approval.ask(self.approve, self.parameters, bound)
         return said if isinstance(said, str) else bool(said)
 
-    def call(self, tool_input: Json = None, namespace: MutableMapping[str, Any] | None = None) -> CallOutcome:
+    def call(
+        self, tool_input: Json = None, namespace: MutableMapping[str, Any] | None = None
+    ) -> CallOutcome:
         """Validate, call, render.
 
         Args:
@@ -295,7 +313,9 @@ class Tool:
             return "null"
         if len(sent) == 1 and sent[0].simple:
             return f"{sent[0].line().worded('')}"
-        fields = ", ".join(f'"{p.name}": ({p.carrier.text}{", optional" * p.optional})' for p in sent)
+        fields = ", ".join(
+            f'"{p.name}": ({p.carrier.text}{", optional" * p.optional})' for p in sent
+        )
         details = dict.fromkeys(line for p in sent for line in p.carrier.details)
         return "\n".join([f"{{{fields}}}", *details])
 
@@ -311,4 +331,7 @@ def is_tool(value: Any) -> bool:
         return True
     functions = [each.function for each in _TOOLS] if callable(value) else []
     is_method = type(value) is MethodType  # it is made anew each time it is looked up
-    return any(value is each or (is_method and type(each) is MethodType and value == each) for each in functions)
+    return any(
+        value is each or (is_method and type(each) is MethodType and value == each)
+        for each in functions
+    )

@@ -80,7 +80,9 @@ class Toolbox(Mapping[str, Tool]):
         if legal is None:
             guess = did_you_mean(str(name), self._tools)
             there = ", ".join(self._tools) or "none"
-            raise UnknownToolError(f"no tool is named {str(name)[:100]!r}{guess or ';'} registered: {there}")
+            raise UnknownToolError(
+                f"no tool is named {str(name)[:100]!r}{guess or ';'} registered: {there}"
+            )
         return legal
 
     def add(self, f: Any, **options: Any) -> Tool:
@@ -97,7 +99,11 @@ class Toolbox(Mapping[str, Tool]):
             ToolError: The function cannot be a tool, or another tool's name is the same on the wire.
         """
         known = f if isinstance(f, Tool) else None if self is toolbox else _decorated(f)
-        tool = Tool.from_function(getattr(f, "function", f), **options) if options or known is None else known
+        tool = (
+            Tool.from_function(getattr(f, "function", f), **options)
+            if options or known is None
+            else known
+        )
         before = self._tools.get(tool.name)
         if before is not None and before.source_name != tool.source_name:
             raise ToolError(
@@ -265,7 +271,9 @@ def tool(f: Any = None, /, **options: Any) -> Any:
     unknown = [option for option in options if option not in _OPTIONS]
     if unknown:
         guess = did_you_mean(unknown[0], _OPTIONS) or ";"
-        raise ToolError(f"tool() has no option {unknown[0]!r}{guess} expected {', '.join(_OPTIONS)}")
+        raise ToolError(
+            f"tool() has no option {unknown[0]!r}{guess} expected {', '.join(_OPTIONS)}"
+        )
     if f is None:
         return lambda each: tool(each, **options) if options else tool(each)
     register(toolbox, f, options)
@@ -286,7 +294,9 @@ def register(box: Toolbox, f: Any, options: dict[str, Any]) -> list[Tool]:
         return []
     if isinstance(f, type):
         if options:
-            raise ToolError(f"options on the class {f.__name__!r} are ambiguous: give them to its methods")
+            raise ToolError(
+                f"options on the class {f.__name__!r} are ambiguous: give them to its methods"
+            )
         return box.extend(f)
     return [box.add(f, **options)]
 

@@ -74,7 +74,11 @@ def type_text(annotation: Any) -> str:
 def enum_choices(cls: type[enum.Enum]) -> list[Any]:
     """Return what stands for the members of an enum in JSON: their values, or else their names."""
     values = [member.value for member in cls]
-    return values if all(isinstance(each, (str, int, float)) for each in values) else list(cls.__members__)
+    return (
+        values
+        if all(isinstance(each, (str, int, float)) for each in values)
+        else list(cls.__members__)
+    )
 
 
 def _literal(value: Any) -> str:

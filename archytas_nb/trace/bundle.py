@@ -30,7 +30,11 @@ def bundle(view: RunView) -> tuple[dict[str, str], Metadata]:
         Content by media type (``text/plain``, ``text/markdown``, ``text/html``), and the output's metadata
         under the key ``"archytas_nb"``.
     """
-    data = {"text/plain": plain(view), "text/markdown": markdown(view), "text/html": str(html(view))}
+    data = {
+        "text/plain": plain(view),
+        "text/markdown": markdown(view),
+        "text/html": str(html(view)),
+    }
     return data, _metadata(view)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from archytas_nb.react.events import CallOutcome, Json, Output, ToolCall
+from archytas_nb.loop.events import CallOutcome, Json, Output, ToolCall
 from archytas_nb.tools.displayed import markup_of, words_of
 from archytas_nb.trace.clean import KEEP, tidy
 from archytas_nb.trace.table import read_table, table_of
@@ -48,7 +48,9 @@ def _on_one_line(value: Json) -> str:
 def literal(value: Json) -> str:
     """Write a JSON value as Python would read it; strings keep their double quotes."""
     if isinstance(value, dict):
-        text = "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
+        text = (
+            "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
+        )
     elif isinstance(value, list):
         text = "[" + ", ".join(literal(item) for item in value) + "]"
     elif isinstance(value, str):
@@ -58,7 +60,9 @@ def literal(value: Json) -> str:
     return tidy(text)
 
 
-def answered(calls: tuple[CallView, ...], outcomes: tuple[CallOutcome, ...]) -> tuple[CallView, ...]:
+def answered(
+    calls: tuple[CallView, ...], outcomes: tuple[CallOutcome, ...]
+) -> tuple[CallView, ...]:
     """Give each call that waits for one its outcome; outcomes come in the order of the calls."""
     waiting = iter(outcomes)
     result = []
@@ -76,7 +80,11 @@ def _with_outcome(call: CallView, outcome: CallOutcome) -> CallView:
     if not told_apart:
         # Where a table stands for the text, the text is folded away, and what was printed would be with it.
         said = "" if table else text
-        shown = [item for item in shown if item.table or item.picture or (item.text and item.text not in said)]
+        shown = [
+            item
+            for item in shown
+            if item.table or item.picture or (item.text and item.text not in said)
+        ]
     seen = {item.picture.data for item in shown if item.picture}
     pictures = [Picture("image/png", data) for data in outcome.images if data not in seen]
     return replace(
@@ -104,7 +112,11 @@ def _changed(edited: str, call: CallView) -> str:
     before = dict(call.arguments)
     if "" in given or not before.keys() <= given.keys():
         return tidy(edited)
-    now = {name: literal(value) for name, value in given.items() if _on_one_line(value) != before.get(name)}
+    now = {
+        name: literal(value)
+        for name, value in given.items()
+        if _on_one_line(value) != before.get(name)
+    }
     return ", ".join(f"{name}={value}" for name, value in now.items()) or tidy(edited)
 
 
@@ -122,8 +134,15 @@ def _shown(output: Output) -> Shown:
     for media_type in _IMAGES:
         if isinstance(data.get(media_type), str):
             return Shown(output.kind, picture=Picture(media_type, data[media_type]))
-    if _WIDGET in data:  # it lives in its kernel, and its words are those of the moment in which it was made
+    if (
+        _WIDGET in data
+    ):  # it lives in its kernel, and its words are those of the moment in which it was made
         return Shown(output.kind, "[a widget]")
     html = data.get("text/html")
     table = read_table(html) if isinstance(html, str) else None
-    return Shown(output.kind, tidy(words_of(output)), markup_of(output) in ("text/markdown", "text/latex"), table)
+    return Shown(
+        output.kind,
+        tidy(words_of(output)),
+        markup_of(output) in ("text/markdown", "text/latex"),
+        table,
+    )

@@ -18,7 +18,9 @@ _ESCAPES = re.compile(
 )
 # Controls, halves of surrogate pairs (they cannot be encoded for the wire), and the marks that reverse the
 # direction of the text around them, with which an output could make a line say what it does not.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 _CUT = re.compile(r"… [\d,]+ characters left out …")
 
 
@@ -36,7 +38,9 @@ def clip(text: str, limit: int) -> str:
         return text
     head = limit * 2 // 3
     tail = limit - head
-    return f"{text[:head]}\n… {len(text) - limit:,} characters left out …\n{text[len(text) - tail :]}"
+    return (
+        f"{text[:head]}\n… {len(text) - limit:,} characters left out …\n{text[len(text) - tail :]}"
+    )
 
 
 def tidy(text: str, limit: int = KEEP) -> str:
@@ -60,7 +64,9 @@ def tidy(text: str, limit: int = KEEP) -> str:
 def one_line(text: str, limit: int) -> str:
     """Fold a text into one line of at most `limit` characters, ``…`` at the cut."""
     line = " ".join(text[: 4 * limit].split())
-    return line if len(line) <= limit and len(text) <= 4 * limit else line[: limit - 1].rstrip() + "…"
+    return (
+        line if len(line) <= limit and len(text) <= 4 * limit else line[: limit - 1].rstrip() + "…"
+    )
 
 
 def first_lines(text: str, lines: int, width: int) -> list[str]:

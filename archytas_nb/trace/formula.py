@@ -41,7 +41,8 @@ operatorname operatorname* displaystyle textstyle scriptstyle quad qquad dots ld
 hline begin end boxed
 """
 _PLACES = (
-    "matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix cases array aligned align align* gathered split"
+    "matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix cases array aligned align align* "
+    "gathered split"
 )
 _DRAWS, _ENVIRONMENTS = frozenset(_COMMANDS.split()), frozenset(_PLACES.split())
 _SIGNS = frozenset("\\{}|,;:!%_#& ")
@@ -95,7 +96,13 @@ def _dollar(text: str, at: int, most: int) -> int:
     """Where the formula ends that a single dollar sign begins; -1 where it begins none."""
     end = text.find("$", at + 1, most)
     inner = text[at + 1 : end]
-    if end < 0 or not inner or inner[0].isspace() or inner[-1].isspace() or not _LIKE_A_FORMULA.search(inner):
+    if (
+        end < 0
+        or not inner
+        or inner[0].isspace()
+        or inner[-1].isspace()
+        or not _LIKE_A_FORMULA.search(inner)
+    ):
         return -1
     beside = text[at - 1 : at] + text[end + 1 : end + 2]
     return end if not re.search(r"\w|\$", beside) and is_harmless(inner) else -1

@@ -22,14 +22,17 @@ def grid_lines(table: Table, rows: int, width: int) -> list[str]:
     body = table.rows[:rows]
     lines = [[one_line(cell, _CELL) for cell in row] for row in (*table.head, *body)]
     widths = [
-        max(len(line[column]) for line in lines if column < len(line)) for column in range(max(map(len, lines)))
+        max(len(line[column]) for line in lines if column < len(line))
+        for column in range(max(map(len, lines)))
     ]
     fits = _fitting(widths, width)
     right = [table.numeric(column) for column in range(len(widths))]
     written = []
     for line in lines:
         cells = zip(line[:fits], widths, right, strict=False)
-        aligned = [cell.rjust(size) if to_right else cell.ljust(size) for cell, size, to_right in cells]
+        aligned = [
+            cell.rjust(size) if to_right else cell.ljust(size) for cell, size, to_right in cells
+        ]
         written.append("  ".join([*aligned, *(["…"] if fits < len(widths) else [])]).rstrip())
     more = len(table.rows) - len(body) + table.left_out
     if more:

@@ -11,7 +11,13 @@ from archytas_nb.trace.clean import clip
 from archytas_nb.trace.html_step import LARGEST_TEXT, Room, details, step_html, table_html
 from archytas_nb.trace.safe import Html, element, join, markdown, stylesheet, text
 from archytas_nb.trace.values import RunView, StepView
-from archytas_nb.trace.words import answer_markdown, ending_text, ending_title, is_answer, who_answers
+from archytas_nb.trace.words import (
+    answer_markdown,
+    ending_text,
+    ending_title,
+    is_answer,
+    who_answers,
+)
 
 _OPEN_STEPS = 12
 """Steps that are listed; of a longer run the earlier ones are folded into one line."""
@@ -47,7 +53,9 @@ def value_html(view: RunView, *, with_steps: bool) -> Html:
     steps = [step for step in view.steps if not step.empty] if with_steps else []
     parts = [stylesheet(), _ending(view)]
     if steps:
-        title = element("em", text(f"in {len(steps):,} step{'s' if len(steps) > 1 else ''}"), style=style.DIM)
+        title = element(
+            "em", text(f"in {len(steps):,} step{'s' if len(steps) > 1 else ''}"), style=style.DIM
+        )
         parts.append(details(title, join([question_html(view), *_steps(steps, Room.of(steps))])))
     return element("div", *parts, **{"class": CLASSES, "style": style.ROOT})
 
@@ -69,13 +77,17 @@ def answer_html(words: str) -> Html:
 def _steps(steps: list[StepView], room: Room) -> list[Html]:
     if not steps:
         return []
-    early, late = ([], steps) if len(steps) <= _OPEN_STEPS else (steps[:-_OPEN_STEPS], steps[-_OPEN_STEPS:])
+    early, late = (
+        ([], steps) if len(steps) <= _OPEN_STEPS else (steps[:-_OPEN_STEPS], steps[-_OPEN_STEPS:])
+    )
     parts = []
     if early:
         drawn = early[: _MAX_STEPS - _OPEN_STEPS]
         inner = [step_html(step, room) for step in drawn]
         if len(drawn) < len(early):
-            inner.append(element("p", text(f"… {len(early) - len(drawn):,} more steps …"), style=style.DIM))
+            inner.append(
+                element("p", text(f"… {len(early) - len(drawn):,} more steps …"), style=style.DIM)
+            )
         failed = sum(step.failed for step in early)
         title = f"{len(early):,} earlier step{'s' if len(early) > 1 else ''}"
         title += f", {failed:,} with an error" if failed else ""
@@ -89,7 +101,9 @@ def _ending(view: RunView) -> Html:
     parts = []
     if title:
         colour = style.BAD if title.startswith("✗") else style.WARN
-        parts.append(element("p", element("strong", text(title)), style=f"margin:.5em 0 .3em;color:{colour}"))
+        parts.append(
+            element("p", element("strong", text(title)), style=f"margin:.5em 0 .3em;color:{colour}")
+        )
     if said and view.typed:
         parts.append(element("pre", text(clip(said, LARGEST_TEXT)), style=style.PRE))
     elif said and is_answer(view.ending):

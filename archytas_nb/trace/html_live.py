@@ -37,7 +37,9 @@ def kept(view: RunView, number: int) -> Html:
         view: The run so far.
         number: Tells the runs of a process apart.
     """
-    return element("div", hiding(style.HIDE_ORPHAN, number), html(view), **{"class": f"{style.KEPT}{number:d}"})
+    return element(
+        "div", hiding(style.HIDE_ORPHAN, number), html(view), **{"class": f"{style.KEPT}{number:d}"}
+    )
 
 
 def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:
@@ -48,7 +50,13 @@ def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool)
         streamed: What of it is still being written or printed.
         newest: Whether it is the one that goes on, which is unfolded.
     """
-    doing = "" if not newest else "answering" if streamed is not None and streamed.answer else "thinking"
+    doing = (
+        ""
+        if not newest
+        else "answering"
+        if streamed is not None and streamed.answer
+        else "thinking"
+    )
     return _piece(step_html(step, Room.of([step]), doing=doing, streamed=_streamed(streamed)))
 
 
@@ -75,12 +83,20 @@ def _streamed(streamed: Streamed | None) -> Html | None:
         return None
     parts = []
     if streamed.reasoning:
-        parts.append(element("p", element("em", text(streamed.reasoning)), style=f"{style.PROSE};{style.DIM}"))
+        parts.append(
+            element(
+                "p", element("em", text(streamed.reasoning)), style=f"{style.PROSE};{style.DIM}"
+            )
+        )
     if streamed.thought:
         parts.append(thought_html(streamed.thought))
     if streamed.tool:
         parts.append(
-            element("div", element("code", text(f"{streamed.tool} …"), style=style.CODE), style=style.CALL)
+            element(
+                "div",
+                element("code", text(f"{streamed.tool} …"), style=style.CODE),
+                style=style.CALL,
+            )
         )
     if streamed.given:
         parts.append(element("pre", text(streamed.given + _CURSOR), style=style.PRE))

@@ -55,7 +55,9 @@ class Room:
     def of(cls, steps: list[StepView]) -> Room:
         """Share a page's room among the texts of its steps."""
         texts = sum(
-            2 + len(step.notes) + sum(2 + len(c.shown) + len(c.arguments) + len(c.texts) for c in step.calls)
+            2
+            + len(step.notes)
+            + sum(2 + len(c.shown) + len(c.arguments) + len(c.texts) for c in step.calls)
             for step in steps
         )
         return cls(min(LARGEST_TEXT, max(_SMALLEST_TEXT, _TEXT_BUDGET // max(1, texts))))
@@ -64,7 +66,9 @@ class Room:
 def details(summary: Html, body: Html, *, unfolded: bool = False) -> Html:
     """Something to unfold."""
     inside = element("div", body, style=style.BODY)
-    return element("details", element("summary", summary, style=style.SUMMARY), inside, open=unfolded)
+    return element(
+        "details", element("summary", summary, style=style.SUMMARY), inside, open=unfolded
+    )
 
 
 def step_html(step: StepView, room: Room, *, doing: str = "", streamed: Html | None = None) -> Html:
@@ -100,7 +104,9 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
             parts.append(element("span", text(f" {EDITED}"), style=f"color:{style.WARN}"))
     if step.calls:
         told = dict.fromkeys(note_mark(note) for note in step.notes)
-        parts += [element("span", text(f" {each}"), style=f"color:{_COLOURS[each]}") for each in told]
+        parts += [
+            element("span", text(f" {each}"), style=f"color:{_COLOURS[each]}") for each in told
+        ]
     else:
         topic = doing if doing and not step.failed else one_line(_topic(step), 120)
         said_below = step.thought and not (doing or step.rejected)
@@ -119,7 +125,9 @@ def _body(step: StepView, room: Room) -> Html:
     parts = []
     if step.reasoning:
         title = element("em", text("Reasoning"), style=style.DIM)
-        parts.append(details(title, element("pre", text(clip(step.reasoning, room.each)), style=style.PRE)))
+        parts.append(
+            details(title, element("pre", text(clip(step.reasoning, room.each)), style=style.PRE))
+        )
     if step.thought:
         parts.append(thought_html(clip(step.thought, room.each)))
     parts += [_note(note, room) for note in step.notes]
@@ -134,12 +142,18 @@ def _body(step: StepView, room: Room) -> Html:
 
 def thought_html(thought: str) -> Html:
     """Why the model does what it does, in its words."""
-    return element("p", element("em", text(thought), style="white-space:pre-wrap"), style=style.THOUGHT)
+    return element(
+        "p", element("em", text(thought), style="white-space:pre-wrap"), style=style.THOUGHT
+    )
 
 
 def _note(note: Note, room: Room) -> Html:
     colour = style.BAD if is_fault(note) else style.WARN
-    word = element("span", text(f"{note_mark(note)} {note_word(note)} "), style=f"color:{colour};font-weight:600")
+    word = element(
+        "span",
+        text(f"{note_mark(note)} {note_word(note)} "),
+        style=f"color:{colour};font-weight:600",
+    )
     return element("p", word, text(clip(note.text, room.each)), style=style.NOTE)
 
 
@@ -148,7 +162,8 @@ def _call(call: CallView, room: Room, *, named: bool) -> Html:
     texts = [_text(call, name, value, room) for name, value in call.texts]
     long = dict(call.texts)
     call = replace(
-        call, arguments=tuple((name, "…" if name in long else given) for name, given in call.arguments)
+        call,
+        arguments=tuple((name, "…" if name in long else given) for name, given in call.arguments),
     )
     short = signature(call, 10**6)
     shown = [_edited(call, room)] if call.edited else []
@@ -168,7 +183,9 @@ def _call(call: CallView, room: Room, *, named: bool) -> Html:
 
 def _text(call: CallView, name: str, value: str, room: Room) -> Html:
     """An argument of several lines, under its name where there are others."""
-    label = [element("div", text(name), style=style.SMALL)] if name and len(call.arguments) > 1 else []
+    label = (
+        [element("div", text(name), style=style.SMALL)] if name and len(call.arguments) > 1 else []
+    )
     return join([*label, element("pre", text(clip(value, room.each)), style=style.GIVEN)])
 
 
@@ -178,7 +195,12 @@ def _edited(call: CallView, room: Room) -> Html:
 
 
 def _is_brief(call: CallView) -> bool:
-    return call.status == "done" and call.table is None and len(call.text) <= 100 and "\n" not in call.text
+    return (
+        call.status == "done"
+        and call.table is None
+        and len(call.text) <= 100
+        and "\n" not in call.text
+    )
 
 
 def _outcome(call: CallView, room: Room) -> Html:
@@ -187,12 +209,16 @@ def _outcome(call: CallView, room: Room) -> Html:
     said = clip(outcome_word(call) + call.text, room.each)
     if call.table:
         title = element("em", text("as the model read it"), style=style.SMALL)
-        return join([table_html(call.table), details(title, element("pre", text(said), style=style.PRE))])
+        return join(
+            [table_html(call.table), details(title, element("pre", text(said), style=style.PRE))]
+        )
     if call.status == "done" and call.shown and call.text == NOTHING:
         return text("")  # it returned nothing, and what it showed stands above
     if _is_brief(call):
         return element("div", text(f"→ {said}"), style=style.CALL)
-    colour = _COLOURS[MARKS[call.status]] if call.status in {"error", "refused", "interrupted"} else ""
+    colour = (
+        _COLOURS[MARKS[call.status]] if call.status in {"error", "refused", "interrupted"} else ""
+    )
     return element("pre", text(said), style=style.PRE + (style.edge(colour) if colour else ""))
 
 
@@ -212,7 +238,9 @@ def _shown(item: Shown, room: Room) -> Html:
             drawn = picture(item.picture.media_type, item.picture.data, style=style.PICTURE)
         if drawn is None:
             size = f"{len(item.picture.data) * 3 / 4 / 1e6:.1f} MB"
-            return element("p", text(f"[{item.picture.media_type}, {size}: left out]"), style=style.DIM)
+            return element(
+                "p", text(f"[{item.picture.media_type}, {size}: left out]"), style=style.DIM
+            )
         return element("div", drawn)
     if item.table:
         return table_html(item.table)

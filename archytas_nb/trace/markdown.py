@@ -91,7 +91,11 @@ def harmless(answer: str) -> str:
     """An answer as the model wrote it where nothing in it could run or load, otherwise fenced."""
     flat = re.sub(r"[\s\x00-\x20]+", " ", unescape(answer))
     tight = re.sub(r"\s+", "", flat)
-    return fenced(answer) if _HAZARDS.search(flat) or re.search(r"(?i)(?:java|vb)script:", tight) else answer
+    return (
+        fenced(answer)
+        if _HAZARDS.search(flat) or re.search(r"(?i)(?:java|vb)script:", tight)
+        else answer
+    )
 
 
 def table_markdown(table: Table, rows: int) -> str:

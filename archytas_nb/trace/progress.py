@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archytas_nb.react.events import (
+from archytas_nb.loop.events import (
     AskModel,
     CallOutcomes,
     CheckAnswer,
@@ -19,7 +19,7 @@ from archytas_nb.react.events import (
     RunCalls,
     Started,
 )
-from archytas_nb.react.partial import read_partial
+from archytas_nb.loop.partial import read_partial
 from archytas_nb.trace.clean import one_line, tidy
 from archytas_nb.trace.values import RunView
 
@@ -63,7 +63,9 @@ class Progress:
         self._output: list[str] = []
         self._size = 0  # of the pieces in `_output`
         self._lines = 0  # complete lines that the tool has printed
-        self._waiting = ""  # what goes on again when a person has answered; empty while nobody is asked
+        self._waiting = (
+            ""  # what goes on again when a person has answered; empty while nobody is asked
+        )
         self._aside = False  # whether the model is asked about the question, and not to answer it
 
     def take(self, event: Event) -> None:
@@ -89,7 +91,11 @@ class Progress:
             case CheckAnswer():
                 self.doing = "checking the answer"
             case Notice():
-                if event.kind in {"retry", "protocol", "progress"}:  # the reply so far came to nothing
+                if event.kind in {
+                    "retry",
+                    "protocol",
+                    "progress",
+                }:  # the reply so far came to nothing
                     self._forget()
                 self.doing = one_line(tidy(event.text), 160)
 
@@ -116,7 +122,12 @@ class Progress:
         clock = f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
         tokens = view.usage.input_tokens + view.usage.output_tokens
         number = view.steps[-1].number if view.steps else 0
-        words = [self.doing, f"step {number}" if number else "", clock, f"{tokens:,} tokens" if tokens else ""]
+        words = [
+            self.doing,
+            f"step {number}" if number else "",
+            clock,
+            f"{tokens:,} tokens" if tokens else "",
+        ]
         return " · ".join(word for word in words if word)
 
     def _forget(self) -> None:
@@ -138,7 +149,9 @@ class Progress:
             self._lines += piece.text.count("\n")
             self._output.append(piece.text[-_OUTPUT:])
             self._size += len(self._output[-1])
-            if self._size > 2 * _OUTPUT:  # seldom, so that a print costs the same however many there were
+            if (
+                self._size > 2 * _OUTPUT
+            ):  # seldom, so that a print costs the same however many there were
                 self._output = ["".join(self._output)[-_OUTPUT:]]
                 self._size = len(self._output[0])
         else:

@@ -61,9 +61,13 @@ def element(tag: str, *children: Html, **attributes: str | bool) -> Html:
     parts = [tag]
     for name, value in attributes.items():
         if name not in _ATTRIBUTES:
-            raise ValueError(f"no trace holds the attribute {name!r}; expected one of {sorted(_ATTRIBUTES)}")
+            raise ValueError(
+                f"no trace holds the attribute {name!r}; expected one of {sorted(_ATTRIBUTES)}"
+            )
         if name == "src" and not str(value).startswith("data:image/"):
-            raise ValueError("a trace loads nothing: an image's address must begin with 'data:image/'")
+            raise ValueError(
+                "a trace loads nothing: an image's address must begin with 'data:image/'"
+            )
         if value is True:
             parts.append(name)
         elif value is not False:
@@ -104,10 +108,14 @@ def picture(media_type: str, data: str, *, style: str = "") -> Html | None:
         encoded = base64.b64encode(data.encode("utf-8", "replace")).decode("ascii")
     else:
         try:
-            encoded = base64.b64encode(base64.b64decode("".join(data.split()), validate=True)).decode("ascii")
+            encoded = base64.b64encode(
+                base64.b64decode("".join(data.split()), validate=True)
+            ).decode("ascii")
         except (binascii.Error, ValueError):
             return None
-    return element("img", src=f"data:{media_type};base64,{encoded}", alt="image made by the tool", style=style)
+    return element(
+        "img", src=f"data:{media_type};base64,{encoded}", alt="image made by the tool", style=style
+    )
 
 
 def table(value: Table, *, style: str, cell: str, head: str) -> Html:
@@ -130,7 +138,11 @@ def table(value: Table, *, style: str, cell: str, head: str) -> Html:
             ),
         )
 
-    parts = [element("thead", *(row(cells, "th", cell + head) for cells in value.head))] if value.head else []
+    parts = (
+        [element("thead", *(row(cells, "th", cell + head) for cells in value.head))]
+        if value.head
+        else []
+    )
     parts.append(element("tbody", *(row(cells, "td", cell) for cells in value.rows)))
     return element("table", *parts, style=style)
 
@@ -139,7 +151,9 @@ def table(value: Table, *, style: str, cell: str, head: str) -> Html:
 def _markdown() -> Any:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False, "maxNesting": 30})
+    parser = MarkdownIt(
+        "commonmark", {"html": False, "linkify": False, "typographer": False, "maxNesting": 30}
+    )
     parser.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
     parser.validateLink = lambda url: _LINKS.fullmatch(url) is not None  # type: ignore[method-assign]
     parser.add_render_rule("link_open", _link_open)
@@ -169,12 +183,16 @@ def _link_open(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:
 
 def _formula(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:
     # A trace keeps MathJax away from everything else.
-    return element("span", text(tokens[index].content), **{"class": "tex2jax_process mathjax_process"})
+    return element(
+        "span", text(tokens[index].content), **{"class": "tex2jax_process mathjax_process"}
+    )
 
 
 def _cell(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:
     # Said for every cell: a page's own style may set what has no side to the right, as JupyterLab's does.
-    said = re.fullmatch(r"text-align:(left|center|right)", str(tokens[index].attrGet("style") or ""))
+    said = re.fullmatch(
+        r"text-align:(left|center|right)", str(tokens[index].attrGet("style") or "")
+    )
     return f'<{tokens[index].tag} style="text-align:{said[1] if said else "left"}">'
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from archytas_nb.react.events import (
+from archytas_nb.loop.events import (
     Answered,
     AskModel,
     CallOutcomes,
@@ -74,7 +74,9 @@ def advance(view: RunView, event: Event) -> RunView:  # noqa: C901, PLR0912 (one
         case AskModel():
             return _ask(view, last, event.step)
         case ModelReply():
-            step = replace(last, reply=tidy(event.text), reasoning=_joined(last.reasoning, event.reasoning))
+            step = replace(
+                last, reply=tidy(event.text), reasoning=_joined(last.reasoning, event.reasoning)
+            )
             return replace(
                 _with_last(view, step) if view.steps else view,
                 model=event.model or view.model,
@@ -84,13 +86,17 @@ def advance(view: RunView, event: Event) -> RunView:  # noqa: C901, PLR0912 (one
         case NoReply():
             if event.kind == "interrupted" or not event.text:
                 return view
-            return _with_last(view, replace(last, notes=(*last.notes, Note("no_reply", tidy(event.text)))))
+            return _with_last(
+                view, replace(last, notes=(*last.notes, Note("no_reply", tidy(event.text))))
+            )
         case Notice():
             return _noticed(view, last, event)
         case RunCalls():
             calls = tuple(asked(call) for call in event.calls)
             thought = _joined(last.thought, event.thought)
-            return _with_last(view, replace(last, reply=None, thought=thought, calls=(*last.calls, *calls)))
+            return _with_last(
+                view, replace(last, reply=None, thought=thought, calls=(*last.calls, *calls))
+            )
         case CallOutcomes():
             return _with_last(view, replace(last, calls=answered(last.calls, event.outcomes)))
         case CheckAnswer():
@@ -99,7 +105,9 @@ def advance(view: RunView, event: Event) -> RunView:  # noqa: C901, PLR0912 (one
             return _judged(view, last, event)
         case Answered():
             thought = _joined(last.thought, event.thought)
-            return replace(_with_last(view, replace(last, reply=None, thought=thought)), ending=event)
+            return replace(
+                _with_last(view, replace(last, reply=None, thought=thought)), ending=event
+            )
         case Failed() | Stopped() | Interrupted():
             return replace(_with_last(view, _ended(last, event)), ending=event)
     assert_never(event)
@@ -108,7 +116,9 @@ def advance(view: RunView, event: Event) -> RunView:  # noqa: C901, PLR0912 (one
 def _ask(view: RunView, last: StepView, number: int) -> RunView:
     last = _reject(last)
     steps = (*view.steps[:-1], last) if view.steps else ()
-    if last.number == number and view.steps:  # the same question once more: another protocol, another try
+    if (
+        last.number == number and view.steps
+    ):  # the same question once more: another protocol, another try
         return replace(view, steps=steps)
     return replace(view, steps=(*steps, StepView(number)))
 
@@ -146,7 +156,9 @@ def _ended(step: StepView, ending: Failed | Stopped | Interrupted) -> StepView:
         said = Note("no_reply", tidy(ending.reason))
         step = replace(step, notes=tuple(note for note in step.notes if note != said))
     # What the model said at a limit, or gave up with, is in the ending; an interrupt is no reply's fault.
-    used = isinstance(ending, (Stopped, Interrupted)) or (isinstance(ending, Failed) and ending.by == "model")
+    used = isinstance(ending, (Stopped, Interrupted)) or (
+        isinstance(ending, Failed) and ending.by == "model"
+    )
     return replace(step, reply=None) if used else _reject(step)
 
 

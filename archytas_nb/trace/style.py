@@ -28,11 +28,15 @@ KEPT = "archytas-nb-kept-"
 """With a number behind it the class of the static copy of a run that goes on."""
 
 HIDE_KEPT = "{0}{{display:none}}.jp-OutputArea-child:has({0}){{display:none}}"
-HIDE_ORPHAN = ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.archytas-nb-trace)){{display:none}}"
+HIDE_ORPHAN = (
+    ""
+    ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.archytas-nb-trace)){{display:none}}"
+)
 """The live widgets hide the copy; where they are gone, the copy hides the message that stands in their place."""
 
 WIDTH = "56rem"
 MONO = (
+    ""
     "font-family:var(--jp-code-font-family,ui-monospace,SFMono-Regular,Menlo,Consolas,monospace);font-size:.93em"
 )
 LINE = "1px solid rgba(128,128,128,.28)"
@@ -47,14 +51,16 @@ ROOT = (
     "font-family:var(--jp-content-font-family,system-ui,-apple-system,'Segoe UI',sans-serif)"
 )
 HEAD = (
-    "margin:0 0 .5em;display:flex;flex-wrap:wrap;justify-content:space-between;align-items:baseline;gap:0 1.5em"
+    "margin:0 0 .5em;display:flex;flex-wrap:wrap;justify-content:space-between;"
+    "align-items:baseline;gap:0 1.5em"
 )
 QUESTION = "white-space:pre-wrap;font-weight:600;flex:0 1 auto"
 MODEL = f"{DIM};font-size:.82em"
 STATUS = f"{DIM};font-size:.9em;font-variant-numeric:tabular-nums;margin:.35em 0"
 STEPS = f"border-top:{LINE};border-bottom:{LINE};padding:.25em 0;margin:.3em 0"
 SUMMARY = (
-    "cursor:pointer;padding:.22em 0;border-radius:4px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
+    "cursor:pointer;padding:.22em 0;border-radius:4px;white-space:nowrap;overflow:hidden;"
+    "text-overflow:ellipsis"
 )
 BODY = f"margin:.1em 0 .5em .33em;padding:0 0 0 1em;border-left:{LINE}"
 MARK = "display:inline-block;min-width:1.05em;font-weight:600;color:"

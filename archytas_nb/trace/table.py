@@ -53,7 +53,9 @@ class _Cells(HTMLParser):
         self._row: list[str] | None = None
         self._cell: list[str] | None = None
         self._span = (1, 1)  # columns and rows of the open cell
-        self._below: dict[int, int] = {}  # by column, how many rows to come a cell above reaches into
+        self._below: dict[
+            int, int
+        ] = {}  # by column, how many rows to come a cell above reaches into
 
     def _skip_covered(self) -> None:
         """Leave the places empty that belong to cells above; a row of a MultiIndex begins with such."""
@@ -79,7 +81,10 @@ class _Cells(HTMLParser):
             self._skip_covered()
             self._cell = []
             said = dict(attrs)
-            self._span = (_size(said.get("colspan"), MAX_COLUMNS), _size(said.get("rowspan"), 10 * MAX_ROWS))
+            self._span = (
+                _size(said.get("colspan"), MAX_COLUMNS),
+                _size(said.get("rowspan"), 10 * MAX_ROWS),
+            )
         elif tag == "br" and self._cell is not None:
             self._cell.append(" ")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from archytas_nb.react.events import Event, Failed, Interrupted, Notice
+from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
 from archytas_nb.trace.clean import tidy
 from archytas_nb.trace.text import call_lines, ending_lines, head_lines, indented, numbered
 from archytas_nb.trace.values import RunView, StepView
@@ -49,7 +49,9 @@ class TerminalLayer:
 
     def _new_of(self, step: StepView, *, complete: bool) -> None:
         # That a request was tried again was printed when it happened.
-        head = head_lines(replace(step, notes=tuple(note for note in step.notes if note.kind != "retry")))
+        head = head_lines(
+            replace(step, notes=tuple(note for note in step.notes if note.kind != "retry"))
+        )
         calls = [call for call in step.calls if complete or call.status is not None]
         if step.calls:
             lines = indented(head[self._heads :])

@@ -90,8 +90,12 @@ def step_lines(step: StepView) -> list[str]:
 def head_lines(step: StepView) -> list[str]:
     """What stands before the calls of a step: the thought, the notes, what could not be used."""
     lines = _wrapped(step.thought)
-    lines += [f"{note_mark(note)} {line}" for note in step.notes for line in _wrapped(note_text(note))]
-    return lines + [f"✗ {rejected_title(reply)}: {one_line(reply, WIDTH)}" for reply in step.rejected]
+    lines += [
+        f"{note_mark(note)} {line}" for note in step.notes for line in _wrapped(note_text(note))
+    ]
+    return lines + [
+        f"✗ {rejected_title(reply)}: {one_line(reply, WIDTH)}" for reply in step.rejected
+    ]
 
 
 def indented(lines: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from archytas_nb.react.events import Ending, NoticeKind, Status, Usage
+from archytas_nb.loop.events import Ending, NoticeKind, Status, Usage
 from archytas_nb.trace.table import Table
 
 NoteKind: TypeAlias = NoticeKind | Literal["no_reply", "verdict"]

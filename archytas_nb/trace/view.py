@@ -15,7 +15,7 @@ import logging
 import sys
 from typing import Any, Literal, Protocol, Self, get_args
 
-from archytas_nb.react.events import Answered, Ending, Event, Failed, Interrupted, Stopped
+from archytas_nb.loop.events import Answered, Ending, Event, Failed, Interrupted, Stopped
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.steps import advance, fold
 from archytas_nb.trace.values import RunView
@@ -84,7 +84,9 @@ class TraceView:
         ValueError: The mode is not one of the four.
     """
 
-    def __init__(self, question: str, *, mode: Mode = "live", model: str = "", protocol: str = "") -> None:
+    def __init__(
+        self, question: str, *, mode: Mode = "live", model: str = "", protocol: str = ""
+    ) -> None:
         if mode not in get_args(Mode):
             raise ValueError(f"mode is {mode!r}; expected one of {get_args(Mode)}")
         self.mode: Mode = mode

@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from archytas_nb.react.events import Event
+from archytas_nb.loop.events import Event
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.html_live import (
     STEPS_LAYOUT,
@@ -77,7 +77,9 @@ class LiveLayer:
         # One layout and one style serve all: each would otherwise be a model, and a message, of its own.
         self._layout = self._made(ipywidgets.Layout(margin="0"))
         self._number = next(_numbers)
-        self._head = self._made(ipywidgets.HTML(live_question(view, self._number), layout=self._layout))
+        self._head = self._made(
+            ipywidgets.HTML(live_question(view, self._number), layout=self._layout)
+        )
         self._style = self._made(self._head.style)
         self._answer = self._html("")
         self._status = self._html(live_status(self._words()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from archytas_nb.react.events import Answered, Ending, Failed, Interrupted, Status, Stopped
+from archytas_nb.loop.events import Answered, Ending, Failed, Interrupted, Status, Stopped
 from archytas_nb.trace.clean import one_line, tidy
 from archytas_nb.trace.values import CallView, Note, NoteKind, RunView, StepView
 
@@ -41,7 +41,8 @@ UNFINISHED = "The run did not finish"
 def signature(call: CallView, limit: int = ARGUMENT_LIMIT) -> str:
     """The call as one line of Python, each argument cut to `limit` characters."""
     parts = (
-        f"{name}={one_line(value, limit)}" if name else one_line(value, limit) for name, value in call.arguments
+        f"{name}={one_line(value, limit)}" if name else one_line(value, limit)
+        for name, value in call.arguments
     )
     return f"{call.name}({', '.join(parts)})"
 
@@ -78,7 +79,9 @@ def result_text(call: CallView) -> str:
 def summary(call: CallView, limit: int) -> str:
     """An outcome in one line: its first line, and of a list of faults the first one."""
     text = result_text(call)
-    if text == NOTHING and (printed := [item.text.strip() for item in call.shown if item.text.strip()]):
+    if text == NOTHING and (
+        printed := [item.text.strip() for item in call.shown if item.text.strip()]
+    ):
         text = printed[-1].rpartition("\n")[2]
     first, _, rest = text.partition("\n")
     if call.status == "error" and first.endswith(":") and rest:
@@ -105,7 +108,10 @@ def note_text(note: Note) -> str:
 
 def note_title(note: Note) -> str:
     """What stands for a note in a line above it."""
-    titles: dict[NoteKind, str] = {"no_reply": "no reply", "verdict": "answer that was not accepted"}
+    titles: dict[NoteKind, str] = {
+        "no_reply": "no reply",
+        "verdict": "answer that was not accepted",
+    }
     return titles.get(note.kind) or note_text(note)
 
 
@@ -176,7 +182,9 @@ def is_answer(ending: Ending | None) -> bool:
 
 def who_answers(view: RunView) -> str:
     """The model, how it is spoken to, and who serves it where nobody named that."""
-    return " · ".join(part for part in (model_name(view), view.protocol, tidy(view.server, 200)) if part)
+    return " · ".join(
+        part for part in (model_name(view), view.protocol, tidy(view.server, 200)) if part
+    )
 
 
 def model_name(view: RunView) -> str:

@@ -104,7 +104,9 @@ def http_stream(url: str) -> int:
 
 def openai_extra_body_stream(url: str) -> int:
     create = _openai(url).chat.completions.with_streaming_response.create
-    with create(model="m", messages=[], stream=True, extra_body={"messages": [QUESTION]}) as response:
+    with create(
+        model="m", messages=[], stream=True, extra_body={"messages": [QUESTION]}
+    ) as response:
         return _tokens(response.iter_lines())
 
 
@@ -130,7 +132,7 @@ def ours(url: str, *, protocol: Any = "native", stream: bool = False) -> int:
 
 def ours_stream(url: str) -> int:
     """This package, every piece of the reply handed out by ``Agent.stream``."""
-    from archytas_nb.react.events import Delta
+    from archytas_nb.loop.events import Delta
 
     events = _agent(url, "native", stream=True).stream("Tell.")
     return sum(isinstance(event, Delta) for event in events)

@@ -21,9 +21,9 @@ from typing import Any
 
 import psutil
 
+from archytas_nb.loop.events import AskModel
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.engine import Engine, usable_cores
-from archytas_nb.react.events import AskModel
 from tests.evals.runner import Timed
 
 READ = 150
@@ -34,11 +34,20 @@ WRITE = 64
 
 WORDS = {
     "type": "object",
-    "properties": {"words": {"type": "array", "items": {"type": "string", "maxLength": 12}, "minItems": WRITE}},
+    "properties": {
+        "words": {"type": "array", "items": {"type": "string", "maxLength": 12}, "minItems": WRITE}
+    },
     "required": ["words"],
 }
 STORY = "Tell a long story about a fox, one word after another."
-HEAD = ("setting", "reading, tokens/s", "writing, tokens/s", "with a schema", "two at once, s", "memory, MB")
+HEAD = (
+    "setting",
+    "reading, tokens/s",
+    "writing, tokens/s",
+    "with a schema",
+    "two at once, s",
+    "memory, MB",
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +90,8 @@ class Figures:
     def row(self, label: str, memory: int) -> str:
         """A line of the table."""
         rates = [
-            f"{statistics.median(each):.1f}" for each in (self.reading, self.writing, self.bound, self.together)
+            f"{statistics.median(each):.1f}"
+            for each in (self.reading, self.writing, self.bound, self.together)
         ]
         return f"| {' | '.join([label, *rates, f'{memory / 1e6:.0f}'])} |"
 
@@ -95,7 +105,9 @@ class Served:
         self._ask("Say yes.", 1, None)
         started = set(psutil.Process().children()) - before
         if not started:
-            raise SystemExit("a server with these settings runs already, of an earlier benchmark: wait a minute")
+            raise SystemExit(
+                "a server with these settings runs already, of an earlier benchmark: wait a minute"
+            )
         [self.process] = started
 
     def round(self, chance: random.Random, figures: Figures) -> None:
@@ -105,10 +117,15 @@ class Served:
         figures.reading.append((usage.input_tokens - usage.cached_tokens) / timed.first_token)
         for rates, schema in ((figures.writing, None), (figures.bound, WORDS)):
             timed, usage = self._ask(STORY, WRITE, schema)
-            assert usage.output_tokens > WRITE / 2, f"{usage.output_tokens} tokens are too few to measure"
+            assert usage.output_tokens > WRITE / 2, (
+                f"{usage.output_tokens} tokens are too few to measure"
+            )
             rates.append((usage.output_tokens - 1) / timed.writing)
         began = time.perf_counter()
-        two = [threading.Thread(target=self._ask, args=(f"{STORY} {n}", WRITE, WORDS)) for n in range(2)]
+        two = [
+            threading.Thread(target=self._ask, args=(f"{STORY} {n}", WRITE, WORDS))
+            for n in range(2)
+        ]
         for each in two:
             each.start()
         for each in two:

@@ -59,7 +59,9 @@ def served() -> Iterator[str]:
         process.communicate()
 
 
-def medians(work: Mapping[K, Callable[[], Any]], rounds: int, clock: str = "wall") -> dict[K, float]:
+def medians(
+    work: Mapping[K, Callable[[], Any]], rounds: int, clock: str = "wall"
+) -> dict[K, float]:
     """The median time of each in milliseconds, after one round that warms up."""
     now = CLOCKS[clock]
     times: dict[K, list[float]] = {name: [] for name in work}
@@ -86,11 +88,17 @@ def measured(rounds: int, steps: tuple[int, int], tokens: int, clock: str = "wal
         # A single step is over in a moment: it is taken ten times as often.
         for name, ms in medians(taking(1), 10 * rounds, clock).items():
             table[name][WARM] = ms
-        work = {(name, f"{count} steps, ms"): run for count in steps for name, run in taking(count).items()}
+        work = {
+            (name, f"{count} steps, ms"): run
+            for count in steps
+            for name, run in taking(count).items()
+        }
         for (name, column), ms in medians(work, rounds, clock).items():
             table[name][column] = ms
         url = f"{root}/tokens-{tokens}/v1"
-        streams = {name: functools.partial(_exactly, tokens, run, url) for name, run in STREAMS.items()}
+        streams = {
+            name: functools.partial(_exactly, tokens, run, url) for name, run in STREAMS.items()
+        }
         for name, ms in medians(streams, rounds, clock).items():
             table[name][STREAM] = ms * 1000 / tokens
     return table
@@ -99,10 +107,14 @@ def measured(rounds: int, steps: tuple[int, int], tokens: int, clock: str = "wal
 def _exactly(wanted: int, run: Callable[[str], int], url: str) -> None:
     done = run(url)
     if done != wanted:
-        raise AssertionError(f"{done} were done instead of {wanted}: the times would compare unlike things")
+        raise AssertionError(
+            f"{done} were done instead of {wanted}: the times would compare unlike things"
+        )
 
 
-def measured_peer(name: str, python: str, steps: tuple[int, int], rounds: int, clock: str) -> dict[str, float]:
+def measured_peer(
+    name: str, python: str, steps: tuple[int, int], rounds: int, clock: str
+) -> dict[str, float]:
     """One row of the table, measured by another interpreter."""
     with served() as root:
         arguments = [name, root, *map(str, steps), str(rounds), clock]
@@ -146,7 +158,9 @@ def define(count: int = 100) -> float:
     return (time.process_time() - started) * 1e6 / count
 
 
-def wanted(table: Table, steps: tuple[int, int], extension: dict[str, Any]) -> list[tuple[str, float, float]]:
+def wanted(
+    table: Table, steps: tuple[int, int], extension: dict[str, Any]
+) -> list[tuple[str, float, float]]:
     """Each wanted bound: its name, what was measured, the most that it may be."""
     few, many = (f"{count} steps, ms" for count in steps)
     rows = []
@@ -159,7 +173,9 @@ def wanted(table: Table, steps: tuple[int, int], extension: dict[str, Any]) -> l
     if DEFINED in table[OURS]:
         rows.append((DEFINED, table[OURS][DEFINED], 250.0))
     rows.append(("%load_ext, ms", extension["ms"], 60.0))
-    rows.append(("%load_ext imports openai, ipywidgets or pydantic", float(len(extension["heavy"])), 0.0))
+    rows.append(
+        ("%load_ext imports openai, ipywidgets or pydantic", float(len(extension["heavy"])), 0.0)
+    )
     return rows
 
 
@@ -181,9 +197,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and judge where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--check", action="store_true", help="fail where a wanted ratio does not hold")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON", help="measure a peer too")
-    parser.add_argument("--cpu", action="store_true", help="count the processor's time, not the clock's")
+    parser.add_argument(
+        "--check", action="store_true", help="fail where a wanted ratio does not hold"
+    )
+    parser.add_argument(
+        "--peer", action="append", default=[], metavar="NAME=PYTHON", help="measure a peer too"
+    )
+    parser.add_argument(
+        "--cpu", action="store_true", help="count the processor's time, not the clock's"
+    )
     options = parser.parse_args(arguments)
     steps, clock = (50, 200), "cpu" if options.cpu else "wall"
     table = measured(options.rounds, steps, 2000, clock)

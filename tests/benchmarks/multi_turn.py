@@ -9,7 +9,9 @@ import argparse
 import time
 from typing import Literal
 
-from tests.test_multi_turn import test_each_conversation_ends_in_the_state_of_its_calls_made_directly as replay
+from tests.test_multi_turn import (
+    test_each_conversation_ends_in_the_state_of_its_calls_made_directly as replay,
+)
 
 WANTED = 20.0
 PROTOCOLS: tuple[Literal["react", "native"], ...] = ("react", "native")

@@ -68,7 +68,9 @@ def pydantic_ai(url: str) -> Callable[[], Any]:
 
     model = OpenAIChatModel("m", provider=OpenAIProvider(base_url=url, api_key="none"))
     limits = UsageLimits(request_limit=STEPS)
-    return lambda: Agent(model, tools=[add]).run_sync("Add them all up.", usage_limits=limits).output
+    return lambda: (
+        Agent(model, tools=[add]).run_sync("Add them all up.", usage_limits=limits).output
+    )
 
 
 def openai_agents(url: str) -> Callable[[], Any]:

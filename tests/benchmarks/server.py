@@ -65,7 +65,9 @@ def _step(number: int, form: str, *, streamed: bool) -> bytes:
     given: dict[str, Any] = {"a": number, "b": 1}
     if form == "react":
         tool, tool_input = ("add", given) if number else ("final_answer", "done")
-        message: dict[str, Any] = {"content": json.dumps({"thought": "", "tool": tool, "tool_input": tool_input})}
+        message: dict[str, Any] = {
+            "content": json.dumps({"thought": "", "tool": tool, "tool_input": tool_input})
+        }
     elif number or form == "calling":
         name, given = ("add", given) if number else ("final_answer", {"answer": "done"})
         function = {"name": name, "arguments": json.dumps(given)}
@@ -84,7 +86,13 @@ def _step(number: int, form: str, *, streamed: bool) -> bytes:
 
 def _tokens(count: int) -> bytes:
     choice = {"index": 0, "delta": {"content": " token"}, "finish_reason": None}
-    data = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
+    data = {
+        "id": "x",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": "m",
+        "choices": [choice],
+    }
     last = {**data, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
     return _events([*[json.dumps(data)] * count, json.dumps(last)])
 
@@ -94,11 +102,17 @@ def _whole(data: object) -> bytes:
 
 
 def _events(lines: list[str]) -> bytes:
-    return _response("".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode(), b"text/event-stream")
+    return _response(
+        "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode(), b"text/event-stream"
+    )
 
 
 def _response(body: bytes, kind: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b" % (kind, len(body), body)
+    return b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+        kind,
+        len(body),
+        body,
+    )
 
 
 if __name__ == "__main__":

@@ -31,7 +31,9 @@ def test_loading_the_extension_imports_nothing_heavy() -> None:
 
 def test_the_table_and_the_bounds_name_every_contender_of_ours(table: loop.Table) -> None:
     rows = loop.wanted(table, (2, 3), {"ms": 1.0, "heavy": ["openai"]})
-    assert {what.partition(":")[0] for what, _, _ in rows} >= {name for name in STEPS if name.startswith(OURS)}
+    assert {what.partition(":")[0] for what, _, _ in rows} >= {
+        name for name in STEPS if name.startswith(OURS)
+    }
     assert ("%load_ext imports openai, ipywidgets or pydantic", 1.0, 0.0) in rows
     lines = loop.printed(table).splitlines()
     assert len(lines) == 2 + len(STEPS)

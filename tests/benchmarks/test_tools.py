@@ -41,7 +41,10 @@ def functions():
 
 def test_define_a_thousand_tools_and_their_wire_form(benchmark, functions):
     specs = benchmark.pedantic(
-        lambda: [Tool.from_function(f).spec() for f in functions], rounds=3, iterations=1, warmup_rounds=1
+        lambda: [Tool.from_function(f).spec() for f in functions],
+        rounds=3,
+        iterations=1,
+        warmup_rounds=1,
     )
     assert [spec["function"]["name"] for spec in specs] == [f"tool_{n}" for n in range(COUNT)]
 
@@ -59,5 +62,7 @@ def test_floor_four_adapters_and_their_schemas_a_thousand_times(benchmark):
 def test_validate_a_thousand_inputs(benchmark, functions):
     tool = Tool.from_function(functions[0])
     sent = {"query": "penguin", "limit": "3", "tags": ["a", "b"], "exact": True}
-    faults = benchmark.pedantic(lambda: [tool.check(sent) for _ in range(COUNT)], rounds=3, iterations=1)
+    faults = benchmark.pedantic(
+        lambda: [tool.check(sent) for _ in range(COUNT)], rounds=3, iterations=1
+    )
     assert not any(faults)

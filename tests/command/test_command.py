@@ -75,7 +75,9 @@ def test_a_file_that_is_not_ours_is_left_alone_and_named(tmp_path: Path, command
 
 def test_enable_says_where_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "ipython").mkdir()
-    (tmp_path / "ipython" / "profile_default").write_text("a file where the folder should be", encoding="utf-8")
+    (tmp_path / "ipython" / "profile_default").write_text(
+        "a file where the folder should be", encoding="utf-8"
+    )
     status, said = run(tmp_path, "enable")
     assert status == 1
     assert said.startswith(f"cannot write {str(startup(tmp_path))!r}")
@@ -91,7 +93,9 @@ def test_doctor_names_the_model_that_answers_at_the_endpoint(tmp_path: Path) -> 
         assert not server.chats  # it asked for the list of models, and for nothing else
 
 
-def test_doctor_fails_where_the_endpoint_does_not_serve_the_model_that_is_configured(tmp_path: Path) -> None:
+def test_doctor_fails_where_the_endpoint_does_not_serve_the_model_that_is_configured(
+    tmp_path: Path,
+) -> None:
     configure(tmp_path, "c.ArchytasNB.model = 'no-such-model'\n")
     with Server() as server:
         status, said = run(tmp_path, "doctor", OPENAI_BASE_URL=server.url)
@@ -115,7 +119,8 @@ def test_doctor_asks_nothing_offline(tmp_path: Path) -> None:
 
 def test_doctor_shows_no_secret_wherever_it_comes_from(tmp_path: Path) -> None:
     configure(
-        tmp_path, f"c.ArchytasNB.api_key = '{KEY}'\nc.ArchytasNB.base_url = 'http://me:{KEY}@127.0.0.1:9/v1'\n"
+        tmp_path,
+        f"c.ArchytasNB.api_key = '{KEY}'\nc.ArchytasNB.base_url = 'http://me:{KEY}@127.0.0.1:9/v1'\n",
     )
     address = f"http://me:{KEY}@127.0.0.1:9/v1?key={KEY}"
     _, said = run(tmp_path, "doctor", OPENAI_API_KEY=KEY, OPENAI_BASE_URL=address)
@@ -151,23 +156,30 @@ def test_doctor_never_calls_a_model_ready_that_was_not_tried(tmp_path: Path) -> 
     record = {"version": __version__, "seconds": 3.25, "crash": "SIGSEGV"}
     (process_dir / f"{Engine().identity(gguf)}.tried.json").write_text(json.dumps(record))
     assert (
-        "its first reply took 3.2 s, in safe mode after a crash (SIGSEGV)" in run(tmp_path, "doctor", **home)[1]
+        "its first reply took 3.2 s, in safe mode after a crash (SIGSEGV)"
+        in run(tmp_path, "doctor", **home)[1]
     )
 
 
 def test_doctor_tries_an_endpoint_with_one_bound_question(tmp_path: Path) -> None:
     with Server(Say('{"answer": "yes"}')) as server:
-        status, said = run(tmp_path, "doctor", "--try", OPENAI_BASE_URL=server.url, ARCHYTAS_NB_MODEL="tiny-1")
+        status, said = run(
+            tmp_path, "doctor", "--try", OPENAI_BASE_URL=server.url, ARCHYTAS_NB_MODEL="tiny-1"
+        )
         assert (status, """answered '{"answer": "yes"}' after""" in said) == (0, True)
         [asked] = [each.body for each in server.asked if each.method == "POST"]
         assert asked["max_tokens"] == 64
-        assert asked["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["yes", "no"]
+        assert asked["response_format"]["json_schema"]["schema"]["properties"]["answer"][
+            "enum"
+        ] == ["yes", "no"]
 
 
 @pytest.mark.parametrize("reply", ["Yes.", '"yes"', '["yes"]', '{"Answer": "yes"}'])
 def test_doctor_says_where_a_reply_is_not_bound_to_the_schema(tmp_path: Path, reply: str) -> None:
     with Server(then=Say(reply)) as server:
-        status, said = run(tmp_path, "doctor", "--try", OPENAI_BASE_URL=server.url, ARCHYTAS_NB_MODEL="tiny-1")
+        status, said = run(
+            tmp_path, "doctor", "--try", OPENAI_BASE_URL=server.url, ARCHYTAS_NB_MODEL="tiny-1"
+        )
         assert (status, "not bound to the schema" in said) == (0, True)
 
 
@@ -177,18 +189,24 @@ def test_doctor_reports_the_rest_where_no_server_answers(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("setting", ["hf:foo", "hf:a b/c/d.gguf"])
-def test_doctor_reports_the_rest_where_a_name_on_the_hub_is_wrong(tmp_path: Path, setting: str) -> None:
+def test_doctor_reports_the_rest_where_a_name_on_the_hub_is_wrong(
+    tmp_path: Path, setting: str
+) -> None:
     status, said = run(tmp_path, "doctor", ARCHYTAS_NB_LOCAL_MODEL=setting)
     assert (status in (0, 1), "kernelspec" in said, "Traceback" in said) == (True, True, False)
 
 
 def test_doctor_says_why_a_model_that_is_tried_gives_no_answer(tmp_path: Path) -> None:
     with Server(Status(401, "no such key")) as server:
-        status, said = run(tmp_path, "doctor", "--try", OPENAI_BASE_URL=server.url, ARCHYTAS_NB_MODEL="tiny-1")
+        status, said = run(
+            tmp_path, "doctor", "--try", OPENAI_BASE_URL=server.url, ARCHYTAS_NB_MODEL="tiny-1"
+        )
         assert (status, "gives no answer" in said, "OPENAI_API_KEY" in said) == (1, True, True)
 
 
-def test_clean_removes_weights_and_logs_and_shows_first_what_it_would_remove(tmp_path: Path) -> None:
+def test_clean_removes_weights_and_logs_and_shows_first_what_it_would_remove(
+    tmp_path: Path,
+) -> None:
     homes = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_STATE_HOME": str(tmp_path / "state")}
     model = tmp_path / "cache" / "archytas-nb" / "models" / EMBEDDED.name
     model.parent.mkdir(parents=True)
@@ -196,7 +214,11 @@ def test_clean_removes_weights_and_logs_and_shows_first_what_it_would_remove(tmp
     own = model.with_name("mine.gguf")
     own.write_bytes(b"GGUF")
     status, said = run(tmp_path, "clean", "--dry-run", **homes)
-    assert (status, f"{str(model.parent)!r}, 0.02 GB, would be removed" in said, model.exists()) == (
+    assert (
+        status,
+        f"{str(model.parent)!r}, 0.02 GB, would be removed" in said,
+        model.exists(),
+    ) == (
         0,
         True,
         True,
@@ -211,8 +233,12 @@ def test_doctor_takes_every_setting_also_those_that_say_no(monkeypatch: pytest.M
     from archytas_nb.command import doctor
 
     taken = []
-    monkeypatch.setattr(doctor, "choose_model", lambda settings: taken.append(settings) or doctor.choose)
-    monkeypatch.setattr(doctor, "choose", SimpleNamespace(base_url="http://127.0.0.1:9/v1"), raising=False)
+    monkeypatch.setattr(
+        doctor, "choose_model", lambda settings: taken.append(settings) or doctor.choose
+    )
+    monkeypatch.setattr(
+        doctor, "choose", SimpleNamespace(base_url="http://127.0.0.1:9/v1"), raising=False
+    )
     doctor._model({"discover": False, "max_retries": 0, "model": ""}, ask=False)
     assert taken == [doctor.ModelSettings(discover=False, max_retries=0)]
 

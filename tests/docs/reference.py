@@ -38,7 +38,10 @@ def page() -> str:
         parts += [f"## {title}", *_magic(magic)]
         if magic is ArchytasNB.agent:
             parts += ["### `{…}` in a question", inspect.cleandoc(_fenced(expand.__doc__ or ""))]
-    parts += ["## Settings: `%config ArchytasNB`", _prose(inspect.getmodule(Settings).__doc__ or "")]
+    parts += [
+        "## Settings: `%config ArchytasNB`",
+        _prose(inspect.getmodule(Settings).__doc__ or ""),
+    ]
     parts.append("\n".join(_settings()))
     return "\n\n".join(parts) + "\n"
 
@@ -55,13 +58,18 @@ def _magic(magic: Any) -> Iterator[str]:
 
 
 def _option(action: argparse.Action) -> str:
-    names = [name for name in action.option_strings if name.startswith("--")] or [action.dest.upper()]
+    names = [name for name in action.option_strings if name.startswith("--")] or [
+        action.dest.upper()
+    ]
     value = "" if action.nargs == 0 or not action.option_strings else f" {_value(action)}"
     return f"- `{', '.join(names)}{value}`: {action.help}"
 
 
 def _value(action: argparse.Action) -> str:
-    return str(action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper()))
+    return str(
+        action.metavar
+        or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
+    )
 
 
 def _settings() -> Iterator[str]:

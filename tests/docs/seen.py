@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import archytas_nb as nb
-from archytas_nb.react.events import ToolCall
-from archytas_nb.react.fitting import fit
-from archytas_nb.react.hints import beside_error, beside_outcome
+from archytas_nb.loop.events import ToolCall
+from archytas_nb.loop.fitting import fit
+from archytas_nb.loop.hints import beside_error, beside_outcome
 from archytas_nb.testing import ScriptedModel
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "what-the-model-sees.md"
@@ -110,7 +110,10 @@ def judged() -> tuple[list[Any], list[str]]:
 
 def hints() -> list[str]:
     """What a small model is told below outcomes and errors."""
-    calls = [("count_species", {"species": "Adelie"}, "152"), ("count_species", {"species": "Gentoo"}, "124")]
+    calls = [
+        ("count_species", {"species": "Adelie"}, "152"),
+        ("count_species", {"species": "Gentoo"}, "124"),
+    ]
     below = [
         beside_outcome("Which are there fewest of, Adelie or Gentoo?", calls[:1]),
         beside_outcome("Which are there fewest of, Adelie or Gentoo?", calls),
@@ -161,7 +164,9 @@ def blocks() -> dict[str, str]:
         "printed": last(asked(("lightest", {"species": "Adelie"}), ANSWER, tools=[lightest])[1]),
         "ask-user": nb.Agent([], ask_user=True).tools["ask_user"].text,
         "refused": last(asked(CALL, ANSWER, tools=tools(approve=True), approve="deny")[1]),
-        "typed": last(asked(CALL, ("final_answer", "many"), ("final_answer", 124), output_type=int)[2]),
+        "typed": last(
+            asked(CALL, ("final_answer", "many"), ("final_answer", 124), output_type=int)[2]
+        ),
         "hints": "\n\n".join(hints()),
         "doubt": last(asked(("final_answer", "There are 120."), CALL, ANSWER, model=Small)[1]),
         "compacted": str(long[-1].messages[1]["content"]),

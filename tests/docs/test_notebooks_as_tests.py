@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
+from archytas_nb.cassettes.volatile import PATTERNS
 from archytas_nb.errors import MissCause
-from archytas_nb.models.cassettes.volatile import PATTERNS
 from tests.pytest_plugin.runs import change, run_pytest, write_notebook
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -21,7 +21,11 @@ COMMANDS = [
     for line in block.splitlines()
     if line.startswith("pytest ")
 ]
-SCRUB = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "cassette_scrub" in block)
+SCRUB = next(
+    block
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    if "cassette_scrub" in block
+)
 TOOL = '''%%tool
 def average(measure: str) -> float:
     """Average a measure.

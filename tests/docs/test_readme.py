@@ -78,7 +78,14 @@ def test_plain_python_works_as_shown(kernel: Kernel, server: Server) -> None:
 
 
 def test_every_snippet_is_run_by_a_test() -> None:
-    run = ("%load_ext", "%%tool", "%agent How many", "%agent --type int", "%agent_cassette", "import archytas_nb")
+    run = (
+        "%load_ext",
+        "%%tool",
+        "%agent How many",
+        "%agent --type int",
+        "%agent_cassette",
+        "import archytas_nb",
+    )
     assert [code for code in SNIPPETS if not code.startswith(run)] == []
 
 

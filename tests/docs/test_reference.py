@@ -7,7 +7,9 @@ from tests.docs.reference import MAGICS, PAGE, page
 
 
 def test_the_reference_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "out of date: run `python -m tests.docs.reference`"
+    assert PAGE.read_text(encoding="utf-8") == page(), (
+        "out of date: run `python -m tests.docs.reference`"
+    )
 
 
 def test_every_option_and_every_setting_stands_in_it() -> None:

@@ -10,7 +10,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_example_takes_a_name_and_gives_the_value() -> None:
-    [code] = re.findall(r"```python\n(.*?)```", (DOCS / "security.md").read_text("utf-8"), re.DOTALL)
+    [code] = re.findall(
+        r"```python\n(.*?)```", (DOCS / "security.md").read_text("utf-8"), re.DOTALL
+    )
     here: dict[str, Any] = {"__name__": "x", "report": "abc"}
     try:
         exec(code, here)

@@ -27,28 +27,46 @@ from tests.evals.tasks import selected
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line, run, print."""
-    parser = argparse.ArgumentParser("python -m tests.evals", description="How often does a model succeed?")
-    parser.add_argument("--model", help="a name that %%agent --model takes; what %%agent would choose by default")
+    parser = argparse.ArgumentParser(
+        "python -m tests.evals", description="How often does a model succeed?"
+    )
+    parser.add_argument(
+        "--model", help="a name that %%agent --model takes; what %%agent would choose by default"
+    )
     parser.add_argument("--protocol", default="auto", choices=("auto", "react", "native"))
     parser.add_argument("--half", default="all", choices=("choose", "report", "all"))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("--tasks", nargs="+", choices=tuple(REGISTRY), metavar="NAME", help="tasks by name")
+    parser.add_argument(
+        "--tasks", nargs="+", choices=tuple(REGISTRY), metavar="NAME", help="tasks by name"
+    )
     parser.add_argument("--repeat", type=int, default=1, help="how often each task is run")
-    parser.add_argument("--bare", action="store_true", help="without constrained decoding and guards")
+    parser.add_argument(
+        "--bare", action="store_true", help="without constrained decoding and guards"
+    )
     parser.add_argument(
         "--without", nargs="+", default=[], choices=tuple(PIECES), metavar="PIECE",
         help="; ".join(f"{name}: {what}" for name, (what, _) in PIECES.items()),
     )  # fmt: skip
-    parser.add_argument("--ablation", action="store_true", help="the tasks that pieces are measured on")
-    parser.add_argument("--label", default="", help="what the run is called in a table; else what is left out")
     parser.add_argument(
-        "--tables", action="store_true", help="run nothing: print the tables of the results kept here"
+        "--ablation", action="store_true", help="the tasks that pieces are measured on"
+    )
+    parser.add_argument(
+        "--label", default="", help="what the run is called in a table; else what is left out"
+    )
+    parser.add_argument(
+        "--tables",
+        action="store_true",
+        help="run nothing: print the tables of the results kept here",
     )
     parser.add_argument("--max-steps", type=int, default=Settings().max_steps)
     parser.add_argument("--max-seconds", type=float, default=Settings().max_seconds)
     parser.add_argument("--json", type=Path, help="write the results here")
-    parser.add_argument("--transcripts", action="store_true", help="keep the events of the tasks for tuning, too")
-    parser.add_argument("--against", type=Path, help="results of an earlier run, to say what changed")
+    parser.add_argument(
+        "--transcripts", action="store_true", help="keep the events of the tasks for tuning, too"
+    )
+    parser.add_argument(
+        "--against", type=Path, help="results of an earlier run, to say what changed"
+    )
     given = parser.parse_args(arguments)
 
     if given.tables:
@@ -57,7 +75,9 @@ def main(arguments: list[str] | None = None) -> int:
     if given.ablation:
         given.tasks = list(names_of_tasks())
     tasks = selected(None if given.half == "all" else given.half, given.kinds, given.tasks)
-    settings = Settings(given.protocol, given.bare, given.max_steps, given.max_seconds, tuple(given.without))
+    settings = Settings(
+        given.protocol, given.bare, given.max_steps, given.max_seconds, tuple(given.without)
+    )
     agent = nb.Agent([], model=given.model)
     facts = {
         "label": given.label or label_of(given.without, bare=given.bare),
@@ -77,12 +97,19 @@ def main(arguments: list[str] | None = None) -> int:
         result = attempt(task, agent.model, settings)
         results.append(result)
         mark = "solved" if result.solved else "FAILED"
-        print(f"{mark}  {result.seconds:6.1f} s  {result.steps:2} steps  {task.name}  {result.fault}", flush=True)
+        print(
+            f"{mark}  {result.seconds:6.1f} s  {result.steps:2} steps  {task.name}  {result.fault}",
+            flush=True,
+        )
         if given.json:  # after every task: a run that is cut short has measured something
-            given.json.write_text(as_json(results, facts, transcripts=given.transcripts) + "\n", encoding="utf-8")
+            given.json.write_text(
+                as_json(results, facts, transcripts=given.transcripts) + "\n", encoding="utf-8"
+            )
     print(f"\n{facts}\n\n{table(results)}")
     if given.against:
-        print(f"\n{compared(json.loads(given.against.read_text(encoding='utf-8'))['results'], results)}")
+        print(
+            f"\n{compared(json.loads(given.against.read_text(encoding='utf-8'))['results'], results)}"
+        )
     return 0
 
 
@@ -93,7 +120,9 @@ WHOLE = ("report", "report-bare", "choose")
 
 def kept_runs() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The runs that are kept: those of a whole half by name, and the ablations in the order of their names."""
-    whole = {name: json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")) for name in WHOLE}
+    whole = {
+        name: json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")) for name in WHOLE
+    }
     files = sorted((RESULTS / "ablations").glob("*.json"))
     return whole, [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
@@ -101,7 +130,10 @@ def kept_runs() -> tuple[dict[str, Any], list[dict[str, Any]]]:
 def kept_tables() -> str:
     """The tables of the page, made of the results beside it."""
     whole, parts = kept_runs()
-    tables = [f"{name}\n\n{table([Result(**row) for row in run['results']])}" for name, run in whole.items()]
+    tables = [
+        f"{name}\n\n{table([Result(**row) for row in run['results']])}"
+        for name, run in whole.items()
+    ]
     return "\n\n".join([*tables, f"ablations\n\n{ablations(whole['choose'], parts)}"])
 
 

@@ -15,11 +15,11 @@ from functools import partialmethod
 from typing import Any
 from unittest.mock import patch
 
+from archytas_nb.loop import advising, guards, loop, prompt, wire_react
+from archytas_nb.loop.doubts import Doubts
+from archytas_nb.loop.events import AskModel, CallOutcome, Json, ToolCall
+from archytas_nb.loop.guards import Guards
 from archytas_nb.models import embedded
-from archytas_nb.react import advising, guards, loop, prompt, wire_react
-from archytas_nb.react.doubts import Doubts
-from archytas_nb.react.events import AskModel, CallOutcome, Json, ToolCall
-from archytas_nb.react.guards import Guards
 from archytas_nb.tools.tool import Tool
 from tests.evals.task import KINDS
 from tests.evals.tasks import selected
@@ -29,7 +29,11 @@ Patch = Callable[[], "AbstractContextManager[Any] | Iterable[AbstractContextMana
 PIECES: dict[str, tuple[str, Patch]] = {}
 """By name: what is different, for people, and what makes it so."""
 
-_EXAMPLES, _RULES, _TOOLS = "\n\nFor example, ", "\n- If you know", "\n\nThese are your tools:\n\n{tools}"
+_EXAMPLES, _RULES, _TOOLS = (
+    "\n\nFor example, ",
+    "\n- If you know",
+    "\n\nThese are your tools:\n\n{tools}",
+)
 
 
 def names_of_tasks() -> tuple[str, ...]:
@@ -59,7 +63,9 @@ def ablated(names: Collection[str]) -> Iterator[None]:
 def label_of(without: Collection[str], *, bare: bool = False) -> str:
     """What a run without those pieces is called."""
     pieces = "; ".join(f"{PIECES[name][0]} (`{name}`)" for name in without)
-    return pieces or ("without constrained decoding and guards (`--bare`)" if bare else "everything")
+    return pieces or (
+        "without constrained decoding and guards (`--bare`)" if bare else "everything"
+    )
 
 
 def _piece(name: str, what: str) -> Callable[[Patch], Patch]:
@@ -97,7 +103,10 @@ def _values() -> AbstractContextManager[Any]:
     return patch.object(wire_react, "_branch", lambda name, given: branch(name, stripped(given)))
 
 
-@_piece("strings", "strings of arguments of at most 200 characters, in place of no bound but the reply's")
+@_piece(
+    "strings",
+    "strings of arguments of at most 200 characters, in place of no bound but the reply's",
+)
 def _strings() -> AbstractContextManager[Any]:
     return patch.object(Tool, "input_schema", partialmethod(Tool.input_schema, max_length=200))
 
@@ -120,7 +129,9 @@ def _no_thought() -> Iterable[AbstractContextManager[Any]]:
     yield _thought(None)
     yield patch.object(prompt, "_REACT", text)
     action = wire_react._action
-    yield patch.object(wire_react, "_action", lambda _, *given: said.sub("", action("", *given), count=1))
+    yield patch.object(
+        wire_react, "_action", lambda _, *given: said.sub("", action("", *given), count=1)
+    )
 
 
 @_piece("thought-60", "a thought of at most 60 characters in place of 200")
@@ -156,7 +167,9 @@ def _example() -> AbstractContextManager[Any]:
 
 @_piece("rules", "without the five rules in the system prompt")
 def _rules() -> AbstractContextManager[Any]:
-    return _prompt(lambda text: text.partition(_RULES)[0] + _EXAMPLES + text.partition(_EXAMPLES)[2])
+    return _prompt(
+        lambda text: text.partition(_RULES)[0] + _EXAMPLES + text.partition(_EXAMPLES)[2]
+    )
 
 
 @_piece("tools-last", "the tools before the rules and the examples, in place of behind them")
@@ -178,7 +191,9 @@ def _text() -> AbstractContextManager[Any]:
             self.text = json.dumps(tool.spec()["function"], ensure_ascii=False)
 
     return patch.object(
-        wire_react, "react_system", lambda tools, *args: system([AsSchema(each) for each in tools], *args)
+        wire_react,
+        "react_system",
+        lambda tools, *args: system([AsSchema(each) for each in tools], *args),
     )
 
 
@@ -252,4 +267,6 @@ def _warm_2() -> Iterable[AbstractContextManager[Any]]:
 def _warm(seed: int) -> Iterable[AbstractContextManager[Any]]:
     made = embedded.OpenAIModel
     yield patch.object(embedded, "temperature_for", lambda _: 0.7)
-    yield patch.object(embedded, "OpenAIModel", lambda *args, **given: made(*args, **{**given, "seed": seed}))
+    yield patch.object(
+        embedded, "OpenAIModel", lambda *args, **given: made(*args, **{**given, "seed": seed})
+    )

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import archytas_nb as nb
-from archytas_nb.react.events import AskModel, CallOutcome, ModelReply, ToolCall
-from archytas_nb.react.guards import Guards
+from archytas_nb.loop.events import AskModel, CallOutcome, ModelReply, ToolCall
+from archytas_nb.loop.guards import Guards
 
 
 class Unconstrained:

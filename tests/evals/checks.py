@@ -14,14 +14,19 @@ from typing import Any
 from tests.evals.task import Finished
 
 _NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?")
-_DENIAL = re.compile(r"\b(?:no|not|none|nothing|cannot|unable|unknown|unavailable)\b|n['’]t\b", re.IGNORECASE)
+_DENIAL = re.compile(
+    r"\b(?:no|not|none|nothing|cannot|unable|unknown|unavailable)\b|n['’]t\b", re.IGNORECASE
+)
 _WORDS = "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 
 
 def numbers(text: str) -> list[float]:
     """The numbers of a text, also those up to twelve that are written as words."""
     digits = [float(each.replace(",", "").replace("−", "-")) for each in _NUMBER.findall(text)]
-    words = [float(_WORDS.split("|").index(word)) for word in re.findall(rf"\b(?:{_WORDS})\b", text.lower())]
+    words = [
+        float(_WORDS.split("|").index(word))
+        for word in re.findall(rf"\b(?:{_WORDS})\b", text.lower())
+    ]
     return digits + words
 
 

@@ -9,7 +9,18 @@ from typing import Any
 from tests.evals.runner import Result
 from tests.evals.task import KINDS
 
-HEAD = ("kind", "solved", "steps", "calls", "tokens in", "cached", "out", "seconds", "first token", "tokens/s")
+HEAD = (
+    "kind",
+    "solved",
+    "steps",
+    "calls",
+    "tokens in",
+    "cached",
+    "out",
+    "seconds",
+    "first token",
+    "tokens/s",
+)
 ABLATION = ("run", "solved", "gained, lost", "steps", "tokens out")
 
 
@@ -40,7 +51,9 @@ def as_json(results: Sequence[Result], facts: dict[str, Any], *, transcripts: bo
             row[key] = round(row[key], 2)
     solved = sum(each.solved for each in results)
     return json.dumps(
-        {**facts, "solved": solved, "tasks": len(results), "results": rows}, indent=1, ensure_ascii=False
+        {**facts, "solved": solved, "tasks": len(results), "results": rows},
+        indent=1,
+        ensure_ascii=False,
     )
 
 
@@ -63,17 +76,24 @@ def ablations(whole: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
         One row for each run; steps and tokens are means of a task.
     """
     before = {each["name"]: each for each in whole["results"]}
-    everything = {"label": "everything", "results": [before[each["name"]] for each in runs[0]["results"]]}
+    everything = {
+        "label": "everything",
+        "results": [before[each["name"]] for each in runs[0]["results"]],
+    }
     rows = [
         _compared(run["label"], [before[each["name"]] for each in run["results"]], run["results"])
         for run in (everything, *runs)
     ]
-    return "\n".join([_line(ABLATION), _line(["---", *["---:"] * (len(ABLATION) - 1)]), *map(_line, rows)])
+    return "\n".join(
+        [_line(ABLATION), _line(["---", *["---:"] * (len(ABLATION) - 1)]), *map(_line, rows)]
+    )
 
 
 def _compared(label: str, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
     count = len(after)
-    gained = sum(new["solved"] and not old["solved"] for old, new in zip(before, after, strict=True))
+    gained = sum(
+        new["solved"] and not old["solved"] for old, new in zip(before, after, strict=True)
+    )
     lost = sum(old["solved"] and not new["solved"] for old, new in zip(before, after, strict=True))
     return [
         label,

@@ -9,8 +9,8 @@ from typing import Any
 
 import archytas_nb as nb
 from archytas_nb.errors import RunError
-from archytas_nb.react.events import AskModel, Delta, ModelReply
-from archytas_nb.react.events_json import to_json
+from archytas_nb.loop.events import AskModel, Delta, ModelReply
+from archytas_nb.loop.events_json import to_json
 from archytas_nb.run import Run
 from tests.evals.ablations import ablated
 from tests.evals.bare import BareAgent, Unconstrained
@@ -141,7 +141,9 @@ def attempt(task: Task, model: Any, settings: Settings = Settings()) -> Result:
     result.first_token, result.writing = timed.first_token, timed.writing
     result.output_tokens, result.requests = timed.uncounted, timed.requests
     for run in runs:
-        result.steps += max((event.step for event in run.events if isinstance(event, AskModel)), default=0)
+        result.steps += max(
+            (event.step for event in run.events if isinstance(event, AskModel)), default=0
+        )
         result.calls += len(run.calls)
         result.input_tokens += run.usage.input_tokens
         result.cached_tokens += run.usage.cached_tokens
@@ -149,14 +151,20 @@ def attempt(task: Task, model: Any, settings: Settings = Settings()) -> Result:
     if task.half == "choose":
         result.transcript = [to_json(event) for run in runs for event in run.events]
     else:
-        result.fault = "not solved" if result.fault else ""  # a fault quotes the answer, which is not to be seen
+        result.fault = (
+            "not solved" if result.fault else ""
+        )  # a fault quotes the answer, which is not to be seen
     return result
 
 
 def _asked(agent: nb.Agent, scene: Scene) -> Sequence[Run]:
     runs = []
     for number, question in enumerate(scene.questions, start=1):
-        typed = {"output_type": scene.output_type} if scene.output_type and number == len(scene.questions) else {}
+        typed = (
+            {"output_type": scene.output_type}
+            if scene.output_type and number == len(scene.questions)
+            else {}
+        )
         try:
             runs.append(agent.run(question, **typed))
         except RunError as error:  # giving up is an ending like others

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from archytas_nb.react.events import CallOutcome, ToolCall
+from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.run import Run
 
 Half = Literal["choose", "report"]

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pytest
 
 import archytas_nb as nb
+from archytas_nb.loop.events import AskModel
 from archytas_nb.models import embedded
-from archytas_nb.react.events import AskModel
 from archytas_nb.testing import ScriptedModel
 from tests.evals.ablations import PIECES, ablated, names_of_tasks
 from tests.evals.report import ablations
@@ -46,8 +46,12 @@ def count(thing: str, unit: Literal["kg", "crate"] = "kg") -> int:
 def requests() -> list[AskModel]:
     """What a small model is asked that names a thing wrongly, repeats itself and makes up a number."""
     calls = [("count", {"thing": each}) for each in ("pear", "pears", "pears", "apples", "pears")]
-    model = Small(*calls, *[("final_answer", "1234 pears.")] * 4)  # not every one of them is asked for
-    nb.Agent([count], model=model, namespace={}).run("Which is more numerous, the pears or the apples?")
+    model = Small(
+        *calls, *[("final_answer", "1234 pears.")] * 4
+    )  # not every one of them is asked for
+    nb.Agent([count], model=model, namespace={}).run(
+        "Which is more numerous, the pears or the apples?"
+    )
     return model.heard
 
 
@@ -80,7 +84,11 @@ def everything(asked: list[AskModel]) -> str:
         ("fit", "You judge whether a tool fits", "You were told nothing that contains 1234"),
         ("hints", "Call again, with 'pears'", "You were told nothing that contains 1234"),
         ("doubts", "You were told nothing that contains 1234", "Call again, with 'pears'"),
-        ("repetition", "You already made this very call", "You were told nothing that contains 1234"),
+        (
+            "repetition",
+            "You already made this very call",
+            "You were told nothing that contains 1234",
+        ),
     ],
 )
 def test_a_piece_is_taken_away_alone(piece: str, gone: str, kept: str) -> None:
@@ -95,7 +103,10 @@ def test_a_piece_is_taken_away_alone(piece: str, gone: str, kept: str) -> None:
 def test_chance_is_taken_away_and_given_as_it_is_said() -> None:
     said = {"role": "assistant", "content": "{}"}
     same, new = AskModel(1, (said, said)), AskModel(1, (said,))
-    assert (embedded.temperature_for(same), embedded.temperature_for(new)) == (embedded.REPEAT_TEMPERATURE, 0)
+    assert (embedded.temperature_for(same), embedded.temperature_for(new)) == (
+        embedded.REPEAT_TEMPERATURE,
+        0,
+    )
     with ablated(["chance"]):
         assert embedded.temperature_for(same) == 0
     for seed in (1, 2):
@@ -112,7 +123,10 @@ def test_pieces_can_be_taken_away_together() -> None:
 
 
 def test_an_unknown_piece_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="no piece is named 'luck'; there are grammar"), ablated(["luck"]):
+    with (
+        pytest.raises(ValueError, match="no piece is named 'luck'; there are grammar"),
+        ablated(["luck"]),
+    ):
         pass
 
 
@@ -125,7 +139,8 @@ def test_pieces_are_measured_on_two_tasks_of_each_kind_of_the_choosing_half() ->
 def test_the_table_counts_what_was_gained_and_lost() -> None:
     def results(*solved: bool) -> dict[str, Any]:
         rows = [
-            {"name": str(n), "solved": each, "steps": 3, "output_tokens": 90} for n, each in enumerate(solved)
+            {"name": str(n), "solved": each, "steps": 3, "output_tokens": 90}
+            for n, each in enumerate(solved)
         ]
         return {"label": "without", "results": rows}
 

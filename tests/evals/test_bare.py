@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from archytas_nb.react import wire_react
+from archytas_nb.loop import wire_react
 from archytas_nb.testing import ScriptedModel
 from tests.evals.bare import BareAgent, Unconstrained
 
@@ -22,22 +22,30 @@ def count(thing: str) -> int:
         thing: What
     """
     if thing == "plums":
-        raise ValueError("no 'plums'; expected one of ['pears', 'apples']. Connection busy: try again!")
+        raise ValueError(
+            "no 'plums'; expected one of ['pears', 'apples']. Connection busy: try again!"
+        )
     return {"pears": 4, "apples": 17}[thing]
 
 
 def asked(*replies: Any) -> list[Any]:
     with Small(*replies) as model:
-        BareAgent([count], model=Unconstrained(model), namespace={}).run("Are there more pears or apples?")
+        BareAgent([count], model=Unconstrained(model), namespace={}).run(
+            "Are there more pears or apples?"
+        )
     return list(model.asked)
 
 
 def test_a_small_model_is_asked_told_and_bound_to_nothing() -> None:
     calls = [("count", each) for each in ("pears", "pears", "apples", "plums", "plums")]
     requests = asked(*calls, ("final_answer", "1234 pears."))
-    assert len(requests) == len(calls) + 1, "nothing is asked beforehand, and the answer is believed"
+    assert len(requests) == len(calls) + 1, (
+        "nothing is asked beforehand, and the answer is believed"
+    )
     assert all(request.schema is None for request in requests)
-    told = [message["content"] for message in requests[-1].messages if message["role"] == "user"][1:]
+    told = [message["content"] for message in requests[-1].messages if message["role"] == "user"][
+        1:
+    ]
     assert told[:3] == [f"Outcome of count (done):\n{each}" for each in (4, 4, 17)]
     error = "no 'plums'; expected one of ['pears', 'apples']. Connection busy: try again!"
     assert told[3].startswith(f"Outcome of count (error):\nValueError: {error}")

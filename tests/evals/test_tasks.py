@@ -24,7 +24,9 @@ def of(kind: str) -> list[Task]:
 
 
 def scripted(task: Task, scripts: Any, protocol: str = "react") -> Any:
-    return attempt(task, ScriptedModel(*[reply for script in scripts for reply in script], protocol=protocol))
+    return attempt(
+        task, ScriptedModel(*[reply for script in scripts for reply in script], protocol=protocol)
+    )
 
 
 @over_kinds

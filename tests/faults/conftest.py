@@ -16,7 +16,9 @@ from tests.faults.talk import Talk
 @pytest.fixture(params=[(p, s) for p in ("react", "native") for s in (True, False)],
                 ids=lambda p: f"{p[0]}-{'streamed' if p[1] else 'whole'}")  # fmt: skip
 def talk(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> Iterator[Talk]:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)

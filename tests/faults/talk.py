@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ModelError, RunError, RunInterrupted
+from archytas_nb.loop.events import Event, Notice
+from archytas_nb.loop.events_json import to_json
 from archytas_nb.models.openai_chat import OpenAIModel
-from archytas_nb.react.events import Event, Notice
-from archytas_nb.react.events_json import to_json
 from archytas_nb.run import Run
 from archytas_nb.session import Agent
 from tests.servers.plays import Say
@@ -67,7 +67,9 @@ class Talk:
     ) -> Talk:
         self.server.close()
         self.server = Server(*plays, **server)
-        answers = OpenAIModel("tiny-1", self.server.url, KEY, timeout, stream=self.stream, **(model or {}))
+        answers = OpenAIModel(
+            "tiny-1", self.server.url, KEY, timeout, stream=self.stream, **(model or {})
+        )
         settings: Any = {"protocol": self.protocol, "namespace": {}, **(agent or {})}
         self.agent = Agent([add, boom, press_interrupt], answers, **settings)
         return self
@@ -102,11 +104,20 @@ class Talk:
         self.kept_secret()
 
     def kept_secret(self) -> None:
-        shown = [repr(self.agent.model), self.caplog.text, repr(self.events), json.dumps(to_json(self.events))]
+        shown = [
+            repr(self.agent.model),
+            self.caplog.text,
+            repr(self.events),
+            json.dumps(to_json(self.events)),
+        ]
         for error in self.errors:
             shown += [str(error), repr(error), repr(error.run), *traceback.format_exception(error)]  # type: ignore[attr-defined]
         assert KEY not in "\n".join(shown)
 
     @property
     def retries(self) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, Notice) and event.kind == "retry"]
+        return [
+            event.text
+            for event in self.events
+            if isinstance(event, Notice) and event.kind == "retry"
+        ]

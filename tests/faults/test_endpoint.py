@@ -41,7 +41,9 @@ def test_a_failure_that_passes_is_tried_again_in_sight(talk: Talk, play: Any) ->
         (Say("Three.", cut=2), "unreachable", "look at the server's log"),
     ],
 )
-def test_a_failure_that_stays_ends_after_three_retries(talk: Talk, play: Any, kind: str, move: str) -> None:
+def test_a_failure_that_stays_ends_after_three_retries(
+    talk: Talk, play: Any, kind: str, move: str
+) -> None:
     talk.with_(then=play)
     said = talk.fails(kind)
     assert talk.server.url in said

@@ -6,12 +6,14 @@ import json
 
 import pytest
 
-from archytas_nb.react.events import Notice
+from archytas_nb.loop.events import Notice
 from tests.faults.talk import ADD, Talk
 from tests.servers.plays import Say, Status
 
 OVERFLOWS = {
-    "openai": Status(400, "This model's maximum context length is 4096 tokens.", code="context_length_exceeded"),
+    "openai": Status(
+        400, "This model's maximum context length is 4096 tokens.", code="context_length_exceeded"
+    ),
     "by code alone": Status(400, "Invalid request.", code="context_length_exceeded"),
     "llama.cpp": Status(400, "the request exceeds the available context size, try increasing it"),
     "lm studio": Status(500, "Trying to keep the first 9000 tokens when context the overflows."),
@@ -33,21 +35,31 @@ def test_a_conversation_that_is_too_long_is_recognised(talk: Talk, server: str) 
 
 @pytest.mark.parametrize(
     "said",
-    ["messages: at least one is required", "temperature must be below 2", "Unknown parameter: 'context_length'."],
+    [
+        "messages: at least one is required",
+        "temperature must be below 2",
+        "Unknown parameter: 'context_length'.",
+    ],
 )
-def test_another_refusal_is_not_taken_for_a_conversation_that_is_too_long(talk: Talk, said: str) -> None:
+def test_another_refusal_is_not_taken_for_a_conversation_that_is_too_long(
+    talk: Talk, said: str
+) -> None:
     talk.with_(then=Status(400, said))
     assert said in talk.fails("refused")
     talk.goes_on()
 
 
-SEEN = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
+SEEN = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
+)
 
 
 def test_an_endpoint_without_eyes_gets_words_and_is_asked_so_from_then_on(talk: Talk) -> None:
     talk.with_(then=Say("Three."), cannot=["images"])
     assert talk.ask(images=[SEEN]).answer == "Three."
-    assert "[an image that this model cannot see]" in json.dumps(talk.server.chats[-1].body["messages"])
+    assert "[an image that this model cannot see]" in json.dumps(
+        talk.server.chats[-1].body["messages"]
+    )
     assert SEEN not in json.dumps(talk.server.chats[-1].body["messages"])
     assert len(talk.server.chats) == 2
     talk.goes_on()
@@ -61,15 +73,23 @@ def test_an_endpoint_with_eyes_gets_the_image(talk: Talk) -> None:
     talk.goes_on()
 
 
-def test_a_reasoning_model_that_takes_neither_bound_nor_temperature_is_asked_without(talk: Talk) -> None:
+def test_a_reasoning_model_that_takes_neither_bound_nor_temperature_is_asked_without(
+    talk: Talk,
+) -> None:
     talk.with_(
-        then=Say("Three."), cannot=["max_tokens", "temperature", "stream_options"], model={"temperature": 0}
+        then=Say("Three."),
+        cannot=["max_tokens", "temperature", "stream_options"],
+        model={"temperature": 0},
     )
     assert talk.ask().answer == "Three."
     before = len(talk.server.chats)
     assert before == (4 if talk.stream else 3)
     assert "max_completion_tokens" in talk.server.chats[-1].body
-    notices = [event.text for event in talk.events if isinstance(event, Notice) and event.kind == "protocol"]
+    notices = [
+        event.text
+        for event in talk.events
+        if isinstance(event, Notice) and event.kind == "protocol"
+    ]
     assert notices == ["the endpoint takes no 'temperature': it is asked without"]
     talk.goes_on()
     assert len(talk.server.chats) == before + 1
@@ -126,7 +146,9 @@ def test_what_came_beside_a_call_goes_back_to_who_sent_it(talk: Talk) -> None:
     talk.with_(signed, then=Say("Three."), wants=["extra_content"])
     assert talk.ask().answer == "Three."
     assert len(talk.server.chats) == 2
-    calls = [call for m in talk.server.chats[-1].body["messages"] for call in m.get("tool_calls", ())]
+    calls = [
+        call for m in talk.server.chats[-1].body["messages"] for call in m.get("tool_calls", ())
+    ]
     if talk.protocol == "native":
         assert [call.get("extra_content") for call in calls] == [
             {"google": {"thought_signature": "c2lnbmVk"}},

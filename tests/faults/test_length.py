@@ -60,7 +60,10 @@ class Bounded(Say):
                 left = max(left, 0)
         for call in message.get("tool_calls") or ():
             function = call["function"]
-            arguments, left = function["arguments"][:left], max(left - len(function["arguments"]), 0)
+            arguments, left = (
+                function["arguments"][:left],
+                max(left - len(function["arguments"]), 0),
+            )
             kept = {**call, "function": {**function, "arguments": arguments}}
             said.setdefault("tool_calls", []).append(kept)
         spent = bound if not left else bound - left // 4
@@ -69,7 +72,9 @@ class Bounded(Say):
         Say(text, raw=True, extra=said, finish="" if left else "length", usage=usage).play(exchange)
 
 
-def with_files(talk: Talk, *plays: Any, name: str = "tiny-1", agent: Any = None, **server: Any) -> Talk:
+def with_files(
+    talk: Talk, *plays: Any, name: str = "tiny-1", agent: Any = None, **server: Any
+) -> Talk:
     """A conversation with a tool that takes long text."""
     talk.server.close()
     talk.server = Server(*plays, models=(name,), **server)
@@ -119,7 +124,9 @@ def test_a_small_model_is_given_1024_tokens_a_reply(talk: Talk) -> None:
 @pytest.mark.parametrize("name", ["tiny-1", SMALL])
 def test_max_reply_tokens_counts_for_every_model(talk: Talk, name: str) -> None:
     question = "Write the text of a program into the file a.py."
-    with_files(talk, then=Bounded("The file is written."), name=name, agent={"max_reply_tokens": 3000})
+    with_files(
+        talk, then=Bounded("The file is written."), name=name, agent={"max_reply_tokens": 3000}
+    )
     talk.ask(question)
     assert set(bounds(talk)) - {3} == {3000}
 
@@ -142,7 +149,9 @@ def test_max_reply_tokens_counts_for_every_model(talk: Talk, name: str) -> None:
         (400, "maximum context length is 8192 tokens. However, you requested 16500 tokens (116 in the messages", 4096),  # noqa: E501
     ],
 )  # fmt: skip
-def test_an_endpoint_with_less_room_is_asked_for_less(talk: Talk, status: int, said: str, then: int) -> None:
+def test_an_endpoint_with_less_room_is_asked_for_less(
+    talk: Talk, status: int, said: str, then: int
+) -> None:
     run = with_files(talk, Status(status, said), then=Bounded("Three.")).ask()
     assert (run.answer, bounds(talk)) == ("Three.", [16384, then])
     talk.goes_on()
@@ -153,7 +162,9 @@ def test_an_endpoint_with_less_room_is_asked_for_less(talk: Talk, status: int, s
 
 
 def test_an_answer_that_is_cut_is_kept_and_marked(talk: Talk) -> None:
-    run = with_files(talk, then=Bounded(LONG), agent={"max_reply_tokens": 500}).ask("Tell me everything.")
+    run = with_files(talk, then=Bounded(LONG), agent={"max_reply_tokens": 500}).ask(
+        "Tell me everything."
+    )
     assert (run.status, run.incomplete, len(talk.server.chats)) == ("stopped", True, 1)
     assert run.reason == "reply cut at 500 tokens; raise max_reply_tokens for a longer one"
     assert run.answer == LONG[: len(run.answer)]
@@ -167,7 +178,9 @@ def test_an_endpoint_that_cuts_by_itself_is_named(talk: Talk, counts: bool) -> N
     run = with_files(talk, then=Bounded(LONG, most=2000, counts=counts)).ask("Tell me everything.")
     assert run.incomplete
     if counts:
-        assert run.reason.startswith("reply cut at 2000 tokens, fewer than max_reply_tokens=16384: ")
+        assert run.reason.startswith(
+            "reply cut at 2000 tokens, fewer than max_reply_tokens=16384: "
+        )
     assert LONG.startswith(run.answer)
 
 
@@ -185,7 +198,9 @@ def test_a_typed_answer_that_is_cut_is_never_taken_for_whole(talk: Talk, form: A
 
 def test_a_typed_answer_that_is_cut_in_its_call_is_never_taken_for_whole(talk: Talk) -> None:
     call = Bounded(calls=(("final_answer", '{"answer": ' + "1" * 4000 + "}"),))
-    run = with_files(talk, then=call, agent={"max_reply_tokens": 100}).ask("Which?", output_type=int)
+    run = with_files(talk, then=call, agent={"max_reply_tokens": 100}).ask(
+        "Which?", output_type=int
+    )
     assert (run.incomplete, run.value, len(talk.server.chats)) == (True, None, 1)
     assert "111" in run.answer
 
@@ -205,7 +220,9 @@ def test_a_call_that_is_cut_is_asked_for_once_more_and_then_the_run_ends(talk: T
 def test_a_call_that_is_made_shorter_after_a_cut_is_run(talk: Talk) -> None:
     cut = Bounded(calls=(("put_file", {"name": "a.py", "text": CODE}),))
     short = Bounded(calls=(("put_file", {"name": "a.py", "text": "x = 1"}),))
-    with_files(talk, cut, short, cut, short, then=Bounded("Written."), agent={"max_reply_tokens": 300})
+    with_files(
+        talk, cut, short, cut, short, then=Bounded("Written."), agent={"max_reply_tokens": 300}
+    )
     run = talk.ask("Write the program.")
     assert (run.status, run.answer) == ("answered", "Written.")
     assert {outcome.status for _, outcome in run.calls} == {"done"}
@@ -225,8 +242,13 @@ def test_a_small_model_is_asked_once_for_fewer_words(talk: Talk) -> None:
 def test_calls_beside_one_that_is_cut_are_run(talk: Talk) -> None:
     if talk.protocol == "react":
         return  # one call a reply
-    calls = (("put_file", {"name": "a.py", "text": "x = 1"}), ("put_file", {"name": "b.py", "text": CODE}))
-    run = with_files(talk, then=Bounded(calls=calls), agent={"max_reply_tokens": 300}).ask("Write both programs.")
+    calls = (
+        ("put_file", {"name": "a.py", "text": "x = 1"}),
+        ("put_file", {"name": "b.py", "text": CODE}),
+    )
+    run = with_files(talk, then=Bounded(calls=calls), agent={"max_reply_tokens": 300}).ask(
+        "Write both programs."
+    )
     assert [call.input["name"] for call, _ in run.calls] == ["a.py"]
     assert (run.status, len(talk.server.chats)) == ("stopped", 2)
     talk.goes_on()
@@ -238,7 +260,9 @@ def test_a_call_with_half_its_arguments_is_not_run(talk: Talk, arguments: str) -
         return
     function = {"name": "put_file", "arguments": arguments}
     call = Say(
-        raw=True, finish="length", extra={"tool_calls": [{"id": "c", "type": "function", "function": function}]}
+        raw=True,
+        finish="length",
+        extra={"tool_calls": [{"id": "c", "type": "function", "function": function}]},
     )
     run = with_files(talk, call, then=Say("Written.")).ask("Write the program.")
     assert (run.answer, run.calls, len(talk.server.chats)) == ("Written.", [], 2)
@@ -264,7 +288,9 @@ def test_a_model_that_only_thinks_is_stopped_after_one_reply(talk: Talk) -> None
     thinking = Bounded("", raw=True, extra={"reasoning_content": "hm, " * 60_000})
     run = with_files(talk, then=thinking).ask("Why?")
     assert (run.status, run.answer, len(talk.server.chats)) == ("stopped", "", 1)
-    assert run.reason.startswith("reply cut at 16384 tokens, all of them reasoning; raise max_reply_tokens")
+    assert run.reason.startswith(
+        "reply cut at 16384 tokens, all of them reasoning; raise max_reply_tokens"
+    )
     assert spent(run) == 16384
     talk.goes_on()
 
@@ -274,7 +300,9 @@ def test_a_small_model_that_only_thinks_is_given_more_room_once(talk: Talk, thou
     text = "hm, " * 60_000
     extra = {"reasoning_content": text} if thoughts == "field" else {}
     thinking = Bounded("" if extra else f"<think>{text}", raw=True, extra=extra)
-    run = with_files(talk, then=thinking, name=SMALL).ask("Write the text of a program into the file a.py.")
+    run = with_files(talk, then=thinking, name=SMALL).ask(
+        "Write the text of a program into the file a.py."
+    )
     assert (run.status, run.answer) == ("stopped", "")
     assert bounds(talk) == [1024, 8192]
     assert spent(run) == 1024 + 8192
@@ -284,7 +312,9 @@ def test_a_small_model_that_only_thinks_is_given_more_room_once(talk: Talk, thou
 def test_a_bound_of_the_users_counts_for_what_is_thought_too(talk: Talk) -> None:
     thinking = Bounded("", raw=True, extra={"reasoning_content": "hm, " * 60_000})
     question = "Write the text of a program into the file a.py."
-    run = with_files(talk, then=thinking, name=SMALL, agent={"max_reply_tokens": 2000}).ask(question)
+    run = with_files(talk, then=thinking, name=SMALL, agent={"max_reply_tokens": 2000}).ask(
+        question
+    )
     assert run.status == "stopped"
     assert bounds(talk) == [2000]
     assert spent(run) == 2000

@@ -6,13 +6,20 @@ import json
 
 import pytest
 
-from archytas_nb.react.events import ModelReply
+from archytas_nb.loop.events import ModelReply
 from tests.faults.talk import ADD, Talk
 from tests.servers.plays import Say
 
 
 @pytest.mark.parametrize(
-    "given", ['{"a": 1, "b": ', "not json at all", '{"a": "one", "b": 2}', '{"a": 1}', '{"a": 1, "b": 2, "c": 3}']
+    "given",
+    [
+        '{"a": 1, "b": ',
+        "not json at all",
+        '{"a": "one", "b": 2}',
+        '{"a": 1}',
+        '{"a": 1, "b": 2, "c": 3}',
+    ],
 )
 def test_an_input_that_cannot_be_used_is_told_to_the_model(talk: Talk, given: str) -> None:
     talk.with_(Say(calls=(("add", given),)), then=Say("Three."))
@@ -36,7 +43,9 @@ def test_a_tool_that_is_not_there_is_answered_with_those_that_are(talk: Talk) ->
 @pytest.mark.parametrize("ids", ["good", "same", "empty", "none"])
 def test_whatever_the_servers_ids_each_call_is_run_once_and_in_order(talk: Talk, ids: str) -> None:
     calls = (("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2}), ("add", {"a": 3, "b": 3}))
-    talk.with_(Say(calls=calls if talk.protocol == "native" else calls[:1], ids=ids), then=Say("Done."))
+    talk.with_(
+        Say(calls=calls if talk.protocol == "native" else calls[:1], ids=ids), then=Say("Done.")
+    )
     run = talk.ask()
     assert [outcome.text for _, outcome in run.calls] == ["2", "4", "6"][: len(run.calls)]
     assert len(run.calls) == (3 if talk.protocol == "native" else 1)
@@ -106,7 +115,9 @@ def test_a_model_that_makes_the_same_call_without_end_is_stopped(talk: Talk) -> 
 
 
 def test_what_a_reasoning_model_thought_is_kept_apart_and_not_sent_back(talk: Talk) -> None:
-    thinking = Say(calls=(("add", {"a": 1, "b": 2}),), extra={"reasoning_content": "Let me see, one and two."})
+    thinking = Say(
+        calls=(("add", {"a": 1, "b": 2}),), extra={"reasoning_content": "Let me see, one and two."}
+    )
     talk.with_(thinking, then=Say("Three."))
     run = talk.ask()
     assert run.answer == "Three."
@@ -140,5 +151,10 @@ def test_what_was_thought_in_the_text_is_no_part_of_the_answer(talk: Talk) -> No
 def test_the_tokens_of_a_run_are_added_up(talk: Talk) -> None:
     talk.with_(ADD, then=Say("Three."))
     usage = talk.ask().usage
-    assert (usage.requests, usage.input_tokens, usage.cached_tokens, usage.output_tokens) == (2, 200, 120, 20)
+    assert (usage.requests, usage.input_tokens, usage.cached_tokens, usage.output_tokens) == (
+        2,
+        200,
+        120,
+        20,
+    )
     talk.goes_on()

@@ -45,5 +45,8 @@ def test_half_a_character_in_an_outcome_is_replaced(talk: Talk, tool: Any) -> No
 def test_half_a_character_in_what_a_person_says_is_replaced(talk: Talk) -> None:
     talk.with_(then=Say("Seen."), agent={"instructions": f"Be {HALF}."})
     assert talk.ask(f"Who is {HALF}?").answer == "Seen."
-    assert talk.ask("And?", until=lambda answer: HALF if len(talk.server.chats) < 3 else "").answer == "Seen."
+    assert (
+        talk.ask("And?", until=lambda answer: HALF if len(talk.server.chats) < 3 else "").answer
+        == "Seen."
+    )
     talk.goes_on()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.react.guards import Limits
+from archytas_nb.loop.guards import Limits
 from tests.faults.talk import ADD, Talk
 from tests.sampling import pairwise
 from tests.servers.plays import Drip, Hang, Ping, Say, Status
@@ -19,7 +19,9 @@ def talks(plays: dict[str, Any]) -> Any:
     """Each play in both protocols and both streamed and not; the other combinations are slow."""
     cases = pairwise(plays, ("react", "native"), (True, False))
     params = [
-        pytest.param((protocol, stream), plays[name], marks=each.marks, id=f"{name}-{protocol}-{stream}")
+        pytest.param(
+            (protocol, stream), plays[name], marks=each.marks, id=f"{name}-{protocol}-{stream}"
+        )
         for each in cases
         for name, protocol, stream in [each.values]
     ]
@@ -35,7 +37,9 @@ def test_a_server_that_falls_silent_is_given_up(talk: Talk, play: Any) -> None:
     assert "raise %config ArchytasNB.timeout" in said
     assert len(talk.server.chats) == 1
     assert talk.server.chats[0].left.wait(5)
-    talk.agent.model.timeout = 20.0  # on a busy machine a good answer may take longer than that, too
+    talk.agent.model.timeout = (
+        20.0  # on a busy machine a good answer may take longer than that, too
+    )
     talk.goes_on()
 
 

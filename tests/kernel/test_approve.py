@@ -6,7 +6,7 @@ import pytest
 
 from archytas_nb.kernel.approve import Approver
 from archytas_nb.kernel.decision import Decision
-from archytas_nb.react.events import ToolCall
+from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.bound import BoundCall
 from archytas_nb.tools.tool import Tool
 from tests.kernel.people import Scripted
@@ -22,17 +22,26 @@ def pay(amount: int) -> str:
 
 
 def decide(
-    policy: Any = None, *answers: str, wants: Any = True, amount: int = 5, there: bool = True, allow: Any = ()
+    policy: Any = None,
+    *answers: str,
+    wants: Any = True,
+    amount: int = 5,
+    there: bool = True,
+    allow: Any = (),
 ) -> tuple[Decision, Scripted]:
     person = Scripted(*answers, there=there)
     tool = Tool.from_function(pay, approve=wants)
     bound = tool.bind(amount)
     assert isinstance(bound, BoundCall)
-    return Approver(policy, allow, person).decide(tool, ToolCall("c", "pay", amount), bound, {}), person
+    return Approver(policy, allow, person).decide(
+        tool, ToolCall("c", "pay", amount), bound, {}
+    ), person
 
 
 @pytest.mark.parametrize("policy", [None, "ask", "auto", "deny"])
-def test_a_tool_that_wants_no_approval_is_run_without_asking_under_every_policy(policy: Any) -> None:
+def test_a_tool_that_wants_no_approval_is_run_without_asking_under_every_policy(
+    policy: Any,
+) -> None:
     for wants in (None, False, lambda amount: amount > 100):
         decision, person = decide(policy, wants=wants)
         assert decision.bound is not None
@@ -57,7 +66,9 @@ def test_where_nobody_is_there_nothing_waits_and_the_refusal_says_how_to_allow_i
     assert "'pay' in the list of allowed tools" in decision.refusal
 
 
-def test_a_tool_that_is_allowed_by_name_is_run_headless_too_and_even_where_the_rest_is_denied() -> None:
+def test_a_tool_that_is_allowed_by_name_is_run_headless_too_and_even_where_the_rest_is_denied() -> (
+    None
+):
     for policy in ("ask", "deny"):
         decision, person = decide(policy, there=False, allow=["pay"])
         assert (decision.bound is not None, person.prompts) == (True, [])

@@ -4,7 +4,7 @@ import pytest
 
 from archytas_nb.kernel.ask import ask_user
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.react.events import CallOutcome, ToolCall
+from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.toolbox import Toolbox
 from tests.kernel.people import Scripted
 

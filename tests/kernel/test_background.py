@@ -112,7 +112,12 @@ def test_an_interrupt_cancels_all_that_run_and_awaits_them_and_keeps_what_is_don
         return "quick"
 
     outcomes = run_all({"first": first, "quick": quick, "second": second, "behind": Sleeper()})
-    assert [each.status for each in outcomes] == ["interrupted", "done", "interrupted", "interrupted"]
+    assert [each.status for each in outcomes] == [
+        "interrupted",
+        "done",
+        "interrupted",
+        "interrupted",
+    ]
     assert (first.ended, second.ended) == ("cancelled", "cancelled")
     assert "still running" not in outcomes[0].text
 
@@ -164,7 +169,9 @@ def test_one_that_swallows_its_limit_is_no_success() -> None:
     assert "it went on to its end" in outcome.text
 
 
-def test_one_that_blocks_the_loop_is_said_to_be_still_running_and_the_next_gets_another_loop() -> None:
+def test_one_that_blocks_the_loop_is_said_to_be_still_running_and_the_next_gets_another_loop() -> (
+    None
+):
     release = threading.Event()
 
     async def block() -> None:

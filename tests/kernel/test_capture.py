@@ -13,12 +13,16 @@ from tests.kernel.tools import text_of
 
 
 @given(st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text(min_size=1)), max_size=20))
-def test_text_is_kept_in_order_and_neighbours_of_one_kind_are_joined(pieces: list[tuple[str, str]]) -> None:
+def test_text_is_kept_in_order_and_neighbours_of_one_kind_are_joined(
+    pieces: list[tuple[str, str]],
+) -> None:
     capture = Capture()
     for kind, text in pieces:
         capture.write(kind, text)  # type: ignore[arg-type]
     outputs = capture.outputs()
-    assert "".join(str(each.data["text/plain"]) for each in outputs) == "".join(text for _, text in pieces)
+    assert "".join(str(each.data["text/plain"]) for each in outputs) == "".join(
+        text for _, text in pieces
+    )
     kinds = [each.kind for each in outputs]
     assert all(a != b for a, b in itertools.pairwise(kinds))
 
@@ -75,14 +79,23 @@ def test_a_display_is_updated_in_its_place_and_cleared_output_is_gone() -> None:
 def test_the_model_reads_what_a_person_sees() -> None:
     capture = Capture()
     capture.write("stderr", "10 %\r50 %\r100 %\n\x1b[31mred\x1b[0m\r\n")
-    capture.display({"text/plain": "<IPython.core.display.Markdown object>", "text/markdown": "**bold**"})
+    capture.display(
+        {"text/plain": "<IPython.core.display.Markdown object>", "text/markdown": "**bold**"}
+    )
     html = "<style>p {}</style><p>shown <b>here</b></p>"
     capture.display({"text/plain": "<IPython.core.display.HTML object>", "text/html": html})
     assert capture.text() == "100 %\nred\n**bold**\nshown here"
 
 
 @pytest.mark.parametrize(
-    "text", ["x" * 2_000_000, "<" * 2_000_000, "\x1b[" * 1_000_000, "ipykernel_" * 200_000, "\r" * 2_000_000]
+    "text",
+    [
+        "x" * 2_000_000,
+        "<" * 2_000_000,
+        "\x1b[" * 1_000_000,
+        "ipykernel_" * 200_000,
+        "\r" * 2_000_000,
+    ],
 )
 def test_no_text_is_so_odd_that_reading_it_takes_for_ever(text: str) -> None:
     capture = Capture()
@@ -107,7 +120,9 @@ def test_the_file_of_a_cell_has_no_name_in_it() -> None:
     assert text_of(capture.outputs(), "stderr") == "<cell>:4: UserWarning: careful\n"
 
 
-def test_who_watches_is_given_each_piece_and_may_fail_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_who_watches_is_given_each_piece_and_may_fail_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     seen: list[str] = []
 
     def watch(text: str) -> None:

@@ -76,7 +76,9 @@ def test_help_explains_every_choice_and_asks_again() -> None:
 
 
 def test_an_edited_input_is_validated_shown_again_and_then_run() -> None:
-    decision, person = decide("e", '{"to": "Bob", "amount": "many"}', '{"to": "Bob", "amount": 3}', "y")
+    decision, person = decide(
+        "e", '{"to": "Bob", "amount": "many"}', '{"to": "Bob", "amount": 3}', "y"
+    )
     assert decision.bound is not None
     assert decision.bound.kwargs == {"to": "Bob", "amount": 3}
     assert decision.edited == '{"to": "Bob", "amount": 3}'

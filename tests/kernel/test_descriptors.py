@@ -13,7 +13,9 @@ import pytest
 from archytas_nb.kernel.descriptors import Redirection, supported
 from tests.kernel.tools import run_one, text_of
 
-pytestmark = pytest.mark.skipif(not supported(), reason="descriptors are redirected on POSIX systems only")
+pytestmark = pytest.mark.skipif(
+    not supported(), reason="descriptors are redirected on POSIX systems only"
+)
 
 
 def open_descriptors() -> int:
@@ -32,7 +34,10 @@ def test_text_is_handed_on_while_the_call_runs_and_bytes_that_are_cut_in_two_are
     finally:
         redirection.end()
     assert "".join(text for kind, text in seen if kind == "stdout") == "Grün\n"
-    assert "".join(text for kind, text in seen if kind == "stderr") == "bad \N{REPLACEMENT CHARACTER}\n"
+    assert (
+        "".join(text for kind, text in seen if kind == "stderr")
+        == "bad \N{REPLACEMENT CHARACTER}\n"
+    )
 
 
 def test_more_than_a_pipe_holds_stops_nobody() -> None:
@@ -56,7 +61,9 @@ def test_what_a_long_call_writes_is_seen_while_it_runs() -> None:
     assert run_one(wait, on_output=lambda text: seen.set()).value is True
 
 
-def test_a_process_that_is_left_running_goes_on_writing_where_it_would_have_written(tmp_path: Path) -> None:
+def test_a_process_that_is_left_running_goes_on_writing_where_it_would_have_written(
+    tmp_path: Path,
+) -> None:
     script = tmp_path / "leave.py"
     script.write_text(
         textwrap.dedent(
@@ -81,7 +88,12 @@ def test_a_process_that_is_left_running_goes_on_writing_where_it_would_have_writ
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, env=environment, check=True, timeout=60
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+        timeout=60,
     )
     assert "captured 'begun\\n'" in done.stdout
     assert "x" * 200_000 in done.stdout
@@ -106,7 +118,9 @@ def test_a_descriptor_that_is_closed_is_left_alone(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, str(script)], env=environment, check=False, timeout=60, capture_output=True)
+    subprocess.run(
+        [sys.executable, str(script)], env=environment, check=False, timeout=60, capture_output=True
+    )
     assert (tmp_path / "said").read_text() == "1\n\nIt printed:\nseen"
 
 
@@ -121,5 +135,7 @@ def test_no_descriptor_and_no_thread_is_left_behind() -> None:
         run_one(shout)
     deadline = time.monotonic() + 20
     while open_descriptors() > before[0] and time.monotonic() < deadline:
-        time.sleep(0.05)  # the thread that empties the pipes of a longer call closes them a moment later
+        time.sleep(
+            0.05
+        )  # the thread that empties the pipes of a longer call closes them a moment later
     assert (open_descriptors(), threading.active_count()) == before

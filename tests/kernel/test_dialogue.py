@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.kernel.dialogue import Argument, arguments, harmless, read_answer, read_input, shown_call
+from archytas_nb.kernel.dialogue import (
+    Argument,
+    arguments,
+    harmless,
+    read_answer,
+    read_input,
+    shown_call,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +43,11 @@ def test_no_other_text_is_taken_for_an_approval(line: str) -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=8,
 )
@@ -104,7 +115,9 @@ def test_nothing_that_a_model_writes_can_pass_for_a_line_of_ours(value: object, 
     first, *lines = shown_call(name, [Argument("code", value)]).split("\n")
     assert first.startswith("The agent wants to run ")
     assert all(line.startswith(("  code", "    │ ", "    … ")) for line in lines)
-    assert not any(unicodedata.category(each) in {"Cc", "Cf"} for line in (first, *lines) for each in line)
+    assert not any(
+        unicodedata.category(each) in {"Cc", "Cf"} for line in (first, *lines) for each in line
+    )
 
 
 def test_what_moves_the_cursor_or_turns_text_round_is_spelled_out() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.react.events import CallOutcome, ToolCall
+from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.toolbox import Toolbox
 from tests.kernel.people import Scripted
 from tests.kernel.tools import run_one
@@ -102,7 +102,9 @@ def interrupt_soon() -> Iterator[None]:
     timer.join()
 
 
-def test_what_a_tool_prints_is_kept_in_order_and_reaches_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_tool_prints_is_kept_in_order_and_reaches_the_model(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     [outcome] = run(("say", "hello"))
     assert [(output.kind, output.data["text/plain"]) for output in outcome.outputs] == [
         ("stdout", "hello\n"),
@@ -131,7 +133,9 @@ def test_an_unknown_tool_and_bad_input_are_errors_that_name_what_is_there() -> N
     assert "integer" in bad.text
 
 
-def test_a_refused_call_is_not_run_and_the_model_reads_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_call_is_not_run_and_the_model_reads_the_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     [outcome] = run(("say", "x"), approve=lambda tool, call: f"{tool.name} is not allowed")
     assert (outcome.status, outcome.text, outcome.outputs) == ("refused", "say is not allowed", ())
 
@@ -160,7 +164,9 @@ def test_the_last_traceback_is_the_tools_so_that_debug_stops_in_it() -> None:
         "while tb.tb_next: tb = tb.tb_next\n"
         "print(tb.tb_frame.f_code.co_name)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "fail"
 
 
@@ -243,7 +249,9 @@ KINDS = {
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.sampled_from(sorted(KINDS)), max_size=8), st.none() | st.integers(0, 9))
-def test_each_call_has_its_own_outcome_in_order_whatever_the_mix(names: list[str], stop_at: int | None) -> None:
+def test_each_call_has_its_own_outcome_in_order_whatever_the_mix(
+    names: list[str], stop_at: int | None
+) -> None:
     box = Toolbox(twice, twice_async, fail, fail_async)
     for name in ("asked", "refused"):
         box.add(twice, name=name, approve=True)
@@ -253,7 +261,10 @@ def test_each_call_has_its_own_outcome_in_order_whatever_the_mix(names: list[str
     if stop_at is not None and stop_at < len(answers):
         answers[stop_at] = "s"
     person = Scripted(*answers)
-    calls = [ToolCall(f"c{n}", name, {"why": "x"} if name == "fail" else n) for n, name in enumerate(names)]
+    calls = [
+        ToolCall(f"c{n}", name, {"why": "x"} if name == "fail" else n)
+        for n, name in enumerate(names)
+    ]
     outcomes = KernelExecutor(box, {}, person=person).run(calls)
     assert [each.call_id for each in outcomes] == [call.id for call in calls]
     stopped = next((n for n, each in enumerate(outcomes) if each.status == "interrupted"), None)

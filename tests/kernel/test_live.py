@@ -12,7 +12,7 @@ SETUP = '''
 import asyncio, json, logging, os, signal, subprocess, sys, threading, time, warnings
 import archytas_nb as nb
 from pathlib import Path
-from archytas_nb.react.events import CallOutcomes, ModelReply, WireCall
+from archytas_nb.loop.events import CallOutcomes, ModelReply, WireCall
 from archytas_nb.testing import ScriptedModel
 
 early = logging.StreamHandler()  # holds the stream of now
@@ -120,12 +120,12 @@ def everything_is_as_before(kernel: Kernel, folder: Path) -> Iterator[None]:
         if each.is_file():
             each.unlink()
     yield
-    assert ok(kernel.run("state() == before, ours(), signal.getitimer(signal.ITIMER_REAL)")).result == (
-        "(True, [], (0.0, 0.0))"
-    )
-    assert ok(kernel.run("ask(('pay', {'to': 'Zoe', 'amount': 1}), approve='auto')[0].text")).result == (
-        "'paid 1 to Zoe'"
-    )
+    assert ok(
+        kernel.run("state() == before, ours(), signal.getitimer(signal.ITIMER_REAL)")
+    ).result == ("(True, [], (0.0, 0.0))")
+    assert ok(
+        kernel.run("ask(('pay', {'to': 'Zoe', 'amount': 1}), approve='auto')[0].text")
+    ).result == ("'paid 1 to Zoe'")
 
 
 def ok(cell: Cell) -> Cell:
@@ -141,7 +141,9 @@ def begun(folder: Path, number: int = 1) -> Callable[[Cell], bool]:
 # ── what a tool shows ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_all_that_a_tool_shows_is_its_own_in_order_and_nothing_reaches_the_cell(kernel: Kernel) -> None:
+def test_all_that_a_tool_shows_is_its_own_in_order_and_nothing_reaches_the_cell(
+    kernel: Kernel,
+) -> None:
     code = '''
 @nb.tool
 def tell() -> str:
@@ -187,7 +189,9 @@ def show() -> None:
 '''
     cell = ok(kernel.run(code))
     assert (cell.displayed, cell.of("clear_output"), cell.of("update_display_data")) == ([], [], [])
-    said = ok(kernel.run("print(outcome.text); print('text/html' in outcome.outputs[1].data)")).printed
+    said = ok(
+        kernel.run("print(outcome.text); print('text/html' in outcome.outputs[1].data)")
+    ).printed
     assert "gone" not in said
     assert "working" not in said
     assert "'finished'\n   a\n0  1\nbold" in said
@@ -195,7 +199,9 @@ def show() -> None:
 
 
 @pytest.mark.parametrize("end", ["", "; plt.show()", "; return plt.gcf()", "; raise RuntimeError"])
-def test_a_figure_reaches_the_model_once_and_does_not_appear_below_the_cell(kernel: Kernel, end: str) -> None:
+def test_a_figure_reaches_the_model_once_and_does_not_appear_below_the_cell(
+    kernel: Kernel, end: str
+) -> None:
     code = f'''
 @nb.tool
 def plot():
@@ -207,20 +213,24 @@ def plot():
     cell = ok(kernel.run(code))
     assert cell.displayed == []
     shown = ok(
-        kernel.run("len(outcome.images), len([each for each in outcome.outputs if 'image/png' in each.data])")
+        kernel.run(
+            "len(outcome.images), len([each for each in outcome.outputs if 'image/png' in each.data])"
+        )
     )
     assert shown.result == ("(1, 0)" if "return" in end else "(1, 1)")
 
 
 def test_figures_of_the_users_own_cells_are_still_shown_below_them(kernel: Kernel) -> None:
-    cell = ok(kernel.run("import matplotlib.pyplot as plt; plt.plot([1, 2]); ask('pay', approve='deny');"))
+    cell = ok(
+        kernel.run("import matplotlib.pyplot as plt; plt.plot([1, 2]); ask('pay', approve='deny');")
+    )
     assert ["image/png" in each for each in cell.displayed] == [True]
 
 
 def test_what_is_printed_while_it_runs_is_seen_as_it_comes(kernel: Kernel) -> None:
     code = '''
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.react.events import ToolCall
+from archytas_nb.loop.events import ToolCall
 seen = []
 @nb.tool
 def steps() -> str:
@@ -241,7 +251,9 @@ KernelExecutor(nb.toolbox, {}, on_output=watch).run([ToolCall("c", "steps")])[0]
     assert set(cell.printed.split()) == {"watcher"}
 
 
-def test_debug_after_a_failing_tool_stops_in_the_tool_also_after_another_error(kernel: Kernel) -> None:
+def test_debug_after_a_failing_tool_stops_in_the_tool_also_after_another_error(
+    kernel: Kernel,
+) -> None:
     assert kernel.run("1 / 0").status == "error"
     ok(kernel.run("ask(('fail', {'n': 21}))"))
     debug = ok(kernel.run("%debug", person=True, answers=["p secret", "w", "up", "q"]))
@@ -254,18 +266,24 @@ def test_debug_after_a_failing_tool_stops_in_the_tool_also_after_another_error(k
 
 # ── what a person is asked ────────────────────────────────────────────────────────────────────────
 
-PAY = "[outcome] = ask(('pay', {'to': 'Ann', 'amount': 5}))\nprint(outcome.status, '|', outcome.text)"
+PAY = (
+    "[outcome] = ask(('pay', {'to': 'Ann', 'amount': 5}))\nprint(outcome.status, '|', outcome.text)"
+)
 
 
 def test_a_person_sees_the_call_and_allows_it(kernel: Kernel, folder: Path) -> None:
     cell = ok(kernel.run(PAY, person=True, answers=["y"]))
     assert cell.printed == "done | paid 5 to Ann\n"
     [prompt] = cell.prompts
-    assert prompt.startswith('The agent wants to run pay:\n  to = "Ann"\n  amount = 5\nRun it? [y]es')
+    assert prompt.startswith(
+        'The agent wants to run pay:\n  to = "Ann"\n  amount = 5\nRun it? [y]es'
+    )
     assert (folder / "paid").read_text() == "5 to Ann"
 
 
-def test_a_person_refuses_with_a_reason_edits_or_asks_for_help(kernel: Kernel, folder: Path) -> None:
+def test_a_person_refuses_with_a_reason_edits_or_asks_for_help(
+    kernel: Kernel, folder: Path
+) -> None:
     cell = ok(kernel.run(PAY, person=True, answers=["maybe", "?", "n", "too early"]))
     assert cell.printed == "refused | The user refused this call. The reason: too early\n"
     assert not (folder / "paid").exists()
@@ -280,11 +298,17 @@ def test_a_person_stops_the_run(kernel: Kernel, folder: Path) -> None:
     assert not (folder / "paid").exists()
 
 
-def test_headless_nothing_waits_and_the_refusal_says_how_to_allow(kernel: Kernel, folder: Path) -> None:
+def test_headless_nothing_waits_and_the_refusal_says_how_to_allow(
+    kernel: Kernel, folder: Path
+) -> None:
     cell = ok(kernel.run(PAY))
-    assert cell.printed.startswith("refused | Refused: pay needs a person's approval, and nobody can be asked")
+    assert cell.printed.startswith(
+        "refused | Refused: pay needs a person's approval, and nobody can be asked"
+    )
     assert not (folder / "paid").exists()
-    assert ok(kernel.run(PAY.replace("}))", "}), allow=['pay'])"))).printed == "done | paid 5 to Ann\n"
+    assert (
+        ok(kernel.run(PAY.replace("}))", "}), allow=['pay'])"))).printed == "done | paid 5 to Ann\n"
+    )
 
 
 def test_the_model_asks_the_user(kernel: Kernel) -> None:
@@ -310,7 +334,8 @@ def test_an_interrupt_stops_what_runs_and_the_next_question_works(
     assert (cell.status, cell.reply["ename"]) == ("error", "RunInterrupted")
     assert len(list(folder.glob("cancelled*"))) == (together if "async" in calls else 0)
     left = (
-        "print(subprocess.run(['pgrep', '-f', 'sleep 60; touch slept'], capture_output=True, text=True).stdout)"
+        "print(subprocess.run(['pgrep', '-f', 'sleep 60; touch slept'],"
+        " capture_output=True, text=True).stdout)"
     )
     assert ok(kernel.run(left)).printed.strip() == ""
 

@@ -6,7 +6,7 @@ import pytest
 
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.outcomes import interrupted_late, remember
-from archytas_nb.react.events import CallOutcome, ToolCall
+from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.toolbox import Toolbox
 from tests.kernel.people import Scripted
 from tests.kernel.tools import run_one
@@ -24,7 +24,9 @@ def pay(amount: int) -> str:
 def test_the_model_is_told_what_was_really_run_where_the_person_changed_the_input() -> None:
     outcome = run_one(pay, 500, approve=True, person=Scripted("e", "5", "y"))
     assert outcome.value == "paid 5"
-    assert outcome.text == ("The user changed the input before the call was run. It was run with: 5\npaid 5")
+    assert outcome.text == (
+        "The user changed the input before the call was run. It was run with: 5\npaid 5"
+    )
 
 
 def test_the_person_can_stop_the_run_and_nothing_more_is_run() -> None:

@@ -16,7 +16,9 @@ class Tty(io.StringIO):
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_in_a_kernel_it_is_the_front_end_that_says_so(monkeypatch: pytest.MonkeyPatch, allowed: bool) -> None:
+def test_in_a_kernel_it_is_the_front_end_that_says_so(
+    monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> None:
     shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=allowed))
     monkeypatch.setattr(module, "current_shell", lambda: shell)
     monkeypatch.setattr(sys, "stdin", Tty() if not allowed else io.StringIO())
@@ -28,7 +30,12 @@ def test_elsewhere_it_is_the_terminal(monkeypatch: pytest.MonkeyPatch, shell: ob
     monkeypatch.setattr(module, "current_shell", lambda: shell)
     closed = io.StringIO()
     closed.close()
-    for stdin, there in ((Tty(), True), (io.StringIO("y\n"), False), (None, False), (closed, False)):
+    for stdin, there in (
+        (Tty(), True),
+        (io.StringIO("y\n"), False),
+        (None, False),
+        (closed, False),
+    ):
         monkeypatch.setattr(sys, "stdin", stdin)
         assert Keyboard().there is there
 

@@ -55,7 +55,9 @@ def test_print_handlers_subprocesses_and_descriptors_are_all_heard_in_order() ->
         outcome = run_one(tell)
     finally:
         logger.removeHandler(handler)
-    assert text_of(outcome.outputs) == "printed\nsystem\nthen\nsubprocess\ndescriptor\nlines\nthread\n"
+    assert (
+        text_of(outcome.outputs) == "printed\nsystem\nthen\nsubprocess\ndescriptor\nlines\nthread\n"
+    )
     assert text_of(outcome.outputs, "stderr") == "logged\nerror\n"
 
 
@@ -73,7 +75,9 @@ def test_a_handler_that_a_tool_makes_writes_to_the_real_stream_afterwards(
     assert capsys.readouterr().err == "later\n"
 
 
-def test_what_a_tool_leaves_running_prints_to_the_real_stream(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_tool_leaves_running_prints_to_the_real_stream(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     go_on = threading.Event()
     threads: list[threading.Thread] = []
 
@@ -93,7 +97,9 @@ def test_what_a_tool_leaves_running_prints_to_the_real_stream(capsys: pytest.Cap
     assert capsys.readouterr().out == "later\n"
 
 
-def test_a_thread_that_was_there_before_goes_on_printing_where_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_thread_that_was_there_before_goes_on_printing_where_it_did(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     begun, printed = threading.Event(), threading.Event()
 
     def background() -> None:
@@ -189,7 +195,9 @@ def test_nothing_is_captured_while_a_person_is_asked(capfd: pytest.CaptureFixtur
     assert capfd.readouterr().out == "question\nshown\n"
 
 
-def test_who_watches_may_print_which_is_no_output_of_the_tool(capfd: pytest.CaptureFixture[str]) -> None:
+def test_who_watches_may_print_which_is_no_output_of_the_tool(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     def talk() -> None:
         """Talk."""
         print("printed")

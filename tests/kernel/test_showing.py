@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.react.events import CallOutcome, ToolCall
+from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.result import render
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
@@ -90,13 +90,17 @@ class EndlessFigure:
         return "a figure"
 
 
-def call(make: Callable[[], Any], timeout: float | None = None, seconds: float | None = None) -> CallOutcome:
+def call(
+    make: Callable[[], Any], timeout: float | None = None, seconds: float | None = None
+) -> CallOutcome:
     def made() -> Any:
         """Make it."""
         return make()
 
     tool = replace(Tool.from_function(made), timeout=timeout)
-    [outcome] = KernelExecutor(Toolbox(tool), {}).run([ToolCall("q01s01c01", "made", None)], seconds=seconds)
+    [outcome] = KernelExecutor(Toolbox(tool), {}).run(
+        [ToolCall("q01s01c01", "made", None)], seconds=seconds
+    )
     return outcome
 
 
@@ -110,7 +114,9 @@ ENDLESS = [Endless, EndlessIter, EndlessLen, EndlessPng, EndlessSpoken, EndlessS
 
 @pytest.mark.parametrize("kind", ENDLESS)
 @pytest.mark.parametrize("limits", [{"timeout": 0.3}, {"seconds": 0.3}])
-def test_a_result_whose_rendering_never_ends_is_stopped_at_the_limit_of_its_call(kind: Any, limits: Any) -> None:
+def test_a_result_whose_rendering_never_ends_is_stopped_at_the_limit_of_its_call(
+    kind: Any, limits: Any
+) -> None:
     value = kind()
     began = time.monotonic()
     outcome = call(lambda: value, **limits)
@@ -146,7 +152,9 @@ def test_an_interrupt_is_felt_while_a_result_is_rendered() -> None:
     assert call(Interrupted).status == "interrupted"
 
 
-def test_a_slow_result_of_a_call_that_used_up_its_time_is_still_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_result_of_a_call_that_used_up_its_time_is_still_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("archytas_nb.kernel.execute._SECONDS_TO_SHOW", HARD)
 
     class Slow:
@@ -169,7 +177,9 @@ def test_more_items_than_a_container_says_are_not_read() -> None:
     assert render(EndlessItems([1])).text.startswith("[0, 1, 2, 3")
 
 
-def test_a_generator_of_large_items_is_read_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_generator_of_large_items_is_read_as_far_as_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("archytas_nb.tools.result.MAX_BYTES", 10_000_000)
     made = 0
 
@@ -194,6 +204,8 @@ def test_a_value_of_many_long_texts_is_shown_without_being_copied_whole() -> Non
     text = "x" * 1_000_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     shown = render([text] * 1000)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KB, of 1 GB of text
+    assert (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
+    )  # KB, of 1 GB of text
     assert not shown.complete
     assert len(shown.text) <= 8000

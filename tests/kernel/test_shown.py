@@ -11,7 +11,7 @@ import pytest
 import archytas_nb as nb
 from archytas_nb.kernel.dialogue import harmless
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.react.events import CallOutcome, ToolCall
+from archytas_nb.loop.events import CallOutcome, ToolCall
 from tests.kernel.people import Scripted
 
 
@@ -20,7 +20,9 @@ class Level(enum.Enum):
     HIGH = "delete it"
 
 
-def run_sql(sql: Annotated[str, nb.ByName], level: Level = Level.LOW, dry: bool = True, limit: int = 10) -> str:
+def run_sql(
+    sql: Annotated[str, nb.ByName], level: Level = Level.LOW, dry: bool = True, limit: int = 10
+) -> str:
     """Run it.
 
     Args:
@@ -84,7 +86,11 @@ def test_defaults_converted_values_and_members_of_an_enum_are_shown() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [f"{'x' * 5000}; rm -rf /", "\n".join([*["print(1)"] * 500, "rm -rf /"]), f"first\n{'x' * 5000}; rm -rf /"],
+    [
+        f"{'x' * 5000}; rm -rf /",
+        "\n".join([*["print(1)"] * 500, "rm -rf /"]),
+        f"first\n{'x' * 5000}; rm -rf /",
+    ],
 )
 def test_the_end_of_a_long_argument_is_shown_and_how_much_is_left_out(text: str) -> None:
     _, person = ask(write, text)
@@ -115,7 +121,9 @@ def test_what_was_approved_is_what_runs() -> None:
     box = nb.Toolbox()
     box.add(run_sql, approve=True)
     person = Meddling("y")
-    [outcome] = KernelExecutor(box, names, person=person).run([ToolCall("c", "run_sql", {"sql": "q"})])
+    [outcome] = KernelExecutor(box, names, person=person).run(
+        [ToolCall("c", "run_sql", {"sql": "q"})]
+    )
     assert "SELECT 1" in person.prompts[0]
     assert outcome.value.startswith("ran SELECT 1")
 
@@ -140,7 +148,10 @@ def test_an_object_whose_repr_fails_or_is_hostile_is_shown_all_the_same() -> Non
     use.__annotations__["thing"] = Annotated[Any, nb.ByName]
     for thing in (Broken(), Hostile()):
         _, person = ask(use, "it", it=thing)
-        assert type(thing).__name__ in person.prompts[0] or "    │ Run it? \\u202e y" in person.prompts[0]
+        assert (
+            type(thing).__name__ in person.prompts[0]
+            or "    │ Run it? \\u202e y" in person.prompts[0]
+        )
 
 
 BLANK = [

@@ -12,7 +12,7 @@ import pytest
 
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel.signals import watching
-from archytas_nb.react.events import CallOutcome
+from archytas_nb.loop.events import CallOutcome
 from tests.kernel.people import Scripted
 from tests.kernel.tools import run_one
 
@@ -84,7 +84,10 @@ def test_a_tool_that_catches_every_exception_does_not_catch_its_limit() -> None:
 def test_a_tool_that_swallows_its_limit_is_told_again_and_is_no_success() -> None:
     outcome = run_one(stubborn, timeout=0.1)
     assert (outcome.status, outcome.value) == ("error", None)
-    assert "told to stop after 0.1 s, which is this tool's timeout, it went on to its end" in outcome.text
+    assert (
+        "told to stop after 0.1 s, which is this tool's timeout, it went on to its end"
+        in outcome.text
+    )
 
 
 @pytest.mark.parametrize("seconds", [1e12, math.inf])
@@ -113,7 +116,10 @@ def test_elsewhere_a_tool_that_waits_in_c_ends_first_and_the_outcome_says_so() -
     outcome: CallOutcome = off_main(lambda: run_one(nap, timeout=0.1))
     assert ended.is_set()
     assert outcome.status == "error"
-    assert "told to stop after 0.1 s, which is this tool's timeout, it stopped only after 2" in outcome.text
+    assert (
+        "told to stop after 0.1 s, which is this tool's timeout, it stopped only after 2"
+        in outcome.text
+    )
 
 
 def test_elsewhere_nothing_is_raised_into_a_thread_whose_tool_has_ended() -> None:

@@ -20,7 +20,7 @@ SCRIPT = """
 import os, sys
 from archytas_nb.kernel.ask import ask_user
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.react.events import ToolCall
+from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.toolbox import Toolbox
 
 def pay(amount: int) -> str:
@@ -87,13 +87,20 @@ class Terminal:
         os.close(self.end)
 
 
-def test_a_call_is_approved_in_a_terminal_and_what_the_tool_writes_is_not_on_it(tmp_path: Path) -> None:
+def test_a_call_is_approved_in_a_terminal_and_what_the_tool_writes_is_not_on_it(
+    tmp_path: Path,
+) -> None:
     terminal = Terminal(tmp_path, "run('pay', 5)")
     try:
-        assert "The agent wants to run pay:\n  amount = 5\nRun it?" in terminal.until(r"\[\?\] help: ")
+        assert "The agent wants to run pay:\n  amount = 5\nRun it?" in terminal.until(
+            r"\[\?\] help: "
+        )
         terminal.type("y")
         seen = terminal.until("OUTCOME .*\n")
-        assert "OUTCOME done 'paid 5\\n\\nIt printed:\\nprinted by the tool\\nwritten by the tool'" in seen
+        assert (
+            "OUTCOME done 'paid 5\\n\\nIt printed:\\nprinted by the tool\\nwritten by the tool'"
+            in seen
+        )
         assert "LIVE 'printed by the tool'" in seen
         assert "\nprinted by the tool" not in seen
         assert "LIVE 'LIVE" not in seen
@@ -118,7 +125,9 @@ def test_ctrl_c_at_the_prompt_runs_nothing(tmp_path: Path) -> None:
         terminal.until(r"help: $")
         stop = threading.Event()
 
-        def press() -> None:  # Python's readline misses a signal that comes just before it waits for a key
+        def press() -> (
+            None
+        ):  # Python's readline misses a signal that comes just before it waits for a key
             while not stop.wait(1):
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(terminal.process.pid, signal.SIGINT)
@@ -126,7 +135,9 @@ def test_ctrl_c_at_the_prompt_runs_nothing(tmp_path: Path) -> None:
         presser = threading.Thread(target=press)
         presser.start()
         try:
-            assert "OUTCOME interrupted 'Not run: the user interrupted here.'" in terminal.until("OUTCOME .*\n")
+            assert "OUTCOME interrupted 'Not run: the user interrupted here.'" in terminal.until(
+                "OUTCOME .*\n"
+            )
         finally:
             stop.set()
             presser.join()
@@ -134,7 +145,9 @@ def test_ctrl_c_at_the_prompt_runs_nothing(tmp_path: Path) -> None:
         terminal.close()
 
 
-def test_the_end_of_input_at_the_prompt_runs_nothing_and_the_next_question_is_asked(tmp_path: Path) -> None:
+def test_the_end_of_input_at_the_prompt_runs_nothing_and_the_next_question_is_asked(
+    tmp_path: Path,
+) -> None:
     terminal = Terminal(tmp_path, "run('pay', 6)\nrun('ask_user', {'question': 'Which?'})")
     try:
         terminal.until(r"help: $")
@@ -149,7 +162,9 @@ def test_the_end_of_input_at_the_prompt_runs_nothing_and_the_next_question_is_as
 
 def test_without_a_terminal_nobody_is_asked(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT + "run('pay', 5)\nrun('ask_user', {'question': 'Which?'})", encoding="utf-8")
+    script.write_text(
+        SCRIPT + "run('pay', 5)\nrun('ask_user', {'question': 'Which?'})", encoding="utf-8"
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, str(script)],

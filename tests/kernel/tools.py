@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.react.events import CallOutcome, Output, ToolCall
+from archytas_nb.loop.events import CallOutcome, Output, ToolCall
 from archytas_nb.tools.toolbox import Toolbox
 
 

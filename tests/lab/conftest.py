@@ -39,7 +39,10 @@ def lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     from tests.lab.stories import write_all
 
     replay = {"ARCHYTAS_NB_CASSETTE": str(CASSETTE), "ARCHYTAS_NB_CASSETTE_MODE": "replay"}
-    with Server(then=Hang()) as hanging, Lab(tmp_path_factory.mktemp("lab"), replay).running() as lab:
+    with (
+        Server(then=Hang()) as hanging,
+        Lab(tmp_path_factory.mktemp("lab"), replay).running() as lab,
+    ):
         write_all(lab.work, hanging.url)
         yield lab
 

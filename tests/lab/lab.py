@@ -59,7 +59,9 @@ class Lab:
     def running(self) -> Iterator[Lab]:
         """Start the server, and stop it by its process id."""
         self.work.mkdir(parents=True)
-        self.settings("apputils-extension", "notification", fetchNews="false", checkForUpdates=False)
+        self.settings(
+            "apputils-extension", "notification", fetchNews="false", checkForUpdates=False
+        )
         self.settings("apputils-extension", "themes", theme=LIGHT)
         options = {
             "ServerApp.ip": "127.0.0.1",
@@ -73,7 +75,9 @@ class Lab:
         command += [f"--{name}={value}" for name, value in options.items()]
         log = self._home / "server.log"
         with log.open("w") as written:
-            server = subprocess.Popen(command, env=self._environment(), stdout=written, stderr=written)
+            server = subprocess.Popen(
+                command, env=self._environment(), stdout=written, stderr=written
+            )
         try:
             self._wait(server, log)
             yield self
@@ -89,7 +93,9 @@ class Lab:
         env = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         folders = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
         env |= {f"JUPYTER_{name}": str(self._home / name.lower()) for name in folders}
-        env["PYTHONPATH"] = str(REPOSITORY)  # the kernels run what is tested, and find the tests' models
+        env["PYTHONPATH"] = str(
+            REPOSITORY
+        )  # the kernels run what is tested, and find the tests' models
         env |= {"HOME": str(self._home), "IPYTHONDIR": str(self._home / "ipython")}
         env |= {"JUPYTERLAB_SETTINGS_DIR": str(self._home / "settings")}
         env |= {"JUPYTERLAB_WORKSPACES_DIR": str(self._home / "workspaces")}
@@ -98,7 +104,9 @@ class Lab:
     def _wait(self, server: subprocess.Popen[bytes], log: Path) -> None:
         for _ in range(600):
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{self._port}/api?token={self._token}").close()
+                urllib.request.urlopen(
+                    f"http://127.0.0.1:{self._port}/api?token={self._token}"
+                ).close()
             except OSError:
                 assert server.poll() is None, f"the server ended at once:\n{log.read_text()}"
                 time.sleep(0.1)
@@ -215,7 +223,9 @@ class Desk:
 
     def outputs(self, index: int) -> list[dict[str, Any]]:
         """The outputs of a cell as the page has them."""
-        found: list[dict[str, Any]] = self.page.evaluate(f"{_CONTENT}.widgets[{index}].model.outputs.toJSON()")
+        found: list[dict[str, Any]] = self.page.evaluate(
+            f"{_CONTENT}.widgets[{index}].model.outputs.toJSON()"
+        )
         return found
 
     def text(self, index: int) -> str:
@@ -226,7 +236,9 @@ class Desk:
 
     def unfold(self) -> None:
         """Open whatever is folded."""
-        self.page.evaluate("document.querySelectorAll('.archytas-nb-trace details').forEach(e => e.open = true)")
+        self.page.evaluate(
+            "document.querySelectorAll('.archytas-nb-trace details').forEach(e => e.open = true)"
+        )
 
     def watch_for_freezes(self) -> None:
         """From now on, note how long the page stands still."""

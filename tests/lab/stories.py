@@ -147,7 +147,9 @@ def write_all(folder: Path, hanging_url: str) -> None:
         "%agent --model allowed Keep the first five rows",
         "%agent --model refused Delete all rows",
     )
-    hanging = f'import archytas_nb as nb\nhanging = nb.OpenAIModel("tiny-1", {hanging_url!r}, "no-key")'
+    hanging = (
+        f'import archytas_nb as nb\nhanging = nb.OpenAIModel("tiny-1", {hanging_url!r}, "no-key")'
+    )
     sleeping = 'sleeping = Typist(("sleep", {"seconds": 600}))\nquick = Typist(("final_answer", "Here I am."))'
     _write(
         folder / "interrupts.ipynb",

@@ -52,14 +52,18 @@ def traces(notebook: dict[str, Any]) -> list[dict[str, str]]:
     return [each for each in every if "archytas-nb-trace" in each.get("text/html", "")]
 
 
-def test_the_quickstart_leaves_what_it_leaves_with_nobody_there(lab: Lab, sit: Any, pictures: Path) -> None:
+def test_the_quickstart_leaves_what_it_leaves_with_nobody_there(
+    lab: Lab, sit: Any, pictures: Path
+) -> None:
     """Run All, live; then each trace in the file equals that of the repository, which was run headless."""
     desk = sit("quickstart.ipynb")
     desk.run_all()
     desk.wait_until_run(desk.last)
     assert desk.console == []
     desk.save()
-    committed = json.loads((REPOSITORY / "notebooks" / "01_quickstart.ipynb").read_text(encoding="utf-8"))
+    committed = json.loads(
+        (REPOSITORY / "notebooks" / "01_quickstart.ipynb").read_text(encoding="utf-8")
+    )
     saved = traces(lab.saved("quickstart.ipynb"))
     assert saved == traces(committed)
     assert [set(each) for each in saved] == [STATIC] * len(saved)
@@ -67,7 +71,9 @@ def test_the_quickstart_leaves_what_it_leaves_with_nobody_there(lab: Lab, sit: A
     desk.picture(pictures / "quickstart.png")
 
 
-def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, sit: Any, pictures: Path) -> None:
+def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(
+    lab: Lab, sit: Any, pictures: Path
+) -> None:
     """Thought, call, the output of the running tool and the clock are live; then one static output, for ever."""
     desk = sit("penguins.ipynb")
     desk.run_all()
@@ -97,20 +103,26 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     again = sit("penguins.ipynb", kernel=False)
     assert not again.has_kernel
     assert again.text(3) == finished
-    assert again.page.locator(".archytas-nb-trace img").evaluate("image => image.naturalWidth") > 400
+    assert (
+        again.page.locator(".archytas-nb-trace img").evaluate("image => image.naturalWidth") > 400
+    )
     again.picture(pictures / "reopened.png", 3)
     again.change_theme(DARK)
     again.picture(pictures / "dark.png", 3)
     again.change_theme(LIGHT)
     again.resize(520)
     again.picture(pictures / "narrow.png", 3)
-    assert again.page.locator(".archytas-nb-trace").evaluate("each => each.scrollWidth <= each.clientWidth")
+    assert again.page.locator(".archytas-nb-trace").evaluate(
+        "each => each.scrollWidth <= each.clientWidth"
+    )
     assert "3706.0" not in again.text(3)
     again.unfold()
     assert "3706.0" in again.text(3)
 
 
-def test_a_kernel_that_is_restarted_leaves_the_steps_so_far(lab: Lab, sit: Any, pictures: Path) -> None:
+def test_a_kernel_that_is_restarted_leaves_the_steps_so_far(
+    lab: Lab, sit: Any, pictures: Path
+) -> None:
     """Where the widgets have died, a reader of the saved notebook finds the static trace and no error."""
     desk = sit("interrupts.ipynb")
     for cell in (0, 1, 2, 4):
@@ -135,7 +147,9 @@ def test_a_kernel_that_is_restarted_leaves_the_steps_so_far(lab: Lab, sit: Any, 
         reader.close()
 
 
-def test_a_call_is_run_where_a_person_says_so_in_the_input_box(lab: Lab, sit: Any, pictures: Path) -> None:
+def test_a_call_is_run_where_a_person_says_so_in_the_input_box(
+    lab: Lab, sit: Any, pictures: Path
+) -> None:
     """The person sees the call with its input, and says yes; the other one is refused with a reason."""
     desk = sit("approval.ipynb")
     for cell in range(4):
@@ -159,7 +173,9 @@ def test_a_call_is_run_where_a_person_says_so_in_the_input_box(lab: Lab, sit: An
     assert len(traces(lab.saved("approval.ipynb"))) == 2
 
 
-def test_an_interrupt_from_the_menu_ends_a_hanging_request_and_a_sleeping_tool(lab: Lab, sit: Any) -> None:
+def test_an_interrupt_from_the_menu_ends_a_hanging_request_and_a_sleeping_tool(
+    lab: Lab, sit: Any
+) -> None:
     """Each ends as interrupted, in one line and with the cell failed; the next question is answered."""
     desk = sit("interrupts.ipynb")
     for cell in range(3):
@@ -245,6 +261,8 @@ def test_an_untrusted_notebook_keeps_rules_and_colours_and_shows_no_result_twice
     assert desk.text(0).count("not a species") == 1
     mark = trace.locator("summary span").first
     assert mark.evaluate("each => getComputedStyle(each).color") == "rgb(214, 69, 69)"
-    edges = trace.locator("div").evaluate_all("all => all.map(each => getComputedStyle(each).borderTopStyle)")
+    edges = trace.locator("div").evaluate_all(
+        "all => all.map(each => getComputedStyle(each).borderTopStyle)"
+    )
     assert "solid" in edges
     desk.picture(pictures / "untrusted.png", 0)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator, Iterator
 from typing import Any, Literal
 
-from archytas_nb.react.events import AskModel, Delta, ModelReply
+from archytas_nb.loop.events import AskModel, Delta, ModelReply
 from archytas_nb.testing import ScriptedModel
 
 

@@ -8,7 +8,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from archytas_nb.models.cassettes import recorded
+from archytas_nb.cassettes import recorded
 from tests.live_kernel import NO_ENDPOINT, Kernel, live_kernel
 
 

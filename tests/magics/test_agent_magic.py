@@ -42,7 +42,9 @@ def test_loading_prints_and_shows_nothing_and_imports_nothing_heavy(tmp_path: Pa
 def test_unloading_leaves_no_magic_no_transformer_and_no_setting(tmp_path: Path) -> None:
     with live_kernel(tmp_path) as kernel:
         kernel.run("ip = get_ipython()")
-        kernel.run("%unload_ext archytas_nb")  # IPython adds the magics of extensions when one is first used
+        kernel.run(
+            "%unload_ext archytas_nb"
+        )  # IPython adds the magics of extensions when one is first used
         state = (
             "({k: sorted(v) for k, v in ip.magics_manager.magics.items()}, len(ip.input_transformers_cleanup),"
             " [type(each).__name__ for each in ip.configurables],"
@@ -68,12 +70,18 @@ def test_a_question_with_its_question_mark_is_answered_through_a_call(asked: Ker
         assert server.complaints == []
 
 
-def test_a_second_question_goes_on_in_the_same_conversation_and_new_begins_another(asked: Kernel) -> None:
+def test_a_second_question_goes_on_in_the_same_conversation_and_new_begins_another(
+    asked: Kernel,
+) -> None:
     with Server(CALL, ANSWER, Say("On Biscoe.")) as server:
         use(asked, server)
         asked.run("%agent How many Gentoo penguins are there?")
         asked.run("%agent And where do they live?")
-        said = [message["content"] for message in server.chats[-1].body["messages"] if message["role"] == "user"]
+        said = [
+            message["content"]
+            for message in server.chats[-1].body["messages"]
+            if message["role"] == "user"
+        ]
         assert said == ["How many Gentoo penguins are there?", "And where do they live?"]
         asked.run("%agent --new And who are you?")
         assert len(server.chats[-1].body["messages"]) == 2
@@ -90,7 +98,9 @@ def test_the_answer_is_shown_once_and_stays_the_value_of_the_cell(asked: Kernel)
         assert asked.run("run").result == "All is well."
 
 
-def test_a_cell_is_asked_as_it_stands_and_braces_and_apostrophes_are_left_alone(asked: Kernel) -> None:
+def test_a_cell_is_asked_as_it_stands_and_braces_and_apostrophes_are_left_alone(
+    asked: Kernel,
+) -> None:
     with Server() as server:
         use(asked, server)
         asked.run("%%agent\nWhat's {this one}?\nAnd \"that?")
@@ -117,10 +127,15 @@ def test_a_failing_endpoint_is_one_clear_line_and_the_conversation_goes_on(asked
         assert "\n" not in cell.error
         cell = asked.run("%agent Hello again?")
         assert cell.status == "ok", cell.printed
-        assert [message["role"] for message in server.chats[-1].body["messages"]] == ["system", "user"]
+        assert [message["role"] for message in server.chats[-1].body["messages"]] == [
+            "system",
+            "user",
+        ]
 
 
-def test_a_tool_that_raises_is_told_to_the_model_and_the_conversation_goes_on(asked: Kernel) -> None:
+def test_a_tool_that_raises_is_told_to_the_model_and_the_conversation_goes_on(
+    asked: Kernel,
+) -> None:
     asked.run("del penguins")
     with Server(CALL, Say("It failed.")) as server:
         use(asked, server)
@@ -146,7 +161,9 @@ def test_without_a_model_the_error_names_the_three_ways_out(tmp_path: Path) -> N
             assert way in cell.error
 
 
-def test_an_interrupt_stops_a_hanging_request_with_one_line_and_the_next_question_works(asked: Kernel) -> None:
+def test_an_interrupt_stops_a_hanging_request_with_one_line_and_the_next_question_works(
+    asked: Kernel,
+) -> None:
     with Server(Hang(), Say("Here I am.")) as server:
         use(asked, server)
         cell = asked.run("%agent Are you there?", interrupt_after=1.0)
@@ -175,8 +192,12 @@ def test_an_interrupt_stops_a_sleeping_tool_and_its_call_keeps_one_outcome(asked
         assert "interrupted" in str(server.chats[-1].body["messages"]).lower()
 
 
-@pytest.mark.parametrize("question", ["What's the mean?", "(is it balanced?", "value of {y", '"""', "a [list"])
-def test_prose_that_is_no_python_is_asked_as_it_is_and_assigned(asked: Kernel, question: str) -> None:
+@pytest.mark.parametrize(
+    "question", ["What's the mean?", "(is it balanced?", "value of {y", '"""', "a [list"]
+)
+def test_prose_that_is_no_python_is_asked_as_it_is_and_assigned(
+    asked: Kernel, question: str
+) -> None:
     with Server() as server:
         use(asked, server)
         cell = asked.run(f"run = %agent {question}")
@@ -213,7 +234,9 @@ def test_a_tool_that_wants_approval_is_refused_where_nobody_can_be_asked(asked: 
 
 
 def test_a_tool_that_takes_too_long_is_stopped_and_the_model_is_told(asked: Kernel) -> None:
-    asked.run('%%tool --timeout 0.2\nimport time\ndef nap() -> str:\n    """Nap."""\n    time.sleep(30)')
+    asked.run(
+        '%%tool --timeout 0.2\nimport time\ndef nap() -> str:\n    """Nap."""\n    time.sleep(30)'
+    )
     with Server(Say(calls=(("nap", {}),)), ANSWER) as server:
         use(asked, server)
         assert asked.run("%agent Nap?").seconds < 10
@@ -221,7 +244,13 @@ def test_a_tool_that_takes_too_long_is_stopped_and_the_model_is_told(asked: Kern
 
 
 def test_help_is_printed_and_a_key_is_not(asked: Kernel) -> None:
-    for line in ("%agent --help", "%agent -h", "%tools --help", "%%tool --help\n1", "%agent_cassette --help"):
+    for line in (
+        "%agent --help",
+        "%agent -h",
+        "%tools --help",
+        "%%tool --help\n1",
+        "%agent_cassette --help",
+    ):
         cell = asked.run(line)
         assert (cell.status, cell.result) == ("ok", "")
         assert cell.printed.startswith(f"usage: {line.split()[0]} [")
@@ -231,7 +260,10 @@ def test_help_is_printed_and_a_key_is_not(asked: Kernel) -> None:
 
 
 def test_a_question_inside_a_string_is_data(asked: Kernel) -> None:
-    assert asked.run('s = """\n%agent is this text?\n"""; print(s)').printed.strip() == "%agent is this text?"
+    assert (
+        asked.run('s = """\n%agent is this text?\n"""; print(s)').printed.strip()
+        == "%agent is this text?"
+    )
 
 
 def test_a_console_which_draws_no_widgets_still_shows_the_answer(asked: Kernel) -> None:
@@ -245,7 +277,9 @@ def test_a_console_which_draws_no_widgets_still_shows_the_answer(asked: Kernel) 
 
 def test_a_model_in_a_variable_answers_and_another_name_is_the_endpoints(asked: Kernel) -> None:
     asked.run("from archytas_nb.testing import ScriptedModel")
-    asked.run("script = ScriptedModel(('count', {'species': 'Gentoo'}), ('final_answer', 'So many.'))")
+    asked.run(
+        "script = ScriptedModel(('count', {'species': 'Gentoo'}), ('final_answer', 'So many.'))"
+    )
     assert asked.run("%agent --model script how many?").status == "ok"
     assert asked.run("script").result == "ScriptedModel(0 replies left)"
     with Server(ANSWER, models=("other",)) as server:
@@ -257,8 +291,13 @@ def test_a_model_in_a_variable_answers_and_another_name_is_the_endpoints(asked: 
 
 
 def test_a_script_that_is_at_its_end_is_named_without_frames_of_ours(asked: Kernel) -> None:
-    asked.run("import archytas_nb as nb\nfrom archytas_nb.testing import ScriptedModel\nscript = ScriptedModel()")
-    for cell in (asked.run("%agent --model script hello"), asked.run("nb.Agent(model=script).run('hello')")):
+    asked.run(
+        "import archytas_nb as nb\nfrom archytas_nb.testing import ScriptedModel\nscript = ScriptedModel()"
+    )
+    for cell in (
+        asked.run("%agent --model script hello"),
+        asked.run("nb.Agent(model=script).run('hello')"),
+    ):
         assert "ScriptError: the script has no reply left for request" in cell.error
         assert "archytas_nb/" not in cell.error
 
@@ -275,7 +314,9 @@ def test_a_script_that_is_at_its_end_is_named_without_frames_of_ours(asked: Kern
         ("--undo hi", "--undo asks nothing"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line_and_costs_nothing(asked: Kernel, line: str, said: str) -> None:
+def test_what_cannot_be_meant_is_one_line_and_costs_nothing(
+    asked: Kernel, line: str, said: str
+) -> None:
     with Server() as server:
         use(asked, server)
         cell = asked.run(f"%agent {line}")
@@ -292,8 +333,12 @@ def test_a_setting_that_makes_no_sense_is_one_line_and_the_old_one_stays(asked: 
     assert asked.run("%config ArchytasNB.max_steps").result == "20"
 
 
-def test_a_typed_answer_goes_into_a_variable_and_a_dry_run_shows_what_is_then_sent(asked: Kernel) -> None:
-    with Server(Say('{"thought": "", "tool": "final_answer", "tool_input": 124}', raw=True)) as server:
+def test_a_typed_answer_goes_into_a_variable_and_a_dry_run_shows_what_is_then_sent(
+    asked: Kernel,
+) -> None:
+    with Server(
+        Say('{"thought": "", "tool": "final_answer", "tool_input": 124}', raw=True)
+    ) as server:
         use(asked, server)
         line = "--protocol react --type int --out n How many {penguins[0]} penguins?"
         shown = asked.run(f"%agent --dry-run {line}").result

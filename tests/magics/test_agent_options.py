@@ -13,8 +13,8 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import archytas_nb as nb
 from archytas_nb.errors import RunError, TaskFailed
+from archytas_nb.loop.events import AskModel, ModelReply, Usage
 from archytas_nb.models.prices import Price
-from archytas_nb.react.events import AskModel, ModelReply, Usage
 from archytas_nb.testing import ScriptedModel
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -65,7 +65,9 @@ def ask(shell: InteractiveShell) -> Ask:
         model.is_small = small
         ask.model = shell.user_ns["script"] = model
         line = (
-            line if any(flag in line for flag in ("--history", "--cost", "--undo")) else f"--model script {line}"
+            line
+            if any(flag in line for flag in ("--history", "--cost", "--undo"))
+            else f"--model script {line}"
         )
         if cell is None:
             return shell.run_line_magic("agent", line)
@@ -157,7 +159,9 @@ def test_what_makes_no_sense_is_a_usage_error_and_asks_and_shows_nothing(
 def test_a_variable_never_holds_half_an_answer(ask: Ask) -> None:
     ask.shell.user_ns["n"] = "before"
     with pytest.raises(RunError, match="max_steps=1: there is no complete answer for 'n'") as error:
-        ask("--max-steps 1 --out n how many", ("count", {"species": "Gentoo"}), answer("at least 3"))
+        ask(
+            "--max-steps 1 --out n how many", ("count", {"species": "Gentoo"}), answer("at least 3")
+        )
     assert ask.shell.user_ns["n"] == "before"
     assert error.value.run.answer == "at least 3"
 
@@ -172,7 +176,12 @@ def test_only_the_chosen_tools_are_offered(ask: Ask) -> None:
 
 @pytest.mark.parametrize(
     ("flags", "status"),
-    [("", "refused"), ("--approve deny", "refused"), ("--approve auto", "done"), ("--allow erase", "done")],
+    [
+        ("", "refused"),
+        ("--approve deny", "refused"),
+        ("--approve auto", "done"),
+        ("--allow erase", "done"),
+    ],
 )
 def test_approval_follows_the_policy_and_the_list_of_allowed_tools(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, flags: str, status: str
@@ -275,7 +284,13 @@ def test_the_history_shows_each_question_with_its_calls_and_its_end(ask: Ask) ->
         ask("how many dodos", ("fail_task", "They are extinct."))
     table = repr(ask("--history"))
     assert [line.split()[0] for line in table.splitlines()[1:]] == ["1", "2"]
-    for part in ("how many Gentoo", "count", "There are 124.", "The model gave up", "They are extinct."):
+    for part in (
+        "how many Gentoo",
+        "count",
+        "There are 124.",
+        "The model gave up",
+        "They are extinct.",
+    ):
         assert part in table
 
 
@@ -284,7 +299,11 @@ def test_undo_forgets_the_last_exchange_and_reset_all_of_them(ask: Ask) -> None:
         ask(text, answer(text.upper()))
     assert repr(ask("--undo")) == "forgotten: three"
     ask("four", answer("FOUR"))
-    assert [message["content"] for message in sent(ask) if message["role"] == "user"] == ["one", "two", "four"]
+    assert [message["content"] for message in sent(ask) if message["role"] == "user"] == [
+        "one",
+        "two",
+        "four",
+    ]
     assert repr(ask("--reset")) == "forgotten: 3 questions"
     assert "nothing to undo" in repr(ask("--undo"))
     ask("five", answer("FIVE"))
@@ -340,7 +359,9 @@ def test_a_question_in_a_function_sees_the_functions_variables(ask: Ask) -> None
 
 
 def test_usd_is_shown_where_the_price_is_known(ask: Ask) -> None:
-    reply = ModelReply('{"tool": "final_answer", "tool_input": "1"}', usage=Usage(1, 1_000_000, 500_000, 100_000))
+    reply = ModelReply(
+        '{"tool": "final_answer", "tool_input": "1"}', usage=Usage(1, 1_000_000, 500_000, 100_000)
+    )
     ask("one", reply)
     assert repr(ask("--cost")).splitlines()[1].split()[-1] == "unknown"
     model = ask.shell.user_ns["priced"] = ScriptedModel(reply)

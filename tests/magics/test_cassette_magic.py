@@ -9,8 +9,8 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
+from archytas_nb.cassettes import recorded
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models.cassettes import recorded
 from tests.live_kernel import Kernel, live_kernel
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -40,13 +40,17 @@ def test_a_notebook_records_and_replays_without_the_server(kernel: Kernel, tmp_p
     assert f"%agent_cassette {path} --mode auto" in miss.error
     state = kernel.run("%agent_cassette").result
     assert state == f"{path} (replay): 1 exchanges, 1 replayed, 1 missed"
-    assert kernel.run("%agent_cassette --mode off\n%agent_cassette").result == "no cassette is in use"
+    assert (
+        kernel.run("%agent_cassette --mode off\n%agent_cassette").result == "no cassette is in use"
+    )
 
 
 def test_an_agent_of_plain_python_answers_from_it_too(kernel: Kernel, tmp_path: Path) -> None:
     path = tmp_path / "talk.jsonl"
     with Server(Say("I am here."), Say("And here.")) as server:
-        kernel.run(f"import archytas_nb as nb\nmodel = nb.OpenAIModel('tiny-1', {server.url!r}, 'sk-1')")
+        kernel.run(
+            f"import archytas_nb as nb\nmodel = nb.OpenAIModel('tiny-1', {server.url!r}, 'sk-1')"
+        )
         kernel.run(f"%agent_cassette {path}")
         assert kernel.run("nb.Agent([], model).run('Who?').answer").result == "'I am here.'"
         assert kernel.run("%agent --new --model model Who?").status == "ok"
@@ -61,7 +65,9 @@ def test_a_cell_with_an_agent_of_plain_python_is_given_again_what_it_was_given(
 ) -> None:
     asks = "[nb.Agent([], model).run(each).answer for each in ('Who?', 'Who?', 'And you?')]"
     with Server(Say("One."), Say("Two."), Say("Three.")) as server:
-        kernel.run(f"import archytas_nb as nb\nmodel = nb.OpenAIModel('tiny-1', {server.url!r}, 'sk-1')")
+        kernel.run(
+            f"import archytas_nb as nb\nmodel = nb.OpenAIModel('tiny-1', {server.url!r}, 'sk-1')"
+        )
         kernel.run(f"%agent_cassette {tmp_path / 'talk.jsonl'}")
         for _ in range(3):
             assert kernel.run(asks, cell_id="cell").result == "['One.', 'Two.', 'Three.']"
@@ -69,10 +75,15 @@ def test_a_cell_with_an_agent_of_plain_python_is_given_again_what_it_was_given(
     kernel.run("%agent_cassette --mode off")
 
 
-def test_a_cassette_of_the_configuration_counts_for_every_agent_of_the_kernel(tmp_path: Path) -> None:
+def test_a_cassette_of_the_configuration_counts_for_every_agent_of_the_kernel(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "talk.jsonl"
     asks = "nb.Agent([], model).run('Who?').answer"
-    with Server(Say("I am here."), Say("And here."), Say("Here too.")) as server, live_kernel(tmp_path) as kernel:
+    with (
+        Server(Say("I am here."), Say("And here."), Say("Here too.")) as server,
+        live_kernel(tmp_path) as kernel,
+    ):
         kernel.run("%load_ext archytas_nb\nimport archytas_nb as nb")
         kernel.run(f"model = nb.OpenAIModel('tiny-1', {server.url!r}, 'sk-1')")
         kernel.run(f"%config ArchytasNB.cassette = {str(path)!r}")
@@ -82,15 +93,22 @@ def test_a_cassette_of_the_configuration_counts_for_every_agent_of_the_kernel(tm
         kernel.run("%agent --new Who else?")
         kernel.run("%config ArchytasNB.cassette_mode = 'replay'")
         assert kernel.run(asks).result == "'I am here.'"
-        assert "And here." in kernel.run("%agent --new --model model Who is it?").displayed[0]["text/plain"]
+        assert (
+            "And here."
+            in kernel.run("%agent --new --model model Who is it?").displayed[0]["text/plain"]
+        )
         assert "Here too." in kernel.run("%agent --new Who else?").displayed[0]["text/plain"]
-        assert kernel.run("%agent_cassette").result == "talk.jsonl (replay): 3 exchanges, 3 replayed"
+        assert (
+            kernel.run("%agent_cassette").result == "talk.jsonl (replay): 3 exchanges, 3 replayed"
+        )
         assert len(server.chats) == 3
         kernel.run("%config ArchytasNB.cassette = ''")
         assert kernel.run("%agent_cassette").result == "no cassette is in use"
 
 
-def test_without_a_path_it_shows_what_became_of_the_one_in_use(shell: InteractiveShell, tmp_path: Path) -> None:
+def test_without_a_path_it_shows_what_became_of_the_one_in_use(
+    shell: InteractiveShell, tmp_path: Path
+) -> None:
     assert repr(use(shell, "")) == "no cassette is in use"
     assert use(shell, f"{tmp_path / 'x.jsonl'}") is None
     state = use(shell, "")
@@ -107,9 +125,9 @@ def test_a_path_may_have_spaces_and_variables(shell: InteractiveShell, tmp_path:
 
 
 def test_what_was_not_asked_for_can_be_dropped(shell: InteractiveShell, tmp_path: Path) -> None:
-    from archytas_nb.models.cassettes.cassette import Cassette
-    from archytas_nb.react.events import ModelReply
-    from tests.models.cassettes.tapes import ask
+    from archytas_nb.cassettes.cassette import Cassette
+    from archytas_nb.loop.events import ModelReply
+    from tests.cassettes.tapes import ask
 
     path = tmp_path / "x.jsonl"
     before = Cassette(path)
@@ -134,7 +152,9 @@ def test_what_was_not_asked_for_can_be_dropped(shell: InteractiveShell, tmp_path
         ('"x.jsonl', "No closing quotation"),
     ],
 )
-def test_a_line_that_makes_no_sense_is_refused_in_one_line(shell: InteractiveShell, line: str, said: str) -> None:
+def test_a_line_that_makes_no_sense_is_refused_in_one_line(
+    shell: InteractiveShell, line: str, said: str
+) -> None:
     with pytest.raises(UsageError, match=said):
         use(shell, line)
 

@@ -82,8 +82,12 @@ def test_every_option_is_offered_but_one_that_stands_there_already(busy: Interac
     assert "--image" in offered(busy, "%agent --image pens --")
 
 
-@pytest.mark.parametrize("line", ["%agent how many --ne", "%agent --bogus --ne", "%agent", "agents --ne"])
-def test_where_anything_may_stand_nothing_of_ours_is_offered(busy: InteractiveShell, line: str) -> None:
+@pytest.mark.parametrize(
+    "line", ["%agent how many --ne", "%agent --bogus --ne", "%agent", "agents --ne"]
+)
+def test_where_anything_may_stand_nothing_of_ours_is_offered(
+    busy: InteractiveShell, line: str
+) -> None:
     assert {"--new", "--model"}.isdisjoint(offered(busy, line))
 
 

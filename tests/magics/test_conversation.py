@@ -25,7 +25,9 @@ class Front:
         self.parent = {"metadata": metadata, "header": {"msg_id": str(self._executions)}}
 
 
-def test_a_question_is_known_by_its_cell_and_its_place_among_the_questions_of_this_run_of_the_cell() -> None:
+def test_a_question_is_known_by_its_cell_and_its_place_among_the_questions_of_this_run_of_the_cell() -> (
+    None
+):
     front = Front()
     origins = Origins(front)
     seen = []
@@ -49,7 +51,11 @@ def test_where_no_cell_is_named_there_is_no_origin(parent: dict[str, Any]) -> No
 
 
 def questions(server: Server) -> list[str]:
-    return [message["content"] for message in server.chats[-1].body["messages"] if message["role"] == "user"]
+    return [
+        message["content"]
+        for message in server.chats[-1].body["messages"]
+        if message["role"] == "user"
+    ]
 
 
 def test_a_cell_that_is_run_again_replaces_its_question_in_its_place(kernel: Kernel) -> None:
@@ -64,7 +70,9 @@ def test_a_cell_that_is_run_again_replaces_its_question_in_its_place(kernel: Ker
         assert questions(server) == ["uno", "two", "three"]
 
 
-def test_two_questions_of_one_cell_are_two_and_stay_two_when_it_is_run_again(kernel: Kernel) -> None:
+def test_two_questions_of_one_cell_are_two_and_stay_two_when_it_is_run_again(
+    kernel: Kernel,
+) -> None:
     cell = "%agent one\n%agent two"
     with Server(then=Say("Fine.")) as server:
         kernel.run(f"%config ArchytasNB.base_url = {server.url!r}")

@@ -182,14 +182,20 @@ def test_no_text_does_more_harm_than_an_error_for_the_user(text: str) -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
 
 
 @given(st.dictionaries(st.text(), JSON, max_size=4), st.sampled_from([None, 2]), st.booleans())
-def test_any_json_object_is_left_alone(value: dict[str, object], indent: int | None, ascii: bool) -> None:
+def test_any_json_object_is_left_alone(
+    value: dict[str, object], indent: int | None, ascii: bool
+) -> None:
     text = f"Look: {json.dumps(value, indent=indent, ensure_ascii=ascii)} and {{name}}"
     assert asked(text) == text.removesuffix("{name}") + "Gentoo"
 
@@ -199,7 +205,9 @@ def test_a_plain_value_is_written_as_it_is(value: object) -> None:
     assert expand("<{v}>", {"v": value}).text == f"<{value}>"
 
 
-@pytest.mark.parametrize("text", ["{" * 5000, "{ " * 2000 + "}" * 2000, "{'" * 3000, "{" + "(" * 5000 + "}"])
+@pytest.mark.parametrize(
+    "text", ["{" * 5000, "{ " * 2000 + "}" * 2000, "{'" * 3000, "{" + "(" * 5000 + "}"]
+)
 def test_hostile_nesting_is_text(text: str) -> None:
     sent = asked(text)
     assert len(sent) >= math.floor(len(text) / 2)

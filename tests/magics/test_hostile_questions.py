@@ -190,7 +190,9 @@ def test_an_expression_cannot_take_all_time_or_memory(source: str) -> None:
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("spec", ["999999999d", ">999999999", ".999999999f", "099999999", "*^100000"])
+@pytest.mark.parametrize(
+    "spec", ["999999999d", ">999999999", ".999999999f", "099999999", "*^100000"]
+)
 def test_a_format_is_bounded_too(spec: str) -> None:
     with pytest.raises(UsageError):
         expand(f"{{x:{spec}}}", NAMES)

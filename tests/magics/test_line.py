@@ -68,7 +68,10 @@ def test_what_cannot_be_meant_is_named(line: str, said: str) -> None:
     [
         ("how many --new", "'--new' stands behind the question, where it is text"),
         ("--new how many --model=x?", "'--model' stands behind"),
-        ("--until len(answer) > 3 how many", "the value of '--until' ends at 'len\\(answer\\)', before '>'"),
+        (
+            "--until len(answer) > 3 how many",
+            "the value of '--until' ends at 'len\\(answer\\)', before '>'",
+        ),
         ("--until answer == 3 how many", "put an expression with spaces into quotes"),
     ],
 )
@@ -91,7 +94,11 @@ def test_prose_that_only_looks_like_options_is_prose(line: str, text: str) -> No
     assert split_options(line, PARSER, prose=True)[1] == text
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"])).filter(lambda text: not text.lstrip().startswith("-")))
+@given(
+    st.text(st.characters(exclude_categories=["Cs"])).filter(
+        lambda text: not text.lstrip().startswith("-")
+    )
+)
 def test_any_text_that_begins_with_no_dash_is_left_as_it_is(text: str) -> None:
     assert split(text) == ([], text.strip())
 

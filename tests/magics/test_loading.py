@@ -30,7 +30,9 @@ def state(shell: Any) -> dict[str, Any]:
         "ast": list(shell.ast_transformers),
         "events": {name: list(each) for name, each in shell.events.callbacks.items()},
         "matchers": list(shell.Completer.custom_matchers),
-        "hooks": {name: list(each.strs) + list(each.regexs) for name, each in shell.strdispatchers.items()},
+        "hooks": {
+            name: list(each.strs) + list(each.regexs) for name, each in shell.strdispatchers.items()
+        },
         "handlers": dict(shell.custom_exceptions)
         if isinstance(shell.custom_exceptions, dict)
         else shell.custom_exceptions,
@@ -42,7 +44,8 @@ def state(shell: Any) -> dict[str, Any]:
         "hidden": {name for name in shell.user_ns_hidden if not name.startswith("_")},
         "config": shell.config.copy(),
         "formatters": {
-            name: dict(each.type_printers) for name, each in shell.display_formatter.formatters.items()
+            name: dict(each.type_printers)
+            for name, each in shell.display_formatter.formatters.items()
         },
         "displayhook": sys.displayhook,
         "excepthook": sys.excepthook,
@@ -61,7 +64,9 @@ def test_unloading_leaves_the_shell_as_it_was_even_after_questions(
     assert state(shell) != before
     shell.user_ns["script"] = ScriptedModel(("final_answer", "Hello."), ("final_answer", "Bye."))
     shell.run_cell("%agent --quiet --model script hello?;")
-    shell.run_cell("x = %agent --model script hello?\n%unload_ext archytas_nb")  # in the very cell that asked
+    shell.run_cell(
+        "x = %agent --model script hello?\n%unload_ext archytas_nb"
+    )  # in the very cell that asked
     after = state(shell)
     for part, value in before.items():
         assert after[part] == value, part
@@ -80,7 +85,9 @@ def test_unloading_leaves_nothing_of_a_question_that_no_cell_asked(shell: Intera
     assert state(shell)["events"] == before
 
 
-def test_loading_and_unloading_print_nothing(shell: InteractiveShell, capfd: pytest.CaptureFixture[str]) -> None:
+def test_loading_and_unloading_print_nothing(
+    shell: InteractiveShell, capfd: pytest.CaptureFixture[str]
+) -> None:
     shell.run_line_magic("unload_ext", "archytas_nb")
     shell.run_line_magic("load_ext", "archytas_nb")
     assert capfd.readouterr() == ("", "")
@@ -98,7 +105,9 @@ def test_what_goes_on_is_logged_and_not_printed(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_setting_in_ipythons_own_configuration_counts_and_a_wrong_one_is_one_line(tmp_path: Path) -> None:
+def test_a_setting_in_ipythons_own_configuration_counts_and_a_wrong_one_is_one_line(
+    tmp_path: Path,
+) -> None:
     profile = tmp_path / "ipython" / "profile_default"
     profile.mkdir(parents=True)
     (profile / "ipython_kernel_config.py").write_text("c.ArchytasNB.max_steps = 3\n", "utf-8")
@@ -171,7 +180,11 @@ def test_a_warm_model_reads_new_tools_at_the_end_of_their_cell_until_it_is_asked
     assert cold.warmed == 2
     [system] = cold.read
     assert "twice:\n    Double a number." in system
-    shell.run_cell(TWICE.replace("Double", "Make twice").replace("%%tool", "import archytas_nb as nb\n@nb.tool"))
+    shell.run_cell(
+        TWICE.replace("Double", "Make twice").replace(
+            "%%tool", "import archytas_nb as nb\n@nb.tool"
+        )
+    )
     assert cold.warmed == 3
     assert "Make twice a number." in cold.read[0]
     asked = shell.run_line_magic("agent", "--dry-run Double 4.").ask.messages

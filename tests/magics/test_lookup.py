@@ -31,7 +31,9 @@ NAMES = {"box": Box(), "items": [1, 2, 3], "table": {"a": {"b": 5}}, "n": 2, "_"
         ("_", 9),
     ],
 )
-def test_names_attributes_items_slices_and_operators_are_looked_up(source: str, value: object) -> None:
+def test_names_attributes_items_slices_and_operators_are_looked_up(
+    source: str, value: object
+) -> None:
     assert look(source, NAMES) == value
 
 
@@ -41,7 +43,17 @@ def test_the_object_itself_is_returned_and_not_a_copy() -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["len(items)", "items.pop()", "[i for i in items]", "(lambda: n)()", "(n := 3)", "f'{n}'", "n n", "[n]", "1"],
+    [
+        "len(items)",
+        "items.pop()",
+        "[i for i in items]",
+        "(lambda: n)()",
+        "(n := 3)",
+        "f'{n}'",
+        "n n",
+        "[n]",
+        "1",
+    ],
 )
 def test_what_calls_or_makes_something_is_refused_before_it_is_evaluated(source: str) -> None:
     with pytest.raises(LookupFault, match="give it a name"):

@@ -41,7 +41,9 @@ def test_tools_are_chosen_by_name_and_by_glob_in_the_order_of_the_toolbox(box: T
 
 
 @pytest.mark.parametrize("name", ["polt", "plo", "x*"])
-def test_a_name_that_means_no_tool_is_refused_with_those_that_there_are(box: Toolbox, name: str) -> None:
+def test_a_name_that_means_no_tool_is_refused_with_those_that_there_are(
+    box: Toolbox, name: str
+) -> None:
     with pytest.raises(UsageError, match="there: count_birds, plot, count_eggs"):
         chosen_tools([name], box)
 
@@ -49,7 +51,9 @@ def test_a_name_that_means_no_tool_is_refused_with_those_that_there_are(box: Too
 def test_a_disabled_tool_is_not_chosen_and_the_error_says_how_to_enable_it(box: Toolbox) -> None:
     box.disable("plot")
     assert "plot" not in chosen_tools(["*"], box)
-    with pytest.raises(UsageError, match="--allow: 'plot' is disabled; enable it with %tools --enable plot"):
+    with pytest.raises(
+        UsageError, match="--allow: 'plot' is disabled; enable it with %tools --enable plot"
+    ):
         chosen_tools(["plot"], box, "--allow")
 
 

@@ -1,8 +1,6 @@
 """Reports about a conversation: readable as text, harmless as HTML."""
 
-from archytas_nb.magics.conversation import Paid
-from archytas_nb.magics.reports import Cost, DryRun, History
-from archytas_nb.react.events import (
+from archytas_nb.loop.events import (
     Answered,
     AskModel,
     CallOutcome,
@@ -12,7 +10,9 @@ from archytas_nb.react.events import (
     ToolCall,
     Usage,
 )
-from archytas_nb.react.history import Exchange, Step
+from archytas_nb.loop.history import Exchange, Step
+from archytas_nb.magics.conversation import Paid
+from archytas_nb.magics.reports import Cost, DryRun, History
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 
@@ -35,7 +35,9 @@ def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
     assert rows[0].split("  ")[0] == "1"
     assert "How many?" in rows[0]
     assert rows[0].endswith("Three. Really.")
-    for row, said in zip(rows[1:], ("no idea", "max_steps=1", "Interrupted during a tool"), strict=True):
+    for row, said in zip(
+        rows[1:], ("no idea", "max_steps=1", "Interrupted during a tool"), strict=True
+    ):
         assert said in row
     assert "count, count" in rows[3]
 
@@ -75,14 +77,20 @@ def test_a_dry_run_shows_every_message_the_tools_and_the_schema_whole() -> None:
         ({"type": "function", "function": {"name": "count"}},),
         {"type": "object"},
     )
-    for text in (repr(DryRun(ask, (("model", "m"),))), DryRun(ask, (("model", "m"),))._repr_html_()):
+    for text in (
+        repr(DryRun(ask, (("model", "m"),))),
+        DryRun(ask, (("model", "m"),))._repr_html_(),
+    ):
         assert long in text
         for part in ("tool_call_id", "arguments", "function-calling", "JSON schema"):
             assert part in text
 
 
 def test_of_a_long_request_only_the_question_is_unfolded() -> None:
-    messages = ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "How many?"})
+    messages = (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "How many?"},
+    )
     html = DryRun(AskModel(1, messages), (("model", "m"),))._repr_html_()
     folded, unfolded = html.split("<details open>")
     assert "Be brief." in folded

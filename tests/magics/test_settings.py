@@ -55,14 +55,17 @@ def test_the_environment_sets_every_kind(
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("max_steps", "many"), ("approve", "maybe"), ("quiet", "perhaps"), ("max_seconds", "-1")]
+    ("name", "said"),
+    [("max_steps", "many"), ("approve", "maybe"), ("quiet", "perhaps"), ("max_seconds", "-1")],
 )
 def test_a_variable_that_makes_no_sense_is_named_with_what_was_expected(
     monkeypatch: pytest.MonkeyPatch, name: str, said: str
 ) -> None:
     variable = f"ARCHYTAS_NB_{name.upper()}"
     monkeypatch.setenv(variable, said)
-    with pytest.raises(UsageError, match=f"{variable} is '{said}' in the environment; expected ") as error:
+    with pytest.raises(
+        UsageError, match=f"{variable} is '{said}' in the environment; expected "
+    ) as error:
         getattr(Settings(), name)
     assert "\n" not in str(error.value)
 
@@ -83,13 +86,17 @@ def test_a_variable_that_makes_no_sense_is_named_with_what_was_expected(
         ("model", 3, "model is 3; expected a text"),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused_in_one_line(name: str, value: object, said: str) -> None:
+def test_a_value_that_makes_no_sense_is_refused_in_one_line(
+    name: str, value: object, said: str
+) -> None:
     with pytest.raises(TraitError, match=said) as error:
         setattr(Settings(), name, value)
     assert "\n" not in str(error.value)
 
 
-def test_a_key_is_shown_nowhere_not_even_where_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_shown_nowhere_not_even_where_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     settings = Settings(config=Config({"Settings": {"api_key": "sk-secret"}}))
     assert settings.api_key == "sk-secret"
     assert "secret" not in repr(settings.api_key) + Settings.class_get_help(settings)
@@ -122,7 +129,9 @@ def test_the_old_name_of_the_total_counts_with_a_warning(monkeypatch: pytest.Mon
     settings = Settings()
     assert settings.total_tokens(line()) == 1_000_000
     monkeypatch.setenv("ARCHYTAS_NB_MAX_TOKENS", "10")
-    with pytest.warns(FutureWarning, match="ARCHYTAS_NB_MAX_TOKENS is called ARCHYTAS_NB_MAX_TOTAL_TOKENS now"):
+    with pytest.warns(
+        FutureWarning, match="ARCHYTAS_NB_MAX_TOKENS is called ARCHYTAS_NB_MAX_TOTAL_TOKENS now"
+    ):
         assert settings.total_tokens(line()) == 10
     settings.max_tokens = 20
     with pytest.warns(FutureWarning, match="^max_tokens is called max_total_tokens now"):
@@ -139,7 +148,9 @@ def test_the_old_and_the_new_name_at_once_are_an_error(monkeypatch: pytest.Monke
     with pytest.raises(UsageError, match="both are set: leave ARCHYTAS_NB_MAX_TOKENS out"):
         settings.total_tokens(line())
     settings.max_total_tokens = settings.max_tokens = 20
-    with pytest.raises(UsageError, match="max_tokens is the old name of max_total_tokens, and both are set"):
+    with pytest.raises(
+        UsageError, match="max_tokens is the old name of max_total_tokens, and both are set"
+    ):
         settings.total_tokens(line())
     with pytest.raises(UsageError, match="leave --max-tokens out"):
         settings.total_tokens(line("--max-total-tokens=30", "--max-tokens=30"))
@@ -148,7 +159,14 @@ def test_the_old_and_the_new_name_at_once_are_an_error(monkeypatch: pytest.Monke
 def test_defaults_are_those_of_an_agent() -> None:
     agent = inspect.signature(Agent).parameters
     settings = Settings()
-    for name in ("protocol", "max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens"):
+    for name in (
+        "protocol",
+        "max_steps",
+        "max_errors",
+        "max_seconds",
+        "max_total_tokens",
+        "max_reply_tokens",
+    ):
         assert getattr(settings, name) == agent[name].default
 
 

@@ -21,7 +21,9 @@ def test_a_cell_of_functions_becomes_tools_and_helpers_do_not(kernel: Kernel) ->
     assert kernel.run("twice(4)").result == "8"
 
 
-def test_only_the_decorated_functions_of_a_cell_become_tools_where_there_are_any(kernel: Kernel) -> None:
+def test_only_the_decorated_functions_of_a_cell_become_tools_where_there_are_any(
+    kernel: Kernel,
+) -> None:
     cell = kernel.run(
         "%%tool\nfrom archytas_nb import tool\n"
         '@tool\ndef chosen() -> int:\n    """One."""\n    return 1\n'
@@ -32,7 +34,9 @@ def test_only_the_decorated_functions_of_a_cell_become_tools_where_there_are_any
     assert "left_out" not in tools(kernel)
 
 
-def test_a_failing_cell_fails_and_registers_nothing_and_its_traceback_names_the_line(kernel: Kernel) -> None:
+def test_a_failing_cell_fails_and_registers_nothing_and_its_traceback_names_the_line(
+    kernel: Kernel,
+) -> None:
     before = tools(kernel)
     cell = kernel.run(
         '%%tool\nfrom archytas_nb import tool\n@tool\ndef doomed() -> int:\n    """One."""\n    return 1\n1 / 0'
@@ -60,7 +64,9 @@ def test_the_source_of_a_tool_can_be_read_back(kernel: Kernel) -> None:
 
 
 def test_a_cell_may_use_the_syntax_of_ipython_and_show_its_last_value(kernel: Kernel) -> None:
-    cell = kernel.run('%%tool\nhere = !echo hello\ndef f() -> int:\n    """One."""\n    return 1\nhere[0]')
+    cell = kernel.run(
+        '%%tool\nhere = !echo hello\ndef f() -> int:\n    """One."""\n    return 1\nhere[0]'
+    )
     assert cell.status == "ok", cell.error
     assert "hello" in cell.result
 
@@ -97,7 +103,9 @@ def test_a_future_import_in_one_cell_does_not_hide_the_types_of_a_tool(kernel: K
 
 def test_flags_reach_the_tool_and_are_refused_where_the_cell_decorates(kernel: Kernel) -> None:
     cell = kernel.run(
-        COUNT.replace("%%tool", "%%tool --name how_many --timeout 2.5 --max-chars 90 --repeat --approve")
+        COUNT.replace(
+            "%%tool", "%%tool --name how_many --timeout 2.5 --max-chars 90 --repeat --approve"
+        )
     )
     assert cell.status == "ok", cell.error
     made = "t = archytas_nb.toolbox['how_many']; (t.timeout, t.max_chars, t.repeat, t.approve)"

@@ -42,10 +42,19 @@ class CommonParams:
     def __init__(self):
         self.model = SimpleNamespace(path="")
         self.model_alias = set()
-        self.cpuparams, self.cpuparams_batch = SimpleNamespace(n_threads=-1), SimpleNamespace(n_threads=-1)
+        self.cpuparams, self.cpuparams_batch = (
+            SimpleNamespace(n_threads=-1),
+            SimpleNamespace(n_threads=-1),
+        )
         self.flash_attn_type = Attention.LLAMA_FLASH_ATTN_TYPE_AUTO
         self.api_keys = []
-        for name in ("n_ctx", "n_parallel", "n_batch", "n_ubatch", "n_gpu_layers"):  # and no cache_ram_mib
+        for name in (
+            "n_ctx",
+            "n_parallel",
+            "n_batch",
+            "n_ubatch",
+            "n_gpu_layers",
+        ):  # and no cache_ram_mib
             setattr(self, name, 0)
         self.ui = self.warmup = True
         self.no_extra_bufts = False
@@ -69,7 +78,9 @@ class Server:
             threading.Event().wait()
         if word == "start-crashes" or (word == "start-crashes-unless-safe" and not safe):
             end_by(signal.SIGSEGV)
-        handler = type("Bound", (Handler,), {"params": params, "word": word, "log": path.with_suffix(".asked")})
+        handler = type(
+            "Bound", (Handler,), {"params": params, "word": word, "log": path.with_suffix(".asked")}
+        )
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
         self.listening_address = f"http://127.0.0.1:{self._http.server_port}"
@@ -80,13 +91,21 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/health":
             self.send(b"{}")
             return
-        if self.headers.get("Authorization") not in [f"Bearer {key}" for key in self.params.api_keys]:
+        if self.headers.get("Authorization") not in [
+            f"Bearer {key}" for key in self.params.api_keys
+        ]:
             self.send(b"{}", 401)
             return
         known = {name: value for name, value in vars(self.params).items() if name != "api_keys"}
-        facts = {"pid": os.getpid(), "cwd": str(Path.cwd()), "params": known, "modules": sorted(sys.modules)}
+        facts = {
+            "pid": os.getpid(),
+            "cwd": str(Path.cwd()),
+            "params": known,
+            "modules": sorted(sys.modules),
+        }
         plain = json.dumps(
-            {"object": "list", **facts}, default=lambda value: getattr(value, "__dict__", None) or [*value]
+            {"object": "list", **facts},
+            default=lambda value: getattr(value, "__dict__", None) or [*value],
         )
         self.send(plain.encode())
 
@@ -115,7 +134,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.word == "freezes" and first:
             end_by(signal.SIGSTOP)
         last = {"delta": {"content": f"{len(words)} words."}, "finish_reason": "stop"}
-        self.wfile.write(b"data: " + json.dumps({"choices": [last]}).encode() + b"\n\ndata: [DONE]\n\n")
+        self.wfile.write(
+            b"data: " + json.dumps({"choices": [last]}).encode() + b"\n\ndata: [DONE]\n\n"
+        )
 
     def send(self, body, status=200, whole=True):
         self.send_response(status)

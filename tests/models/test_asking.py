@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.errors import ModelError
+from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.models import asking
 from archytas_nb.models.asking import Asking, Faulted, GivenUp, adapting, persistently
 from archytas_nb.models.capabilities import Capabilities, body_of
 from archytas_nb.models.deadline import Deadline
 from archytas_nb.models.faults import Fault
-from archytas_nb.react.events import AskModel, Delta, ModelReply, Notice, Usage
 
 ASK = AskModel(1, ({"role": "user", "content": "hello"},), max_tokens=100, thinking_tokens=800)
 AT = "http://127.0.0.1:1/v1"
@@ -29,8 +29,12 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waits
 
 
-def fault(kind: Any = "server", said: str = "", *, passing: bool = True, wait: float | None = None) -> Faulted:
-    return Faulted(Fault(ModelError("it broke. Mend it.", kind=kind, status=400), passing, wait, said))
+def fault(
+    kind: Any = "server", said: str = "", *, passing: bool = True, wait: float | None = None
+) -> Faulted:
+    return Faulted(
+        Fault(ModelError("it broke. Mend it.", kind=kind, status=400), passing, wait, said)
+    )
 
 
 def plays(*outcomes: Faulted | ModelReply) -> tuple[list[Any], Any]:
@@ -78,7 +82,9 @@ def test_waits_grow_and_the_servers_wish_counts_before_them(slept: list[float]) 
     assert slept == [0.5, 1.0, 7.0, 4.0]
 
 
-def test_a_lasting_failure_or_one_with_too_long_a_wait_is_not_tried_again(slept: list[float]) -> None:
+def test_a_lasting_failure_or_one_with_too_long_a_wait_is_not_tried_again(
+    slept: list[float],
+) -> None:
     for bad in (fault(passing=False), fault(wait=61.0)):
         _, once = plays(bad)
         with pytest.raises(GivenUp):
@@ -86,7 +92,9 @@ def test_a_lasting_failure_or_one_with_too_long_a_wait_is_not_tried_again(slept:
     assert slept == []
 
 
-def test_a_wait_beyond_the_deadline_is_the_deadline_and_names_what_had_gone_wrong(slept: list[float]) -> None:
+def test_a_wait_beyond_the_deadline_is_the_deadline_and_names_what_had_gone_wrong(
+    slept: list[float],
+) -> None:
     _, once = plays(fault(wait=30.0))
     with pytest.raises(GivenUp) as caught:
         heard(persistently(once, 9, Deadline(20.0), AT))
@@ -118,7 +126,9 @@ THOUGHT = [
 
 
 @pytest.mark.parametrize("thought", THOUGHT)
-def test_a_model_that_thought_its_reply_away_is_given_more_room_from_then_on(thought: ModelReply) -> None:
+def test_a_model_that_thought_its_reply_away_is_given_more_room_from_then_on(
+    thought: ModelReply,
+) -> None:
     can = Capabilities()
     _, once = plays(thought, ModelReply("fine", usage=Usage(1, 10, 0, 500)))
     said, reply = heard(adapting(once, ASK, can, stream=True))
@@ -127,7 +137,9 @@ def test_a_model_that_thought_its_reply_away_is_given_more_room_from_then_on(tho
     assert can.thinks
     assert body_of(ASK, can, {}, stream=True)["max_tokens"] == 800
     _, once = plays(thought)
-    assert heard(adapting(once, ASK, can, stream=True))[1].finish == "length"  # there is an end to it
+    assert (
+        heard(adapting(once, ASK, can, stream=True))[1].finish == "length"
+    )  # there is an end to it
 
 
 @pytest.mark.parametrize(

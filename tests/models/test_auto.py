@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import archytas_nb as nb
-from archytas_nb.models.cassettes.cassette import Cassette
-from archytas_nb.models.cassettes.model import CassetteModel
-from archytas_nb.react.events import Event, Notice
+from archytas_nb.cassettes.cassette import Cassette
+from archytas_nb.cassettes.model import CassetteModel
+from archytas_nb.loop.events import Event, Notice
 from archytas_nb.run import Run
-from tests.models.cassettes.tapes import no_model
+from tests.cassettes.tapes import no_model
 from tests.models.talking import told
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -56,10 +56,14 @@ def test_where_calls_are_written_into_the_text_the_run_goes_on_in_the_text_proto
         run, again = agent.run("How many apples?"), agent.run("And now?")
     first, second, third = (chat.body for chat in server.chats)
     assert (run.answer, run.protocol, stock.asked) == ("Three.", "react", ["apples"])
-    assert said(run, "protocol") == ["the model writes its calls into the text: going on with the text protocol"]
+    assert said(run, "protocol") == [
+        "the model writes its calls into the text: going on with the text protocol"
+    ]
     assert "tools" in first
     assert "tools" not in second
-    assert second["response_format"]["type"] == "json_schema", "what cannot be bound as a call is bound as text"
+    assert second["response_format"]["type"] == "json_schema", (
+        "what cannot be bound as a call is bound as text"
+    )
     assert "Outcome of count (done):\n3" in str(second["messages"][-1]["content"])
     assert (again.answer, again.protocol, said(again, "protocol")) == ("Three.", "react", [])
     assert "tools" not in third
@@ -68,7 +72,9 @@ def test_where_calls_are_written_into_the_text_the_run_goes_on_in_the_text_proto
 
 def test_where_calls_come_as_calls_it_stays_with_them() -> None:
     stock = Stock()
-    with Server(GIVEN, Say(FENCED.replace("apples", "pears"), raw=True), then=Say("Three.")) as server:
+    with Server(
+        GIVEN, Say(FENCED.replace("apples", "pears"), raw=True), then=Say("Three.")
+    ) as server:
         run = stock.agent(told(server)).run("How many?")
     assert (run.answer, run.protocol, stock.asked) == ("Three.", "native", ["apples", "pears"])
     assert all("tools" in chat.body for chat in server.chats)
@@ -95,7 +101,9 @@ def test_a_recording_of_it_gives_the_same_runs(tmp_path: Path) -> None:
     with Server(Say(FENCED, raw=True), then=Say("Three.")) as server:
         for mode in ("record", "replay"):
             live = told(server) if mode == "record" else None
-            model = CassetteModel(Cassette(path, mode), (lambda live=live: live) if live else no_model)  # type: ignore[arg-type]
+            model = CassetteModel(
+                Cassette(path, mode), (lambda live=live: live) if live else no_model
+            )  # type: ignore[arg-type]
             agent = Stock().agent(model)
             runs = [agent.run("How many apples?"), agent.run("And now?")]
             assert [run.protocol for run in runs] == ["react", "react"]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb.loop.events import AskModel
 from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of, lowered, shorter
-from archytas_nb.react.events import AskModel
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 HELLO = ({"role": "user", "content": "hello"},)
@@ -31,7 +31,9 @@ SAID = st.one_of(
 
 
 @given(st.lists(SAID, min_size=60, max_size=60), st.booleans())
-def test_whatever_is_said_an_endpoint_is_asked_in_finitely_many_forms(said: list[str], stream: bool) -> None:
+def test_whatever_is_said_an_endpoint_is_asked_in_finitely_many_forms(
+    said: list[str], stream: bool
+) -> None:
     form, seen = Capabilities(), [Capabilities()]
     for text in said:
         following = lowered(form, replace(ASK, messages=PICTURES), text, OWN, stream=stream)
@@ -43,7 +45,9 @@ def test_whatever_is_said_an_endpoint_is_asked_in_finitely_many_forms(said: list
 
 
 @given(st.lists(SAID, max_size=10), st.booleans())
-def test_every_form_bounds_the_reply_and_carries_the_whole_conversation(said: list[str], stream: bool) -> None:
+def test_every_form_bounds_the_reply_and_carries_the_whole_conversation(
+    said: list[str], stream: bool
+) -> None:
     form = Capabilities()
     for text in said:
         form = lowered(form, ASK, text, OWN, stream=stream) or form
@@ -56,7 +60,9 @@ def test_every_form_bounds_the_reply_and_carries_the_whole_conversation(said: li
 
 
 def test_fields_of_the_users_own_win() -> None:
-    body = body_of(ASK, Capabilities(), {"max_completion_tokens": 7, "response_format": None}, stream=False)
+    body = body_of(
+        ASK, Capabilities(), {"max_completion_tokens": 7, "response_format": None}, stream=False
+    )
     assert body["max_completion_tokens"] == 7
     assert "max_tokens" not in body
     assert body["response_format"] is None

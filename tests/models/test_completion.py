@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb.loop.events import Delta, ModelReply, Usage, WireCall
 from archytas_nb.models.completion import NotACompletion, from_body, from_stream
 from archytas_nb.models.refusal import ErrorInReply
-from archytas_nb.react.events import Delta, ModelReply, Usage, WireCall
 from tests.growth import assert_linear
 
 
@@ -27,7 +27,9 @@ def read(chunks: Iterable[bytes]) -> tuple[list[Delta], ModelReply]:
 
 
 def stream(*events: Any, end: str = "\n\n", done: bool = True) -> bytes:
-    lines = [e if isinstance(e, str) else f"data: {json.dumps(e, ensure_ascii=False)}" for e in events]
+    lines = [
+        e if isinstance(e, str) else f"data: {json.dumps(e, ensure_ascii=False)}" for e in events
+    ]
     return (end.join([*lines, *(["data: [DONE]"] if done else [])]) + end).encode()
 
 
@@ -50,8 +52,14 @@ def cut(data: bytes, at: Iterable[int]) -> Iterator[bytes]:
 PIECES = [*"añ∀\u2028\x85", "😀", "two\nlines", '"quoted"', "data: [DONE]", "}"]
 
 
-@given(st.lists(st.sampled_from(PIECES)), st.lists(st.integers(0, 5000)), st.sampled_from(["\n\n", "\r\n\r\n"]))
-def test_a_stream_reads_the_same_however_its_bytes_are_cut(pieces: list[str], at: list[int], end: str) -> None:
+@given(
+    st.lists(st.sampled_from(PIECES)),
+    st.lists(st.integers(0, 5000)),
+    st.sampled_from(["\n\n", "\r\n\r\n"]),
+)
+def test_a_stream_reads_the_same_however_its_bytes_are_cut(
+    pieces: list[str], at: list[int], end: str
+) -> None:
     data = stream(*[delta(content=p) for p in pieces], delta("stop"), end=end)
     seen, reply = read(cut(data, at))
     assert reply.text == "".join(pieces) == "".join(each.text for each in seen)
@@ -121,7 +129,15 @@ def test_a_connection_that_breaks_before_the_end_is_said() -> None:
 
 
 def test_comments_and_other_fields_of_events_are_passed_over() -> None:
-    data = stream(": ping", "event: message", "id: 7", "retry: 10", delta(content="a"), ": ping", delta("stop"))
+    data = stream(
+        ": ping",
+        "event: message",
+        "id: 7",
+        "retry: 10",
+        delta(content="a"),
+        ": ping",
+        delta("stop"),
+    )
     assert read([data])[1].text == "a"
 
 
@@ -146,7 +162,9 @@ def test_a_stream_of_whole_messages_is_understood() -> None:
     assert read([stream(event)])[1].text == "whole"
 
 
-@pytest.mark.parametrize("data", [b"<html>hello</html>", b"hello", b"data: hello\n\n", b"[]", b'"x"', b"{}"])
+@pytest.mark.parametrize(
+    "data", [b"<html>hello</html>", b"hello", b"data: hello\n\n", b"[]", b'"x"', b"{}"]
+)
 def test_what_is_no_completion_is_refused(data: bytes) -> None:
     with pytest.raises(NotACompletion):
         read([data])
@@ -166,7 +184,14 @@ def test_nothing_or_a_beginning_is_a_broken_connection(data: bytes) -> None:
         ({"error": "no memory"}, 500),
         ({"object": "error", "message": "no memory", "code": 400}, 400),
         ([{"error": {"message": "no memory", "code": 503}}], 503),
-        ({"choices": [{"error": {"message": "no memory", "code": 503}, "finish_reason": "error"}]}, 503),
+        (
+            {
+                "choices": [
+                    {"error": {"message": "no memory", "code": 503}, "finish_reason": "error"}
+                ]
+            },
+            503,
+        ),
     ],
 )
 def test_an_error_object_is_an_error_in_a_stream_and_in_a_body(error: Any, status: int) -> None:
@@ -177,14 +202,27 @@ def test_an_error_object_is_an_error_in_a_stream_and_in_a_body(error: Any, statu
 
 
 def body(usage: Any = None, finish: str | None = "stop", **message: Any) -> str:
-    return json.dumps({"model": "m", "choices": [{"message": message, "finish_reason": finish}], "usage": usage})
+    return json.dumps(
+        {"model": "m", "choices": [{"message": message, "finish_reason": finish}], "usage": usage}
+    )
 
 
 def test_a_body_and_a_stream_of_the_same_reply_read_the_same() -> None:
     calls = [{"id": "c", "index": 0, "function": {"name": "f", "arguments": '{"a": 1}'}}]
-    usage = {"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 5}}
-    whole = from_body(body(usage, "tool_calls", content="hm", reasoning_content="so", tool_calls=calls))
-    events = [delta(content="hm"), delta(reasoning_content="so"), delta(tool_calls=calls), delta("tool_calls")]
+    usage = {
+        "prompt_tokens": 9,
+        "completion_tokens": 4,
+        "prompt_tokens_details": {"cached_tokens": 5},
+    }
+    whole = from_body(
+        body(usage, "tool_calls", content="hm", reasoning_content="so", tool_calls=calls)
+    )
+    events = [
+        delta(content="hm"),
+        delta(reasoning_content="so"),
+        delta(tool_calls=calls),
+        delta("tool_calls"),
+    ]
     _, streamed = read([stream(*events, {"choices": [], "usage": usage})])
     assert whole == streamed
     assert whole.usage == streamed.usage == Usage(1, 9, 5, 4)
@@ -197,10 +235,20 @@ def test_a_body_and_a_stream_of_the_same_reply_read_the_same() -> None:
     [
         ({"content": None}, "", "", ()),
         ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab", "", ()),
-        ({"content": [{"type": "thinking", "thinking": [{"text": "so"}]}, {"text": "b"}]}, "b", "so", ()),
+        (
+            {"content": [{"type": "thinking", "thinking": [{"text": "so"}]}, {"text": "b"}]},
+            "b",
+            "so",
+            (),
+        ),
         ({"content": None, "refusal": "I will not."}, "I will not.", "", ()),
         ({"content": "a", "reasoning": "so"}, "a", "so", ()),
-        ({"content": "", "function_call": {"name": "f", "arguments": "{}"}}, "", "", (WireCall("f", "{}"),)),
+        (
+            {"content": "", "function_call": {"name": "f", "arguments": "{}"}},
+            "",
+            "",
+            (WireCall("f", "{}"),),
+        ),
         (
             {"tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]},
             "",
@@ -222,8 +270,14 @@ def test_the_dialects_of_messages_are_understood(
     [
         (None, Usage(1)),
         ({"prompt_tokens": 9, "completion_tokens": None}, Usage(1, 9)),
-        ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 8}, Usage(1, 9, 8, 2)),
-        ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": None}, Usage(1, 9, 0, 2)),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 8},
+            Usage(1, 9, 8, 2),
+        ),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": None},
+            Usage(1, 9, 0, 2),
+        ),
     ],
 )
 def test_what_a_reply_cost_is_read_where_it_is_said(usage: Any, read_as: Usage) -> None:
@@ -238,7 +292,9 @@ def test_other_words_for_a_reply_that_is_cut_off_mean_the_same(finish: str, read
     assert read([stream(delta(content="a"), delta(finish))])[1].finish == read_as
 
 
-@pytest.mark.parametrize("finish", ["error", "network_error", "insufficient_system_resource", "abort"])
+@pytest.mark.parametrize(
+    "finish", ["error", "network_error", "insufficient_system_resource", "abort"]
+)
 def test_a_reply_that_the_server_gave_up_is_not_whole(finish: str) -> None:
     with pytest.raises(EOFError, match=finish):
         from_body(body(finish=finish, content="a"))
@@ -250,7 +306,12 @@ def test_a_reply_that_the_server_gave_up_is_not_whole(finish: str) -> None:
 def test_what_came_beside_a_call_is_kept_with_it(size: int) -> None:
     extra = {"google": {"thought_signature": "c2ln"}}
     calls = [
-        {"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"a": 1}'}, "extra_content": extra},
+        {
+            "index": 0,
+            "id": "a",
+            "function": {"name": "f", "arguments": '{"a": 1}'},
+            "extra_content": extra,
+        },
         {"index": 1, "id": "b", "function": {"name": "f", "arguments": "{}"}},
     ]
     kept = (WireCall("f", '{"a": 1}', extra), WireCall("f", "{}"))
@@ -277,7 +338,9 @@ WHOLE = {
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield at
-    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    keys = (
+        value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    )
     for key in keys:
         yield from places(value[key], (*at, key))
 
@@ -286,7 +349,10 @@ def replaced(value: Any, at: tuple[Any, ...], other: Any) -> Any:
     if not at:
         return other
     if isinstance(value, dict):
-        return {key: replaced(each, at[1:], other) if key == at[0] else each for key, each in value.items()}
+        return {
+            key: replaced(each, at[1:], other) if key == at[0] else each
+            for key, each in value.items()
+        }
     return [replaced(each, at[1:], other) if n == at[0] else each for n, each in enumerate(value)]
 
 
@@ -319,7 +385,9 @@ def test_a_body_that_no_reader_can_take_is_no_completion(text: str) -> None:
 
 
 def test_an_event_over_several_lines_is_one() -> None:
-    first, second = json.dumps({"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]}).split(" ", 1)
+    first, second = json.dumps(
+        {"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]}
+    ).split(" ", 1)
     assert read([f"data: {first}\ndata: {second}\n\ndata: [DONE]\n\n".encode()])[1].text == "hi"
 
 
@@ -347,6 +415,10 @@ def call_pieces(arguments: str, n: int) -> bytes:
 
     def event(arguments: str) -> bytes:
         call = {"index": 0, "id": "x", "function": {"name": "f", "arguments": arguments}}
-        return b"data: " + json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}).encode() + b"\n\n"
+        return (
+            b"data: "
+            + json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}).encode()
+            + b"\n\n"
+        )
 
     return event(arguments) + event("1}") * n

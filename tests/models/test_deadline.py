@@ -77,7 +77,9 @@ def test_a_reader_of_an_encrypted_connection_wakes_up_too() -> None:
     with theirs:
         ours.settimeout(20)
         context = ssl.create_default_context()
-        with context.wrap_socket(ours, server_hostname="x", do_handshake_on_connect=False) as encrypted:
+        with context.wrap_socket(
+            ours, server_hostname="x", do_handshake_on_connect=False
+        ) as encrypted:
             Cutoff(Deadline(0.05), 20).connected(encrypted)
             with pytest.raises((ssl.SSLEOFError, ConnectionError)):
                 encrypted.do_handshake()

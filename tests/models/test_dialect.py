@@ -41,7 +41,10 @@ def test_a_system_prompt_begins_the_first_question() -> None:
 
 
 def test_a_system_prompt_stands_before_the_parts_of_a_question_with_images() -> None:
-    parts = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": "data:"}}]
+    parts = [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": "data:"}},
+    ]
     [first] = without_system((TALK[0], {"role": "user", "content": parts}))
     assert first["content"] == [{"type": "text", "text": "Be brief."}, *parts]
 

@@ -53,7 +53,9 @@ def test_the_flag_wins_over_the_configuration_and_that_over_the_environment(
 
 
 @pytest.mark.parametrize("name", ["local", None])
-def test_local_means_this_machine_whatever_the_environment_says(environ: pytest.MonkeyPatch, name: Any) -> None:
+def test_local_means_this_machine_whatever_the_environment_says(
+    environ: pytest.MonkeyPatch, name: Any
+) -> None:
     environ.setenv("OPENAI_BASE_URL", HERE)
     environ.setenv("ARCHYTAS_NB_MODEL", "local")
     assert isinstance(choose_model(name), EmbeddedModel)
@@ -67,7 +69,8 @@ def test_an_empty_variable_is_none(environ: pytest.MonkeyPatch) -> None:
 
 def test_a_name_without_an_endpoint_is_refused_with_the_next_move() -> None:
     with pytest.raises(
-        ConfigurationError, match=r"'gpt-x' needs an endpoint.*Set OPENAI_API_KEY or OPENAI_BASE_URL"
+        ConfigurationError,
+        match=r"'gpt-x' needs an endpoint.*Set OPENAI_API_KEY or OPENAI_BASE_URL",
     ):
         choose_model("gpt-x")
 

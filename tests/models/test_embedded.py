@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.loop.events import AskModel, ModelReply, Notice
 from archytas_nb.models import embedded, process
 from archytas_nb.models.embedded import EmbeddedModel, without_contradictions
 from archytas_nb.models.engine import Engine
-from archytas_nb.react.events import AskModel, ModelReply, Notice
 from tests.models.fake_machine import FAKE, PATIENCE, weights
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL and SIGSTOP")
@@ -29,7 +29,9 @@ def model_of(machine: Path, word: str = "works", engine: Engine = FAKE) -> Embed
     return EmbeddedModel(str(weights(machine, word)), engine)
 
 
-def complete(model: EmbeddedModel, messages: Any = HELLO, **ask: Any) -> tuple[list[str], ModelReply]:
+def complete(
+    model: EmbeddedModel, messages: Any = HELLO, **ask: Any
+) -> tuple[list[str], ModelReply]:
     """The notices about retries, and the reply."""
     flow, said = model.complete(AskModel(1, messages, **ask)), []
     while True:
@@ -63,10 +65,15 @@ def test_it_answers_and_says_what_is_waited_for(machine: Path) -> None:
     assert first == Notice("progress", "Loading the local model model-works (0 s)")
     said, reply = complete(model_of(machine))
     assert (said, reply.text) == ([], "I read 4 words.")
-    assert (reply.usage.requests, reply.usage.input_tokens) == (1, 0)  # it is not told, so nothing is made up
+    assert (reply.usage.requests, reply.usage.input_tokens) == (
+        1,
+        0,
+    )  # it is not told, so nothing is made up
 
 
-def test_a_server_that_crashes_at_its_first_request_is_started_again_in_safe_mode(machine: Path) -> None:
+def test_a_server_that_crashes_at_its_first_request_is_started_again_in_safe_mode(
+    machine: Path,
+) -> None:
     notices, reply = complete(model_of(machine, "crashes"))
     [notice] = notices
     assert "crashed (SIGSEGV); it is started again in safe mode" in notice
@@ -75,7 +82,9 @@ def test_a_server_that_crashes_at_its_first_request_is_started_again_in_safe_mod
     assert one["pid"] != two["pid"]
 
 
-def test_the_next_notebook_begins_in_safe_mode_where_the_model_crashed_without(machine: Path) -> None:
+def test_the_next_notebook_begins_in_safe_mode_where_the_model_crashed_without(
+    machine: Path,
+) -> None:
     first = model_of(machine, "crashes-unless-safe")
     assert len(complete(first)[0]) == 1
     process.stop()
@@ -124,7 +133,9 @@ def test_a_server_that_crashes_while_it_loads_is_started_again_in_safe_mode(mach
     assert reply.text == "I read 4 words."
 
 
-def test_a_server_that_never_starts_is_an_error_with_signal_log_and_next_move(machine: Path) -> None:
+def test_a_server_that_never_starts_is_an_error_with_signal_log_and_next_move(
+    machine: Path,
+) -> None:
     with pytest.raises(ModelError, match="SIGSEGV") as caught:
         complete(model_of(machine, "start-crashes"))
     assert "local-" in str(caught.value)
@@ -135,7 +146,9 @@ def test_a_server_that_never_starts_is_an_error_with_signal_log_and_next_move(ma
 def test_a_server_that_crashes_in_safe_mode_too_is_an_error_with_signal_engine_log_and_next_move(
     machine: Path,
 ) -> None:
-    with pytest.raises(ModelError, match=r"crashed \(SIGSEGV\), in safe mode, too \(fake_engine") as caught:
+    with pytest.raises(
+        ModelError, match=r"crashed \(SIGSEGV\), in safe mode, too \(fake_engine"
+    ) as caught:
         complete(model_of(machine, "always-crashes"))
     assert caught.value.kind == "unreachable"
     assert "OPENAI_BASE_URL" in str(caught.value)
@@ -155,7 +168,9 @@ def test_a_server_that_hangs_is_ended_named_and_started_again(
     assert reply.text == "I read 4 words."
     one, two = asked(machine, "freezes")
     assert one["pid"] != two["pid"]
-    assert [child.pid for child in process._children] == [two["pid"]]  # nothing is left of the first one
+    assert [child.pid for child in process._children] == [
+        two["pid"]
+    ]  # nothing is left of the first one
 
 
 def test_a_server_that_is_slow_to_begin_its_reply_is_waited_for(
@@ -218,7 +233,9 @@ def test_images_are_replaced_by_words(machine: Path) -> None:
 
 def test_the_time_that_is_left_bounds_the_loading(machine: Path) -> None:
     engine = Engine(**{**vars(FAKE), "load_seconds": 2.0})
-    with pytest.raises(ModelError, match="It goes on loading: ask again, or raise max_seconds") as caught:
+    with pytest.raises(
+        ModelError, match="It goes on loading: ask again, or raise max_seconds"
+    ) as caught:
         complete(model_of(machine, "hangs", engine), seconds=0.5)
     assert caught.value.kind == "deadline"
 
@@ -236,17 +253,29 @@ def test_the_time_that_is_left_bounds_the_asking(machine: Path) -> None:
 
 def test_a_schema_is_sent_without_bounds_that_contradict_each_other(machine: Path) -> None:
     bounded = {"type": "string", "minLength": 3, "maxLength": 2, "title": "t"}
-    schema = {"type": "object", "properties": {"a": bounded, "maximum": {"type": "integer", "minimum": 1}}}
+    schema = {
+        "type": "object",
+        "properties": {"a": bounded, "maximum": {"type": "integer", "minimum": 1}},
+    }
     complete(model_of(machine), schema=schema)
     [sent] = asked(machine)
     expected = {"a": {"type": "string", "title": "t"}, "maximum": {"type": "integer", "minimum": 1}}
-    assert sent["response_format"]["json_schema"]["schema"] == {"type": "object", "properties": expected}
+    assert sent["response_format"]["json_schema"]["schema"] == {
+        "type": "object",
+        "properties": expected,
+    }
     assert bounded["minLength"] == 3
 
 
 @pytest.mark.parametrize(
     "schema",
-    [None, True, {"const": {"minimum": 5, "maximum": 3}}, {"minItems": 1, "maxItems": 1}, {"enum": [[{}]]}],
+    [
+        None,
+        True,
+        {"const": {"minimum": 5, "maximum": 3}},
+        {"minItems": 1, "maxItems": 1},
+        {"enum": [[{}]]},
+    ],
 )
 def test_a_schema_without_contradictions_is_left_as_it_is(schema: Any) -> None:
     assert without_contradictions(schema) == schema

@@ -46,7 +46,9 @@ def test_a_url_with_a_query_is_cut_where_the_api_begins(url: str) -> None:
 
 def test_headers_and_query_of_the_user_are_sent_with_every_request() -> None:
     with Server(models=["tiny-1"], then=Say("fine")) as server:
-        model = told(server, headers={"X-Team": "data"}, query={"api-version": "v1"}, api_key="sk-key")
+        model = told(
+            server, headers={"X-Team": "data"}, query={"api-version": "v1"}, api_key="sk-key"
+        )
         complete(model)
         model.served()
         complete(told(server, api_key="sk-key"))
@@ -61,8 +63,12 @@ def test_an_authorization_of_the_users_own_wins() -> None:
     assert server.chats[0].headers["authorization"] == "Token abc"
 
 
-def test_azure_gets_its_key_in_a_header_of_its_own_and_no_bearer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archytas_nb.models.openai_chat.key_header", lambda _, key: {"api-key": key})
+def test_azure_gets_its_key_in_a_header_of_its_own_and_no_bearer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "archytas_nb.models.openai_chat.key_header", lambda _, key: {"api-key": key}
+    )
     with Server(then=Say("fine")) as server:
         complete(told(server, api_key="abc123"))
     headers = server.chats[0].headers
@@ -85,7 +91,9 @@ def test_the_header_of_a_key_depends_on_the_host(url: str, key: str, name: str) 
 
 @pytest.mark.parametrize("option", ["headers", "query"])
 @pytest.mark.parametrize("given", [{"X-Team": 3}, {"X-Team": "a\nb"}, {"X-Té": "a"}, {3: "a"}])
-def test_headers_and_query_that_cannot_be_sent_are_refused_without_their_value(option: str, given: Any) -> None:
+def test_headers_and_query_that_cannot_be_sent_are_refused_without_their_value(
+    option: str, given: Any
+) -> None:
     with pytest.raises(ConfigurationError, match=f"^{option} holds .*expected"):
         OpenAIModel("m", HERE, **{option: given})
 

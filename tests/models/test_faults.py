@@ -57,7 +57,9 @@ def test_other_refusals_are_not_taken_for_a_long_conversation(status: int, said:
 
 
 @pytest.mark.parametrize(("status", "said"), NO_TOOLS)
-def test_an_endpoint_without_tools_is_recognised_only_where_tools_were_sent(status: int, said: str) -> None:
+def test_an_endpoint_without_tools_is_recognised_only_where_tools_were_sent(
+    status: int, said: str
+) -> None:
     fault = faults.for_status(status, said, URL, "m", asked_with_tools=True)
     assert fault.error.kind == "no_tools"
     assert "protocol='react'" in str(fault.error)
@@ -83,7 +85,9 @@ def test_a_bad_history_or_a_bad_tool_does_not_mean_that_there_are_no_tools(said:
      (429, "rate_limit", True), (500, "server", True), (501, "server", False), (503, "server", True),
      (529, "server", True)],
 )  # fmt: skip
-def test_a_status_has_one_meaning_and_its_message_names_the_url(status: int, kind: str, passing: bool) -> None:
+def test_a_status_has_one_meaning_and_its_message_names_the_url(
+    status: int, kind: str, passing: bool
+) -> None:
     fault = faults.for_status(status, "so it is", URL, "m")
     assert (fault.error.kind, fault.passing, fault.error.status) == (kind, passing, status)
     assert repr(URL) in str(fault.error)
@@ -98,11 +102,15 @@ def test_a_server_error_about_the_form_of_the_reply_is_a_refusal() -> None:
 def test_a_key_that_is_rejected_with_another_status_is_a_matter_of_the_key() -> None:
     said = "API key not valid. Please pass a valid API key."
     assert faults.for_status(400, said, URL, "m").error.kind == "auth"
-    assert faults.for_status(400, "the key of a dict is not valid", URL, "m").error.kind == "refused"
+    assert (
+        faults.for_status(400, "the key of a dict is not valid", URL, "m").error.kind == "refused"
+    )
 
 
 def test_an_account_without_money_is_not_waited_for() -> None:
-    assert "see to the account's credit" in str(faults.for_status(402, "Insufficient Balance", URL, "m").error)
+    assert "see to the account's credit" in str(
+        faults.for_status(402, "Insufficient Balance", URL, "m").error
+    )
 
 
 def test_the_page_of_a_proxy_is_shown_by_its_title() -> None:
@@ -111,7 +119,9 @@ def test_the_page_of_a_proxy_is_shown_by_its_title() -> None:
 
 
 @given(st.text(max_size=3000), st.sampled_from([400, 404, 429, 500]))
-def test_whatever_a_server_says_the_message_is_one_line_of_bounded_length(said: str, status: int) -> None:
+def test_whatever_a_server_says_the_message_is_one_line_of_bounded_length(
+    said: str, status: int
+) -> None:
     text = str(faults.for_status(status, said, URL, "m").error)
     assert len(text) < 800
     assert len(text.splitlines()) == 1
@@ -133,7 +143,9 @@ def test_whatever_a_server_says_the_message_is_one_line_of_bounded_length(said: 
         ({"retry-after": "Fri, 01 May 2026 12:00:30 -0000"}, 30.0),
     ],
 )
-def test_a_wait_is_read_as_seconds_or_as_a_date(headers: dict[str, str], seconds: float | None) -> None:
+def test_a_wait_is_read_as_seconds_or_as_a_date(
+    headers: dict[str, str], seconds: float | None
+) -> None:
     assert faults.retry_after(headers, NOW) == seconds
 
 
@@ -141,7 +153,11 @@ def test_a_wait_is_read_as_seconds_or_as_a_date(headers: dict[str, str], seconds
     ("names", "wanted", "said"),
     [
         ([], "m", "It serves no model at all: load one first."),
-        (["llama3.1:8b", "qwen3"], "llama3.1", "It serves 'llama3.1:8b', 'qwen3'. Did you mean 'llama3.1:8b'?"),
+        (
+            ["llama3.1:8b", "qwen3"],
+            "llama3.1",
+            "It serves 'llama3.1:8b', 'qwen3'. Did you mean 'llama3.1:8b'?",
+        ),
         (["org/Model-7B"], "model-7b", "It serves 'org/Model-7B'. Did you mean 'org/Model-7B'?"),
         (["abc"], "zzz", "It serves 'abc'."),
         (["m"], "m", "It does list 'm': check that the base URL is the right one."),
@@ -168,7 +184,9 @@ def test_a_long_list_of_models_is_cut() -> None:
          "Leave the image out"),
     ],
 )  # fmt: skip
-def test_what_may_stay_in_the_conversation_and_be_refused_for_ever_can_be_forgotten(said: str, move: str) -> None:
+def test_what_may_stay_in_the_conversation_and_be_refused_for_ever_can_be_forgotten(
+    said: str, move: str
+) -> None:
     fault = faults.for_status(400, said, URL, "m", asked_with_images=True)
     assert fault.error.kind == "refused"
     assert move in str(fault.error)

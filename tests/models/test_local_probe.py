@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
+from archytas_nb.cassettes.cassette import Cassette
+from archytas_nb.cassettes.model import CassetteModel
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import local_probe, openai_chat
 from archytas_nb.models.capabilities import capabilities_of
-from archytas_nb.models.cassettes.cassette import Cassette
-from archytas_nb.models.cassettes.model import CassetteModel
 from archytas_nb.models.discover import ModelSettings, choose_model, served_names
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.listing import Served, served_at
 from archytas_nb.models.local_probe import local_servers
 from archytas_nb.models.openai_chat import OpenAIModel
-from archytas_nb.react.events import AskModel, Notice
 from archytas_nb.session import Agent
 from archytas_nb.trace.html import question_html
 from archytas_nb.trace.steps import fold
-from tests.models.cassettes.tapes import no_model
+from tests.cassettes.tapes import no_model
 from tests.servers.plays import HTML, Drop, Hang, Raw, Say
 from tests.servers.server import Server
 
@@ -38,7 +38,9 @@ VARIABLES = ("ARCHYTAS_NB_MODEL", "ARCHYTAS_NB_LOCAL_MODEL", "OPENAI_BASE_URL", 
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(local_probe, "SECONDS", 5.0)  # a busy machine is no reason for a test to fail
+    monkeypatch.setattr(
+        local_probe, "SECONDS", 5.0
+    )  # a busy machine is no reason for a test to fail
     local_probe.look_again()
     capabilities_of.cache_clear()
     yield
@@ -49,8 +51,12 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def here(monkeypatch: pytest.MonkeyPatch, *servers: Server | int) -> None:
     """Let these be the servers on the usual ports."""
-    ports = [each if isinstance(each, int) else int(each.root.rpartition(":")[2]) for each in servers]
-    monkeypatch.setattr(local_probe, "PORTS", tuple((f"server {n}", port) for n, port in enumerate(ports)))
+    ports = [
+        each if isinstance(each, int) else int(each.root.rpartition(":")[2]) for each in servers
+    ]
+    monkeypatch.setattr(
+        local_probe, "PORTS", tuple((f"server {n}", port) for n, port in enumerate(ports))
+    )
 
 
 def nobody() -> int:
@@ -72,13 +78,21 @@ def test_the_first_server_with_a_model_that_chats_is_found(monkeypatch: pytest.M
         ]
 
 
-def test_a_found_model_is_introduced_with_the_first_question_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_found_model_is_introduced_with_the_first_question_and_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Server(models=["qwen3:8b"], then=Say("fine")) as server:
         here(monkeypatch, server)
         model = choose_model(settings=FINDS)
-        events = [list(model.complete(AskModel(1, ({"role": "user", "content": "hi"},)))) for _ in range(2)]
+        events = [
+            list(model.complete(AskModel(1, ({"role": "user", "content": "hi"},))))
+            for _ in range(2)
+        ]
     said = [[each.text for each in seen if isinstance(each, Notice)] for seen in events]
-    assert said == [[f"'qwen3:8b' of server 0 at {server.url!r} answers: it was found on this machine"], []]
+    assert said == [
+        [f"'qwen3:8b' of server 0 at {server.url!r} answers: it was found on this machine"],
+        [],
+    ]
 
 
 def test_the_trace_says_which_server_answers_where_nobody_named_it(
@@ -110,7 +124,9 @@ def test_the_trace_says_which_server_answers_where_nobody_named_it(
         {"models": None, "elsewhere": Drop()},
     ],
 )
-def test_whatever_else_listens_there_is_left_alone(monkeypatch: pytest.MonkeyPatch, server: Any) -> None:
+def test_whatever_else_listens_there_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, server: Any
+) -> None:
     with Server(**server) as other:
         here(monkeypatch, other)
         assert isinstance(choose_model(settings=FINDS), EmbeddedModel)
@@ -163,7 +179,9 @@ def test_where_something_else_was_said_nobody_is_asked(
         monkeypatch.setenv(variable, value)
     with Server(models=["m"]) as server:
         here(monkeypatch, server)
-        assert isinstance(choose_model(name, ModelSettings(**{"discover": True, **settings})), EmbeddedModel)
+        assert isinstance(
+            choose_model(name, ModelSettings(**{"discover": True, **settings})), EmbeddedModel
+        )
         assert server.asked == []
 
 
@@ -180,7 +198,9 @@ def test_a_name_is_looked_for_in_all_of_them(monkeypatch: pytest.MonkeyPatch) ->
         here(monkeypatch, one, two)
         assert choose_model("b", FINDS).base_url == two.url
         assert choose_model("c", FINDS).name == "c:latest"
-        with pytest.raises(ConfigurationError, match=r"On this machine 'a', 'b', 'c:latest' would answer"):
+        with pytest.raises(
+            ConfigurationError, match=r"On this machine 'a', 'b', 'c:latest' would answer"
+        ):
             choose_model("d", FINDS)
 
 
@@ -207,7 +227,9 @@ def test_models_that_do_not_chat_are_known_by_their_names(name: str, chats: bool
 # ── completion ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_names_of_the_servers_here_are_offered_with_the_embedded_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_names_of_the_servers_here_are_offered_with_the_embedded_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Server(models=["a", "text-embedding"]) as one, Server(models=["b", "a"]) as two:
         here(monkeypatch, one, two)
         assert served_names(FINDS) == ["a", "b", "local"]
@@ -223,7 +245,15 @@ def test_the_names_of_the_configured_endpoint_are_offered_and_asked_for_with_its
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:9/v1", "not a url", "http://", "ftp://x/v1", "http://[::1", "http://127.0.0.1:x/v1"]
+    "url",
+    [
+        "http://127.0.0.1:9/v1",
+        "not a url",
+        "http://",
+        "ftp://x/v1",
+        "http://[::1",
+        "http://127.0.0.1:x/v1",
+    ],
 )
 def test_an_endpoint_that_cannot_be_asked_offers_nothing_and_raises_nothing(url: str) -> None:
     assert served_names(ModelSettings(base_url=url)) == ["local"]

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from archytas_nb.errors import ModelError
+from archytas_nb.loop.events import AskModel
 from archytas_nb.models import openai_chat
 from archytas_nb.models.openai_chat import OpenAIModel
-from archytas_nb.react.events import AskModel
 from tests.servers.plays import Say, Status
 from tests.servers.server import Server
 
@@ -31,7 +31,9 @@ def ask(server: Server) -> None:
         openai_chat.close_clients(url)
 
 
-def test_each_request_is_one_line_with_its_size_and_outcome(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_request_is_one_line_with_its_size_and_outcome(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.DEBUG, "archytas_nb")
     with Server(Say("fine"), then=Status(500, f"your key is {KEY}")) as server:
         ask(server)
@@ -44,7 +46,9 @@ def test_each_request_is_one_line_with_its_size_and_outcome(caplog: pytest.LogCa
     assert "server (status 500) after" in bad
 
 
-def test_no_level_shows_the_key_the_credentials_or_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_level_shows_the_key_the_credentials_or_what_was_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(1)
     with Server(Say("fine"), then=Status(401, f"bad key {KEY}")) as server:
         ask(server)
@@ -59,7 +63,7 @@ def test_nothing_is_printed_where_nobody_set_up_a_log() -> None:
     code = (
         "from archytas_nb.errors import ModelError\n"
         "from archytas_nb.models.openai_chat import OpenAIModel\n"
-        "from archytas_nb.react.events import AskModel\n"
+        "from archytas_nb.loop.events import AskModel\n"
         "try:\n"
         "    list(OpenAIModel('m', 'http://127.0.0.1:9/v1', max_retries=0).complete(AskModel(1, ({},))))\n"
         "except ModelError:\n"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.loop.events import AskModel, Delta, Notice, Usage
 from archytas_nb.models import openai_chat
 from archytas_nb.models.openai_chat import OpenAIModel
-from archytas_nb.react.events import AskModel, Delta, Notice, Usage
 from tests.models.talking import HELLO, complete, told
 from tests.sampling import alternating
 from tests.servers.plays import Drip, Drop, Hang, Ping, Raw, Say, Status
@@ -69,7 +69,9 @@ def test_without_retries_a_failure_is_final() -> None:
 
 @pytest.mark.parametrize(
     ("play", "stream"),
-    alternating([Hang(), Say("Three, I think.", stall=True), Drip(), Drip(0.2, 4), Ping()], [True, False]),
+    alternating(
+        [Hang(), Say("Three, I think.", stall=True), Drip(), Drip(0.2, 4), Ping()], [True, False]
+    ),
 )
 def test_a_request_is_given_up_when_its_time_is_over(play: Any, stream: bool) -> None:
     with Server(play, then=Say("fine")) as server:
@@ -123,7 +125,11 @@ def test_a_reply_that_the_server_gave_up_is_asked_for_again(stream: bool) -> Non
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("ALL_PROXY", "socks9://127.0.0.1:1"), ("HTTPS_PROXY", "bogus://x"), ("SSL_CERT_FILE", "/no/such/file.pem")],
+    [
+        ("ALL_PROXY", "socks9://127.0.0.1:1"),
+        ("HTTPS_PROXY", "bogus://x"),
+        ("SSL_CERT_FILE", "/no/such/file.pem"),
+    ],
 )
 def test_an_environment_in_which_no_connection_can_be_made_is_named(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
@@ -137,7 +143,9 @@ def test_an_environment_in_which_no_connection_can_be_made_is_named(
 def test_a_stream_that_is_left_closes_the_connection() -> None:
     class Slow:
         def play(self, exchange: Any) -> None:
-            exchange.head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
+            exchange.head(
+                200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"}
+            )
             exchange.event({"choices": [{"delta": {"content": "first"}}]})
             exchange.wait_for_the_client_to_leave()
 

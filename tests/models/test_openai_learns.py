@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ModelError
-from archytas_nb.react.events import Notice, Usage
+from archytas_nb.loop.events import Notice, Usage
 from tests.models.talking import complete, told
 from tests.servers.plays import Events, Raw, Say, Status
 from tests.servers.server import Server
@@ -37,7 +37,11 @@ def test_the_dialect_of_schemas_is_found_out_once(cannot: Any, wanted: Any) -> N
 
 @pytest.mark.parametrize(
     ("feature", "gone"),
-    [("stream_options", "stream_options"), ("stream", "stream_options"), ("max_tokens", "max_tokens")],
+    [
+        ("stream_options", "stream_options"),
+        ("stream", "stream_options"),
+        ("max_tokens", "max_tokens"),
+    ],
 )
 def test_what_an_endpoint_does_not_take_is_left_out_from_then_on(feature: str, gone: str) -> None:
     with Server(cannot=[feature], then=Say("fine")) as server:
@@ -98,7 +102,9 @@ def test_a_field_of_the_users_own_that_is_not_taken_is_given_up_in_sight_and_onc
         seen, _ = complete(told(server, temperature=0, seed=1))
         again, _ = complete(told(server, temperature=0, seed=1))
     notices = [each for each in [*seen, *again] if isinstance(each, Notice)]
-    assert notices == [Notice("protocol", "the endpoint takes no 'temperature': it is asked without")]
+    assert notices == [
+        Notice("protocol", "the endpoint takes no 'temperature': it is asked without")
+    ]
     assert len(server.chats) == 3
     assert "temperature" not in server.chats[-1].body
     assert server.chats[-1].body["seed"] == 1
@@ -115,7 +121,9 @@ def test_a_bound_of_the_users_own_keeps_its_value_under_the_name_that_is_taken()
 
 
 def test_the_context_is_known_once_the_endpoint_has_said_it() -> None:
-    said = "request (5021 tokens) exceeds the available context size (4096 tokens), try increasing it"
+    said = (
+        "request (5021 tokens) exceeds the available context size (4096 tokens), try increasing it"
+    )
     with Server(Status(400, said), then=Say("fine")) as server:
         model = told(server)
         assert model.context_tokens is None
@@ -137,7 +145,9 @@ def test_the_context_is_known_once_the_endpoint_has_said_it() -> None:
     ],
 )
 @pytest.mark.parametrize("prefix", ["data", "event: error\ndata", "error"])
-def test_an_overflow_that_is_said_with_status_200_is_an_overflow(error: str, prefix: str, stream: bool) -> None:
+def test_an_overflow_that_is_said_with_status_200_is_an_overflow(
+    error: str, prefix: str, stream: bool
+) -> None:
     play = Events((f"{prefix}: {error}",)) if stream else Raw(error, 200, "application/json")
     with Server(then=play) as server, pytest.raises(ModelError) as caught:
         complete(told(server, stream=stream))
@@ -209,7 +219,9 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize("text", WRITTEN)
-def test_a_model_that_writes_its_calls_into_the_text_is_remembered_as_one_for_text(text: str) -> None:
+def test_a_model_that_writes_its_calls_into_the_text_is_remembered_as_one_for_text(
+    text: str,
+) -> None:
     with Server(Say(text, raw=True)) as server:
         model = told(server)
         assert complete(model, tools=TOOLS)[1].text == text
@@ -226,7 +238,9 @@ def test_a_text_that_calls_no_tool_says_nothing_of_the_protocol(text: str) -> No
 
 
 def test_a_call_in_a_text_means_nothing_where_calls_have_come_or_no_tools_were_sent() -> None:
-    with Server(Say(WRITTEN[0], raw=True), Say(calls=(("f", {}),)), Say(WRITTEN[0], raw=True)) as server:
+    with Server(
+        Say(WRITTEN[0], raw=True), Say(calls=(("f", {}),)), Say(WRITTEN[0], raw=True)
+    ) as server:
         model = told(server)
         complete(model)
         complete(model, tools=TOOLS)
@@ -246,7 +260,9 @@ def test_a_bound_above_the_models_room_is_lowered_and_the_prompt_is_kept() -> No
 
 
 def test_a_prompt_that_leaves_no_room_is_an_overflow() -> None:
-    said = "This model's maximum context length is 4096 tokens and your request has 4000 input tokens."
+    said = (
+        "This model's maximum context length is 4096 tokens and your request has 4000 input tokens."
+    )
     with Server(then=Status(400, said)) as server, pytest.raises(ModelError) as caught:
         complete(told(server), max_tokens=4096)
     assert caught.value.kind == "overflow"

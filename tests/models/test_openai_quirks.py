@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ModelError
+from archytas_nb.loop.events import Notice
 from archytas_nb.models import wording
-from archytas_nb.react.events import Notice
 from archytas_nb.session import Agent
 from tests.models.talking import complete, told
 from tests.servers.plays import Say, Status
@@ -16,7 +16,9 @@ from tests.servers.server import Server
 
 pytestmark = pytest.mark.usefixtures("fresh")
 TOOLS = ({"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},)
-REFUSED = "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions."
+REFUSED = (
+    "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions."
+)
 REASONING = [
     f"{REFUSED} Please use /v1/responses instead.",
     f"{REFUSED} To use function tools, use /v1/responses or set reasoning_effort to 'none'.",
@@ -27,7 +29,10 @@ OTHER_API = [
     (404, "This model is only supported in v1/responses and not in v1/chat/completions."),
     (404, f"{NO_CHAT} Did you mean to use v1/completions?"),
     (400, f"{AZURE} Please choose different model and try again."),
-    (400, "Unsupported legacy protocol: /v1/chat/completions is not supported. Please use /v1/responses."),
+    (
+        400,
+        "Unsupported legacy protocol: /v1/chat/completions is not supported. Please use /v1/responses.",
+    ),
 ]
 
 
@@ -54,9 +59,15 @@ def test_tools_are_sent_without_reasoning_where_the_endpoint_takes_them_only_so(
 
 
 @pytest.mark.parametrize(
-    "second", [REASONING[0], "Unsupported value: 'reasoning_effort' does not support 'none' with this model."]
+    "second",
+    [
+        REASONING[0],
+        "Unsupported value: 'reasoning_effort' does not support 'none' with this model.",
+    ],
 )
-def test_the_text_protocol_is_used_where_tools_are_refused_without_reasoning_too(second: str) -> None:
+def test_the_text_protocol_is_used_where_tools_are_refused_without_reasoning_too(
+    second: str,
+) -> None:
     def count(n: int) -> int:
         """Count.
 
@@ -86,7 +97,9 @@ def test_a_model_of_another_api_is_named_as_that_and_asked_once(
     assert len(server.chats) == 1
 
 
-@pytest.mark.parametrize("said", [*REASONING, "The model `gpt-9` does not exist", "tools are not supported"])
+@pytest.mark.parametrize(
+    "said", [*REASONING, "The model `gpt-9` does not exist", "tools are not supported"]
+)
 def test_other_refusals_do_not_mean_another_api(said: str) -> None:
     assert not wording.needs_other_api(said)
 
@@ -101,7 +114,9 @@ def test_fields_about_tools_are_sent_only_with_tools() -> None:
 
 
 def test_a_refused_tool_choice_is_left_out_and_the_tools_are_kept() -> None:
-    with Server(Status(400, "This model does not support this tool_choice"), then=Say("fine")) as server:
+    with Server(
+        Status(400, "This model does not support this tool_choice"), then=Say("fine")
+    ) as server:
         seen, _ = complete(told(server, tool_choice="required"), tools=TOOLS)
     assert "'tool_choice'" in notices(seen)[0]
     assert "tools" in server.chats[1].body

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb.loop.events import Usage
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.openai_chat import OpenAIModel
 from archytas_nb.models.prices import _PRICES, Price, price_of
-from archytas_nb.react.events import Usage
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -42,19 +42,29 @@ def test_a_cached_token_is_never_dearer_and_a_written_one_never_cheaper(model: s
 
 
 def test_a_dated_snapshot_costs_what_its_family_does_where_it_has_no_price_of_its_own() -> None:
-    assert price_of(OPENAI, "gpt-4.1-mini-2025-04-14") == price_of(OPENAI, "gpt-4.1-mini") == Price(0.4, 0.1, 1.6)
+    assert (
+        price_of(OPENAI, "gpt-4.1-mini-2025-04-14")
+        == price_of(OPENAI, "gpt-4.1-mini")
+        == Price(0.4, 0.1, 1.6)
+    )
     assert price_of(OPENAI, "gpt-4o-2024-05-13") != price_of(OPENAI, "gpt-4o")
 
 
 @pytest.mark.parametrize(
-    "model", ["gpt-4.1-mini-fast", "ft:gpt-4.1-mini:me::1", "gpt-4o-audio-preview", "gpt-5-2025", "gpt", ""]
+    "model",
+    ["gpt-4.1-mini-fast", "ft:gpt-4.1-mini:me::1", "gpt-4o-audio-preview", "gpt-5-2025", "gpt", ""],
 )
 def test_a_name_that_is_only_alike_has_no_price(model: str) -> None:
     assert price_of(OPENAI, model) is None
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:8000/v1", "https://api.openai.com.example.org/v1", "https://openrouter.ai/api/v1"]
+    "url",
+    [
+        "http://127.0.0.1:8000/v1",
+        "https://api.openai.com.example.org/v1",
+        "https://openrouter.ai/api/v1",
+    ],
 )
 def test_another_endpoint_has_no_price_whatever_its_model_is_called(url: str) -> None:
     assert price_of(url, "gpt-4.1-mini") is None

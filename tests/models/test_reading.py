@@ -23,7 +23,9 @@ class ReadError(Exception):
     __module__ = "httpx"
 
 
-def read(chunks: Iterator[bytes], *, timeout: float = 20.0, seconds: float | None = None) -> list[bytes]:
+def read(
+    chunks: Iterator[bytes], *, timeout: float = 20.0, seconds: float | None = None
+) -> list[bytes]:
     connection = Connection(AT)
     with connection.within(timeout, Deadline(seconds)):
         return list(connection.received(chunks))

@@ -33,6 +33,8 @@ ERRORS: list[tuple[Any, str, str, int]] = [
 
 
 @pytest.mark.parametrize(("error", "message", "codes", "status"), ERRORS)
-def test_message_codes_and_status_are_read(error: Any, message: str, codes: str, status: int) -> None:
+def test_message_codes_and_status_are_read(
+    error: Any, message: str, codes: str, status: int
+) -> None:
     assert told_by(error) == (message, codes)
     assert status_of(error) == status

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ModelError
-from archytas_nb.react.events import WireCall
+from archytas_nb.loop.events import WireCall
 from archytas_nb.session import Agent
 from tests.models.talking import complete, told
 from tests.servers.plays import Events, Raw, Say
@@ -30,11 +30,15 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def refused(generation: str | None, message: str = HINT, code: str = "tool_use_failed", *, stream: bool) -> Any:
+def refused(
+    generation: str | None, message: str = HINT, code: str = "tool_use_failed", *, stream: bool
+) -> Any:
     error: dict[str, Any] = {"message": message, "type": "invalid_request_error", "code": code}
     error |= {} if generation is None else {"failed_generation": generation}
     if stream:
-        return Events((f"event: error\ndata: {json.dumps({'error': {**error, 'status_code': 400}})}",))
+        return Events(
+            (f"event: error\ndata: {json.dumps({'error': {**error, 'status_code': 400}})}",)
+        )
     return Raw(json.dumps({"error": error}), 400, "application/json")
 
 
@@ -69,7 +73,9 @@ def test_the_model_is_asked_again_where_no_call_can_be_read(
 ) -> None:
     plays = [refused(generation, message, stream=stream) for _ in range(2)]
     with Server(*plays, then=Say("It is 3.")) as server:
-        run = Agent([add], told(server, stream=stream), protocol=protocol, namespace={}).run("What is 1 + 2?")
+        run = Agent([add], told(server, stream=stream), protocol=protocol, namespace={}).run(
+            "What is 1 + 2?"
+        )
     assert run.answer == "It is 3."
     assert list(run.calls) == []
     assert len(server.chats) == 3
@@ -80,7 +86,9 @@ def test_the_model_is_asked_again_where_no_call_can_be_read(
 
 def test_a_model_whose_generations_are_always_refused_ends_at_the_limit_of_errors() -> None:
     with Server(then=refused("no call", stream=False)) as server:
-        run = Agent([add], told(server, stream=False), max_errors=3, namespace={}).run("What is 1 + 2?")
+        run = Agent([add], told(server, stream=False), max_errors=3, namespace={}).run(
+            "What is 1 + 2?"
+        )
     assert run.status == "stopped"
     assert len(server.chats) <= 5
 

@@ -36,7 +36,9 @@ class Forever:
         end = time.monotonic() + HANGS
         try:
             exchange.write(self.begin)
-            while time.monotonic() < end and not (self.pause and exchange.client_left(within=self.pause)):
+            while time.monotonic() < end and not (
+                self.pause and exchange.client_left(within=self.pause)
+            ):
                 exchange.write(self.piece)
         finally:
             exchange.asked.left.set()
@@ -117,9 +119,14 @@ def test_a_body_of_a_gigabyte_is_not_read(status: bytes, monkeypatch: pytest.Mon
 
 def test_a_stream_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "LONGEST_REPLY", 300_000)
-    event = b"data: " + json.dumps({"choices": [{"delta": {"content": "x" * 1000}}]}).encode() + b"\n\n"
+    event = (
+        b"data: " + json.dumps({"choices": [{"delta": {"content": "x" * 1000}}]}).encode() + b"\n\n"
+    )
     chunk = f"{len(event):x}\r\n".encode() + event + b"\r\n"
-    with Server(Forever(GOOD, chunk, 0)) as server, pytest.raises(ModelError, match="300,000 bytes") as caught:
+    with (
+        Server(Forever(GOOD, chunk, 0)) as server,
+        pytest.raises(ModelError, match="300,000 bytes") as caught,
+    ):
         complete(told(server, max_retries=0))
     assert caught.value.kind == "server"
 
@@ -138,7 +145,11 @@ def test_who_looks_for_models_leaves_no_thread_behind(name: str) -> None:
     with Server() as server:
         server.list_models = DRIPS[name].play  # type: ignore[method-assign]
         assert served_at(server.url, "", 0.3) is None
-        wait_until(lambda: not [each for each in threading.enumerate() if each.name == "archytas_nb-models"])
+        wait_until(
+            lambda: (
+                not [each for each in threading.enumerate() if each.name == "archytas_nb-models"]
+            )
+        )
 
 
 @pytest.mark.parametrize("body", ['{"data": ' + "[" * 100_000, '{"data": [' + "9" * 5000 + "]}"])
@@ -185,7 +196,9 @@ def test_a_redirect_without_a_place_is_an_error_with_its_status() -> None:
 
 def test_requests_at_the_same_time_end_each_by_itself() -> None:
     """The deadline of one request does not cut the connection of another."""
-    with Server(Say("warm"), Forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), then=Say("fine")) as server:
+    with Server(
+        Say("warm"), Forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), then=Say("fine")
+    ) as server:
         model = told(server)
         complete(model)
         failures: list[str] = []
@@ -215,7 +228,7 @@ def test_whoever_reads_slowly_is_not_cut_off() -> None:
 
 
 def hello() -> Any:
-    from archytas_nb.react.events import AskModel
+    from archytas_nb.loop.events import AskModel
     from tests.models.talking import HELLO
 
     return AskModel(1, HELLO)

@@ -101,7 +101,9 @@ def test_a_wrong_key_gives_no_lease(ended):
     assert not ended.is_set()
 
 
-@pytest.mark.parametrize("noise", [b"", b"\n", b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\n", b"x" * 5000])
+@pytest.mark.parametrize(
+    "noise", [b"", b"\n", b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\n", b"x" * 5000]
+)
 def test_a_stranger_that_talks_nonsense_disturbs_nobody(ended, noise):
     leases = Leases("key", 0, FOREVER, ended.set)
     ours = Lease(leases.port, "key")
@@ -161,7 +163,9 @@ def test_the_two_sides_of_a_handshake_never_prove_the_same():
 
 def test_a_parameter_is_set_by_its_dotted_name_and_an_enumeration_by_the_name_of_its_value():
     color = enum.Enum("color", "RED BLUE")
-    parameters = types.SimpleNamespace(size=1, names=set(), color=color.RED, cpu=types.SimpleNamespace(threads=1))
+    parameters = types.SimpleNamespace(
+        size=1, names=set(), color=color.RED, cpu=types.SimpleNamespace(threads=1)
+    )
     configure(parameters, {"size": 2, "names": ["a"], "color": "BLUE", "cpu.threads": 3})
     assert (parameters.size, parameters.names, parameters.color, parameters.cpu.threads) == (
         2,

@@ -9,11 +9,11 @@ from typing import Any
 import openai
 import pytest
 
+from archytas_nb.loop.events import AskModel
 from archytas_nb.models.asking import Faulted
 from archytas_nb.models.reading import Refused
 from archytas_nb.models.refusal import ErrorInReply
 from archytas_nb.models.translation import Translator
-from archytas_nb.react.events import AskModel
 
 # The transport's name depends on the version of the client.
 _BASE = next(each for each in openai.DefaultHttpxClient.__mro__ if each.__name__ == "Client")
@@ -27,7 +27,9 @@ REQUEST = httpx.Request("POST", AT)
 
 def refused(status: int, body: str) -> Faulted:
     error = Refused(status, AT, httpx.Headers(), body)
-    return TRANSLATOR.client(because(openai.APIConnectionError(request=REQUEST), error), 300.0, "m", ASK)
+    return TRANSLATOR.client(
+        because(openai.APIConnectionError(request=REQUEST), error), 300.0, "m", ASK
+    )
 
 
 def because(error: Exception, cause: Exception) -> Exception:
@@ -38,8 +40,16 @@ def because(error: Exception, cause: Exception) -> Exception:
 @pytest.mark.parametrize(
     ("error", "kind", "said"),
     [
-        (because(openai.APITimeoutError(REQUEST), httpx.ConnectTimeout("")), "timeout", "within 10 s"),
-        (because(openai.APITimeoutError(REQUEST), httpx.ReadTimeout("")), "timeout", "sent nothing for 300 s"),
+        (
+            because(openai.APITimeoutError(REQUEST), httpx.ConnectTimeout("")),
+            "timeout",
+            "within 10 s",
+        ),
+        (
+            because(openai.APITimeoutError(REQUEST), httpx.ReadTimeout("")),
+            "timeout",
+            "sent nothing for 300 s",
+        ),
         (
             because(openai.APIConnectionError(request=REQUEST), httpx.ConnectError(f"no {KEY}")),
             "unreachable",
@@ -63,7 +73,12 @@ def test_what_the_client_raises_is_put_into_words(error: Exception, kind: str, s
 
 @pytest.mark.parametrize(
     "body",
-    [{"message": f"key {KEY}", "code": KEY, "metadata": {"raw": f"<{KEY}>"}}, f"bad {KEY}", None, [KEY]],
+    [
+        {"message": f"key {KEY}", "code": KEY, "metadata": {"raw": f"<{KEY}>"}},
+        f"bad {KEY}",
+        None,
+        [KEY],
+    ],
 )
 def test_a_status_never_shows_the_key_that_the_server_says_back(body: object) -> None:
     fault = refused(400, json.dumps({"error": body})).fault
@@ -71,7 +86,9 @@ def test_a_status_never_shows_the_key_that_the_server_says_back(body: object) ->
     assert KEY not in f"{fault!r} {fault.error} {fault.said}"
 
 
-@pytest.mark.parametrize("body", ["", "<html>", "[" * 100_000, '{"error": {"message": "half', "9" * 5000, "null"])
+@pytest.mark.parametrize(
+    "body", ["", "<html>", "[" * 100_000, '{"error": {"message": "half', "9" * 5000, "null"]
+)
 def test_a_body_that_cannot_be_read_does_not_hide_the_status(body: str) -> None:
     fault = refused(503, body).fault
     assert (fault.error.status, fault.error.kind, fault.passing) == (503, "server", True)

@@ -28,9 +28,13 @@ def install(site: Path, pieces: list[bytes]) -> Bundle:
         package, info = f"fake_model_part{i}", f"fake_model_part{i}-1.0.dist-info"
         (site / package / "data").mkdir(parents=True)
         (site / package / "data" / f"part{i:02d}.bin").write_bytes(piece)
-        (site / package / "__init__.py").write_text("raise RuntimeError('data packages are never imported')")
+        (site / package / "__init__.py").write_text(
+            "raise RuntimeError('data packages are never imported')"
+        )
         (site / info).mkdir()
-        (site / info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: fake-model-part{i}\nVersion: 1.0\n")
+        (site / info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: fake-model-part{i}\nVersion: 1.0\n"
+        )
         (site / info / "RECORD").write_text(
             f"{package}/__init__.py,,\n{package}/data/part{i:02d}.bin,,\n{info}/METADATA,,\n{info}/RECORD,,\n"
         )
@@ -67,7 +71,9 @@ def test_installed_parts_are_assembled_in_order_without_importing_them(bundle, t
     assert not any(name.startswith("fake_model_part") for name in sys.modules)
 
 
-def test_weights_are_found_once_they_are_assembled_and_need_the_parts_no_more(bundle, tmp_path, site):
+def test_weights_are_found_once_they_are_assembled_and_need_the_parts_no_more(
+    bundle, tmp_path, site
+):
     cache = tmp_path / "cache"
     assert weights.find(bundle=bundle, cache=cache) is None
     path = locate(None, bundle=bundle, cache=cache)
@@ -77,7 +83,9 @@ def test_weights_are_found_once_they_are_assembled_and_need_the_parts_no_more(bu
     assert weights.pieces(bundle) == []
 
 
-def test_parts_whose_bytes_the_file_system_shares_are_hashed_all_the_same(bundle, tmp_path, monkeypatch):
+def test_parts_whose_bytes_the_file_system_shares_are_hashed_all_the_same(
+    bundle, tmp_path, monkeypatch
+):
     shared = []
 
     def share(source: int, out: int, size: int) -> bool:
@@ -96,7 +104,9 @@ def test_assembly_says_how_far_it_is(bundle, tmp_path):
     assert "100 %" in lines[-1]
 
 
-def test_a_later_start_neither_reads_the_parts_nor_hashes_the_file(bundle, tmp_path, site, monkeypatch):
+def test_a_later_start_neither_reads_the_parts_nor_hashes_the_file(
+    bundle, tmp_path, site, monkeypatch
+):
     path = locate(None, bundle=bundle, cache=tmp_path / "cache")
     shutil.rmtree(site)
     monkeypatch.setattr(weights, "_copy", lambda *_: pytest.fail("a file was read"))
@@ -104,7 +114,9 @@ def test_a_later_start_neither_reads_the_parts_nor_hashes_the_file(bundle, tmp_p
 
 
 @pytest.mark.parametrize("damage", [b"GGUF fIrst", b"GGUF first+"])
-def test_parts_with_other_bytes_are_refused_and_leave_nothing_behind(bundle, tmp_path, site, damage):
+def test_parts_with_other_bytes_are_refused_and_leave_nothing_behind(
+    bundle, tmp_path, site, damage
+):
     (site / "fake_model_part1" / "data" / "part01.bin").write_bytes(damage)
     with pytest.raises(ConfigurationError, match=r"not 'whole\.gguf'.*force-reinstall"):
         locate(None, bundle=bundle, cache=tmp_path / "cache")
@@ -130,17 +142,23 @@ def test_a_whole_file_without_a_stamp_is_verified_and_kept(bundle, tmp_path):
     inode = path.stat().st_ino
     (tmp_path / "cache" / "whole.gguf.verified").unlink()
     lines: list[str] = []
-    assert locate(None, lines.append, bundle=bundle, cache=tmp_path / "cache").stat().st_ino == inode
+    assert (
+        locate(None, lines.append, bundle=bundle, cache=tmp_path / "cache").stat().st_ino == inode
+    )
     assert lines[0].startswith("Verifying")
 
 
 @pytest.mark.parametrize("moment", ["reading", "replacing"])
-def test_an_interrupt_leaves_no_half_file_and_the_next_start_succeeds(bundle, tmp_path, monkeypatch, moment):
+def test_an_interrupt_leaves_no_half_file_and_the_next_start_succeeds(
+    bundle, tmp_path, monkeypatch, moment
+):
     def interrupt(*_args):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(*((weights, "_share") if moment == "reading" else (Path, "replace")), interrupt)
+        patch.setattr(
+            *((weights, "_share") if moment == "reading" else (Path, "replace")), interrupt
+        )
         with pytest.raises(KeyboardInterrupt):
             locate(None, bundle=bundle, cache=tmp_path / "cache")
     assert not [path for path in (tmp_path / "cache").iterdir() if not path.name.endswith(".lock")]
@@ -253,7 +271,9 @@ def test_a_hub_file_is_fetched_by_repository_and_path(tmp_path, monkeypatch):
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF")
     asked = []
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda **given: asked.append(given) or str(file))
+    monkeypatch.setattr(
+        "huggingface_hub.hf_hub_download", lambda **given: asked.append(given) or str(file)
+    )
     assert locate("hf:owner/repo/folder/model.gguf") == file
     assert asked == [{"repo_id": "owner/repo", "filename": "folder/model.gguf"}]
 

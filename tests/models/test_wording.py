@@ -14,7 +14,10 @@ TOO_LONG = {
         "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens. Please reduce the length of the messages.",
         128000,
     ),
-    "openai, by code": ("Your input is not acceptable. context_length_exceeded invalid_request_error", None),
+    "openai, by code": (
+        "Your input is not acceptable. context_length_exceeded invalid_request_error",
+        None,
+    ),
     "openai, new": ("Input tokens exceed the configured limit of 272000 tokens.", None),
     "openai, one message": (
         "Invalid 'messages[3].content': string too long. Expected a string with maximum length 10485760.",
@@ -32,14 +35,23 @@ TOO_LONG = {
         "You passed 5000 input tokens and requested 100 output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of 3996 tokens.",
         4096,
     ),
-    "compatible, in brackets": ("Input length (265330) exceeds model's maximum context length (262144).", 262144),
-    "sglang": ("The input (400013 tokens) is longer than the model's context length (262144 tokens).", 262144),
+    "compatible, in brackets": (
+        "Input length (265330) exceeds model's maximum context length (262144).",
+        262144,
+    ),
+    "sglang": (
+        "The input (400013 tokens) is longer than the model's context length (262144 tokens).",
+        262144,
+    ),
     "llama.cpp": ("the request exceeds the available context size, try increasing it", None),
     "llama.cpp, with sizes": (
         "the request exceeds the available context size. try increasing the context size or enable context shift exceed_context_size_error n_prompt_tokens=14429 n_ctx=8192",
         8192,
     ),
-    "llama.cpp, later": ("request (5021 tokens) exceeds the available context size (4096 tokens)", 4096),
+    "llama.cpp, later": (
+        "request (5021 tokens) exceeds the available context size (4096 tokens)",
+        4096,
+    ),
     "llama.cpp, while it writes": ("Context size has been exceeded.", None),
     "llama-cpp-python": ("Requested tokens (5000) exceed context window of 2048", 2048),
     "llama-cpp-python, by code": (
@@ -65,17 +77,29 @@ TOO_LONG = {
         "input length and `max_tokens` exceed context limit: 170636 + 34048 > 200000, decrease input length or `max_tokens` and try again",
         200000,
     ),
-    "gemini": ("The input token count (40000) exceeds the maximum number of tokens allowed (32768).", None),
+    "gemini": (
+        "The input token count (40000) exceeds the maximum number of tokens allowed (32768).",
+        None,
+    ),
     "mistral": (
         "Prompt contains 33001 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
         None,
     ),
-    "tgi": ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens", 4096),
+    "tgi": (
+        "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens",
+        4096,
+    ),
     "tgi, other": ("`inputs` must have less than 1024 tokens. Given: 1500", None),
     "groq": ("Please reduce the length of the messages or completion.", None),
-    "xai": ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", 131072),
+    "xai": (
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        131072,
+    ),
     "moonshot": ("Your request exceeded model token limit: 262144 (requested: 300001)", 262144),
-    "openrouter": ("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", 131040),
+    "openrouter": (
+        "Input length 131393 exceeds the maximum allowed input length of 131040 tokens.",
+        131040,
+    ),
     "minimax": ("invalid params, context window exceeds limit (2013)", None),
     "cohere": ("too many tokens: total number of tokens in the prompt cannot exceed 4081", None),
     "bedrock": ("Input is too long for requested model.", None),

@@ -17,7 +17,9 @@ def data_cell(notebook: Path) -> str:
     """The first cell that reads data of a package, without its magic."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    return next(each.removeprefix("%%tool\n") for each in sources if any(name in each for name in PACKAGES))
+    return next(
+        each.removeprefix("%%tool\n") for each in sources if any(name in each for name in PACKAGES)
+    )
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda each: each.stem)

@@ -38,7 +38,9 @@ def executed(path: Path) -> list[str]:
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, record_timing=False).execute()
     outputs = [each for cell in notebook.cells for each in cell.get("outputs", [])]
-    return [json.dumps(each | {"metadata": {}, "traceback": []}, ensure_ascii=False) for each in outputs]
+    return [
+        json.dumps(each | {"metadata": {}, "traceback": []}, ensure_ascii=False) for each in outputs
+    ]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -51,7 +53,9 @@ def test_a_notebook_that_is_run_twice_has_the_same_bytes(path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_trace_is_in_one_of_them(kind: str) -> None:
     every = [nbformat.read(path, as_version=4) for path in NOTEBOOKS]
-    outputs = [each for notebook in every for cell in notebook.cells for each in cell.get("outputs", [])]
+    outputs = [
+        each for notebook in every for cell in notebook.cells for each in cell.get("outputs", [])
+    ]
     texts = [output["data"]["text/plain"] for output in outputs if "data" in output]
     assert any(re.search(KINDS[kind], text, re.MULTILINE) for text in texts)
 

@@ -20,7 +20,11 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         done = run_pytest(folder, "--agent-record", "asks.ipynb", OPENAI_BASE_URL=server.url)
     assert done.code == 0, done.out
     assert "1 passed" in done.out
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.fixture

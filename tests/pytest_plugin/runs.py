@@ -47,19 +47,33 @@ def run_python(*arguments: str, folder: Path | None = None, **variables: str) ->
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """The environment of a process that knows no endpoint but what is named."""
-    ours = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHYTAS", "OPENAI"))}
+    ours = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("ARCHYTAS", "OPENAI"))
+    }
     return ours | {"ARCHYTAS_NB_DISCOVER": "0"} | variables
 
 
 def pytest_arguments(folder: Path, *options: str) -> list[str]:
     """Arguments with which nothing of this project's configuration counts in a folder."""
-    fixed = ("-p", "no:cacheprovider", f"--rootdir={folder}", "-c", os.devnull, "--color=no", "-Werror")
+    fixed = (
+        "-p",
+        "no:cacheprovider",
+        f"--rootdir={folder}",
+        "-c",
+        os.devnull,
+        "--color=no",
+        "-Werror",
+    )
     return [*fixed, *options]
 
 
 def run_installed_pytest(folder: Path, *options: str, **variables: str) -> Done:
     """Run pytest as a user does, with every plugin that is installed."""
-    return run_python("-m", "pytest", *pytest_arguments(folder, *options), folder=folder, **variables)
+    return run_python(
+        "-m", "pytest", *pytest_arguments(folder, *options), folder=folder, **variables
+    )
 
 
 def run_pytest(folder: Path, *options: str, **variables: str) -> Done:
@@ -76,7 +90,9 @@ def run_pytest(folder: Path, *options: str, **variables: str) -> Done:
     plugins += [] if "no:nbval" in options else ["-p", "nbval"]
     printed = folder.parent / f"{folder.name}.printed"
     arguments = pytest_arguments(folder, *plugins, *options)
-    process = context.Process(target=_pytest, args=(folder, arguments, environment(variables), printed))
+    process = context.Process(
+        target=_pytest, args=(folder, arguments, environment(variables), printed)
+    )
     process.start()
     process.join()
     out = printed.read_text("utf-8")
@@ -98,7 +114,9 @@ def _pytest(folder: Path, arguments: list[str], variables: dict[str, str], print
 
 def write_notebook(path: Path, *cells: str, **metadata: Any) -> Path:
     """Write a notebook without outputs."""
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell, metadata=metadata) for cell in cells])
+    book = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell, metadata=metadata) for cell in cells]
+    )
     for number, cell in enumerate(book.cells):
         cell["id"] = f"cell-{number}"
     nbformat.write(book, path)

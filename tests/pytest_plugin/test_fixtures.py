@@ -35,7 +35,9 @@ def test_file(tmp_path: Path) -> Path:
     return tmp_path / "test_double.py"
 
 
-def test_a_plain_test_is_recorded_once_and_replays_from_then_on_without_any_option(test_file: Path) -> None:
+def test_a_plain_test_is_recorded_once_and_replays_from_then_on_without_any_option(
+    test_file: Path,
+) -> None:
     folder = test_file.parent
     never = run_pytest(folder, "test_double.py")
     assert never.code == 1
@@ -82,7 +84,9 @@ def test_a_marker_names_the_file_the_model_and_what_may_differ(tmp_path: Path) -
     assert run_pytest(tmp_path, "test_marked.py", NOW="2026-02-02").code == 0
 
 
-def test_tests_that_name_one_file_share_it_and_leave_each_other_what_they_asked(tmp_path: Path) -> None:
+def test_tests_that_name_one_file_share_it_and_leave_each_other_what_they_asked(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "test_shared.py").write_text(
         "import pytest, archytas_nb as nb\n"
         "@pytest.mark.agent_cassette(path='shared.jsonl')\n"
@@ -91,7 +95,11 @@ def test_tests_that_name_one_file_share_it_and_leave_each_other_what_they_asked(
         "    assert nb.Agent([], model=agent_cassette).run(f'Is it {n}?').answer == f'It is {n}.'\n"
     )
     one, two = Say("It is 1."), Say("It is 2.")
-    for option, plays in (("--agent-record", (one, two)), ("--agent-record", (one, two)), ("--agent-update", ())):
+    for option, plays in (
+        ("--agent-record", (one, two)),
+        ("--agent-record", (one, two)),
+        ("--agent-update", ()),
+    ):
         with Server(*plays) as server:
             done = run_pytest(tmp_path, option, "test_shared.py", OPENAI_BASE_URL=server.url)
             assert len(server.chats) == len(plays)
@@ -102,7 +110,9 @@ def test_tests_that_name_one_file_share_it_and_leave_each_other_what_they_asked(
     assert done.code == 0, done.out
 
 
-def test_what_a_test_does_not_ask_any_more_is_dropped_or_fails_where_that_is_asked_for(test_file: Path) -> None:
+def test_what_a_test_does_not_ask_any_more_is_dropped_or_fails_where_that_is_asked_for(
+    test_file: Path,
+) -> None:
     folder = test_file.parent
     with Server(CALL, ANSWER) as server:
         run_pytest(folder, "--agent-record", "test_double.py", OPENAI_BASE_URL=server.url)
@@ -115,7 +125,9 @@ def test_what_a_test_does_not_ask_any_more_is_dropped_or_fails_where_that_is_ask
 
 def test_live_asks_the_model_and_leaves_the_cassette_alone(test_file: Path) -> None:
     with Server(CALL, ANSWER) as server:
-        done = run_pytest(test_file.parent, "--agent-live", "test_double.py", OPENAI_BASE_URL=server.url)
+        done = run_pytest(
+            test_file.parent, "--agent-live", "test_double.py", OPENAI_BASE_URL=server.url
+        )
     assert done.code == 0, done.out
     assert not (test_file.parent / "cassettes").exists()
 

@@ -12,7 +12,9 @@ from tests.servers.plays import Say
 from tests.servers.server import Server
 
 
-def test_a_recorded_notebook_passes_strict_nbval_without_a_model_again_and_again(recorded: Path) -> None:
+def test_a_recorded_notebook_passes_strict_nbval_without_a_model_again_and_again(
+    recorded: Path,
+) -> None:
     for _ in range(2):
         done = run_pytest(recorded.parent, "--nbval", "--agent-replay", "asks.ipynb")
         assert done.code == 0, done.out
@@ -28,7 +30,10 @@ def test_a_notebook_without_a_cassette_fails_instead_of_asking_a_model(recorded:
         done = run_pytest(folder, "--nbval", "--agent-replay", "asks.ipynb", OPENAI_BASE_URL=url)
         assert done.code == 1
         assert server.asked == []
-    assert "does not exist. Record it with a model at hand: pytest --agent-update asks.ipynb" in done.out
+    assert (
+        "does not exist. Record it with a model at hand: pytest --agent-update asks.ipynb"
+        in done.out
+    )
 
 
 def test_a_replay_refuses_a_model_that_is_asked_past_the_cassette(tmp_path: Path) -> None:
@@ -51,20 +56,32 @@ def test_the_environment_is_given_back(recorded: Path) -> None:
         "def test_no_mode(): assert not [name for name in os.environ if 'CASSETTE' in name]\n"
     )
     done = run_pytest(
-        recorded.parent, "--nbval", "--agent-replay", "asks.ipynb", "test_after.py", OPENAI_BASE_URL="mine"
+        recorded.parent,
+        "--nbval",
+        "--agent-replay",
+        "asks.ipynb",
+        "test_after.py",
+        OPENAI_BASE_URL="mine",
     )
     assert "5 passed" in done.out
 
 
-def test_what_is_not_asked_any_more_is_said_and_fails_only_where_that_is_asked_for(recorded: Path) -> None:
+def test_what_is_not_asked_any_more_is_said_and_fails_only_where_that_is_asked_for(
+    recorded: Path,
+) -> None:
     change(recorded, "%agent What is it?", "1")
     done = run_pytest(recorded.parent, "--nbval-lax", "--agent-replay", "asks.ipynb")
     assert done.code == 0
     assert "asks.ipynb  2 unused" in done.lines
     assert "pytest --agent-update drops them" in done.out
-    strict = run_pytest(recorded.parent, "--nbval-lax", "--agent-replay", "--agent-strict", "asks.ipynb")
+    strict = run_pytest(
+        recorded.parent, "--nbval-lax", "--agent-replay", "--agent-strict", "asks.ipynb"
+    )
     assert strict.code == 1
-    assert "2 recorded exchanges were not asked for; pytest --agent-update asks.ipynb mends both" in strict.out
+    assert (
+        "2 recorded exchanges were not asked for; pytest --agent-update asks.ipynb mends both"
+        in strict.out
+    )
 
 
 def test_a_notebook_that_is_run_in_part_leaves_nothing_to_complain_about(recorded: Path) -> None:
@@ -76,10 +93,15 @@ def test_a_notebook_that_is_run_in_part_leaves_nothing_to_complain_about(recorde
 def test_live_asks_the_model_and_takes_another_answer(recorded: Path) -> None:
     before = (recorded.parent / "cassettes" / "asks.jsonl").read_bytes(), recorded.read_bytes()
     with Server(Say("It is two.")) as server:
-        done = run_pytest(recorded.parent, "--nbval", "--agent-live", "asks.ipynb", OPENAI_BASE_URL=server.url)
+        done = run_pytest(
+            recorded.parent, "--nbval", "--agent-live", "asks.ipynb", OPENAI_BASE_URL=server.url
+        )
         assert len(server.chats) == 1
     assert done.code == 0, done.out
-    assert ((recorded.parent / "cassettes" / "asks.jsonl").read_bytes(), recorded.read_bytes()) == before
+    assert (
+        (recorded.parent / "cassettes" / "asks.jsonl").read_bytes(),
+        recorded.read_bytes(),
+    ) == before
 
 
 @pytest.mark.parametrize("dist", [(), pytest.param(("--dist", "loadfile"), marks=pytest.mark.slow)])
@@ -108,7 +130,9 @@ def test_what_a_cassette_lets_differ_may_differ_in_the_outputs_too(tmp_path: Pat
     cassette.parent.mkdir()
     cassette.write_text('{"cassette": 2, "volatile": ["date"]}\n')
     with Server(Say("It is 2026-01-01.")) as server:
-        done = run_pytest(tmp_path, "--agent-update", ".", OPENAI_BASE_URL=server.url, NOW="2026-01-01")
+        done = run_pytest(
+            tmp_path, "--agent-update", ".", OPENAI_BASE_URL=server.url, NOW="2026-01-01"
+        )
     assert done.code == 0, done.out
     options = ("--nbval", "--agent-replay", "dated.ipynb")
     assert run_pytest(tmp_path, *options, NOW="2026-02-02").code == 0
@@ -173,7 +197,9 @@ def test_a_path_with_spaces_and_signs_is_named_as_a_shell_takes_it(recorded: Pat
     assert "mes données/l'été 2.ipynb  2 replayed, 200 + 20 tokens not paid" in done.lines
     change(folder / "l'été 2.ipynb", "%agent What is it?", "%agent What is this?")
     done = run_pytest(recorded.parent, "--nbval", "--agent-replay", ".")
-    command = done.out.partition("Record what is missing, with a model at hand: pytest ")[2].splitlines()[0]
+    command = done.out.partition("Record what is missing, with a model at hand: pytest ")[
+        2
+    ].splitlines()[0]
     with Server(Say("It is this.")) as server:
         done = run_pytest(recorded.parent, *shlex.split(command), OPENAI_BASE_URL=server.url)
     assert "mes données/l'été 2.ipynb  1 recorded, 2 dropped" in done.lines
@@ -206,7 +232,9 @@ def test_without_nbval_given_it_says_that_notebooks_are_not_run(tmp_path: Path) 
     assert "agent: replay (notebooks are not run: give --nbval too)" in done.lines
 
 
-def test_changing_one_thing_fails_exactly_the_cell_that_asks_and_names_the_change(recorded: Path) -> None:
+def test_changing_one_thing_fails_exactly_the_cell_that_asks_and_names_the_change(
+    recorded: Path,
+) -> None:
     """Three notebooks; one word of a docstring, one result of a tool, one prompt."""
     changes = {
         "word": (
@@ -214,7 +242,11 @@ def test_changing_one_thing_fails_exactly_the_cell_that_asks_and_names_the_chang
             "How often that counts",
             "the text or schema of the tool 'one' has changed",
         ),
-        "result": ("return 1 * times", "return 3 * times", "the outcome of the tool 'one' is another"),
+        "result": (
+            "return 1 * times",
+            "return 3 * times",
+            "the outcome of the tool 'one' is another",
+        ),
         "prompt": ("What is it?", "What was it?", "the question has changed"),
     }
     folder, cassettes = recorded.parent, recorded.parent / "cassettes"
@@ -232,6 +264,9 @@ def test_changing_one_thing_fails_exactly_the_cell_that_asks_and_names_the_chang
         [failed] = [line for line in done.lines if line.startswith("FAILED")]
         assert f"{name}.ipynb::Cell 2" in failed
         assert said in done.out
-        assert f"Record what is missing, with a model at hand: pytest --agent-update {name}.ipynb" in done.out
+        assert (
+            f"Record what is missing, with a model at hand: pytest --agent-update {name}.ipynb"
+            in done.out
+        )
         assert "1 missed" in done.out
         path.write_bytes(whole)

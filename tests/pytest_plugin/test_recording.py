@@ -28,7 +28,9 @@ def record(notebook: Path, *plays: Say | Status, option: str = "--agent-record")
 
 
 def answers(notebook: Path) -> list[str]:
-    lines = (notebook.parent / "cassettes" / f"{notebook.stem}.jsonl").read_text("utf-8").splitlines()
+    lines = (
+        (notebook.parent / "cassettes" / f"{notebook.stem}.jsonl").read_text("utf-8").splitlines()
+    )
     return [json.loads(line)["reply"].get("text", "") for line in lines if '"exchange"' in line]
 
 
@@ -46,7 +48,9 @@ def test_a_recorded_notebook_is_saved_byte_by_byte_as_it_was(recorded: Path) -> 
     assert (recorded.read_bytes(), recorded.stat().st_mtime_ns) == before
 
 
-def test_an_update_asks_the_model_only_for_what_has_changed_and_drops_what_is_stale(tmp_path: Path) -> None:
+def test_an_update_asks_the_model_only_for_what_has_changed_and_drops_what_is_stale(
+    tmp_path: Path,
+) -> None:
     cells = ("%load_ext archytas_nb", *(f"%agent --new Question {each}?" for each in "abc"))
     notebook = write_notebook(tmp_path / "three.ipynb", *cells)
     record(notebook, Say("A."), Say("B."), Say("C."))
@@ -62,7 +66,10 @@ def test_a_notebook_that_fails_is_not_saved_and_what_was_recorded_is_kept(notebo
     before = notebook.read_bytes()
     said = record(notebook, CALL, ANSWER)
     assert "ZeroDivisionError" in said
-    assert "The notebook is not saved; what was recorded is kept: go on with pytest --agent-update." in said
+    assert (
+        "The notebook is not saved; what was recorded is kept: go on with pytest --agent-update."
+        in said
+    )
     assert notebook.read_bytes() == before
     write_notebook(notebook, *CELLS)
     assert "1 passed" in record(notebook, option="--agent-update")
@@ -88,7 +95,9 @@ def test_notebooks_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
     before = path.read_bytes()
     assert "no tests ran" in run_pytest(tmp_path, "--agent-record", ".").out
     assert path.read_bytes() == before
-    assert "1 passed" in run_pytest(tmp_path, "--agent-record", "other.ipynb").out  # who names it means it
+    assert (
+        "1 passed" in run_pytest(tmp_path, "--agent-record", "other.ipynb").out
+    )  # who names it means it
 
 
 def test_a_notebook_that_cannot_be_run_here_is_told_in_a_few_lines(tmp_path: Path) -> None:
@@ -107,10 +116,15 @@ def test_a_notebook_that_cannot_be_run_here_is_told_in_a_few_lines(tmp_path: Pat
 
 def test_a_notebook_that_leaves_loading_to_its_profile_is_ours_all_the_same(tmp_path: Path) -> None:
     write_notebook(
-        tmp_path / "asks.ipynb", "get_ipython().run_line_magic('load_ext', 'archytas' + '_nb')", "%agent Who?"
+        tmp_path / "asks.ipynb",
+        "get_ipython().run_line_magic('load_ext', 'archytas' + '_nb')",
+        "%agent Who?",
     )
     with Server(Say("Me.")) as server:
-        assert "1 passed" in run_pytest(tmp_path, "--agent-record", ".", OPENAI_BASE_URL=server.url).out
+        assert (
+            "1 passed"
+            in run_pytest(tmp_path, "--agent-record", ".", OPENAI_BASE_URL=server.url).out
+        )
 
 
 def test_a_record_wins_over_a_replay_that_a_configuration_file_asks_for(notebook: Path) -> None:
@@ -120,7 +134,9 @@ def test_a_record_wins_over_a_replay_that_a_configuration_file_asks_for(notebook
     assert answers(notebook)[-1] == "It is one."
 
 
-def test_jupyter_execute_gives_the_same_outputs_and_only_adds_its_time_stamps(recorded: Path) -> None:
+def test_jupyter_execute_gives_the_same_outputs_and_only_adds_its_time_stamps(
+    recorded: Path,
+) -> None:
     before = recorded.read_bytes()
     done = run_python(
         *("-m", "jupyter", "execute", "--inplace", str(recorded)),
@@ -136,7 +152,13 @@ def test_jupyter_execute_gives_the_same_outputs_and_only_adds_its_time_stamps(re
 
 def test_nbconvert_gives_the_same_bytes_where_it_is_told_to_record_no_times(recorded: Path) -> None:
     before = recorded.read_bytes()
-    options = ("--to", "notebook", "--execute", "--inplace", "--ExecutePreprocessor.record_timing=False")
+    options = (
+        "--to",
+        "notebook",
+        "--execute",
+        "--inplace",
+        "--ExecutePreprocessor.record_timing=False",
+    )
     done = run_python(
         *("-m", "jupyter", "nbconvert", *options, str(recorded)),
         ARCHYTAS_NB_CASSETTE=str(recorded.parent / "cassettes" / "asks.jsonl"),

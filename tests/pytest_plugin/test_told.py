@@ -10,9 +10,21 @@ from archytas_nb.pytest_plugin.told import Told, read_reports, summary, unused_o
 
 
 def report(cassette: str, *unused: tuple[str, int], **counts: Any) -> dict[str, Any]:
-    usage = {"requests": 0, "input_tokens": 0, "cached_tokens": 0, "output_tokens": 0, **counts.pop("usage", {})}
+    usage = {
+        "requests": 0,
+        "input_tokens": 0,
+        "cached_tokens": 0,
+        "output_tokens": 0,
+        **counts.pop("usage", {}),
+    }
     empty = {"replayed": 0, "recorded": 0, "missed": [], "pruned": 0}
-    return {"cassette": cassette, "unused": [list(each) for each in unused], "usage": usage, **empty, **counts}
+    return {
+        "cassette": cassette,
+        "unused": [list(each) for each in unused],
+        "usage": usage,
+        **empty,
+        **counts,
+    }
 
 
 def test_an_exchange_is_unused_where_none_of_its_users_asked_for_it() -> None:

@@ -31,7 +31,9 @@ def faults(said: str) -> dict[str, Any]:
         "429": Status(429, f"slow down, {said}", headers={"Retry-After": "0"}),
         "no credit": Status(429, f"quota of {said} exceeded", code="insufficient_quota"),
         "500": Status(500, f"{said} broke it"),
-        "overflow": Status(400, f"{said}: maximum context length is 10 tokens", code="context_length_exceeded"),
+        "overflow": Status(
+            400, f"{said}: maximum context length is 10 tokens", code="context_length_exceeded"
+        ),
         "a page": Raw(page(said)),
         "a page with an error": Raw(page(said), 502),
         "text": Raw(f"Authorization: Bearer {said}", 500, "text/plain"),

@@ -50,7 +50,8 @@ class Say:
             return {"content": self.text, **self.extra}
         if native:
             calls = [
-                self._id(n) | {"type": "function", "function": {"name": name, "arguments": _json(given)}}
+                self._id(n)
+                | {"type": "function", "function": {"name": name, "arguments": _json(given)}}
                 for n, (name, given) in enumerate(self.calls)
             ]
             if self.signature:
@@ -82,7 +83,9 @@ class Say:
             return
         head = {"id": "c", "object": "chat.completion", "model": exchange.body["model"]}
         choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
-        whole = json.dumps({**head, "choices": [choice], **({"usage": usage} if usage else {})}).encode()
+        whole = json.dumps(
+            {**head, "choices": [choice], **({"usage": usage} if usage else {})}
+        ).encode()
         if self.cut is None and not self.stall:
             exchange.send(200, whole)
             return
@@ -122,10 +125,18 @@ def _deltas(message: dict[str, Any]) -> list[dict[str, Any]]:
             for n, call in enumerate(value):
                 arguments = call["function"]["arguments"]
                 pieces.append(
-                    {"tool_calls": [{**call, "index": n, "function": {**call["function"], "arguments": ""}}]}
+                    {
+                        "tool_calls": [
+                            {**call, "index": n, "function": {**call["function"], "arguments": ""}}
+                        ]
+                    }
                 )
                 pieces += [
-                    {"tool_calls": [{"index": n, "function": {"arguments": arguments[at : at + 4]}}]}
+                    {
+                        "tool_calls": [
+                            {"index": n, "function": {"arguments": arguments[at : at + 4]}}
+                        ]
+                    }
                     for at in range(0, len(arguments), 4)
                 ]
         elif isinstance(value, str):
@@ -160,7 +171,9 @@ class Raw:
 
 
 HTML = Raw(
-    "<!doctype html><html><head><title>It works!</title></head><body>" + "<p>hi</p>" * 500 + "</body></html>"
+    "<!doctype html><html><head><title>It works!</title></head><body>"
+    + "<p>hi</p>" * 500
+    + "</body></html>"
 )
 
 
@@ -200,7 +213,9 @@ class Ping:
 
     def play(self, exchange: Exchange) -> None:
         exchange.head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
-        for _ in range(200):  # ten seconds: a client that waits for ever must fail its test, not hang it
+        for _ in range(
+            200
+        ):  # ten seconds: a client that waits for ever must fail its test, not hang it
             if exchange.client_left(within=0.05):
                 return
             exchange.chunk(b": still here\n\n")
@@ -224,6 +239,8 @@ class Drip:
         for _ in range(self.then_stall):
             if exchange.client_left(within=self.pause):
                 return
-            exchange.event({"choices": [{"index": 0, "delta": {"content": "well "}, "finish_reason": None}]})
+            exchange.event(
+                {"choices": [{"index": 0, "delta": {"content": "well "}, "finish_reason": None}]}
+            )
         exchange.wait_for_the_client_to_leave()
         exchange.break_off()

@@ -81,7 +81,12 @@ class Asked:
 
 def _has_images(body: Any) -> bool:
     contents = [message.get("content") for message in body["messages"]]
-    return any(part["type"] == "image_url" for parts in contents if isinstance(parts, list) for part in parts)
+    return any(
+        part["type"] == "image_url"
+        for parts in contents
+        if isinstance(parts, list)
+        for part in parts
+    )
 
 
 def _has_system(body: Any) -> bool:
@@ -121,7 +126,12 @@ class Exchange:
 
     def send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.head(
-            status, {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
+            status,
+            {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(body)),
+                **(headers or {}),
+            },
         )
         self.write(body)
 
@@ -280,7 +290,9 @@ class Server:
                 pass
 
             def do_GET(self) -> None:
-                asked = Asked("GET", self.path, {name.lower(): value for name, value in self.headers.items()})
+                asked = Asked(
+                    "GET", self.path, {name.lower(): value for name, value in self.headers.items()}
+                )
                 server.asked.append(asked)
                 try:
                     server.list_models(Exchange(self, asked))
@@ -291,7 +303,10 @@ class Server:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 asked = Asked(
-                    "POST", self.path, {name.lower(): value for name, value in self.headers.items()}, body
+                    "POST",
+                    self.path,
+                    {name.lower(): value for name, value in self.headers.items()},
+                    body,
                 )
                 server.asked.append(asked)
                 try:

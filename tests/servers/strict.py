@@ -67,7 +67,11 @@ def _content(message: dict[str, Any], where: str) -> str:
         return f"Invalid type for '{where}.content': expected a string or an array of objects"
     kinds = {"text", "image_url"} if message["role"] == "user" else {"text"}
     for part in content:
-        if not isinstance(part, dict) or part.get("type") not in kinds or not part.get(part["type"]):
+        if (
+            not isinstance(part, dict)
+            or part.get("type") not in kinds
+            or not part.get(part["type"])
+        ):
             return f"Invalid value for '{where}.content': {part!r}"
     return ""
 
@@ -77,7 +81,11 @@ def _calls(calls: Any, where: str) -> str:
         return f"Invalid '{where}.tool_calls': empty array"
     seen: set[str] = set()
     for call in calls:
-        if not isinstance(call, dict) or set(call) != {"id", "type", "function"} or call["type"] != "function":
+        if (
+            not isinstance(call, dict)
+            or set(call) != {"id", "type", "function"}
+            or call["type"] != "function"
+        ):
             return f"Invalid '{where}.tool_calls': {call!r}"
         if not isinstance(call["id"], str) or not 0 < len(call["id"]) <= 40 or call["id"] in seen:
             return f"Invalid '{where}.tool_calls[].id': {call['id']!r}"
@@ -96,20 +104,30 @@ def _calls(calls: Any, where: str) -> str:
 
 def _tools(body: dict[str, Any]) -> str:
     if "tools" not in body:
-        return "'tool_choice' is only allowed when 'tools' are specified" if "tool_choice" in body else ""
+        return (
+            "'tool_choice' is only allowed when 'tools' are specified"
+            if "tool_choice" in body
+            else ""
+        )
     tools = body["tools"]
     if not isinstance(tools, list) or not 0 < len(tools) <= 128:
         return "Invalid 'tools': expected an array with 1 to 128 items"
     names = set()
     for at, tool in enumerate(tools):
-        function = tool.get("function") if isinstance(tool, dict) and tool.get("type") == "function" else None
+        function = (
+            tool.get("function")
+            if isinstance(tool, dict) and tool.get("type") == "function"
+            else None
+        )
         if not isinstance(function, dict) or not _NAME.fullmatch(str(function.get("name"))):
             return f"Invalid 'tools[{at}].function.name': {tool!r}"
         if function["name"] in names:
             return f"Invalid 'tools[{at}].function.name': {function['name']!r} is there twice"
         names.add(function["name"])
         if function.get("parameters", {"type": "object"}).get("type") != "object":
-            return f"Invalid schema for function {function['name']!r}: schema must have type 'object'"
+            return (
+                f"Invalid schema for function {function['name']!r}: schema must have type 'object'"
+            )
     return ""
 
 
@@ -123,6 +141,8 @@ def _settings(body: dict[str, Any]) -> str:
     if kind not in ("text", "json_object", "json_schema"):
         return f"Invalid value for 'response_format.type': {kind!r}"
     schema = body.get("response_format", {}).get("json_schema", {})
-    if kind == "json_schema" and not (_NAME.fullmatch(schema.get("name", "")) and "schema" in schema):
+    if kind == "json_schema" and not (
+        _NAME.fullmatch(schema.get("name", "")) and "schema" in schema
+    ):
         return "Missing required parameter: 'response_format.json_schema'"
     return ""

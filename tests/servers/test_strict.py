@@ -32,7 +32,12 @@ def body(**changes: Any) -> dict[str, Any]:
 
 def test_a_good_request_is_taken() -> None:
     assert complaint(body()) == ""
-    assert complaint(body(tools=[TOOL], tool_choice="auto", max_tokens=5, stream=True, stream_options={})) == ""
+    assert (
+        complaint(
+            body(tools=[TOOL], tool_choice="auto", max_tokens=5, stream=True, stream_options={})
+        )
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,12 +59,32 @@ def test_a_good_request_is_taken() -> None:
         (3, {"role": "tool", "tool_call_id": "c2", "content": ""}, "non-empty"),
         (5, {"role": "tool", "tool_call_id": "c1", "content": "again"}, "must be a response"),
         (6, {"role": "assistant", "content": None, "tool_calls": [call()]}, "not answered"),
-        (2, {"role": "assistant", "content": None, "tool_calls": [call(), call()]}, "tool_calls[].id"),
+        (
+            2,
+            {"role": "assistant", "content": None, "tool_calls": [call(), call()]},
+            "tool_calls[].id",
+        ),
         (2, {"role": "assistant", "content": None, "tool_calls": [call("")]}, "tool_calls[].id"),
-        (2, {"role": "assistant", "content": None, "tool_calls": [call("x" * 41)]}, "tool_calls[].id"),
-        (2, {"role": "assistant", "content": None, "tool_calls": [call(name="a b")]}, "function.name"),
-        (2, {"role": "assistant", "content": None, "tool_calls": [call(arguments='{"a": ')]}, "not JSON"),
-        (2, {"role": "assistant", "content": None, "tool_calls": [call(arguments="[1]")]}, "no object"),
+        (
+            2,
+            {"role": "assistant", "content": None, "tool_calls": [call("x" * 41)]},
+            "tool_calls[].id",
+        ),
+        (
+            2,
+            {"role": "assistant", "content": None, "tool_calls": [call(name="a b")]},
+            "function.name",
+        ),
+        (
+            2,
+            {"role": "assistant", "content": None, "tool_calls": [call(arguments='{"a": ')]},
+            "not JSON",
+        ),
+        (
+            2,
+            {"role": "assistant", "content": None, "tool_calls": [call(arguments="[1]")]},
+            "no object",
+        ),
         (2, {"role": "assistant", "content": None, "tool_calls": [call(arguments={})]}, "not JSON"),
     ],
 )
@@ -78,13 +103,25 @@ def test_a_bad_message_is_refused(at: int, message: dict[str, Any], said: str) -
         ({"tool_choice": "auto"}, "only allowed when 'tools'"),
         ({"tools": [TOOL, TOOL]}, "twice"),
         ({"tools": [{**TOOL, "type": "x"}]}, "function.name"),
-        ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "array"}}}]}, "object"),
+        (
+            {
+                "tools": [
+                    {"type": "function", "function": {"name": "f", "parameters": {"type": "array"}}}
+                ]
+            },
+            "object",
+        ),
         ({"max_tokens": 0}, "positive"),
         ({"stream_options": {"include_usage": True}}, "only allowed when 'stream'"),
         ({"response_format": {"type": "yaml"}}, "response_format.type"),
         ({"response_format": {"type": "json_schema"}}, "Missing required parameter"),
         (
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}}},
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "a b", "schema": {}},
+                }
+            },
             "json_schema",
         ),
     ],

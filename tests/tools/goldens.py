@@ -91,7 +91,10 @@ def results() -> str:
         np.float64(1.5), np.arange(6).reshape(2, 3), np.zeros((300, 300)), frame, frame.head(2), frame["n"],
         (n for n in range(3)), ValueError("no"), object(), "x" * 300,
     ]  # fmt: skip
-    return "\n\n".join(f"{type(value).__name__}:\n{render(value, 600).text}" for value in values) + "\n"
+    return (
+        "\n\n".join(f"{type(value).__name__}:\n{render(value, 600).text}" for value in values)
+        + "\n"
+    )
 
 
 F = '{future}def f(p: {kind}) -> {kind}:\n    """Do.\n\n    Args:\n        p: Where.\n    """\n    return p\n'
@@ -126,7 +129,10 @@ def bad_input() -> str:
         (count_rows, "fd"), (count_rows, "n"), (count_rows, {"df": {"$var": "df.head()"}}),
     ]  # fmt: skip
     return (
-        "\n\n".join(f"{sent!r}\n{Tool.from_function(f).call(sent, dict(frame)).text}" for f, sent in calls) + "\n"
+        "\n\n".join(
+            f"{sent!r}\n{Tool.from_function(f).call(sent, dict(frame)).text}" for f, sent in calls
+        )
+        + "\n"
     )
 
 

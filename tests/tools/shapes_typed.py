@@ -72,7 +72,11 @@ def unions(
 
 
 @shape("15_types")
-def choose(level: Literal["low", "high"], color: Color, maybe: Literal[1, "a", None] = None) -> list[Any]:  # noqa: PYI061
+def choose(
+    level: Literal["low", "high"],
+    color: Color,
+    maybe: Literal[1, "a", None] = None,  # noqa: PYI061
+) -> list[Any]:
     """Choose.
 
     Args:
@@ -131,7 +135,9 @@ def count_rows(df: pd.DataFrame) -> int:
 
 @shape("16_by_reference")
 def mix(
-    frames: list[pd.DataFrame], where: np.ndarray, key: collections.abc.Callable[[int], int] | None = None
+    frames: list[pd.DataFrame],
+    where: np.ndarray,
+    key: collections.abc.Callable[[int], int] | None = None,
 ) -> int:
     """Mix.
 
@@ -245,7 +251,14 @@ def positional(a: int, b: int = 2, /, c: int = 3, *, d: int) -> list[int]:
 
 @shape("18_parameters")
 def names(
-    thought: str, tool: str, self: str, schema: str, copy: str, json: str, model_config: str, from_: str
+    thought: str,
+    tool: str,
+    self: str,
+    schema: str,
+    copy: str,
+    json: str,
+    model_config: str,
+    from_: str,
 ) -> list[str]:
     """Return what came.
 

@@ -35,7 +35,10 @@ def test_it_is_given_the_validated_arguments_that_it_names_defaults_included() -
     seen: list[Any] = []
     wants(lambda rows, to: seen.append((rows, to)), GIVEN)
     wants(lambda **everything: seen.append(everything), {**GIVEN, "force": True})
-    assert seen == [([1, 2], "archive"), {"table": "t", "rows": [1, 2], "to": "archive", "force": True}]
+    assert seen == [
+        ([1, 2], "archive"),
+        {"table": "t", "rows": [1, 2], "to": "archive", "force": True},
+    ]
 
 
 def test_it_may_answer_with_words_or_with_anything_true_or_false() -> None:
@@ -79,7 +82,9 @@ def test_the_namespace_is_not_among_the_arguments() -> None:
         (lambda rows, /: True, "by position only"),
     ],
 )
-def test_one_that_could_not_be_asked_is_refused_when_the_tool_is_defined(approve: Any, said: str) -> None:
+def test_one_that_could_not_be_asked_is_refused_when_the_tool_is_defined(
+    approve: Any, said: str
+) -> None:
     with pytest.raises(ToolError, match=said):
         Tool.from_function(move, approve=approve)
 

@@ -75,7 +75,12 @@ def test_an_integer_takes_text_and_whole_floats_and_never_arrives_raw():
 
 
 def test_a_boolean_takes_true_and_false():
-    assert [call(flip, sent) for sent in (True, False, {"on": True}, "true")] == [False, True, False, False]
+    assert [call(flip, sent) for sent in (True, False, {"on": True}, "true")] == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_one_optional_argument_may_be_left_out_in_every_way():
@@ -84,7 +89,13 @@ def test_one_optional_argument_may_be_left_out_in_every_way():
 
 
 def test_one_list_is_taken_wrapped_bare_and_as_json_text():
-    for sent in ([1, 2], {"numbers": [1, 2]}, "[1, 2]", {"numbers": "[1, 2]"}, '{"numbers": [1, 2]}'):
+    for sent in (
+        [1, 2],
+        {"numbers": [1, 2]},
+        "[1, 2]",
+        {"numbers": "[1, 2]"},
+        '{"numbers": [1, 2]}',
+    ):
         assert call(total, sent) == 3
 
 
@@ -134,19 +145,27 @@ def test_mutable_defaults_are_not_shared_between_calls():
 
 
 def test_a_pydantic_field_as_default_gives_its_value_its_words_and_its_bounds():
-    def f(a: int = Field(3, description="A number."), b: str = Field(description="Needed.")) -> list:
+    def f(
+        a: int = Field(3, description="A number."), b: str = Field(description="Needed.")
+    ) -> list:
         """Return what came."""
         return [a, b]
 
     tool = Tool.from_function(f)
     assert tool.call({"b": "x"}).value == [3, "x"]
     assert tool.schema()["required"] == ["b"]
-    assert tool.schema()["properties"]["a"] == {"type": "integer", "description": "A number.", "default": 3}
+    assert tool.schema()["properties"]["a"] == {
+        "type": "integer",
+        "description": "A number.",
+        "default": 3,
+    }
 
 
 def test_null_is_a_value_only_where_the_type_says_so():
     assert call(unions, {"a": "5", "b": None}) == ["5", None, None, 1]
-    assert faults(unions, {"a": None, "b": 1}) == ("null is no value here, expected int | str @ $.a",)
+    assert faults(unions, {"a": None, "b": 1}) == (
+        "null is no value here, expected int | str @ $.a",
+    )
 
 
 def test_a_union_takes_the_exact_type_that_came():
@@ -158,7 +177,9 @@ def test_a_union_takes_the_exact_type_that_came():
 
 
 def test_an_enum_is_taken_by_value_and_by_name():
-    assert [each[1].name for each in (call(choose, {"level": "low", "color": c}) for c in ("r", "RED"))] == [
+    assert [
+        each[1].name for each in (call(choose, {"level": "low", "color": c}) for c in ("r", "RED"))
+    ] == [
         "RED",
         "RED",
     ]
@@ -180,7 +201,11 @@ def test_nested_objects_are_taken_as_objects_and_as_json_text():
 
 
 def test_faults_inside_nested_objects_have_their_path():
-    sent = {"start": {"x": "left"}, "legs": [{"km": 1}, 5], "tree": {"name": "a", "children": [{"name": 3}]}}
+    sent = {
+        "start": {"x": "left"},
+        "legs": [{"km": 1}, 5],
+        "tree": {"name": "a", "children": [{"name": 3}]},
+    }
     assert faults(travel, sent) == (
         'expected a number; received "left" (a string) @ $.start.x',
         "missing, a value is required here @ $.start.y",
@@ -196,7 +221,9 @@ def test_dates_paths_decimals_tuples_and_sets_arrive_typed():
         "tags": ["a", "a"], "size": 3,
     }  # fmt: skip
     assert call(when, sent) == "2024-02-01 2024-02-01 10:00:00 a/b 1.10 (1, 'x') {'a'} 3 "
-    assert faults(when, {**sent, "size": 0}) == ("expected greater than 0; received 0 (a number) @ $.size",)
+    assert faults(when, {**sent, "size": 0}) == (
+        "expected greater than 0; received 0 (a number) @ $.size",
+    )
 
 
 # ── what a model gets wrong ───────────────────────────────────────────────────────────────────────
@@ -239,7 +266,10 @@ def test_a_wrong_container_is_named_with_the_fields_that_are_expected(sent):
 
 
 def test_arguments_may_have_any_name():
-    sent = {name: name for name in ("thought", "tool", "self", "schema", "copy", "json", "model_config", "from_")}
+    sent = {
+        name: name
+        for name in ("thought", "tool", "self", "schema", "copy", "json", "model_config", "from_")
+    }
     assert call(names, sent) == list(sent)
 
 

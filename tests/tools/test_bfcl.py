@@ -42,7 +42,9 @@ def test_every_dotted_name_becomes_legal_and_is_found_again_by_its_own_name():
             continue  # an index of the other files
         for row in rows(path):
             functions = row.get("function", [])
-            names |= {each["name"] for each in (functions if isinstance(functions, list) else [functions])}
+            names |= {
+                each["name"] for each in (functions if isinstance(functions, list) else [functions])
+            }
     dotted = sorted(name for name in names if "." in name)
     assert len(dotted) >= 612
 
@@ -61,7 +63,9 @@ def world(row: dict) -> dict:
     for name in row["involved_classes"]:
         instance = api(name)()
         if name != "MathAPI":
-            instance._load_scenario(copy.deepcopy(row["initial_config"].get(name, {})), long_context=False)
+            instance._load_scenario(
+                copy.deepcopy(row["initial_config"].get(name, {})), long_context=False
+            )
         found = inspect.getmembers(instance, inspect.ismethod)
         functions |= {key: method for key, method in found if not key.startswith("_")}
     return functions

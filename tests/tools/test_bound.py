@@ -14,7 +14,9 @@ ended = threading.Event()
 
 async def sleep() -> str:
     """Sleep, and be interrupted soon after."""
-    asyncio.get_running_loop().call_later(0.2, signal.pthread_kill, threading.main_thread().ident, signal.SIGINT)
+    asyncio.get_running_loop().call_later(
+        0.2, signal.pthread_kill, threading.main_thread().ident, signal.SIGINT
+    )
     try:
         await asyncio.sleep(30)
     finally:

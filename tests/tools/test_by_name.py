@@ -63,7 +63,9 @@ def test_what_json_can_carry_is_never_taken_from_a_variable(
     annotation: Any, name: str, form: str, names: dict[str, Any]
 ) -> None:
     sent: Any = name if form == "name" else {"$var": name}
-    outcome = passing(annotation).call({"value": sent} if form == "wrapped reference" else sent, names)
+    outcome = passing(annotation).call(
+        {"value": sent} if form == "wrapped reference" else sent, names
+    )
     assert SECRET not in repr(outcome)
     assert outcome.value not in (SECRET, [SECRET], 1234, names["settings"])
 
@@ -84,7 +86,9 @@ def test_the_refusal_says_that_a_value_is_wanted_and_no_name(names: dict[str, An
 @pytest.mark.parametrize("annotation", [str, list[str], dict[str, int], int | str, Any])
 def test_a_parameter_that_says_so_takes_a_name(annotation: Any) -> None:
     tool = passing(Annotated[annotation, nb.ByName])
-    value: Any = {str: "a", Any: object()}.get(annotation, ["a"] if annotation == list[str] else {"a": 1})
+    value: Any = {str: "a", Any: object()}.get(
+        annotation, ["a"] if annotation == list[str] else {"a": 1}
+    )
     value = 5 if annotation == int | str else value
     for sent in ("it", {"$var": "it"}, {"value": "it"}, {"value": {"$var": "it"}}):
         assert tool.call(sent, {"it": value}).value is value
@@ -118,7 +122,9 @@ def test_beside_text_a_name_that_is_meant_is_explicit(names: dict[str, Any]) -> 
         ("math", "module"), ("pay", "is a tool"), ("box", "is a tool"), ("paying", "is a tool"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("annotation", [Annotated[Any, nb.ByName], Callable, types.ModuleType, pd.DataFrame])
+@pytest.mark.parametrize(
+    "annotation", [Annotated[Any, nb.ByName], Callable, types.ModuleType, pd.DataFrame]
+)
 def test_only_names_that_a_user_made_are_handed_over(
     annotation: Any, name: str, reason: str, form: str, names: dict[str, Any]
 ) -> None:
@@ -163,19 +169,25 @@ def test_the_handle_of_a_result_is_a_name_that_can_be_handed_over() -> None:
     assert keep(history, names, "tell") == "tell_1"
 
 
-@pytest.mark.parametrize("answer", ["MY_PASSWORD", {"$var": "MY_PASSWORD"}, {"answer": {"$var": "MY_PASSWORD"}}])
+@pytest.mark.parametrize(
+    "answer", ["MY_PASSWORD", {"$var": "MY_PASSWORD"}, {"answer": {"$var": "MY_PASSWORD"}}]
+)
 def test_a_typed_answer_of_text_is_no_variable(answer: Any, names: dict[str, Any]) -> None:
     assert Answers(str, None, names).check(answer).value != SECRET
 
 
-@pytest.mark.parametrize("answer", ["secrets", {"$var": "secrets"}, {"answer": {"$var": "secrets"}}])
+@pytest.mark.parametrize(
+    "answer", ["secrets", {"$var": "secrets"}, {"answer": {"$var": "secrets"}}]
+)
 def test_a_typed_answer_of_a_list_is_no_variable(answer: Any, names: dict[str, Any]) -> None:
     verdict = Answers(list[str], None, names).check(answer)
     assert verdict.value is None
     assert verdict.fault
 
 
-def test_a_typed_answer_that_json_cannot_carry_is_one_of_the_users_variables(names: dict[str, Any]) -> None:
+def test_a_typed_answer_that_json_cannot_carry_is_one_of_the_users_variables(
+    names: dict[str, Any],
+) -> None:
     answers = Answers(pd.DataFrame, None, names)
     assert answers.check("df").value is names["df"]
     assert "begins with '_'" in answers.check("_frame").fault

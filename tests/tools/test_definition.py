@@ -102,7 +102,9 @@ def test_an_annotation_that_is_not_defined_is_named():
             a: One.
         """
 
-    assert faults(f) == ("the annotation 'Missing' is not defined: define or import it before the function",)
+    assert faults(f) == (
+        "the annotation 'Missing' is not defined: define or import it before the function",
+    )
 
 
 def test_an_annotation_that_is_no_type_is_named():

@@ -83,7 +83,10 @@ def test_one_simple_argument_is_described_without_an_object():
         """
         return q
 
-    assert "    _input_: (str, optional) What to ask.\n    _output_: (str)" in Tool.from_function(ask).text
+    assert (
+        "    _input_: (str, optional) What to ask.\n    _output_: (str)"
+        in Tool.from_function(ask).text
+    )
 
 
 def test_a_description_of_several_lines_is_indented_under_its_field():
@@ -104,6 +107,9 @@ def test_a_description_of_several_lines_is_indented_under_its_field():
         return b * a
 
     text = Tool.from_function(f).text
-    assert '        "a": # (int) first line\n            second line\n\n            after a blank line\n' in text
+    assert (
+        '        "a": # (int) first line\n            second line\n\n            after a blank line\n'
+        in text
+    )
     assert text.endswith("    _output_: (str) One line\n        and another")
     assert all(line == line.rstrip() for line in text.split("\n"))

@@ -12,7 +12,8 @@ from tests.tools.docstyles import DOCS, NOTED, documented
 @pytest.mark.parametrize("spelling", DOCS)
 def test_every_spelling_gives_the_same_text(spelling):
     assert (
-        Tool.from_function(documented(DOCS[spelling])).text == Tool.from_function(documented(DOCS["google"])).text
+        Tool.from_function(documented(DOCS[spelling])).text
+        == Tool.from_function(documented(DOCS["google"])).text
     )
 
 
@@ -56,7 +57,10 @@ def test_numpy_names_may_share_a_line():
 
 
 def test_starred_names_lose_their_stars():
-    assert list(docstring.parse("S.\n\nArgs:\n    *a: x\n    **b: y\n", ["a", "b"]).params) == ["a", "b"]
+    assert list(docstring.parse("S.\n\nArgs:\n    *a: x\n    **b: y\n", ["a", "b"]).params) == [
+        "a",
+        "b",
+    ]
 
 
 def test_where_the_style_is_unclear_the_one_that_names_more_arguments_counts():
@@ -83,7 +87,8 @@ def test_an_empty_docstring_has_no_words():
 
 
 @pytest.mark.parametrize(
-    "text", ["Defaults to 3.", "default 3", "By default, 3.", "(default: 3)", "Default is 3", "default=3"]
+    "text",
+    ["Defaults to 3.", "default 3", "By default, 3.", "(default: 3)", "Default is 3", "default=3"],
 )
 def test_every_wording_of_a_default_is_seen(text):
     assert docstring.parse(f"S.\n\nArgs:\n    a: Number. {text}\n", ["a"]).params["a"].optional

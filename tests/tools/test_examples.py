@@ -12,7 +12,9 @@ def make(examples: str):
     def divide(a: float, b: int = 2, rows: list | None = None) -> float:
         return a / b
 
-    divide.__doc__ = f"Divide.\n\nArgs:\n    a: One.\n    b: Other.\n    rows: Unused.\n\nExamples:\n{examples}"
+    divide.__doc__ = (
+        f"Divide.\n\nArgs:\n    a: One.\n    b: Other.\n    rows: Unused.\n\nExamples:\n{examples}"
+    )
     return Tool.from_function(divide)
 
 
@@ -23,11 +25,18 @@ def only(examples: str, namespace=None):
 
 def test_an_example_that_works_has_no_problem():
     found = only("    >>> divide(4, b=2)\n    2.0\n")
-    assert (found.problem, found.tool_input, found.source) == ("", {"a": 4, "b": 2}, "divide(4, b=2)")
+    assert (found.problem, found.tool_input, found.source) == (
+        "",
+        {"a": 4, "b": 2},
+        "divide(4, b=2)",
+    )
 
 
 def test_another_result_than_the_shown_one_is_reported():
-    assert only("    >>> divide(4)\n    3.0\n").problem == "the example shows '3.0', the call gave '2.0'"
+    assert (
+        only("    >>> divide(4)\n    3.0\n").problem
+        == "the example shows '3.0', the call gave '2.0'"
+    )
 
 
 def test_arguments_that_validation_refuses_are_reported():
@@ -43,7 +52,9 @@ def test_an_expected_exception_is_no_problem():
 
 def test_an_expected_exception_that_does_not_come_is_reported():
     text = (
-        "    >>> divide(1, 1)\n    Traceback (most recent call last):\n    ZeroDivisionError: division by zero\n"
+        "    >>> divide(1, 1)\n"
+        "    Traceback (most recent call last):\n"
+        "    ZeroDivisionError: division by zero\n"
     )
     assert "none came" in only(text).problem
 
@@ -63,7 +74,10 @@ def test_unpacked_arguments_are_reported():
 
 
 def test_too_many_arguments_are_reported():
-    assert only("    >>> divide(1, 2, [], 4)\n").problem == "the example gives 4 arguments, the tool has 3"
+    assert (
+        only("    >>> divide(1, 2, [], 4)\n").problem
+        == "the example gives 4 arguments, the tool has 3"
+    )
 
 
 def test_the_name_of_a_variable_stands_for_its_value_where_json_can_carry_it():

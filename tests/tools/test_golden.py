@@ -26,7 +26,9 @@ def pages(functions) -> str:
         tool = Tool.from_function(f)
         parts.append(tool.text)
         parts += [f"issue: {issue}" for issue in tool.issues]
-        parts += [f"{level}: {json.dumps(tool.schema(level))}" for level in ("full", "simple", "strict")]
+        parts += [
+            f"{level}: {json.dumps(tool.schema(level))}" for level in ("full", "simple", "strict")
+        ]
         parts += [f"tool_input: {json.dumps(tool.input_schema(max_length=200))}", ""]
     return "\n".join(parts)
 

@@ -45,7 +45,9 @@ def value(annotation: Any, sent: Any, namespace: dict[str, Any] | None = None) -
 
 def refused(annotation: Any, sent: Any, namespace: dict[str, Any] | None = None) -> str:
     made = tool(annotation)
-    assert made.call({"x": sent}, namespace).status == "error", made.call({"x": sent}, namespace).value
+    assert made.call({"x": sent}, namespace).status == "error", made.call(
+        {"x": sent}, namespace
+    ).value
     return "\n".join(made.check({"x": sent}, namespace))
 
 
@@ -149,7 +151,9 @@ def test_a_misspelled_field_is_refused_with_its_place_and_the_nearest_name(
 
 
 def test_a_field_of_another_member_of_a_union_is_unknown() -> None:
-    assert "bark" in refused(Annotated[Cat | Dog, Field(discriminator="kind")], {"kind": "cat", "bark": "x"})
+    assert "bark" in refused(
+        Annotated[Cat | Dog, Field(discriminator="kind")], {"kind": "cat", "bark": "x"}
+    )
     assert "bark" in refused(Cat | Dog, {"kind": "cat", "bark": "x"})
     assert value(Cat | Dog, {"kind": "dog", "bark": "x"}) == Dog(kind="dog", bark="x")
 
@@ -204,7 +208,16 @@ def test_an_enum_whose_values_json_cannot_carry_goes_by_the_names_of_its_members
 
 
 def test_a_boolean_is_no_number_in_any_type_of_number() -> None:
-    for annotation in (Level, int, float, Literal[1, 2], Literal[1, "a"], int | str, Level | None, np.int64):
+    for annotation in (
+        Level,
+        int,
+        float,
+        Literal[1, 2],
+        Literal[1, "a"],
+        int | str,
+        Level | None,
+        np.int64,
+    ):
         assert "received true (a boolean)" in refused(annotation, True)
     assert "received true" in refused(list[Level], [1, True])
     assert "received true" in refused(set[int], [2, True])
@@ -360,9 +373,13 @@ class UndefinedTuple(NamedTuple):
     limit: Nowhere  # type: ignore[name-defined] # noqa: F821
 
 
-@pytest.mark.parametrize("wrap", [lambda each: each, lambda each: list[each], lambda each: each | None])
+@pytest.mark.parametrize(
+    "wrap", [lambda each: each, lambda each: list[each], lambda each: each | None]
+)
 @pytest.mark.parametrize("cls", [Broken, Outer, UndefinedModel, UndefinedDict, UndefinedTuple])
-def test_a_field_whose_type_is_not_defined_is_a_fault_of_the_definition(cls: Any, wrap: Any) -> None:
+def test_a_field_whose_type_is_not_defined_is_a_fault_of_the_definition(
+    cls: Any, wrap: Any
+) -> None:
     with pytest.raises(ToolError, match=r"(?s)'limit'.*'Nowhere'.*not defined"):
         tool(wrap(cls))
 

@@ -25,7 +25,9 @@ def tightened(schema, **more):
 
 
 def test_a_reference_is_put_in_place_with_the_words_beside_it():
-    defs = {"P": {"type": "object", "properties": {"x": {"type": "number"}}, "description": "A point."}}
+    defs = {
+        "P": {"type": "object", "properties": {"x": {"type": "number"}}, "description": "A point."}
+    }
     assert simplified({"$ref": "#/$defs/P", "description": "Where."}, **{"$defs": defs}) == {
         "type": "object",
         "properties": {"x": {"type": "number"}},
@@ -34,7 +36,10 @@ def test_a_reference_is_put_in_place_with_the_words_beside_it():
 
 
 def test_a_type_inside_itself_is_left_open_at_some_depth():
-    node = {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}]}}}
+    node = {
+        "type": "object",
+        "properties": {"next": {"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}]}},
+    }
     found, depth = simplified({"$ref": "#/$defs/N"}, **{"$defs": {"N": node}}), 0
     while "properties" in found:
         found, depth = found["properties"]["next"]["oneOf"][0], depth + 1
@@ -51,11 +56,15 @@ def test_choices_of_one_type_are_united():
 
 
 def test_a_choice_beside_any_text_is_any_text():
-    assert simplified({"anyOf": [{"enum": ["a"], "type": "string"}, {"type": "string"}]}) == {"type": "string"}
+    assert simplified({"anyOf": [{"enum": ["a"], "type": "string"}, {"type": "string"}]}) == {
+        "type": "string"
+    }
 
 
 def test_a_list_of_types_becomes_branches():
-    assert simplified({"type": ["integer", "null"]}) == {"oneOf": [{"type": "integer"}, {"type": "null"}]}
+    assert simplified({"type": ["integer", "null"]}) == {
+        "oneOf": [{"type": "integer"}, {"type": "null"}]
+    }
 
 
 def test_a_branch_that_takes_anything_swallows_the_others():
@@ -64,9 +73,15 @@ def test_a_branch_that_takes_anything_swallows_the_others():
 
 def test_arrays_of_a_union_become_one_array():
     schema = {
-        "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "array", "items": {"type": "null"}}]
+        "anyOf": [
+            {"type": "array", "items": {"type": "string"}},
+            {"type": "array", "items": {"type": "null"}},
+        ]
     }
-    assert simplified(schema) == {"type": "array", "items": {"oneOf": [{"type": "string"}, {"type": "null"}]}}
+    assert simplified(schema) == {
+        "type": "array",
+        "items": {"oneOf": [{"type": "string"}, {"type": "null"}]},
+    }
 
 
 def test_objects_that_cannot_be_told_apart_are_left_to_the_validator():
@@ -77,14 +92,21 @@ def test_objects_that_cannot_be_told_apart_are_left_to_the_validator():
 
 def test_closed_objects_with_fields_of_their_own_stay_apart():
     parts = [
-        {"type": "object", "properties": {n: {"type": "null"}}, "required": [n], "additionalProperties": False}
+        {
+            "type": "object",
+            "properties": {n: {"type": "null"}},
+            "required": [n],
+            "additionalProperties": False,
+        }
         for n in "xy"
     ]
     assert simplified({"anyOf": parts}) == {"oneOf": parts}
 
 
 def test_patterns_and_formats_that_engines_do_not_know_are_dropped():
-    assert simplified({"type": "string", "pattern": "^(?!x)", "format": "path"}) == {"type": "string"}
+    assert simplified({"type": "string", "pattern": "^(?!x)", "format": "path"}) == {
+        "type": "string"
+    }
     assert simplified({"type": "string", "format": "date"}) == {"type": "string", "format": "date"}
 
 
@@ -97,15 +119,23 @@ def test_all_of_is_merged():
 
 def test_strict_asks_for_every_field_and_lets_null_stand_for_left_out():
     schema = strict(
-        {"type": "object", "properties": {"a": {"type": "integer", "default": 3, "description": "A."}}}
+        {
+            "type": "object",
+            "properties": {"a": {"type": "integer", "default": 3, "description": "A."}},
+        }
     )
     assert schema["required"] == ["a"]
     assert schema["additionalProperties"] is False
-    assert schema["properties"]["a"] == {"anyOf": [{"type": "integer"}, {"type": "null"}], "description": "A."}
+    assert schema["properties"]["a"] == {
+        "anyOf": [{"type": "integer"}, {"type": "null"}],
+        "description": "A.",
+    }
 
 
 def test_strict_sends_free_objects_as_text():
-    assert tightened({"type": "object", "additionalProperties": {"type": "integer"}, "description": "Any."}) == {
+    assert tightened(
+        {"type": "object", "additionalProperties": {"type": "integer"}, "description": "Any."}
+    ) == {
         "type": "string",
         "description": "Any. - a JSON object, written as text",
     }
@@ -113,7 +143,10 @@ def test_strict_sends_free_objects_as_text():
 
 def test_strict_keeps_references_and_tightens_what_they_mean():
     schema = strict(
-        of({"$ref": "#/$defs/P", "description": "x"}, **{"$defs": {"P": {"type": "object", "properties": {}}}})
+        of(
+            {"$ref": "#/$defs/P", "description": "x"},
+            **{"$defs": {"P": {"type": "object", "properties": {}}}},
+        )
     )
     assert schema["properties"]["a"] == {"$ref": "#/$defs/P"}
     assert schema["$defs"]["P"]["additionalProperties"] is False
@@ -132,7 +165,13 @@ def test_strict_drops_what_it_does_not_take():
 
 def test_only_free_strings_are_bounded():
     schema = of(
-        {"anyOf": [{"type": "string"}, {"type": "string", "enum": ["long"]}, {"type": "string", "maxLength": 3}]}
+        {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "string", "enum": ["long"]},
+                {"type": "string", "maxLength": 3},
+            ]
+        }
     )
     assert bounded(schema, 9)["properties"]["a"]["anyOf"] == [
         {"type": "string", "maxLength": 9},

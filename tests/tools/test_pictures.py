@@ -28,10 +28,19 @@ class Drawn:
 
 
 @pytest.mark.parametrize("data", [PNG, JPEG])
-def test_an_image_may_come_as_bytes_text_url_path_or_the_paths_name(tmp_path: Path, data: bytes) -> None:
+def test_an_image_may_come_as_bytes_text_url_path_or_the_paths_name(
+    tmp_path: Path, data: bytes
+) -> None:
     file = tmp_path / "image"
     file.write_bytes(data)
-    forms: list[Any] = [data, bytearray(data), text(data), f"data:image/x;base64,{text(data)}", file, str(file)]
+    forms: list[Any] = [
+        data,
+        bytearray(data),
+        text(data),
+        f"data:image/x;base64,{text(data)}",
+        file,
+        str(file),
+    ]
     assert {attached(each) for each in forms} == {text(data)}
 
 

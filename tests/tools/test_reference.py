@@ -62,13 +62,17 @@ def test_a_call_by_hand_may_give_the_object():
 
 
 def test_without_a_namespace_the_fault_says_what_is_missing():
-    assert "there is no namespace to look 'df' up in" in Tool.from_function(count_rows).check("df")[0]
+    assert (
+        "there is no namespace to look 'df' up in" in Tool.from_function(count_rows).check("df")[0]
+    )
 
 
 def test_references_inside_lists_and_functions_by_name(ns):
     tool = Tool.from_function(mix)
     assert (
-        tool.call({"frames": ["df", {"$var": "penguins"}], "where": "x", "key": "len"}, {**ns, "len": len}).value
+        tool.call(
+            {"frames": ["df", {"$var": "penguins"}], "where": "x", "key": "len"}, {**ns, "len": len}
+        ).value
         == 6
     )
     assert tool.check({"frames": ["df", "n"], "where": "x"}, ns)[0].endswith("@ $.frames[1]")
@@ -106,7 +110,9 @@ def test_a_name_that_fits_no_value_is_refused(ns):
     tool = Tool.from_function(total)
     assert tool.check({"numbers": "rows"}, ns) != ()
     assert tool.check({"numbers": "n"}, ns) != ()
-    assert tool.check("nowhere", ns) == ('expected a valid array; received "nowhere" (a string) @ $.numbers',)
+    assert tool.check("nowhere", ns) == (
+        'expected a valid array; received "nowhere" (a string) @ $.numbers',
+    )
 
 
 def returning(value, name="make"):

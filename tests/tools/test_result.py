@@ -151,7 +151,9 @@ def test_pandas_frames_show_shape_types_nulls_and_first_rows():
     frame = pd.DataFrame({"n": [1.5, None, 3.0] * 20, "s": ["a", "b", None] * 20})
     lines = render(frame).text.split("\n")
     assert lines[:3] == ["DataFrame of 60 rows × 2 columns", "columns:", "  n (float64, 20 null)"]
-    assert lines[3].endswith(", 20 null)")  # the name of the text type differs between versions of pandas
+    assert lines[3].endswith(
+        ", 20 null)"
+    )  # the name of the text type differs between versions of pandas
     assert lines[4] == "first 10 rows:"
     assert len(lines) == 23
     assert lines[16] == "last 5 rows:"
@@ -161,7 +163,10 @@ def test_pandas_frames_show_shape_types_nulls_and_first_rows():
 
 def test_a_small_frame_is_shown_whole():
     shown = render(pd.DataFrame({"n": [1, 2]}))
-    assert shown.text == "DataFrame of 2 rows × 1 columns\ncolumns:\n  n (int64)\nrows:\n   n\n0  1\n1  2"
+    assert (
+        shown.text
+        == "DataFrame of 2 rows × 1 columns\ncolumns:\n  n (int64)\nrows:\n   n\n0  1\n1  2"
+    )
     assert shown.complete
 
 
@@ -169,7 +174,9 @@ def test_frames_without_rows_with_many_columns_and_with_equal_names_are_shown():
     assert render(pd.DataFrame({"a": []})).text.startswith("DataFrame of 0 rows × 1 columns")
     wide = render(pd.DataFrame([range(100)])).text
     assert "… 60 more columns" in wide
-    assert "DataFrame of 1 rows × 2 columns" in render(pd.DataFrame([[1, 2]], columns=["a", "a"])).text
+    assert (
+        "DataFrame of 1 rows × 2 columns" in render(pd.DataFrame([[1, 2]], columns=["a", "a"])).text
+    )
 
 
 def test_polars_frames_and_series_are_shown_too():
@@ -183,7 +190,8 @@ def test_polars_frames_and_series_are_shown_too():
 
 def test_series_indexes_and_arrays_show_size_type_and_values():
     assert (
-        render(pd.Series([1, 2], name="n")).text == "Series 'n' of 2 values, dtype int64, 0 null\n0    1\n1    2"
+        render(pd.Series([1, 2], name="n")).text
+        == "Series 'n' of 2 values, dtype int64, 0 null\n0    1\n1    2"
     )
     assert render(pd.Index([1, 2])).text == "Index of 2 values, dtype int64\n[1, 2]"
     assert render(np.arange(3)).text == "ndarray of shape 3, dtype int64\n[0, 1, 2]"
@@ -252,5 +260,7 @@ def test_none_of_the_data_libraries_is_imported():
         "print({'numpy', 'pandas', 'polars', 'matplotlib'} & set(sys.modules))"
     )
     env = {**os.environ, "PYTHONWARNINGS": ""}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    )
     assert done.stdout.strip() == "set()"

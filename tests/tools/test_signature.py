@@ -36,7 +36,10 @@ def test_a_type_of_another_cell_is_found_and_its_redefinition_counts_for_a_new_t
 
 def test_a_cell_with_postponed_annotations_works():
     ns: dict = {}
-    cell(f"from __future__ import annotations\n{F.replace(chr(34) + 'Point' + chr(34), 'list[int]', 1)}", ns)
+    cell(
+        f"from __future__ import annotations\n{F.replace(chr(34) + 'Point' + chr(34), 'list[int]', 1)}",
+        ns,
+    )
     assert Tool.from_function(ns["f"]).schema()["properties"]["p"]["items"] == {"type": "integer"}
 
 
@@ -94,4 +97,6 @@ def test_two_types_of_one_name_are_kept_apart():
     tool = Tool.from_function(f)
     assert set(tool.schema()["$defs"]) == {"Row", "Row_2"}
     assert tool.check({"x": [{"a": 1}], "y": [{"b": 1}]}) == ()
-    assert tool.schema("simple")["properties"]["y"]["items"]["properties"] == {"b": {"type": "integer"}}
+    assert tool.schema("simple")["properties"]["y"]["items"]["properties"] == {
+        "b": {"type": "integer"}
+    }

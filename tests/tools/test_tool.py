@@ -88,7 +88,10 @@ def test_a_wrapper_is_described_by_what_it_wraps():
 
 def test_a_function_made_by_exec_works():
     scope: dict = {}
-    exec('def f(a: "int") -> int:\n    """Do.\n\n    Args:\n        a: One.\n    """\n    return a', scope)
+    exec(
+        'def f(a: "int") -> int:\n    """Do.\n\n    Args:\n        a: One.\n    """\n    return a',
+        scope,
+    )
     assert call(scope["f"], "4") == 4
 
 
@@ -117,7 +120,9 @@ def test_no_result_is_said_in_words():
     assert Tool.from_function(f).call(None).text == "(no output)"
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), SystemExit(2), GeneratorExit(), asyncio.CancelledError()])
+@pytest.mark.parametrize(
+    "error", [ValueError("x"), SystemExit(2), GeneratorExit(), asyncio.CancelledError()]
+)
 def test_whatever_a_tool_raises_becomes_an_outcome(error):
     def f() -> None:
         """Do."""
@@ -145,7 +150,9 @@ def test_a_tool_may_have_its_own_bound_on_what_the_model_reads():
     assert 400 < len(Tool.from_function(f, max_chars=500).call(None, {}).text) <= 500
 
 
-@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": -1}, {"max_chars": 0}, {"max_chars": True}])
+@pytest.mark.parametrize(
+    "options", [{"timeout": 0}, {"timeout": -1}, {"max_chars": 0}, {"max_chars": True}]
+)
 def test_an_option_that_makes_no_sense_is_refused(options):
     with pytest.raises(ToolError, match="expected a positive number"):
         Tool.from_function(ping, **options)
@@ -156,7 +163,11 @@ def test_schemas_are_copies_that_may_be_changed():
     tool.schema()["properties"].clear()
     tool.spec()["function"]["parameters"].clear()
     tool.input_schema()["properties"].clear()
-    assert set(tool.schema()["properties"]) == set(tool.input_schema()["properties"]) == {"first", "second"}
+    assert (
+        set(tool.schema()["properties"])
+        == set(tool.input_schema()["properties"])
+        == {"first", "second"}
+    )
 
 
 def test_an_unknown_schema_level_is_refused():

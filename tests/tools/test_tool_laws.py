@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from archytas_nb.react.events import CallOutcome
+from archytas_nb.loop.events import CallOutcome
 from archytas_nb.tools.result import render
 from archytas_nb.tools.tool import Tool
 
@@ -61,7 +61,20 @@ DEFAULTS = {
     "str": "''", "int": "0", "float": "1.5", "bool": "False", "list[int]": "[]", "dict": "None",
     "int | None": "None", "int | str": "'x'", "Color": "Color.RED", "Any": "None", "dict[str, int]": "{}",
 }  # fmt: skip
-NAMES = ["a", "b", "value", "self", "tool", "thought", "schema", "copy", "json", "from_", "model_config", "x_1"]
+NAMES = [
+    "a",
+    "b",
+    "value",
+    "self",
+    "tool",
+    "thought",
+    "schema",
+    "copy",
+    "json",
+    "from_",
+    "model_config",
+    "x_1",
+]
 STYLES = ("google", "numpy", "sphinx", "epydoc")
 
 
@@ -73,7 +86,9 @@ def docstring(style: str, fields: list[tuple[str, str]]) -> str:
         args = "".join(f"{name} : {kind}\n    About {name}.\n" for name, kind in fields)
         return f"Do it.\n\nParameters\n----------\n{args}" if fields else "Do it."
     mark = ":" if style == "sphinx" else "@"
-    args = "".join(f"{mark}param {name}: About {name}.\n{mark}type {name}: {kind}\n" for name, kind in fields)
+    args = "".join(
+        f"{mark}param {name}: About {name}.\n{mark}type {name}: {kind}\n" for name, kind in fields
+    )
     return f"Do it.\n\n{args}"
 
 
@@ -87,7 +102,10 @@ def functions(draw):
     ordered = [f for f in fields[:keyword_only] if f[0] not in optional]
     ordered += [f for f in fields[:keyword_only] if f[0] in optional]
     parts = [f"{n}: {k}" + (f" = {DEFAULTS[k]}" if n in optional else "") for n, k in ordered]
-    rest = [f"{n}: {k}" + (f" = {DEFAULTS[k]}" if n in optional else "") for n, k in fields[keyword_only:]]
+    rest = [
+        f"{n}: {k}" + (f" = {DEFAULTS[k]}" if n in optional else "")
+        for n, k in fields[keyword_only:]
+    ]
     if ordered and draw(st.booleans()):
         parts.append("/")
     head = ", ".join([*parts, *(["*", *rest] if rest else [])])
@@ -136,10 +154,15 @@ def as_strict(value: Any, schema: dict, root: dict) -> Any:
         return as_strict(value, root["$defs"][schema["$ref"].rsplit("/", 1)[-1]], root)
     for branch in schema.get("anyOf", ()):
         said = as_strict(value, branch, root)
-        if jsonschema.Draft202012Validator({**branch, "$defs": root.get("$defs", {})}).is_valid(said):
+        if jsonschema.Draft202012Validator({**branch, "$defs": root.get("$defs", {})}).is_valid(
+            said
+        ):
             return said
     if isinstance(value, dict) and schema.get("type") == "object":
-        return {name: as_strict(value.get(name), each, root) for name, each in schema["properties"].items()}
+        return {
+            name: as_strict(value.get(name), each, root)
+            for name, each in schema["properties"].items()
+        }
     if isinstance(value, dict) and schema.get("type") == "string":
         return json.dumps(value)
     if isinstance(value, list) and schema.get("type") == "array":
@@ -153,12 +176,18 @@ def test_the_strict_level_says_the_same_values_in_its_own_words(made, data):
     f, kinds, optional, seen = made
     tool = Tool.from_function(f)
     schema = tool.schema("strict")
-    sent = {name: data.draw(TYPES[kind], label=name) for name, kind in kinds.items() if name not in optional}
+    sent = {
+        name: data.draw(TYPES[kind], label=name)
+        for name, kind in kinds.items()
+        if name not in optional
+    }
     said = as_strict(sent, schema, schema)
     jsonschema.validate(said, schema)
     assert tool.call(sent).status == tool.call(said).status == "done"
     assert {n: plain(v) for n, v in seen[-2].items() if n in sent} == {
-        n: plain(v) if not isinstance(v, BaseModel) else v.model_dump(mode="json", exclude_unset=True)
+        n: plain(v)
+        if not isinstance(v, BaseModel)
+        else v.model_dump(mode="json", exclude_unset=True)
         for n, v in seen[-1].items()
         if n in sent
     }

@@ -61,11 +61,15 @@ def test_a_decorated_function_keeps_its_options_in_another_toolbox(box):
 
 
 def test_an_unknown_option_is_refused_before_there_is_a_function():
-    with pytest.raises(ToolError, match="no option 'timeot', did you mean 'timeout'\\? expected name, approve"):
+    with pytest.raises(
+        ToolError, match="no option 'timeot', did you mean 'timeout'\\? expected name, approve"
+    ):
         tool(timeot=3)
 
 
-@pytest.mark.parametrize("name", ["", "final_answer", "fail_task", "final.answer", "a b", "größe", "x" * 65])
+@pytest.mark.parametrize(
+    "name", ["", "final_answer", "fail_task", "final.answer", "a b", "größe", "x" * 65]
+)
 def test_names_that_no_endpoint_takes_are_refused(name, box):
     with pytest.raises(ToolError):
         tool(name=name)(make("f"))

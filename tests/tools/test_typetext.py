@@ -60,7 +60,9 @@ def test_the_text_of(annotation, text):
 
 def test_only_the_four_scalars_are_simple():
     assert all(is_simple(each) for each in (str, int, float, bool, Annotated[str, "x"], UserId))
-    assert not any(is_simple(each) for each in (list, dict, str | None, Literal["a"], Color, Any, None))
+    assert not any(
+        is_simple(each) for each in (list, dict, str | None, Literal["a"], Color, Any, None)
+    )
 
 
 def test_null_is_a_value_of_some_types():

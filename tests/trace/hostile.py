@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from archytas_nb.react.events import (
+from archytas_nb.loop.events import (
     Answered,
     CheckAnswer,
     Delta,
@@ -127,7 +127,10 @@ def faults_of(page: str) -> list[str]:
     """What is wrong with a piece of HTML; empty where it is harmless and well formed."""
     page.encode("utf-8")
     parser = _Faults()
-    for constant in (stylesheet(), hiding(HIDE_KEPT, 0)):  # these may stand; any other <style> may not
+    for constant in (
+        stylesheet(),
+        hiding(HIDE_KEPT, 0),
+    ):  # these may stand; any other <style> may not
         page = page.replace(constant, "")
     parser.feed(page)
     parser.close()
@@ -150,7 +153,10 @@ def hostile_run(payload: str) -> list[Event]:
         Output("stdout", {"text/plain": payload}),
         Output("stderr", {"text/plain": payload + " "}),
         Output("display", {"text/html": payload, "text/plain": payload + "!"}),
-        Output("display", {"text/html": f"<table><tr><th>{payload}</th><td>{payload}</td></tr></table>"}),
+        Output(
+            "display",
+            {"text/html": f"<table><tr><th>{payload}</th><td>{payload}</td></tr></table>"},
+        ),
         Output("display", {"image/png": payload}),
         Output("display", {"image/png": png(), "text/plain": payload}),
         Output("display", {"image/svg+xml": payload}),
@@ -159,7 +165,13 @@ def hostile_run(payload: str) -> list[Event]:
     return [
         Started(payload, payload),
         *call(
-            1, payload, {"a": payload, payload: 1}, payload, thought=payload, outputs=outputs, images=(payload,)
+            1,
+            payload,
+            {"a": payload, payload: 1},
+            payload,
+            thought=payload,
+            outputs=outputs,
+            images=(payload,),
         ),
         *call(2, "f", {"name": payload}, payload, status="error", reasoning=payload),
         *call(3, "f", {"name": payload}, payload, status="refused"),
@@ -176,7 +188,12 @@ def hostile_run(payload: str) -> list[Event]:
 
 def endings(payload: str) -> list[list[Event]]:
     """Every way in which such a run can end, and none."""
-    accepted = [*ask(8), CheckAnswer(8, [payload]), Verdict(value=DataFrame(payload)), Answered(payload)]
+    accepted = [
+        *ask(8),
+        CheckAnswer(8, [payload]),
+        Verdict(value=DataFrame(payload)),
+        Answered(payload),
+    ]
     typed = [*ask(8), CheckAnswer(8, [payload]), Verdict(value=[payload]), Answered(payload)]
     given_up: list[list[Event]] = [[Failed(payload)], [Failed(payload, by="endpoint")]]
     return [
@@ -205,14 +222,21 @@ def _live(payload: str, events: list[Event]) -> list[str]:
         '{"thought": "' + payload,
         '{"tool": "' + payload + '", "tool_input": ' + payload,
     )
-    streams: list[list[Event]] = [[Delta("text", text), Delta("reasoning", payload)] for text in words]
-    streams.append([RunCalls(9, (ToolCall("q01s09c01", payload, payload),), payload), Delta("output", payload)])
+    streams: list[list[Event]] = [
+        [Delta("text", text), Delta("reasoning", payload)] for text in words
+    ]
+    streams.append(
+        [RunCalls(9, (ToolCall("q01s09c01", payload, payload),), payload), Delta("output", payload)]
+    )
     view, progress, pages = RunView(payload), Progress(), []
     for event in [*events, *(each for stream in streams for each in (*ask(9)[:1], *stream))]:
         view = advance(view, event)
         progress.take(event)
         streamed = progress.streamed()
-        pages += [live_status(progress.status(view, 1.0)), live_answer(streamed.answer if streamed else "")]
+        pages += [
+            live_status(progress.status(view, 1.0)),
+            live_answer(streamed.answer if streamed else ""),
+        ]
         if streamed:
             pages += [live_step(view.steps[-1], streamed, newest=True)]
     return [*pages, live_question(view), *(live_step(step, newest=False) for step in view.steps)]

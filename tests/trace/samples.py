@@ -7,7 +7,7 @@ import struct
 import zlib
 from typing import Any
 
-from archytas_nb.react.events import (
+from archytas_nb.loop.events import (
     Answered,
     AskModel,
     CallOutcome,
@@ -37,12 +37,17 @@ def png(red: int = 46, green: int = 158, blue: int = 91, size: int = 48) -> str:
     """A real PNG of one colour, base64."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     rows = b"".join(b"\0" + bytes((red, green, blue)) * size for _ in range(size))
     header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
     data = (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
     )
     return base64.b64encode(data).decode()
 
@@ -74,7 +79,11 @@ def call(
     outcome = CallOutcome(
         status, text, value=value, call_id=asked.id, outputs=outputs, images=images, seconds=0.1
     )
-    return [*ask(step, reasoning=reasoning), RunCalls(step, (asked,), thought), CallOutcomes((outcome,))]
+    return [
+        *ask(step, reasoning=reasoning),
+        RunCalls(step, (asked,), thought),
+        CallOutcomes((outcome,)),
+    ]
 
 
 def answer(step: int, text: str) -> list[Event]:
@@ -83,7 +92,13 @@ def answer(step: int, text: str) -> list[Event]:
 
 
 ANSWERED = [
-    *call(1, "count_species", {"species": "Gentoo"}, "124", thought="I count the rows of that species."),
+    *call(
+        1,
+        "count_species",
+        {"species": "Gentoo"},
+        "124",
+        thought="I count the rows of that species.",
+    ),
     *answer(2, "There are **124** Gentoo penguins."),
 ]
 RECOVERED = [
@@ -96,17 +111,33 @@ RECOVERED = [
         status="error",
         thought="The mean mass is asked for.",
     ),
-    *call(2, "mean_mass", {"species": "Gentoo", "unit": "g"}, "5076.02", thought="I misspelled the name."),
+    *call(
+        2,
+        "mean_mass",
+        {"species": "Gentoo", "unit": "g"},
+        "5076.02",
+        thought="I misspelled the name.",
+    ),
     *answer(3, "A Gentoo penguin weighs 5,076 g on average."),
 ]
 REFUSED = [
     *call(
-        1, "delete_rows", {"where": "species == 'Adelie'"}, "The user refused: keep the data.", status="refused"
+        1,
+        "delete_rows",
+        {"where": "species == 'Adelie'"},
+        "The user refused: keep the data.",
+        status="refused",
     ),
     *answer(2, "I left the data as it is."),
 ]
 INTERRUPTED = [
-    *call(1, "simulate", {"years": 1000}, "Interrupted by the user while it ran.", status="interrupted"),
+    *call(
+        1,
+        "simulate",
+        {"years": 1000},
+        "Interrupted by the user while it ran.",
+        status="interrupted",
+    ),
     Interrupted("a tool"),
 ]
 LIMIT = [
@@ -144,11 +175,16 @@ PARALLEL = [
             CallOutcome("done", "124", call_id="q01s01c01"),
             CallOutcome("done", "152", call_id="q01s01c02"),
             CallOutcome(
-                "error", "no tool is named 'count_specis'; did you mean 'count_species'?", call_id="q01s01c03"
+                "error",
+                "no tool is named 'count_specis'; did you mean 'count_species'?",
+                call_id="q01s01c03",
             ),
         )
     ),
-    *answer(2, "| species | count |\n|---|---|\n| Gentoo | 124 |\n| Adelie | 152 |\n\nSee `count_species`."),
+    *answer(
+        2,
+        "| species | count |\n|---|---|\n| Gentoo | 124 |\n| Adelie | 152 |\n\nSee `count_species`.",
+    ),
 ]
 
 
@@ -156,9 +192,14 @@ class DataFrame:
     """Stands for a data frame of any library: it is asked for its HTML by the name of its class."""
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{n}</th><td>{name}</td><td>{n * 3.5}</td></tr>" for n, name in enumerate("abc"))
+        rows = "".join(
+            f"<tr><th>{n}</th><td>{name}</td><td>{n * 3.5}</td></tr>"
+            for n, name in enumerate("abc")
+        )
         head = "<thead><tr><th></th><th>island</th><th>mean_mass_g</th></tr></thead>"
-        return f"<style>td {{color: red}}</style><table border=1>{head}<tbody>{rows}</tbody></table>"
+        return (
+            f"<style>td {{color: red}}</style><table border=1>{head}<tbody>{rows}</tbody></table>"
+        )
 
 
 RICH = [
@@ -170,14 +211,23 @@ RICH = [
         outputs=(
             Output("stdout", {"text/plain": "drawing 3 groups\n"}),
             Output("stderr", {"text/plain": "UserWarning: 2 rows without a mass\n"}),
-            Output("display", {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": png()}),
+            Output(
+                "display", {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": png()}
+            ),
         ),
         images=(png(), png(201, 133, 27)),
         thought="A picture says more.",
     ),
-    *call(2, "head", {"rows": 3}, "  island  mean_mass_g\n0 a 0.0\n1 b 3.5\n2 c 7.0", value=DataFrame()),
+    *call(
+        2,
+        "head",
+        {"rows": 3},
+        "  island  mean_mass_g\n0 a 0.0\n1 b 3.5\n2 c 7.0",
+        value=DataFrame(),
+    ),
     *answer(
-        3, "The three groups differ:\n\n```python\ndf.groupby('species').mean()\n```\n\n1. *Gentoo* is heavier"
+        3,
+        "The three groups differ:\n\n```python\ndf.groupby('species').mean()\n```\n\n1. *Gentoo* is heavier",
     ),
 ]
 HUGE = [
@@ -258,7 +308,13 @@ def long_run(steps: int = 100, deltas: int = 200) -> list[Event]:
         events.append(AskModel(step, HELLO))
         events += [Delta("text", f"tok{n:03} ") for n in range(deltas)]
         asked = ToolCall(f"q01s{step:02}c01", "measure", {"n": step})
-        reply = ModelReply("".join(f"tok{n:03} " for n in range(deltas)), usage=Usage(1, 1000, 0, deltas))
+        reply = ModelReply(
+            "".join(f"tok{n:03} " for n in range(deltas)), usage=Usage(1, 1000, 0, deltas)
+        )
         outcome = CallOutcome("done" if step % 17 else "error", f"value {step}", call_id=asked.id)
-        events += [reply, RunCalls(step, (asked,), f"Measurement {step} is next."), CallOutcomes((outcome,))]
+        events += [
+            reply,
+            RunCalls(step, (asked,), f"Measurement {step} is next."),
+            CallOutcomes((outcome,)),
+        ]
     return [*events, *answer(steps + 1, "All is measured.")]

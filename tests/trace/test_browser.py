@@ -34,7 +34,13 @@ def look(body: str, directory: Path) -> dict[str, str]:
     """Open a page and report what ran and what was asked for."""
     page = directory / "page.html"
     page.write_text(f"<!doctype html><meta charset=utf-8><body>{body}{REPORT}", encoding="utf-8")
-    command = [str(CHROMIUM), *DUMP, OFFLINE, f"--user-data-dir={directory / 'profile'}", page.as_uri()]
+    command = [
+        str(CHROMIUM),
+        *DUMP,
+        OFFLINE,
+        f"--user-data-dir={directory / 'profile'}",
+        page.as_uri(),
+    ]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     report = re.search(r"<output>(.*?)</output>", dom)
     assert report, f"the page did not come to its end: {dom[-500:]}"
@@ -43,7 +49,9 @@ def look(body: str, directory: Path) -> dict[str, str]:
 
 def test_no_payload_runs_or_loads(tmp_path: Path) -> None:
     """Every payload in every place, unfolded, on one page: nothing runs, nothing is asked for."""
-    body = "".join(page for payload in PAYLOADS for page in places(payload)).replace("<details", "<details open")
+    body = "".join(page for payload in PAYLOADS for page in places(payload)).replace(
+        "<details", "<details open"
+    )
     assert look(body, tmp_path) == {"ran": "undefined", "loaded": "0", "height": "true"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from archytas_nb import __version__
-from archytas_nb.react.events import CallOutcomes
+from archytas_nb.loop.events import CallOutcomes
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.steps import fold
 from tests.trace.samples import SAMPLES

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.react.events import CallOutcome, Output, ToolCall
+from archytas_nb.loop.events import CallOutcome, Output, ToolCall
 from archytas_nb.trace.calls import answered, asked, literal
 from archytas_nb.trace.html_step import Room, step_html
 from archytas_nb.trace.markdown import markdown
@@ -47,7 +47,11 @@ def test_text_of_several_lines_is_kept_as_it_is_beside_the_call_in_one_line() ->
     """Code, SQL and prose are read line by line; the call that they are given to stays one line."""
     sql = 'SELECT "a"\n  FROM b\n'
     view = asked(ToolCall("a", "query", {"sql": sql, "limit": 3, "name": "x\n"}))
-    assert view.arguments == (("sql", '"SELECT \\"a\\" FROM b"'), ("limit", "3"), ("name", '"x\\n"'))
+    assert view.arguments == (
+        ("sql", '"SELECT \\"a\\" FROM b"'),
+        ("limit", "3"),
+        ("name", '"x\\n"'),
+    )
     assert view.texts == (("sql", sql.rstrip("\n")),)
     assert asked(ToolCall("a", "run", "a\nb")).texts == (("", "a\nb"),)
     [step] = fold("q", call(1, "query", {"sql": sql, "limit": 3}, "[]")).steps
@@ -75,7 +79,9 @@ def test_what_was_printed_is_shown_once_and_the_result_apart_from_it() -> None:
 
 def test_a_figure_is_shown_without_the_words_that_stand_for_it() -> None:
     """The model reads that a figure was drawn; the person sees it, and which Markdown was displayed."""
-    figure = Output("display", {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": png()})
+    figure = Output(
+        "display", {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": png()}
+    )
     view = with_text("(no output)\n\nIt printed:\n<Figure size 640x480 with 1 Axes>", figure)
     assert (view.text, view.pictures) == ("(no output)", 1)
     name = "<IPython.core.display.Markdown object>"
@@ -83,13 +89,20 @@ def test_a_figure_is_shown_without_the_words_that_stand_for_it() -> None:
     view = with_text("(no output)\n\nIt printed:\n# Masses", prose)
     assert view.text == "(no output)"
     assert [(each.text, each.prose) for each in view.shown] == [("# Masses", True)]
-    markup = Output("display", {"text/plain": name.replace("Markdown", "HTML"), "text/html": "<b>bold</b>"})
-    assert [(each.text, each.prose) for each in with_text("(no output)", markup).shown] == [("bold", False)]
+    markup = Output(
+        "display", {"text/plain": name.replace("Markdown", "HTML"), "text/html": "<b>bold</b>"}
+    )
+    assert [(each.text, each.prose) for each in with_text("(no output)", markup).shown] == [
+        ("bold", False)
+    ]
 
 
 def test_a_widget_is_named_and_its_stale_words_are_not_shown() -> None:
     """A progress bar of a notebook says 0 % for ever where nothing draws it."""
-    data = {"application/vnd.jupyter.widget-view+json": {"model_id": "a"}, "text/plain": "0%|   | 0/30"}
+    data = {
+        "application/vnd.jupyter.widget-view+json": {"model_id": "a"},
+        "text/plain": "0%|   | 0/30",
+    }
     view = with_text("done\n\nIt printed:\n0%|   | 0/30", Output("display", data))
     assert (view.text, [each.text for each in view.shown]) == ("done", ["[a widget]"])
 
@@ -127,7 +140,7 @@ def test_the_words_are_those_that_the_kernel_says(tmp_path: Path) -> None:
     cell = '''
 from archytas_nb import Tool
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.react.events import ToolCall
+from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.trace.calls import answered, asked
 

@@ -66,14 +66,20 @@ def test_on_paper_everything_is_unfolded(monkeypatch: pytest.MonkeyPatch) -> Non
         return await launch(self, **options | {"executable_path": CHROMIUM, "args": FLAGS})
 
     monkeypatch.setattr(playwright.BrowserType, "launch", launch_ours)
-    long = call(3, "tell", {}, "\n".join(f"line {n} of sixty" for n in range(60)), thought="It is long.")
+    long = call(
+        3, "tell", {}, "\n".join(f"line {n} of sixty" for n in range(60)), thought="It is long."
+    )
     view = fold("What is on paper?", [*RECOVERED[:8], *long, *answer(4, "All is **said**.")])
     assert [step.failed for step in view.steps] == [True, False, False, False]
     data, metadata = bundle(view)
     pdf, _ = WebPDFExporter().from_notebook_node(
         notebook(nbformat.v4.new_output("display_data", data, metadata=metadata))
     )
-    text = re.sub(r"\s+", " ", " ".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(pdf)).pages))
+    text = re.sub(
+        r"\s+",
+        " ",
+        " ".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(pdf)).pages),
+    )
     for words in (
         "What is on paper?",
         "I misspelled the name.",
@@ -99,7 +105,10 @@ def test_a_kernel_that_dies_leaves_a_text_that_says_so(tmp_path: Path) -> None:
         outputs = []
         while not outputs:
             message = client.get_iopub_msg(timeout=30)
-            if message["parent_header"].get("msg_id") == asked and message["msg_type"] == "display_data":
+            if (
+                message["parent_header"].get("msg_id") == asked
+                and message["msg_type"] == "display_data"
+            ):
                 outputs = [nbformat.v4.output_from_msg(message)]
         kernel.manager.provisioner.process.wait(30)
     [output] = outputs

@@ -26,7 +26,10 @@ OPEN = '<span class="tex2jax_process mathjax_process">'
 def test_a_formula_is_left_as_it_is_for_the_page_to_typeset(tex: str) -> None:
     """Nothing in it is Markdown, and nothing around it is a formula."""
     escaped = tex.replace("&", "&amp;").replace("<", "&lt;")
-    assert markdown(f"It is {tex}, at *most*.") == f"<p>It is {OPEN}{escaped}</span>, at <em>most</em>.</p>"
+    assert (
+        markdown(f"It is {tex}, at *most*.")
+        == f"<p>It is {OPEN}{escaped}</span>, at <em>most</em>.</p>"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from archytas_nb.trace.grid import grid_lines
 from archytas_nb.trace.table import Table
 
-CELLS = st.lists(st.text(st.characters(codec="ascii"), max_size=40), min_size=1, max_size=12).map(tuple)
+CELLS = st.lists(st.text(st.characters(codec="ascii"), max_size=40), min_size=1, max_size=12).map(
+    tuple
+)
 TABLES = st.builds(
     Table,
     st.lists(CELLS, max_size=2).map(tuple),
@@ -20,7 +22,11 @@ TABLES = st.builds(
 def test_columns_are_aligned_and_numbers_stand_to_the_right() -> None:
     """Header above body, two spaces between columns."""
     table = Table((("", "island", "mass"),), (("0", "Biscoe", "5076.0"), ("1", "Dream", "3.5")))
-    assert grid_lines(table, 10, 80) == ["   island    mass", "0  Biscoe  5076.0", "1  Dream      3.5"]
+    assert grid_lines(table, 10, 80) == [
+        "   island    mass",
+        "0  Biscoe  5076.0",
+        "1  Dream      3.5",
+    ]
 
 
 def test_rows_and_columns_that_do_not_fit_are_counted_or_marked() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from archytas_nb.react.events import Output
+from archytas_nb.loop.events import Output
 from archytas_nb.trace.html import html
 from archytas_nb.trace.steps import fold
 from tests.trace.hostile import faults_of
@@ -33,7 +33,14 @@ def test_steps_are_folded_and_errors_are_not() -> None:
 def test_a_page_says_what_the_text_says() -> None:
     """Question, calls, outcomes and answer are in the page, in order."""
     page = visible(html(fold(*SAMPLES["answered"], protocol="react")))
-    parts = ["How many Gentoo", "sample-1.5b · react", "count_species(", "124", "I count", "There are 124 Gentoo"]
+    parts = [
+        "How many Gentoo",
+        "sample-1.5b · react",
+        "count_species(",
+        "124",
+        "I count",
+        "There are 124 Gentoo",
+    ]
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
 
@@ -55,7 +62,9 @@ def test_five_megabytes_do_not_reach_the_page() -> None:
 
 def test_three_hundred_steps_with_long_outputs_stay_bounded() -> None:
     """Every step is there, the early ones in one fold, and together they do not exceed about a megabyte."""
-    events = [each for n in range(1, 301) for each in call(n, "f", {"n": n}, f"{n}\n" + "z" * 50_000)]
+    events = [
+        each for n in range(1, 301) for each in call(n, "f", {"n": n}, f"{n}\n" + "z" * 50_000)
+    ]
     page = html(fold("q", [*events, *answer(301, "done")]))
     assert len(page) < 1_500_000
     assert "288 earlier steps" in page

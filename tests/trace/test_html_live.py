@@ -29,7 +29,9 @@ def test_a_step_looks_live_as_it_does_when_the_run_is_over() -> None:
 def test_the_newest_step_is_open_and_shows_what_is_streamed() -> None:
     """The call that is being written, with its input; the output of a running tool."""
     [step, _] = fold(*SAMPLES["answered"]).steps
-    writing = live_step(step, Streamed(thought="Why not?", tool="head", given='{"n": '), newest=True)
+    writing = live_step(
+        step, Streamed(thought="Why not?", tool="head", given='{"n": '), newest=True
+    )
     assert "<details open>" in writing
     assert "Why not?head …{&quot;n&quot;: ▍" in text(writing)
     assert "30 %" in text(live_step(step, Streamed(output="30 %"), newest=True))

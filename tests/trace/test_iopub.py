@@ -16,7 +16,7 @@ PIECES = 200
 PREPARE = f"""
 %load_ext archytas_nb
 import json, time
-from archytas_nb.react.events import Delta, ModelReply
+from archytas_nb.loop.events import Delta, ModelReply
 
 class Stream:
     '''Replies of two hundred pieces each, and a tool call or the answer in each.'''
@@ -125,7 +125,8 @@ def test_many_streamed_steps_stay_far_below_what_a_front_end_can_take(
     """For a hundred steps less than 8 MB in all, and less than 500 messages in any second."""
     kernel.run(f"model = Stream({steps}, {pause})")
     counted = traffic(
-        kernel, "%agent --model model --max-steps 200 --max-total-tokens 100000000 Measure a hundred times"
+        kernel,
+        "%agent --model model --max-steps 200 --max-total-tokens 100000000 Measure a hundred times",
     )
     print(
         f"{counted.size:,} bytes, {len(counted.kinds):,} messages, {counted.busiest_second} in the busiest second"

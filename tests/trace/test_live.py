@@ -38,7 +38,9 @@ def kernel() -> Iterator[BlockingKernelClient]:
         manager.shutdown_kernel(now=True)
 
 
-def run(client: BlockingKernelClient, code: str, *, allow_stdin: bool = True) -> list[dict[str, Any]]:
+def run(
+    client: BlockingKernelClient, code: str, *, allow_stdin: bool = True
+) -> list[dict[str, Any]]:
     """Every message on iopub for one cell, but for status and input."""
     messages: list[dict[str, Any]] = []
     reply = client.execute_interactive(
@@ -72,7 +74,10 @@ def test_a_live_run_ends_as_a_static_display(kernel: BlockingKernelClient) -> No
     static, live = of_type(messages, "display_data")
     final, emptied = of_type(messages, "update_display_data")
     for display, update in ((static, final), (live, emptied)):
-        assert update["content"]["transient"]["display_id"] == display["content"]["transient"]["display_id"]
+        assert (
+            update["content"]["transient"]["display_id"]
+            == display["content"]["transient"]["display_id"]
+        )
     assert set(live["content"]["data"]) == {WIDGET_VIEW}
     assert "did not finish" in static["content"]["data"]["text/plain"]
     assert "did not finish" in static["content"]["data"]["text/html"]
@@ -88,7 +93,9 @@ def test_a_live_run_ends_as_a_static_display(kernel: BlockingKernelClient) -> No
 def test_live_and_headless_leave_the_same_output(kernel: BlockingKernelClient) -> None:
     """What is saved of a run does not tell whether anybody watched."""
     live = of_type(run(kernel, "view = show(*SAMPLES['rich'])"), "update_display_data")
-    headless = of_type(run(kernel, "view = show(*SAMPLES['rich'])", allow_stdin=False), "display_data")
+    headless = of_type(
+        run(kernel, "view = show(*SAMPLES['rich'])", allow_stdin=False), "display_data"
+    )
     assert live[0]["content"]["data"] == headless[0]["content"]["data"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from archytas_nb.react.events import Answered
+from archytas_nb.loop.events import Answered
 from archytas_nb.trace.markdown import code, escaped, fenced, markdown, table_markdown
 from archytas_nb.trace.steps import fold
 from archytas_nb.trace.table import Table

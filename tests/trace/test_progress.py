@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.react.events import (
+from archytas_nb.loop.events import (
     AskModel,
     CallOutcome,
     CallOutcomes,
@@ -48,7 +48,9 @@ def test_what_a_retry_makes_void_is_dropped() -> None:
     begun = [AskModel(1, ()), Delta("reasoning", "hm"), words("There a")]
     assert after(*begun, Notice("repair", "x")).streamed() is not None
     assert after(*begun, Notice("retry", "once more")).streamed() is None
-    assert after(*begun, Notice("retry", "once more"), words("Th")).streamed() == Streamed(answer="Th")
+    assert after(*begun, Notice("retry", "once more"), words("Th")).streamed() == Streamed(
+        answer="Th"
+    )
 
 
 def test_a_running_tool_shows_its_last_lines() -> None:
@@ -62,7 +64,12 @@ def test_a_running_tool_shows_its_last_lines() -> None:
     assert after(RUNNING, Delta("output", "10 %\r20 %")).streamed() == Streamed(output="20 %")
 
 
-@given(st.lists(st.text(max_size=30) | st.sampled_from(["x" * 50_000, "\n" * 30_000, "\x1b[31m"]), max_size=30))
+@given(
+    st.lists(
+        st.text(max_size=30) | st.sampled_from(["x" * 50_000, "\n" * 30_000, "\x1b[31m"]),
+        max_size=30,
+    )
+)
 def test_however_much_is_printed_little_is_held_and_shown(pieces: list[str]) -> None:
     """Neither what is kept nor what is shown grows with the output."""
     progress = after(RUNNING, *(Delta("output", piece) for piece in pieces))
@@ -75,11 +82,17 @@ def test_however_much_is_printed_little_is_held_and_shown(pieces: list[str]) -> 
 def test_the_status_says_what_is_done_the_step_the_time_and_the_tokens() -> None:
     """One line, without what is not known yet."""
     view = RunView("q", steps=(StepView(3),), usage=Usage(2, 1200, 0, 34))
-    assert after(RUNNING).status(view, 75.9) == "calling measure · step 3 · 1 min 15 s · 1,234 tokens"
+    assert (
+        after(RUNNING).status(view, 75.9) == "calling measure · step 3 · 1 min 15 s · 1,234 tokens"
+    )
     assert after().status(RunView("q"), 0.2) == "starting · 0 s"
     assert after(AskModel(1, ())).status(RunView("q"), 1) == "asking the model · 1 s"
     waiting = after(RUNNING, Delta("person", "Run it?"))
     assert waiting.status(view, 75.9).startswith("waiting for your answer · step 3 · ")
     waiting.take(Delta("person", ""))
     assert waiting.status(view, 75.9).startswith("calling measure · ")
-    assert after(Notice("retry", "busy; trying again in 2 s")).status(RunView("q"), 1).startswith("busy; trying")
+    assert (
+        after(Notice("retry", "busy; trying again in 2 s"))
+        .status(RunView("q"), 1)
+        .startswith("busy; trying")
+    )

@@ -33,7 +33,9 @@ def test_the_check_sees_the_payloads_themselves(payload: str) -> None:
     assert faults_of(f"<div>{payload.encode('utf-8', 'replace').decode()}</div>")
 
 
-@given(st.text(st.sampled_from("<>\"'&/=` \n[]()!#*-_|~:\\a1\x00\x1b") | st.characters(), max_size=80))
+@given(
+    st.text(st.sampled_from("<>\"'&/=` \n[]()!#*-_|~:\\a1\x00\x1b") | st.characters(), max_size=80)
+)
 def test_markdown_is_always_harmless(text: str) -> None:
     """Whatever text, its rendering has only harmless elements, and each is closed."""
     assert faults_of(safe.markdown(text)) == []
@@ -41,16 +43,25 @@ def test_markdown_is_always_harmless(text: str) -> None:
 
 def test_math_is_left_alone() -> None:
     """Dollar amounts are not formulas, and TeX in model text is not typeset."""
-    assert 'class="archytas-nb-trace tex2jax_ignore mathjax_ignore"' in html(fold("q", answer(1, "$5 and $10")))
+    assert 'class="archytas-nb-trace tex2jax_ignore mathjax_ignore"' in html(
+        fold("q", answer(1, "$5 and $10"))
+    )
 
 
 def test_markdown_that_a_person_wants() -> None:
     """Emphasis, code, tables and links to the web are rendered; a link tells its target nothing."""
-    page = safe.markdown("**b** `c` [d](https://example.org/?a=1&b=2)\n\n| h | n |\n|---|--:|\n| 1 | 2 |")
+    page = safe.markdown(
+        "**b** `c` [d](https://example.org/?a=1&b=2)\n\n| h | n |\n|---|--:|\n| 1 | 2 |"
+    )
     assert "<strong>b</strong>" in page
     assert "<code>c</code>" in page
-    assert '<a href="https://example.org/?a=1&amp;b=2" target="_blank" rel="noopener noreferrer">d</a>' in page
-    assert '<td style="text-align:left">1</td>' in page  # a page's own style may set it to the right
+    assert (
+        '<a href="https://example.org/?a=1&amp;b=2" target="_blank" rel="noopener noreferrer">d</a>'
+        in page
+    )
+    assert (
+        '<td style="text-align:left">1</td>' in page
+    )  # a page's own style may set it to the right
     assert '<td style="text-align:right">2</td>' in page
 
 
@@ -75,9 +86,12 @@ def test_a_picture_is_carried_by_the_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tag", "attributes"), [("script", {}), ("div", {"onclick": "x"}), ("img", {"src": "https://example.org/x"})]
+    ("tag", "attributes"),
+    [("script", {}), ("div", {"onclick": "x"}), ("img", {"src": "https://example.org/x"})],
 )
-def test_the_builder_refuses_what_a_trace_has_no_use_for(tag: str, attributes: dict[str, str]) -> None:
+def test_the_builder_refuses_what_a_trace_has_no_use_for(
+    tag: str, attributes: dict[str, str]
+) -> None:
     """Not even our own code can put a script, a handler or a remote image into a trace."""
     with pytest.raises(ValueError, match="trace"):
         safe.element(tag, **attributes)
@@ -107,10 +121,14 @@ def test_all_html_is_made_in_one_file(path: Path) -> None:
         return
     tree = ast.parse(path.read_text(encoding="utf-8"))
     texts = [
-        each.value for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        each.value
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
     ]
     tags = [
-        each for each in texts if re.search(r"</?(?:div|p|span|a|img|pre|table|details|script|style)[ >]", each)
+        each
+        for each in texts
+        if re.search(r"</?(?:div|p|span|a|img|pre|table|details|script|style)[ >]", each)
     ]
     assert [each for each in tags if "``<" not in each] == []
     calls = [each.func for each in ast.walk(tree) if isinstance(each, ast.Call)]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.react.events import (
+from archytas_nb.loop.events import (
     Answered,
     AskModel,
     CallOutcome,
@@ -32,7 +32,7 @@ from archytas_nb.react.events import (
     Usage,
     Verdict,
 )
-from archytas_nb.react.events_json import from_json, to_json
+from archytas_nb.loop.events_json import from_json, to_json
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.steps import advance, fold
 from archytas_nb.trace.values import RunView
@@ -50,7 +50,9 @@ OUTPUTS = st.lists(
         Output,
         st.sampled_from(["stdout", "stderr", "display"]),
         st.dictionaries(
-            st.sampled_from(["text/plain", "text/html", "image/png", "image/svg+xml"]), TEXT, max_size=3
+            st.sampled_from(["text/plain", "text/html", "image/png", "image/svg+xml"]),
+            TEXT,
+            max_size=3,
         ),
     ),
     max_size=2,
@@ -107,7 +109,11 @@ def test_a_fold_may_be_cut_anywhere(events: list[Any], cut: int) -> None:
 @given(EVENTS)
 def test_pieces_and_progress_leave_no_mark(events: list[Any]) -> None:
     """A streamed run and the same run in whole replies have equal views."""
-    lasting = [each for each in events if not isinstance(each, Delta) and getattr(each, "kind", "") != "progress"]
+    lasting = [
+        each
+        for each in events
+        if not isinstance(each, Delta) and getattr(each, "kind", "") != "progress"
+    ]
     assert fold("q", events) == fold("q", lasting)
 
 
@@ -132,7 +138,10 @@ def test_a_recording_shows_what_the_run_showed(name: str) -> None:
     """Events that went through JSON give an equal view, but for tables, which need the live object."""
     question, events = SAMPLES[name]
     recorded = [from_json(to_json(event)) for event in events]
-    again, first = fold(question, recorded), fold(question, [without_values(event) for event in events])
+    again, first = (
+        fold(question, recorded),
+        fold(question, [without_values(event) for event in events]),
+    )
     assert bundle(again) == bundle(first)
     assert again.usage == first.usage
 
@@ -192,13 +201,20 @@ def test_the_beginning_names_the_model_and_a_change_of_protocol_is_seen() -> Non
 
 def test_an_overflow_that_a_compaction_has_got_over_is_no_failure() -> None:
     """The compaction says why no reply came; the step is not marked as failed."""
-    events = [AskModel(1, ()), NoReply("overflow", "too long"), Notice("compaction", "shortened"), *ask(1)]
+    events = [
+        AskModel(1, ()),
+        NoReply("overflow", "too long"),
+        Notice("compaction", "shortened"),
+        *ask(1),
+    ]
     [step] = fold("q", [*events, Answered("done")]).steps
     assert [note.kind for note in step.notes] == ["compaction"]
     assert not step.failed
 
 
-@pytest.mark.parametrize(("value", "typed"), [(7, True), (["a"], True), ("prose", False), (None, False)])
+@pytest.mark.parametrize(
+    ("value", "typed"), [(7, True), (["a"], True), ("prose", False), (None, False)]
+)
 def test_an_answer_that_is_a_value_is_told_from_prose(value: object, typed: bool) -> None:
     """A typed answer is shown as it is, not rendered as Markdown."""
     events = [*ask(1), CheckAnswer(1, "x"), Verdict(value=value), Answered("x")]

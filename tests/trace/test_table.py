@@ -15,7 +15,9 @@ from archytas_nb.trace.table import MAX_COLUMNS, MAX_ROWS, Table, read_table, ta
 def test_a_pandas_frame() -> None:
     """The index is a column of its own; styles are not text."""
     frame = pd.DataFrame({"species": ["Gentoo", "A<b>"], "mass": [5076.0, None]})
-    assert table_of(frame) == Table((("", "species", "mass"),), (("0", "Gentoo", "5076.0"), ("1", "A<b>", "NaN")))
+    assert table_of(frame) == Table(
+        (("", "species", "mass"),), (("0", "Gentoo", "5076.0"), ("1", "A<b>", "NaN"))
+    )
 
 
 def test_a_wide_header_keeps_the_columns_aligned() -> None:
@@ -38,7 +40,8 @@ def test_the_rows_of_a_grouped_frame_keep_their_columns() -> None:
 
 def test_a_cell_at_the_end_that_reaches_down_ends_with_its_rows() -> None:
     page = (
-        "<table><tr><td>a</td><td rowspan=2 colspan=2>b</td></tr><tr><td>c</td></tr><tr><td>d</td></tr></table>"
+        "<table><tr><td>a</td><td rowspan=2 colspan=2>b</td></tr>"
+        "<tr><td>c</td></tr><tr><td>d</td></tr></table>"
     )
     table = read_table(page)
     assert table is not None
@@ -46,14 +49,22 @@ def test_a_cell_at_the_end_that_reaches_down_ends_with_its_rows() -> None:
 
 
 def test_columns_that_do_not_fit_are_marked() -> None:
-    table = read_table(f"<table><tr>{'<td>x</td>' * 40}</tr><tr>{'<td>x</td>' * MAX_COLUMNS}</tr></table>")
+    table = read_table(
+        f"<table><tr>{'<td>x</td>' * 40}</tr><tr>{'<td>x</td>' * MAX_COLUMNS}</tr></table>"
+    )
     assert table is not None
     assert [(len(row), row[-1]) for row in table.rows] == [(MAX_COLUMNS, "…"), (MAX_COLUMNS, "x")]
 
 
 def test_cells_that_claim_to_reach_far_cost_nothing() -> None:
     """Reading takes its time with the length of the text, whatever spans are claimed."""
-    page = "<table><tr>" + "<td colspan=999 rowspan=9999>" * 8_000 + "</tr>" + "<tr></tr>" * 20_000 + "</table>"
+    page = (
+        "<table><tr>"
+        + "<td colspan=999 rowspan=9999>" * 8_000
+        + "</tr>"
+        + "<tr></tr>" * 20_000
+        + "</table>"
+    )
     table = read_table(page)
     assert table is not None
     assert max(map(len, table.rows)) <= MAX_COLUMNS

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from archytas_nb.react.events import (
+from archytas_nb.loop.events import (
     Answered,
     AskModel,
     CallOutcome,
@@ -23,7 +23,9 @@ from tests.trace.samples import HELLO, ask
 
 Told = Callable[..., list[str]]
 
-ONE, TWIN, OTHER = (ToolCall(f"q01s01c0{n}", name, {"n": 1}) for n, name in enumerate(("f", "f", "g"), 1))
+ONE, TWIN, OTHER = (
+    ToolCall(f"q01s01c0{n}", name, {"n": 1}) for n, name in enumerate(("f", "f", "g"), 1)
+)
 
 
 def outcome(call: ToolCall, text: str) -> CallOutcome:
@@ -50,14 +52,16 @@ def test_why_a_call_is_made_is_read_before_it_is_run(told: Told) -> None:
     assert told(*ask(2), Answered("1.")) == ["", "1."]
 
 
-def test_the_calls_and_notes_behind_the_first_outcomes_of_a_step_are_printed_too(told: Told) -> None:
+def test_the_calls_and_notes_behind_the_first_outcomes_of_a_step_are_printed_too(
+    told: Told,
+) -> None:
     """Equal calls of one reply are run one after the other; an answer beside calls may not be accepted."""
     told(*ask(1), RunCalls(1, (ONE, OTHER), "I count."))
     first = told(CallOutcomes((outcome(ONE, "1"), outcome(OTHER, "2"))))
     assert first == ["1. f(n=1) → 1", "   g(n=1) → 2"]
-    assert told(RunCalls(1, (TWIN,)), Notice("repeat", "f was not run: it is the same call again")) == [
-        "   ↺ repeat: f was not run: it is the same call again"
-    ]
+    assert told(
+        RunCalls(1, (TWIN,)), Notice("repeat", "f was not run: it is the same call again")
+    ) == ["   ↺ repeat: f was not run: it is the same call again"]
     assert told(CallOutcomes((outcome(TWIN, "3"),))) == ["   f(n=1) → 3"]
     [refused] = told(CheckAnswer(1, "many"), Verdict("expected an integer"))
     assert refused == '   ✗ answer: "many" was not accepted: expected an integer'

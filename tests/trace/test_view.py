@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.react.events import Answered, Failed, Interrupted, Notice
+from archytas_nb.loop.events import Answered, Failed, Interrupted, Notice
 from archytas_nb.trace import view as view_module
 from archytas_nb.trace.steps import fold
 from archytas_nb.trace.text import ending_lines, plain
@@ -22,7 +22,9 @@ def displayed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     import IPython.display
 
     seen: list[tuple[Any, Any]] = []
-    monkeypatch.setattr(IPython.display, "display", lambda data, raw, metadata: seen.append((data, metadata)))
+    monkeypatch.setattr(
+        IPython.display, "display", lambda data, raw, metadata: seen.append((data, metadata))
+    )
     return seen
 
 
@@ -113,8 +115,12 @@ def test_an_interrupt_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
         view.on_event(Answered("a"))
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLES if name not in {"unreachable", "shortened"}])
-def test_a_terminal_prints_the_lines_of_the_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "name", [name for name in SAMPLES if name not in {"unreachable", "shortened"}]
+)
+def test_a_terminal_prints_the_lines_of_the_text(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What is printed step by step has the lines of the plain text, but for the question and what is an error."""
     question, events = SAMPLES[name]
     view = TraceView(question, mode="terminal")
@@ -128,7 +134,9 @@ def test_a_terminal_prints_the_lines_of_the_text(name: str, capsys: pytest.Captu
     assert printed == [line for line in expected.splitlines()[1:] if line.strip()]
 
 
-def test_a_terminal_prints_each_step_as_soon_as_it_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_prints_each_step_as_soon_as_it_is_done(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """A step's outcome is printed when it is there, and a retry's wait at once."""
     _, events = SAMPLES["recovered"]
     view = TraceView("q", mode="terminal")

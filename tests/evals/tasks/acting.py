@@ -33,7 +33,13 @@ def refill_a_low_tank() -> Scene:
         [level_of, refill],
         ("Look at the level of the tank north. If it is below 20 percent, refill that tank.",),
         lambda done: left(refilled, ["north"]),
-        ([("level_of", "north"), ("refill", "north"), ("final_answer", "It was at 12 and is filled up.")],),
+        (
+            [
+                ("level_of", "north"),
+                ("refill", "north"),
+                ("final_answer", "It was at 12 and is filled up."),
+            ],
+        ),
     )
 
 
@@ -62,7 +68,9 @@ def leave_the_fan_alone() -> Scene:
 
     return Scene(
         [temperature_in, switch_on_fan],
-        ("Switch on the fan in the lab, but only if it is warmer than 26 degrees there. How warm is it?",),
+        (
+            "Switch on the fan in the lab, but only if it is warmer than 26 degrees there. How warm is it?",
+        ),
         lambda done: left(switched, []) or left(set(read), {"lab"}) or tells(done, 21.5),
         ([("temperature_in", "lab"), ("final_answer", "It is 21.5 degrees: the fan stays off.")],),
     )
@@ -161,9 +169,17 @@ def retrain_a_drifting_model() -> Scene:
 
     return Scene(
         [drift_of, retrain, approve],
-        ("Measure the drift of the model churn. If it is above 0.3, retrain the model; otherwise approve it.",),
+        (
+            "Measure the drift of the model churn. If it is above 0.3, retrain the model; otherwise approve it.",
+        ),
         lambda done: left(retrained, []) or left(approved, ["churn"]),
-        ([("drift_of", "churn"), ("approve", "churn"), ("final_answer", "The drift is 0.12: it is approved.")],),
+        (
+            [
+                ("drift_of", "churn"),
+                ("approve", "churn"),
+                ("final_answer", "The drift is 0.12: it is approved."),
+            ],
+        ),
     )
 
 
@@ -281,7 +297,9 @@ def one_delivery() -> Scene:
 
     return Scene(
         [count_boxes, add_boxes],
-        ("5 boxes of screws were delivered: add them to the stock, and tell me how many there are now.",),
+        (
+            "5 boxes of screws were delivered: add them to the stock, and tell me how many there are now.",
+        ),
         lambda done: left(added, [("screws", 5)]) or tells(done, 19),
         ([("add_boxes", {"item": "screws", "boxes": 5}), ("final_answer", "Now there are 19.")],),
     )

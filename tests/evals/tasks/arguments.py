@@ -87,7 +87,12 @@ def mean_of_a_named_table() -> Scene:
         [column_mean],
         ("What is the mean of the column rain in the table weather?",),
         lambda done: tells(done, 4.25),
-        ([("column_mean", {"table": "weather", "column": "rain"}), ("final_answer", "It is 4.25.")],),
+        (
+            [
+                ("column_mean", {"table": "weather", "column": "rain"}),
+                ("final_answer", "It is 4.25."),
+            ],
+        ),
         namespace={"sales": sales, "weather": weather},
     )
 
@@ -125,7 +130,9 @@ def labels_on_items() -> Scene:
     labels: dict[int, str] = {}
     used: list[str] = []
 
-    def put_label(item_ids: list[int], label: Literal["fragile", "heavy", "cold"], note: str = "") -> str:
+    def put_label(
+        item_ids: list[int], label: Literal["fragile", "heavy", "cold"], note: str = ""
+    ) -> str:
         """Put a label on items of the store.
 
         Args:
@@ -141,13 +148,20 @@ def labels_on_items() -> Scene:
         [put_label],
         ("Put the label fragile on the items 3, 8 and 11.",),
         lambda done: left(labels, {3: "fragile", 8: "fragile", 11: "fragile"}),
-        ([("put_label", {"item_ids": [3, 8, 11], "label": "fragile"}), ("final_answer", "All three are done.")],),
+        (
+            [
+                ("put_label", {"item_ids": [3, 8, 11], "label": "fragile"}),
+                ("final_answer", "All three are done."),
+            ],
+        ),
     )
 
 
 @task("arguments", "report")
 def long_trips_of_a_named_table() -> Scene:
-    trips = pd.DataFrame({"distance": [3.1, 14.0, 12.5, 8.8, 40.2, 11.9], "passengers": [1, 2, 1, 4, 2, 3]})
+    trips = pd.DataFrame(
+        {"distance": [3.1, 14.0, 12.5, 8.8, 40.2, 11.9], "passengers": [1, 2, 1, 4, 2, 3]}
+    )
     stations = pd.DataFrame({"distance": [1.0, 2.0], "name": ["North", "South"]})
 
     def count_above(table: pd.DataFrame, column: str, limit: float) -> int:
@@ -192,11 +206,16 @@ def split_for_training() -> Scene:
 
     return Scene(
         [split_dataset],
-        ("Split the dataset wine, stratified by the column grade: 20 percent for testing. Use the seed 7.",),
+        (
+            "Split the dataset wine, stratified by the column grade: 20 percent for testing. Use the seed 7.",
+        ),
         lambda done: left(splits, [("wine", 0.2, "grade", 7)]),
         (
             [
-                ("split_dataset", {"dataset": "wine", "test_share": 0.2, "stratify_by": "grade", "seed": 7}),
+                (
+                    "split_dataset",
+                    {"dataset": "wine", "test_share": 0.2, "stratify_by": "grade", "seed": 7},
+                ),
                 ("final_answer", "It is split."),
             ],
         ),

@@ -75,7 +75,13 @@ def price_of_the_boiler_filter() -> Scene:
         [price_of_part, filter_for],
         ("What does a filter for my boiler cost? The boiler is a Tarn 30.",),
         lambda done: tells(done, 34.9),
-        ([("filter_for", "Tarn 30"), ("price_of_part", "FX-221"), ("final_answer", "It costs 34.90 euros.")],),
+        (
+            [
+                ("filter_for", "Tarn 30"),
+                ("price_of_part", "FX-221"),
+                ("final_answer", "It costs 34.90 euros."),
+            ],
+        ),
     )
 
 
@@ -83,7 +89,10 @@ def price_of_the_boiler_filter() -> Scene:
 def missing_oxygen_values() -> Scene:
     tables = {
         "Lagoon": pd.DataFrame(
-            {"oxygen": [8.1, None, 7.4, None, None] * 5, "salinity": [30.1, 29.8, None, 31.0, 30.6] * 5}
+            {
+                "oxygen": [8.1, None, 7.4, None, None] * 5,
+                "salinity": [30.1, 29.8, None, 31.0, 30.6] * 5,
+            }
         ),
         "Delta": pd.DataFrame({"oxygen": [6.9, 7.2, None] * 4, "salinity": [12.4, None, None] * 4}),
     }
@@ -107,7 +116,9 @@ def missing_oxygen_values() -> Scene:
 
     return Scene(
         [load_measurements, count_missing],
-        ("Load the measurements of the site Lagoon. How many values are missing in the column oxygen?",),
+        (
+            "Load the measurements of the site Lagoon. How many values are missing in the column oxygen?",
+        ),
         lambda done: tells(done, 15),
         (
             [
@@ -135,7 +146,9 @@ def door_openings_of_a_freezer() -> Scene:
             patient: The patient's number
         """
         if patient not in samples:
-            raise ValueError(f"no patient has the number {patient}; expected one of {list(samples)}")
+            raise ValueError(
+                f"no patient has the number {patient}; expected one of {list(samples)}"
+            )
         return samples[patient]
 
     def freezer_of(sample: str) -> str:
@@ -156,7 +169,9 @@ def door_openings_of_a_freezer() -> Scene:
 
     return Scene(
         [sample_of, freezer_of, openings_today],
-        ("Patient 3391 gave us a sample. How many times was the freezer it is kept in opened today?",),
+        (
+            "Patient 3391 gave us a sample. How many times was the freezer it is kept in opened today?",
+        ),
         lambda done: tells(done, 29),
         (
             [

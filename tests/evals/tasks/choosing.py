@@ -210,7 +210,9 @@ def shelf_of_a_book() -> Scene:
 
 @task("choose a tool", "report")
 def missing_values_of_a_column() -> Scene:
-    people = pd.DataFrame({"age": [31.0, None, 45.0, None, None, 28.0, 60.0], "height": [170.0] * 7})
+    people = pd.DataFrame(
+        {"age": [31.0, None, 45.0, None, None, 28.0, 60.0], "height": [170.0] * 7}
+    )
 
     def column_mean(column: str) -> float:
         """Mean of a column of the table people.

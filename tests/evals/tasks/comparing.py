@@ -30,7 +30,9 @@ def cheapest_flour() -> Scene:
 
     return Scene(
         [price_of_flour, order_flour],
-        ("Compare the prices of flour in the shops Adler, Bach and Cramer, and order a bag in the cheapest.",),
+        (
+            "Compare the prices of flour in the shops Adler, Bach and Cramer, and order a bag in the cheapest.",
+        ),
         lambda done: left(ordered, ["Bach"]),
         (
             [
@@ -95,7 +97,9 @@ def fastest_courier() -> Scene:
 
     return Scene(
         [days_to_graz, send_parcel],
-        ("Find out which of the couriers Pelican, Swift and Stork is fastest, and send the parcel with it.",),
+        (
+            "Find out which of the couriers Pelican, Swift and Stork is fastest, and send the parcel with it.",
+        ),
         lambda done: left(booked, ["Swift"]),
         (
             [
@@ -123,7 +127,14 @@ def tallest_tower() -> Scene:
         [height_of],
         ("Which tower is the tallest: Alba, Brio or Corvo? Answer with its name only.",),
         lambda done: names(done, "Corvo", "Alba", "Brio") or _read(done, "height_of", 3),
-        ([("height_of", "Alba"), ("height_of", "Brio"), ("height_of", "Corvo"), ("final_answer", "Corvo")],),
+        (
+            [
+                ("height_of", "Alba"),
+                ("height_of", "Brio"),
+                ("height_of", "Corvo"),
+                ("final_answer", "Corvo"),
+            ],
+        ),
         liar="Corvo",
     )
 
@@ -152,7 +163,9 @@ def most_clicked_banner() -> Scene:
 
     return Scene(
         [click_rate, publish],
-        ("Which of the banners Dune, Fjord and Mesa had the highest click rate? Publish that one.",),
+        (
+            "Which of the banners Dune, Fjord and Mesa had the highest click rate? Publish that one.",
+        ),
         lambda done: left(published, ["Mesa"]),
         (
             [
@@ -178,7 +191,9 @@ def district_with_the_lowest_rent() -> Scene:
 
     return Scene(
         [median_rent],
-        ("Which district has the lowest median rent: Harbour, Oldtown or Castle? Answer with its name only.",),
+        (
+            "Which district has the lowest median rent: Harbour, Oldtown or Castle? Answer with its name only.",
+        ),
         lambda done: names(done, "Oldtown", "Harbour", "Castle") or _read(done, "median_rent", 3),
         (
             [
@@ -194,5 +209,13 @@ def district_with_the_lowest_rent() -> Scene:
 
 def _read(done: Finished, tool: str, times: int) -> str:
     """Whether the tool answered for that many different inputs: a lucky guess is no comparison."""
-    inputs = {repr(call.input) for call, outcome in done.calls if call.name == tool and outcome.status == "done"}
-    return "" if len(inputs) >= times else f"{tool} was asked about {len(inputs)} things, expected {times}"
+    inputs = {
+        repr(call.input)
+        for call, outcome in done.calls
+        if call.name == tool and outcome.status == "done"
+    }
+    return (
+        ""
+        if len(inputs) >= times
+        else f"{tool} was asked about {len(inputs)} things, expected {times}"
+    )

@@ -36,9 +36,16 @@ def keep_the_gym() -> Scene:
 
     return Scene(
         [cancel_membership, visits_this_month],
-        ("if i went to the gym less than 4 times this month, cancel my gym membership. how often did i go?",),
+        (
+            "if i went to the gym less than 4 times this month, cancel my gym membership. how often did i go?",
+        ),
         lambda done: left(cancelled, []) or consulted(log, "gym") or tells(done, 9),
-        ([("visits_this_month", "gym"), ("final_answer", "You went 9 times; it is not cancelled.")],),
+        (
+            [
+                ("visits_this_month", "gym"),
+                ("final_answer", "You went 9 times; it is not cancelled."),
+            ],
+        ),
     )
 
 
@@ -80,7 +87,10 @@ def rye_bread_in_the_first_bakery() -> Scene:
             [
                 ("rye_loaves_left", "Rosenweg"),
                 ("reserve_rye", {"bakery": "Rosenweg", "count": 2}),
-                ("final_answer", "Rosenweg has 5 loaves left; 2 are reserved there, and none in Turmgasse."),
+                (
+                    "final_answer",
+                    "Rosenweg has 5 loaves left; 2 are reserved there, and none in Turmgasse.",
+                ),
             ],
         ),
     )

@@ -33,9 +33,16 @@ def glacier_that_shrank_more() -> Scene:
             ),
         ),
         lambda done: first_fault(
-            names(done, "Tellbreen", "Hornbreen", "Foxfonna"), consulted(measured, "Hornbreen", "Tellbreen")
+            names(done, "Tellbreen", "Hornbreen", "Foxfonna"),
+            consulted(measured, "Hornbreen", "Tellbreen"),
         ),
-        ([("retreat_of", "Hornbreen"), ("retreat_of", "Tellbreen"), ("final_answer", "Tellbreen")],),
+        (
+            [
+                ("retreat_of", "Hornbreen"),
+                ("retreat_of", "Tellbreen"),
+                ("final_answer", "Tellbreen"),
+            ],
+        ),
         liar="Tellbreen",
     )
 
@@ -70,7 +77,9 @@ def washer_that_is_done_first() -> Scene:
 
     def check(done: Finished) -> str:
         asked = {
-            str(call.input) for call, out in done.calls if call.name == "minutes_left" and out.status == "done"
+            str(call.input)
+            for call, out in done.calls
+            if call.name == "minutes_left" and out.status == "done"
         }
         return left(reserved, ["C"]) or (
             "" if len(asked) >= 3 else f"{len(asked)} machines were looked at, expected 3"
@@ -126,7 +135,9 @@ def run_with_the_lowest_loss() -> Scene:
 
     return Scene(
         [list_runs, validation_loss],
-        ("Which of our training runs has the lowest validation loss? Answer with just the name of the run.",),
+        (
+            "Which of our training runs has the lowest validation loss? Answer with just the name of the run.",
+        ),
         lambda done: first_fault(
             names(done, "cobalt", "amber", "jade"), consulted(asked, "amber", "cobalt", "jade")
         ),

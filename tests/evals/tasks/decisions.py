@@ -94,7 +94,12 @@ def lift_that_was_inspected() -> Scene:
             ),
         ),
         lambda done: first_fault(left(booked, []), consulted(looked, "C"), tells(done, 131)),
-        ([("days_since_inspection", "C"), ("final_answer", "It was 131 days ago, so I booked nothing.")],),
+        (
+            [
+                ("days_since_inspection", "C"),
+                ("final_answer", "It was 131 days ago, so I booked nothing."),
+            ],
+        ),
     )
 
 
@@ -143,8 +148,12 @@ def buffer_or_fresh_water() -> Scene:
 
     return Scene(
         [measure_ph, add_buffer, change_water],
-        ("Measure the pH in the seahorse tank. If it is below 7.8, add buffer; otherwise change the water.",),
-        lambda done: first_fault(left(done_to, [("water", "seahorse")]), consulted(measured, "seahorse")),
+        (
+            "Measure the pH in the seahorse tank. If it is below 7.8, add buffer; otherwise change the water.",
+        ),
+        lambda done: first_fault(
+            left(done_to, [("water", "seahorse")]), consulted(measured, "seahorse")
+        ),
         (
             [
                 ("measure_ph", "seahorse"),
@@ -204,7 +213,9 @@ def blood_for_the_ward() -> Scene:
 def draw_at_the_chess_club() -> Scene:
     recorded: list[tuple[str, str, str]] = []
 
-    def record_game(white: str, black: str, result: Literal["white wins", "black wins", "draw"]) -> str:
+    def record_game(
+        white: str, black: str, result: Literal["white wins", "black wins", "draw"]
+    ) -> str:
         """Enter the result of a game in the table of the chess club.
 
         Args:
@@ -220,7 +231,9 @@ def draw_at_the_chess_club() -> Scene:
 
     return Scene(
         [record_game],
-        ("Ilse had white against Bruno tonight and it ended in a draw. Can you put that in the club table?",),
+        (
+            "Ilse had white against Bruno tonight and it ended in a draw. Can you put that in the club table?",
+        ),
         lambda done: left(recorded, [("Ilse", "Bruno", "draw")]),
         (
             [

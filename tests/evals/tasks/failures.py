@@ -21,14 +21,22 @@ def power_used_in_march() -> Scene:
             month: The month and the year
         """
         if not re.fullmatch(r"\d{4}-\d\d", month):
-            raise ValueError(f"month is {month!r}; expected year-month in digits, for example 2023-11")
+            raise ValueError(
+                f"month is {month!r}; expected year-month in digits, for example 2023-11"
+            )
         return used[key_of(used, month, "month")]
 
     return Scene(
         [power_used],
         ("How many kilowatt hours of electricity did we use in March 2024?",),
         lambda done: tells(done, 276),
-        ([("power_used", "March 2024"), ("power_used", "2024-03"), ("final_answer", "276 kilowatt hours")],),
+        (
+            [
+                ("power_used", "March 2024"),
+                ("power_used", "2024-03"),
+                ("final_answer", "276 kilowatt hours"),
+            ],
+        ),
     )
 
 
@@ -46,10 +54,14 @@ def tide_on_a_day() -> Scene:
         key_of(["Ellery"], port, "port")
         parts = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", date.strip())
         if not parts:
-            raise ValueError(f"date is {date!r}; expected day.month.year in digits, for example 31.12.2023")
+            raise ValueError(
+                f"date is {date!r}; expected day.month.year in digits, for example 31.12.2023"
+            )
         day = (int(parts[1]), int(parts[2]), int(parts[3]))
         if day not in tides:
-            raise ValueError(f"no tide is known of {date}; expected a day from 08.03.2024 to 10.03.2024")
+            raise ValueError(
+                f"no tide is known of {date}; expected a day from 08.03.2024 to 10.03.2024"
+            )
         return tides[day]
 
     return Scene(
@@ -121,7 +133,9 @@ def exposure_of_a_star() -> Scene:
         """
         tries.append(key_of(["Bellara", "Oneth"], star, "star"))
         if len(tries) == 1:
-            raise OSError("the shutter was stuck and no picture was taken; it is free now, try again")
+            raise OSError(
+                "the shutter was stuck and no picture was taken; it is free now, try again"
+            )
         taken.append((tries[-1], float(seconds)))
         return "the picture is taken"
 

@@ -52,7 +52,10 @@ def evening_ferry_with_bikes() -> Scene:
         lambda done: left(booked, [("evening", 3, 2, False)]),
         (
             [
-                ("book_crossing", {"departure": "evening", "passengers": 3, "bicycles": 2, "car": False}),
+                (
+                    "book_crossing",
+                    {"departure": "evening", "passengers": 3, "bicycles": 2, "car": False},
+                ),
                 ("final_answer", "Your evening ferry is booked."),
             ],
         ),
@@ -156,11 +159,16 @@ def cloth_for_a_coat() -> Scene:
 
     return Scene(
         [fabric_needed],
-        ("I want to sew a lined coat in size 42, and my fabric is 150 cm wide. How many metres do I need?",),
+        (
+            "I want to sew a lined coat in size 42, and my fabric is 150 cm wide. How many metres do I need?",
+        ),
         lambda done: first_fault(consulted(asked, ("coat", 42, 150, True)), tells(done, 3.88)),
         (
             [
-                ("fabric_needed", {"garment": "coat", "size": 42, "fabric_width": 150, "lined": True}),
+                (
+                    "fabric_needed",
+                    {"garment": "coat", "size": 42, "fabric_width": 150, "lined": True},
+                ),
                 ("final_answer", "You need 3.88 m."),
             ],
         ),
@@ -173,7 +181,11 @@ def cloth_for_a_coat() -> Scene:
 @task("typed answer", "report")
 def pool_on_a_sunday() -> Scene:
     asked: list[str] = []
-    hours = {"Saturday": "open from 9 to 18", "Sunday": "closed all day", "Monday": "open from 7 to 21"}
+    hours = {
+        "Saturday": "open from 9 to 18",
+        "Sunday": "closed all day",
+        "Monday": "open from 7 to 21",
+    }
 
     def pool_hours(day: str) -> str:
         """Look up when the swimming pool is open.
@@ -218,7 +230,12 @@ def crossing_as_a_record() -> Scene:
         [crossing_time],
         ("How long does the crossing from Ebeltoft take?",),
         lambda done: valued(done, Crossing("Ebeltoft", 55)),
-        ([("crossing_time", "Ebeltoft"), ("final_answer", {"harbour": "Ebeltoft", "minutes": 55})],),
+        (
+            [
+                ("crossing_time", "Ebeltoft"),
+                ("final_answer", {"harbour": "Ebeltoft", "minutes": 55}),
+            ],
+        ),
         liar='{"harbour": "Ebeltoft", "minutes": 77}',
         output_type=Crossing,
     )
@@ -248,7 +265,9 @@ def free_plots_as_numbers() -> Scene:
     def check(done: Finished) -> str:
         value = done.last.value
         same = (
-            isinstance(value, list) and all(type(each) is int for each in value) and sorted(value) == [4, 17, 23]
+            isinstance(value, list)
+            and all(type(each) is int for each in value)
+            and sorted(value) == [4, 17, 23]
         )
         return "" if same else f"the value is {value!r}, expected [4, 17, 23]"
 

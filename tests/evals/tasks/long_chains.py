@@ -66,7 +66,10 @@ def deepest_of_the_strong_quakes() -> Scene:
     catalogues = {
         2018: pd.DataFrame({"magnitude": [4.9, 3.3, 6.1], "depth_km": [18.0, 70.0, 41.5]}),
         2019: pd.DataFrame(
-            {"magnitude": [3.1, 5.2, 4.4, 4.8, 2.9, 6.0], "depth_km": [95.0, 12.5, 88.0, 36.4, 120.0, 22.0]}
+            {
+                "magnitude": [3.1, 5.2, 4.4, 4.8, 2.9, 6.0],
+                "depth_km": [95.0, 12.5, 88.0, 36.4, 120.0, 22.0],
+            }
         ),
     }
 
@@ -106,7 +109,12 @@ def deepest_of_the_strong_quakes() -> Scene:
 
     return Scene(
         [load_quakes, stronger_than, greatest_depth],
-        ("Load the earthquakes of 2019, keep the ones stronger than 4.5, and tell me how deep the deepest was.",),
+        (
+            (
+                "Load the earthquakes of 2019, keep the ones stronger than 4.5, and tell me how "
+                "deep the deepest was."
+            ),
+        ),
         lambda done: tells(done, 36.4),
         (
             [
@@ -159,7 +167,9 @@ def home_of_the_podcast_guest() -> Scene:
 
     return Scene(
         [home_town, latest_episode, guest_in],
-        ("Who was the guest in the latest episode of Tidal Talk, and which town does that person live in?",),
+        (
+            "Who was the guest in the latest episode of Tidal Talk, and which town does that person live in?",
+        ),
         lambda done: first_fault(names(done, "Varel", "Jever", "Lucca"), holds(done, "Imke")),
         (
             [

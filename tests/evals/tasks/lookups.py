@@ -64,12 +64,17 @@ def correlation_in_the_harvest() -> Scene:
 
     return Scene(
         [correlation],
-        ("How strongly are rainfall and barley correlated in the table harvest? I need Pearson's coefficient.",),
+        (
+            "How strongly are rainfall and barley correlated in the table harvest? I need Pearson's coefficient.",
+        ),
         lambda done: tells(done, correlation(harvest, "rainfall", "barley")),
         (
             [
                 ("correlation", {"table": "harvest", "first": "rainfall", "second": "barley"}),
-                ("final_answer", f"The correlation is {correlation(harvest, 'rainfall', 'barley')}."),
+                (
+                    "final_answer",
+                    f"The correlation is {correlation(harvest, 'rainfall', 'barley')}.",
+                ),
             ],
         ),
         namespace={"harvest": harvest, "prices": prices},

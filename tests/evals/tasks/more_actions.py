@@ -31,7 +31,8 @@ def remind_who_owes() -> Scene:
         [owed_by, remind],
         ("Check whether Nora owes us more than 20 euros, and if so, remind her.",),
         lambda done: (
-            left(reminded, []) or left([o.status for _, o in done.calls if o.status == "done"], ["done"])
+            left(reminded, [])
+            or left([o.status for _, o in done.calls if o.status == "done"], ["done"])
         ),
         ([("owed_by", "Nora"), ("final_answer", "She owes nothing: no reminder was written.")],),
     )

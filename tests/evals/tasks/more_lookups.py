@@ -197,7 +197,14 @@ def least_rain() -> Scene:
         [rain_in],
         ("Which month had the least rain: April, May or June? Answer with its name only.",),
         lambda done: names(done, "June", "April", "May") or _asked_all(done),
-        ([("rain_in", "April"), ("rain_in", "May"), ("rain_in", "June"), ("final_answer", "June")],),
+        (
+            [
+                ("rain_in", "April"),
+                ("rain_in", "May"),
+                ("rain_in", "June"),
+                ("final_answer", "June"),
+            ],
+        ),
         liar="June",
     )
 

@@ -164,7 +164,10 @@ def sensor_that_drifts_most() -> Scene:
                 ("sensor_drift", "T-2"),
                 ("sensor_drift", "T-3"),
                 ("send_to_calibration", "T-2"),
-                ("final_answer", "T-2 drifted the most, by 0.35 degrees; it is on its way to calibration."),
+                (
+                    "final_answer",
+                    "T-2 drifted the most, by 0.35 degrees; it is on its way to calibration.",
+                ),
             ],
         ),
     )

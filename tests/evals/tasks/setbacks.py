@@ -34,7 +34,13 @@ def number_plate_of_a_permit() -> Scene:
         [permit_days_left],
         ("For how many more days is the parking permit of HX 7731 valid?",),
         lambda done: tells(done, 46),
-        ([("permit_days_left", "HX 7731"), ("permit_days_left", "HX-7731"), ("final_answer", "46 more days.")],),
+        (
+            [
+                ("permit_days_left", "HX 7731"),
+                ("permit_days_left", "HX-7731"),
+                ("final_answer", "46 more days."),
+            ],
+        ),
     )
 
 
@@ -140,7 +146,13 @@ def gauge_on_the_pier() -> Scene:
         [water_level],
         ("What's the water level at the gauge on the pier?",),
         lambda done: tells(done, 3.42),
-        ([("water_level", "pier"), ("water_level", "pier"), ("final_answer", "The level is 3.42 m.")],),
+        (
+            [
+                ("water_level", "pier"),
+                ("water_level", "pier"),
+                ("final_answer", "The level is 3.42 m."),
+            ],
+        ),
     )
 
 
@@ -195,7 +207,9 @@ def upload_to_a_busy_archive() -> Scene:
         """
         tries.append(file)
         if len(tries) == 1:
-            raise ConnectionError("503: the archive is busy for a moment, nothing was stored; try again")
+            raise ConnectionError(
+                "503: the archive is busy for a moment, nothing was stored; try again"
+            )
         stored.append(file)
         return f"{file} is stored"
 
@@ -215,5 +229,11 @@ def upload_to_a_busy_archive() -> Scene:
         [upload, delete_upload],
         ("upload spores.csv to the archive",),
         lambda done: left(stored, ["spores.csv"]),
-        ([("upload", "spores.csv"), ("upload", "spores.csv"), ("final_answer", "It is in the archive.")],),
+        (
+            [
+                ("upload", "spores.csv"),
+                ("upload", "spores.csv"),
+                ("final_answer", "It is in the archive."),
+            ],
+        ),
     )

@@ -184,7 +184,9 @@ def where_on_the_dial() -> Scene:
         Returns:
             int: The listeners on an average day
         """
-        return {"Heidekraut": 48200, "Kormoran": 15600}[entry_of(stations, station, "station").split()[-1]]
+        return {"Heidekraut": 48200, "Kormoran": 15600}[
+            entry_of(stations, station, "station").split()[-1]
+        ]
 
     def transmitter_power(station: str) -> float:
         """Power of the transmitter of a radio station.
@@ -195,7 +197,9 @@ def where_on_the_dial() -> Scene:
         Returns:
             float: Kilowatts
         """
-        return {"Heidekraut": 12.5, "Kormoran": 4.0}[entry_of(stations, station, "station").split()[-1]]
+        return {"Heidekraut": 12.5, "Kormoran": 4.0}[
+            entry_of(stations, station, "station").split()[-1]
+        ]
 
     def frequency(station: str) -> float:
         """Frequency on which a radio station broadcasts.
@@ -206,7 +210,9 @@ def where_on_the_dial() -> Scene:
         Returns:
             float: Megahertz
         """
-        return {"Heidekraut": 97.4, "Kormoran": 103.8}[entry_of(stations, station, "station").split()[-1]]
+        return {"Heidekraut": 97.4, "Kormoran": 103.8}[
+            entry_of(stations, station, "station").split()[-1]
+        ]
 
     def now_playing(station: str) -> str:
         """Title that a radio station plays at this moment.
@@ -243,7 +249,9 @@ def p_value_of_an_experiment() -> Scene:
         Returns:
             int: Users in both arms together
         """
-        return {"checkout-blue": 26480, "search-chips": 9120}[entry_of(known, experiment, "experiment")]
+        return {"checkout-blue": 26480, "search-chips": 9120}[
+            entry_of(known, experiment, "experiment")
+        ]
 
     def uplift(experiment: str) -> float:
         """By how much the new variant of an A/B experiment did better.
@@ -254,7 +262,9 @@ def p_value_of_an_experiment() -> Scene:
         Returns:
             float: Percent
         """
-        return {"checkout-blue": 2.6, "search-chips": -0.4}[entry_of(known, experiment, "experiment")]
+        return {"checkout-blue": 2.6, "search-chips": -0.4}[
+            entry_of(known, experiment, "experiment")
+        ]
 
     def stop_experiment(experiment: str) -> str:
         """End an A/B experiment for good and release the winning variant.
@@ -277,7 +287,9 @@ def p_value_of_an_experiment() -> Scene:
         Returns:
             float: Between 0 and 1
         """
-        return {"checkout-blue": 0.018, "search-chips": 0.61}[entry_of(known, experiment, "experiment")]
+        return {"checkout-blue": 0.018, "search-chips": 0.61}[
+            entry_of(known, experiment, "experiment")
+        ]
 
     return Scene(
         [stop_experiment, sample_size, uplift, p_value],

@@ -114,7 +114,9 @@ def mirror_of_her_telescope() -> Scene:
         Returns:
             str: The telescope
         """
-        return observers[entry_of(observers, re.sub(r"(?i)^dr\.?\s+", "", astronomer), "astronomer")]
+        return observers[
+            entry_of(observers, re.sub(r"(?i)^dr\.?\s+", "", astronomer), "astronomer")
+        ]
 
     def mirror_diameter(telescope: str) -> float:
         """Diameter of the main mirror of a telescope.
@@ -174,11 +176,17 @@ def the_other_hall_of_the_museum() -> Scene:
 
     return Scene(
         [visitors],
-        ("How many visitors did the Egypt hall have on Saturday?", "And the Rome hall on the same day?"),
+        (
+            "How many visitors did the Egypt hall have on Saturday?",
+            "And the Rome hall on the same day?",
+        ),
         lambda done: first_fault(tells(done, 349), consulted(asked, ("Rome", "Saturday"))),
         (
             [("visitors", {"hall": "Egypt", "day": "Saturday"}), ("final_answer", "512 visitors.")],
-            [("visitors", {"hall": "Rome", "day": "Saturday"}), ("final_answer", "It had 349 visitors.")],
+            [
+                ("visitors", {"hall": "Rome", "day": "Saturday"}),
+                ("final_answer", "It had 349 visitors."),
+            ],
         ),
     )
 
@@ -217,7 +225,10 @@ def lend_it_to_a_member() -> Scene:
         lambda done: left(lent, [("Ash-9", "Matteo")]),
         (
             [("bow_on", 2), ("final_answer", "Ash-9 hangs there.")],
-            [("lend_bow", {"bow": "Ash-9", "member": "Matteo"}), ("final_answer", "Matteo has it.")],
+            [
+                ("lend_bow", {"bow": "Ash-9", "member": "Matteo"}),
+                ("final_answer", "Matteo has it."),
+            ],
         ),
     )
 

@@ -243,7 +243,10 @@ def one_more_of_the_same() -> Scene:
         ("Order 3 lamps for the office.", "Now order 2 chairs as well."),
         lambda done: left(ordered, [("lamps", 3), ("chairs", 2)]),
         (
-            [("order", {"item": "lamps", "count": 3}), ("final_answer", "Three lamps are ordered.")],
+            [
+                ("order", {"item": "lamps", "count": 3}),
+                ("final_answer", "Three lamps are ordered."),
+            ],
             [("order", {"item": "chairs", "count": 2}), ("final_answer", "And two chairs.")],
         ),
     )

@@ -51,7 +51,11 @@ def budget_behind_an_employee() -> Scene:
 
 @task("three steps", "choose")
 def rows_left_after_cleaning() -> Scene:
-    files = {"lakes.csv": pd.DataFrame({"name": list("abcdefgh"), "depth": [1, None, 3, 4, None, 6, None, 8]})}
+    files = {
+        "lakes.csv": pd.DataFrame(
+            {"name": list("abcdefgh"), "depth": [1, None, 3, 4, None, 6, None, 8]}
+        )
+    }
 
     def read_table(file: str) -> pd.DataFrame:
         """Read a table from a file.
@@ -79,7 +83,9 @@ def rows_left_after_cleaning() -> Scene:
 
     return Scene(
         [read_table, drop_missing, count_rows],
-        ("Read the file lakes.csv, leave out the rows with missing values, and say how many rows remain.",),
+        (
+            "Read the file lakes.csv, leave out the rows with missing values, and say how many rows remain.",
+        ),
         lambda done: tells(done, 5),
         (
             [
@@ -135,7 +141,11 @@ def seats_behind_a_player() -> Scene:
 
 @task("three steps", "report")
 def timber_of_one_kind() -> Scene:
-    files = {"trees.csv": pd.DataFrame({"kind": ["oak", "elm", "oak", "fir"], "volume": [12.5, 3.0, 20.25, 9.0]})}
+    files = {
+        "trees.csv": pd.DataFrame(
+            {"kind": ["oak", "elm", "oak", "fir"], "volume": [12.5, 3.0, 20.25, 9.0]}
+        )
+    }
 
     def load_table(file: str) -> pd.DataFrame:
         """Load a table from a file.
@@ -166,7 +176,9 @@ def timber_of_one_kind() -> Scene:
 
     return Scene(
         [load_table, rows_where, column_sum],
-        ("Load the file trees.csv, keep the rows whose kind is oak, and sum up their column volume.",),
+        (
+            "Load the file trees.csv, keep the rows whose kind is oak, and sum up their column volume.",
+        ),
         lambda done: tells(done, 32.75),
         (
             [

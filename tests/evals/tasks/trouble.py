@@ -30,7 +30,13 @@ def day_in_another_format() -> Scene:
         [visitors_on],
         ("How many visitors came on 2024-03-05?",),
         lambda done: tells(done, 812),
-        ([("visitors_on", "2024-03-05"), ("visitors_on", "2024/03/05"), ("final_answer", "812 came.")],),
+        (
+            [
+                ("visitors_on", "2024-03-05"),
+                ("visitors_on", "2024/03/05"),
+                ("final_answer", "812 came."),
+            ],
+        ),
     )
 
 
@@ -67,7 +73,9 @@ def station_by_its_code() -> Scene:
             station: The station
         """
         if station not in rain:
-            raise ValueError(f"no station is {station!r}; use a code: 'HAM-2' for Hamburg, 'MUC-1' for Munich")
+            raise ValueError(
+                f"no station is {station!r}; use a code: 'HAM-2' for Hamburg, 'MUC-1' for Munich"
+            )
         return rain[station]
 
     return Scene(
@@ -119,7 +127,9 @@ def column_that_holds_text() -> Scene:
             column: The column's name
         """
         if not pd.api.types.is_numeric_dtype(listings[column]):
-            raise TypeError(f"the column {column!r} holds text; turn it into numbers first, with to_numbers")
+            raise TypeError(
+                f"the column {column!r} holds text; turn it into numbers first, with to_numbers"
+            )
         return float(listings[column].mean())
 
     def to_numbers(column: str) -> str:
@@ -168,7 +178,13 @@ def connection_that_comes_back() -> Scene:
         [count_records],
         ("How many records has the dataset rivers?",),
         lambda done: tells(done, 5120),
-        ([("count_records", "rivers"), ("count_records", "rivers"), ("final_answer", "5120 records")],),
+        (
+            [
+                ("count_records", "rivers"),
+                ("count_records", "rivers"),
+                ("final_answer", "5120 records"),
+            ],
+        ),
     )
 
 
@@ -264,5 +280,11 @@ def map_service_that_times_out() -> Scene:
         [elevation_of],
         ("How high above the sea is the village Steinegg?",),
         lambda done: tells(done, 1482),
-        ([("elevation_of", "Steinegg"), ("elevation_of", "Steinegg"), ("final_answer", "1482 metres")],),
+        (
+            [
+                ("elevation_of", "Steinegg"),
+                ("elevation_of", "Steinegg"),
+                ("final_answer", "1482 metres"),
+            ],
+        ),
     )

@@ -31,7 +31,13 @@ def orders_of_a_customer() -> Scene:
         [customer_id, count_orders],
         ("How many orders has Mara Lind placed?",),
         lambda done: tells(done, 23),
-        ([("customer_id", "Mara Lind"), ("count_orders", "C-118"), ("final_answer", "She placed 23 orders.")],),
+        (
+            [
+                ("customer_id", "Mara Lind"),
+                ("count_orders", "C-118"),
+                ("final_answer", "She placed 23 orders."),
+            ],
+        ),
     )
 
 
@@ -57,7 +63,13 @@ def warmth_at_the_head_office() -> Scene:
         [temperature, head_office],
         ("How warm is it now in the city where the company Solara has its head office?",),
         lambda done: tells(done, 33.4),
-        ([("head_office", "Solara"), ("temperature", "Sevilla"), ("final_answer", "33.4 degrees")],),
+        (
+            [
+                ("head_office", "Solara"),
+                ("temperature", "Sevilla"),
+                ("final_answer", "33.4 degrees"),
+            ],
+        ),
     )
 
 

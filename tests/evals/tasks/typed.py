@@ -105,7 +105,9 @@ def years_of_floods() -> Scene:
         Args:
             river: The river's name
         """
-        return {"Elster": "It flooded in 1998, 2004 and 2013.", "Mulde": "It flooded in 2002."}[river]
+        return {"Elster": "It flooded in 1998, 2004 and 2013.", "Mulde": "It flooded in 2002."}[
+            river
+        ]
 
     return Scene(
         [floods_of],

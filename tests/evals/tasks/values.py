@@ -50,7 +50,9 @@ def sample_of_the_readings() -> Scene:
     calibration = pd.DataFrame({"offset": [0.01, 0.02, 0.03]})
     drawn: list[tuple[int, int, int, bool]] = []
 
-    def draw_sample(table: pd.DataFrame, count: int, seed: int = 0, replacement: bool = False) -> str:
+    def draw_sample(
+        table: pd.DataFrame, count: int, seed: int = 0, replacement: bool = False
+    ) -> str:
         """Draw a random sample of the rows of a table.
 
         Args:
@@ -64,7 +66,9 @@ def sample_of_the_readings() -> Scene:
 
     return Scene(
         [draw_sample],
-        ("Draw a random sample of 50 rows from the table readings, with replacement and with seed 7.",),
+        (
+            "Draw a random sample of 50 rows from the table readings, with replacement and with seed 7.",
+        ),
         lambda done: left(drawn, [(200, 50, 7, True)]),
         (
             [
@@ -80,7 +84,9 @@ def sample_of_the_readings() -> Scene:
 def regression_without_intercept() -> Scene:
     area = np.arange(40.0, 120.0, 2.0)
     age = np.arange(40.0) * 17 % 23
-    houses = pd.DataFrame({"price": 3.1 * area - 0.8 * age, "area": area, "age": age, "rooms": area // 20})
+    houses = pd.DataFrame(
+        {"price": 3.1 * area - 0.8 * age, "area": area, "age": age, "rooms": area // 20}
+    )
     flats = houses.head(12)
     fits: list[tuple[int, str, list[str], bool]] = []
 
@@ -98,9 +104,13 @@ def regression_without_intercept() -> Scene:
         target = key_of(table.columns, target, "column")
         features = sorted(key_of(table.columns, each, "column") for each in features)
         inputs = table[features].assign(intercept=1.0) if intercept else table[features]
-        found = np.linalg.lstsq(inputs.to_numpy(float), table[target].to_numpy(float), rcond=None)[0]
+        found = np.linalg.lstsq(inputs.to_numpy(float), table[target].to_numpy(float), rcond=None)[
+            0
+        ]
         fits.append((len(table), target, features, intercept))
-        return {name: round(float(each), 3) for name, each in zip(inputs.columns, found, strict=True)}
+        return {
+            name: round(float(each), 3) for name, each in zip(inputs.columns, found, strict=True)
+        }
 
     return Scene(
         [fit_line],
@@ -115,7 +125,12 @@ def regression_without_intercept() -> Scene:
             [
                 (
                     "fit_line",
-                    {"table": "houses", "target": "price", "features": ["area", "age"], "intercept": False},
+                    {
+                        "table": "houses",
+                        "target": "price",
+                        "features": ["area", "age"],
+                        "intercept": False,
+                    },
                 ),
                 ("final_answer", "The coefficients are 3.1 for area and -0.8 for age."),
             ],
@@ -129,7 +144,11 @@ def insured_parcel() -> Scene:
     asked: list[tuple[float, list[float], bool]] = []
 
     def shipping_cost(
-        weight_grams: float, length_cm: float, width_cm: float, height_cm: float, insured: bool = False
+        weight_grams: float,
+        length_cm: float,
+        width_cm: float,
+        height_cm: float,
+        insured: bool = False,
     ) -> float:
         """Compute what it costs to ship a parcel, in euros.
 
@@ -142,17 +161,27 @@ def insured_parcel() -> Scene:
         """
         sides = sorted(float(each) for each in (length_cm, width_cm, height_cm))
         asked.append((float(weight_grams), sides, insured))
-        return round(4.35 + weight_grams * 0.0012 + sum(sides) * 0.02 + (2.5 if insured else 0.0), 2)
+        return round(
+            4.35 + weight_grams * 0.0012 + sum(sides) * 0.02 + (2.5 if insured else 0.0), 2
+        )
 
     return Scene(
         [shipping_cost],
         ("What does it cost to ship an insured parcel of 2.5 kg that measures 40 x 30 x 20 cm?",),
-        lambda done: first_fault(left(asked[-1:], [(2500.0, [20.0, 30.0, 40.0], True)]), tells(done, 11.65)),
+        lambda done: first_fault(
+            left(asked[-1:], [(2500.0, [20.0, 30.0, 40.0], True)]), tells(done, 11.65)
+        ),
         (
             [
                 (
                     "shipping_cost",
-                    {"weight_grams": 2500, "length_cm": 40, "width_cm": 30, "height_cm": 20, "insured": True},
+                    {
+                        "weight_grams": 2500,
+                        "length_cm": 40,
+                        "width_cm": 30,
+                        "height_cm": 20,
+                        "insured": True,
+                    },
                 ),
                 ("final_answer", "It costs 11.65 euros."),
             ],
@@ -206,7 +235,9 @@ def ferries_that_are_late() -> Scene:
     return Scene(
         [todays_ferries, delay_minutes],
         ("Which of today's ferries are more than 20 minutes late? List their names.",),
-        lambda done: unordered(done.last.value or [], ["Albatross", "Marlin"]) or consulted(log, *delays),
+        lambda done: (
+            unordered(done.last.value or [], ["Albatross", "Marlin"]) or consulted(log, *delays)
+        ),
         (
             [
                 ("todays_ferries", {}),
@@ -243,7 +274,15 @@ def fire_risk_of_a_district() -> Scene:
             index: The dryness index, from 0 to 100
         """
         log.append(f"index {index}")
-        return "low" if index < 30 else "moderate" if index < 60 else "high" if index < 85 else "extreme"
+        return (
+            "low"
+            if index < 30
+            else "moderate"
+            if index < 60
+            else "high"
+            if index < 85
+            else "extreme"
+        )
 
     return Scene(
         [fire_risk, dryness_index],

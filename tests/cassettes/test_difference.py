@@ -1,0 +1,231 @@
+"""The first difference is named for what it is: a question, a tool, an outcome, a setting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import archytas_nb as nb
+from archytas_nb.cassettes.cassette import Cassette
+from archytas_nb.cassettes.difference import first_difference
+from archytas_nb.cassettes.model import CassetteModel
+from archytas_nb.errors import CassetteMiss
+from archytas_nb.loop.events import ModelReply, WireCall
+from archytas_nb.testing import ScriptedModel
+from tests.cassettes.tapes import ask, no_model, request
+
+
+def price(item: str) -> float:
+    """Look up a price.
+
+    Args:
+        item: What is bought
+    """
+    return 2.5
+
+
+def stock(item: str, shop: str = "main") -> int:
+    """Count what is in stock.
+
+    Args:
+        item: What is counted
+        shop: Where
+    """
+    return 7
+
+
+def script(protocol: str) -> list[Any]:
+    if protocol == "native":
+        both = ModelReply(
+            calls=(WireCall("price", '{"item": "tea"}'), WireCall("stock", '{"item": "tea"}'))
+        )
+        return [both, ("final_answer", "2.5 and 7."), ("final_answer", "Yes.")]
+    return [
+        ("price", {"item": "tea"}),
+        ("stock", {"item": "tea"}),
+        ("final_answer", "2.5 and 7."),
+        ("final_answer", "Yes."),
+    ]
+
+
+def talk(model: Any, tools: list[Any], questions: tuple[str, ...], **settings: Any) -> None:
+    agent = nb.Agent(tools, model, namespace={}, **settings)
+    for question in questions:
+        agent.run(question)
+
+
+def other(function: Callable[..., Any], doc: str = "", result: Any = None) -> Callable[..., Any]:
+    """The same function with a changed docstring, or another result."""
+
+    def changed(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs) if result is None else result
+
+    changed.__name__, changed.__annotations__ = function.__name__, function.__annotations__
+    changed.__doc__ = doc or function.__doc__
+    changed.__wrapped__ = function  # type: ignore[attr-defined]
+    return changed
+
+
+def shelf(item: str) -> str:
+    """Find the shelf.
+
+    Args:
+        item: What is sought
+    """
+    return "A"
+
+
+QUESTIONS = ("What does tea cost, and is there any?", "Is that enough?")
+CHANGES: dict[str, tuple[dict[str, Any], str, str, str]] = {
+    "question": (
+        {"questions": ("What does coffee cost?", QUESTIONS[1])},
+        "question",
+        "",
+        "+ What does coffee cost?",
+    ),
+    "second question": ({"questions": (QUESTIONS[0], "Is it?")}, "question", "", "+ Is it?"),
+    "docstring": (
+        {
+            "tools": [
+                price,
+                other(stock, doc=(stock.__doc__ or "").replace("Where", "In which shop")),
+            ]
+        },
+        "tool",
+        "stock",
+        "In which shop",
+    ),
+    "last line of a docstring": (
+        {"tools": [other(price, doc=(price.__doc__ or "").replace("What is bought", "")), stock]},
+        "tool",
+        "price",
+        "What is bought",
+    ),
+    "another tool": ({"tools": [price, stock, shelf]}, "tools", "shelf", "'shelf' is offered"),
+    "a tool less": ({"tools": [price]}, "tools", "stock", "'stock' is not offered any more"),
+    "another order": ({"tools": [stock, price]}, "tools", "", "another order: stock, price"),
+    "outcome": ({"tools": [price, other(stock, result=8)]}, "outcome", "stock", "the call stock({"),
+    "first outcome": ({"tools": [other(price, result=2.75), stock]}, "outcome", "price", "+ "),
+    "instructions": ({"instructions": "Be brief."}, "instructions", "", "+ Be brief."),
+    "length": ({}, "settings", "", "was cut at max_reply_tokens=916384, and it is 16384 now"),
+}
+
+
+@pytest.mark.parametrize("protocol", ["react", "native"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_has_changed_is_named(tmp_path: Path, protocol: str, change: str) -> None:
+    path = tmp_path / "x.jsonl"
+    live = ScriptedModel(*script(protocol), protocol=protocol)  # type: ignore[arg-type]
+    talk(CassetteModel(Cassette(path, "record"), lambda: live), [price, stock], QUESTIONS)
+    changed, cause, tool, said = CHANGES[change]
+    settings = {"tools": [price, stock], "questions": QUESTIONS, **changed}
+    model = CassetteModel(Cassette(path, "replay"), no_model)
+    if change == "length":
+        cut = path.read_text().replace('"max_tokens": ', '"max_tokens": 9')
+        path.write_text(cut.replace('"reply": {', '"reply": {"finish": "length", '))
+        model = CassetteModel(Cassette(path, "replay"), no_model)
+    with pytest.raises(CassetteMiss) as caught:
+        talk(model, settings.pop("tools"), settings.pop("questions"), **settings)
+    assert (caught.value.cause, caught.value.tool) == (cause, tool)
+    assert said in str(caught.value)
+
+
+def test_another_bound_of_a_reply_alone_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    live = ScriptedModel(*script("react"))
+    talk(CassetteModel(Cassette(path, "record"), lambda: live), [price, stock], QUESTIONS)
+    path.write_text(path.read_text().replace('"max_tokens": 16384', '"max_tokens": 1024'))
+    talk(CassetteModel(Cassette(path, "replay"), no_model), [price, stock], QUESTIONS)
+    talk(
+        CassetteModel(Cassette(path, "replay"), no_model),
+        [price, stock],
+        QUESTIONS,
+        max_reply_tokens=500,
+    )
+
+
+def test_a_limit_that_is_reached_elsewhere_is_a_setting(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    calls = [("stock", {"item": "tea"}), ("stock", {"item": "coffee"})]
+    live = ScriptedModel(*calls, ("final_answer", "7 each."))
+    talk(
+        CassetteModel(Cassette(path, "record"), lambda: live), [stock], ("How many?",), max_steps=2
+    )
+    with pytest.raises(CassetteMiss) as caught:
+        talk(
+            CassetteModel(Cassette(path, "replay"), no_model), [stock], ("How many?",), max_steps=1
+        )
+    assert caught.value.cause == "settings"
+    assert "max_steps=1" in str(caught.value)
+
+
+def test_another_type_of_answer_is_a_setting(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    live = ScriptedModel(("final_answer", 7), protocol="react")
+    nb.Agent([stock], CassetteModel(Cassette(path, "record"), lambda: live)).run(
+        "How many?", output_type=int
+    )
+    with pytest.raises(CassetteMiss) as caught:
+        nb.Agent([stock], CassetteModel(Cassette(path, "replay"), no_model)).run(
+            "How many?", output_type=float
+        )
+    assert caught.value.cause in ("settings", "instructions", "question")
+    assert "final_answer" in str(caught.value) or "number" in str(caught.value)
+
+
+def test_the_model_that_is_asked_is_a_setting() -> None:
+    found = first_difference(request(ask("a"), model="big"), request(ask("a")))
+    assert (found.cause, found.said) == (
+        "settings",
+        "the model 'big' is asked, and the recording is of 'default'",
+    )
+
+
+def test_a_conversation_that_lost_a_question_is_told_apart_from_a_changed_one() -> None:
+    found = first_difference(request(ask("a")), request(ask("a", "b", "c")))
+    assert (found.cause, found.said) == (
+        "conversation",
+        "the conversation is shorter than the recorded one",
+    )
+    assert "2 messages less" in found.where
+    early = first_difference(request(ask("c")), request(ask("a", "b", "c")))
+    assert (early.cause, early.said, early.where, early.lines) == (
+        "conversation",
+        "the conversation is shorter than the recorded one",
+        "2 messages less; the first of them:",
+        "    recorded: a",
+    )
+
+
+TEXTS = st.text(max_size=30)
+SCHEMAS = st.none() | st.recursive(
+    TEXTS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2)
+)
+SPECS = st.lists(
+    st.builds(lambda name, text: {"function": {"name": name, "description": text}}, TEXTS, TEXTS),
+    max_size=2,
+)
+REQUESTS = st.builds(
+    lambda texts, tools, schema, most, model: request(
+        ask(*texts, tools=tuple(tools), schema=schema, max_tokens=most), model=model
+    ),
+    st.lists(TEXTS | st.just("Outcome of f (done):\n1"), max_size=4),
+    SPECS,
+    SCHEMAS,
+    st.none() | st.integers(1, 9),
+    st.sampled_from(["default", "other"]),
+)
+
+
+@given(REQUESTS, REQUESTS)
+def test_any_two_requests_that_differ_have_a_first_difference(one: Any, two: Any) -> None:
+    """It is in one sentence, and the error is never lost in explaining itself."""
+    if one.key != two.key:
+        found = first_difference(one, two)
+        assert found.said
+        assert "\n" not in found.said

@@ -1,0 +1,129 @@
+"""The smallest tools and drivers for tests of the loop by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from archytas_nb.loop.events import (
+    AskModel,
+    CallOutcome,
+    CallOutcomes,
+    Ending,
+    ModelReply,
+    NoReply,
+    Notice,
+    RunCalls,
+    ToolCall,
+    WireCall,
+)
+from archytas_nb.loop.guards import Guards, Limits
+from archytas_nb.loop.history import Exchange
+from archytas_nb.loop.loop import react_loop
+from archytas_nb.loop.wire import Wire
+from archytas_nb.loop.wire_native import NativeWire
+from archytas_nb.loop.wire_react import ReactWire
+
+Protocol = Literal["react", "native"]
+PROTOCOLS: tuple[Protocol, ...] = ("react", "native")
+_SCHEMA = {"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": False}
+
+
+@dataclass
+class Card:
+    """A tool as the loop sees it."""
+
+    name: str
+    repeat: bool = False
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}:\n    A tool."
+
+    def spec(self, level: Any = "full") -> Any:
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": "A tool.", "parameters": _SCHEMA},
+        }
+
+    def input_schema(self, level: Any = "simple") -> Any:
+        return _SCHEMA
+
+
+TOOLS = {name: Card(name) for name in ("look", "put", "other")}
+
+
+def wire(protocol: Protocol) -> Wire:
+    """A wire form over three tools."""
+    return NativeWire(TOOLS) if protocol == "native" else ReactWire(TOOLS)
+
+
+def calling(protocol: Protocol, *calls: tuple[str, Any], thought: str = "") -> ModelReply:
+    """A reply with calls."""
+    if protocol == "native":
+        sent = tuple(
+            WireCall(name, given if isinstance(given, str) else json.dumps(given))
+            for name, given in calls
+        )
+        return ModelReply(thought, sent, finish="tool_calls")
+    actions = [{"thought": thought, "tool": name, "tool_input": given} for name, given in calls]
+    return ModelReply(json.dumps(actions if len(actions) > 1 else actions[0]))
+
+
+def answering(protocol: Protocol, text: str) -> ModelReply:
+    """A reply with the answer."""
+    return ModelReply(text) if protocol == "native" else calling("react", ("final_answer", text))
+
+
+@dataclass
+class Drive:
+    """One question, driven by hand: replies by script, outcomes by a function of the call."""
+
+    protocol: Protocol
+    replies: list[ModelReply | NoReply]
+    outcome: Callable[[ToolCall], str] = lambda call: "3"
+    limits: Limits = field(default_factory=Limits)
+    may_repeat: tuple[str, ...] = ()
+    clock: Callable[[], float] = lambda: 0.0
+    asked: list[AskModel] = field(default_factory=list)
+    ran: list[ToolCall] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    exchange: Exchange = field(default_factory=lambda: Exchange("Well?"))
+
+    def __post_init__(self) -> None:
+        self.guards = Guards(self.limits, self.clock, self.may_repeat)
+
+    def run(self) -> Ending:
+        """Drive the loop to its ending."""
+        flow = react_loop(wire(self.protocol), self.guards, (), self.exchange)
+        replies: Iterator[ModelReply | NoReply] = iter(self.replies)
+        reply: Any = None
+        while True:
+            try:
+                request = flow.send(reply)
+            except StopIteration as ended:
+                ending: Ending = ended.value
+                return ending
+            if isinstance(request, AskModel):
+                self.asked.append(request)
+                reply = next(replies)
+            elif isinstance(request, RunCalls):
+                self.ran += request.calls
+                reply = CallOutcomes(tuple(self._outcome(call) for call in request.calls))
+            else:
+                self.notices.append(request)
+                reply = None
+
+    def _outcome(self, call: ToolCall) -> CallOutcome:
+        text = self.outcome(call)
+        return CallOutcome("error" if text.startswith("error") else "done", text, call_id=call.id)
+
+    @property
+    def outcomes(self) -> list[CallOutcome]:
+        """All outcomes of the record."""
+        return [outcome for step in self.exchange.steps for outcome in step.outcomes]
+
+
+__all__ = ["PROTOCOLS", "Card", "Drive", "Protocol", "answering", "calling", "wire"]

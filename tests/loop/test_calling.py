@@ -1,0 +1,124 @@
+"""A reply of thousands of calls: bounded, told to the model, and handled in linear work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from archytas_nb.loop import calling, guards
+from archytas_nb.loop.calling import MAX_CALLS, run_calls
+from archytas_nb.loop.events import (
+    CallOutcome,
+    CallOutcomes,
+    ModelReply,
+    Notice,
+    RunCalls,
+    WireCall,
+)
+from archytas_nb.loop.guards import Guards, Limits
+from archytas_nb.loop.history import Exchange, Step
+from archytas_nb.loop.loop import react_loop
+from archytas_nb.loop.wire import Action
+from tests.growth import assert_linear
+from tests.loop.cards import wire
+
+
+def step_of(action: Action, it: Guards | None = None) -> tuple[Step, list[Any]]:
+    flow = run_calls(it or Guards(Limits(), lambda: 0.0), action, (1, 1))
+    seen: list[Any] = []
+    reply: Any = None
+    while True:
+        try:
+            request = flow.send(reply)
+        except StopIteration as ended:
+            return ended.value, seen
+        seen.append(request)
+        reply = None
+        if isinstance(request, RunCalls):
+            reply = CallOutcomes(
+                tuple(CallOutcome("done", "ok", call_id=call.id) for call in request.calls)
+            )
+
+
+def many(count: int, name: str = "look", same: bool = False) -> Action:
+    return Action(calls=tuple((name, {"a": 0 if same else n}) for n in range(count)))
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_only_so_many_calls_of_a_reply_are_taken(same: bool) -> None:
+    step, seen = step_of(many(2000, same=same))
+    assert len(step.calls) == len(step.outcomes) == MAX_CALLS
+    assert "2,000 calls" in next(each.text for each in seen if isinstance(each, Notice))
+    assert f"{2000 - MAX_CALLS:,} calls after this one were not made" in step.outcomes[-1].text
+    assert not any("were not made" in outcome.text for outcome in step.outcomes[:-1])
+
+
+def test_as_many_calls_as_may_be_are_taken_without_a_word() -> None:
+    step, seen = step_of(many(MAX_CALLS))
+    assert [len(each.calls) for each in seen if isinstance(each, RunCalls)] == [MAX_CALLS]
+    assert not [each for each in seen if isinstance(each, Notice)]
+    assert all(outcome.text == "ok" for outcome in step.outcomes)
+
+
+def test_what_cannot_be_read_or_came_beside_calls_that_are_not_taken_is_left_out() -> None:
+    places = range(2000)
+    action = Action(
+        calls=many(2000).calls,
+        unread=tuple((place, "not read") for place in places),
+        extras=dict.fromkeys(places, "signed"),
+    )
+    step, _ = step_of(action)
+    assert len(step.extras) == len(step.calls) == MAX_CALLS
+    assert {outcome.status for outcome in step.outcomes} == {"error"}
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_each_call_is_compared_with_the_others_by_its_key(
+    monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    """Comparing all pairs wrote the input of each call as JSON once for every other call."""
+    monkeypatch.setattr(calling, "MAX_CALLS", 100_000)
+    written = 0
+    key_of = guards.key_of
+
+    def counted(call: Any) -> str:
+        nonlocal written
+        written += 1
+        return key_of(call)
+
+    monkeypatch.setattr(guards, "key_of", counted)
+    monkeypatch.setattr(calling, "key_of", counted)
+    step_of(many(1000, same=same))
+    assert written < 6000
+
+
+def test_the_loop_takes_a_reply_of_thousands_of_calls_in_linear_time() -> None:
+    def ask(count: int) -> None:
+        flow = react_loop(wire("native"), Guards(Limits(), lambda: 0.0), (), Exchange("Well?"))
+        next(flow)
+        request = flow.send(
+            ModelReply(calls=tuple(WireCall("look", f'{{"a": {n}}}') for n in range(count)))
+        )
+        while isinstance(request, Notice):
+            request = next(flow)
+        flow.close()
+
+    assert_linear(ask, 2000)
+
+
+@pytest.mark.parametrize("make", ["tags", "list", "lines"])
+def test_the_text_protocol_takes_a_reply_of_thousands_of_calls_in_linear_time(make: str) -> None:
+    def text(count: int) -> str:
+        calls = [f'{{"tool": "look", "tool_input": {{"a": {n}}}}}' for n in range(count)]
+        if make == "tags":
+            return "\n".join(f"<tool_call>{call}</tool_call>" for call in calls)
+        return f"[{', '.join(calls)}]" if make == "list" else "\n".join(calls)
+
+    def ask(count: int) -> None:
+        flow = react_loop(wire("react"), Guards(Limits(), lambda: 0.0), (), Exchange("Well?"))
+        next(flow)
+        flow.send(ModelReply(text(count)))
+        flow.close()
+
+    assert_linear(ask, 500)

@@ -1,0 +1,221 @@
+"""What models really write is read right, or the model is told; a call is never changed in silence."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archytas_nb.loop.parse import read_action, read_arguments
+from archytas_nb.loop.wire import Action
+from tests.loop import corpus, truths
+from tests.loop.style import Style
+from tests.loop.truths import Truth
+
+ADD = {
+    "type": "object",
+    "properties": {"a": {}, "b": {}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+TOOLS: dict[str, Any] = {
+    "add": ADD,
+    "write": {"type": "string"},
+    "now": {"type": "null"},
+    "math_sqrt": {"type": "number"},
+}
+
+
+def read(text: str, *, prose_is_answer: bool = False, strict: bool = False) -> Action:
+    return read_action(text, TOOLS, prose_is_answer=prose_is_answer, strict=strict)
+
+
+def same(calls: Any, meant: Any) -> bool:
+    """Equal as JSON; a tool without arguments may be given null or an empty object."""
+    left, right = ([[name, given or {}] for name, given in each] for each in (calls, meant))
+    return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+
+
+def judged(action: Action, case: corpus.Case) -> str:
+    told = (
+        bool(action.fault) and not action.calls and action.answer is None and action.failure is None
+    )
+    if told:
+        return "right" if not case.meant or case.or_told else "told"
+    if case.meant and same(action.calls, case.meant) and action.answer is None and not action.fault:
+        return "right"
+    return "wrong"
+
+
+# ── the corpus ────────────────────────────────────────────────────────────────────────────────────
+
+
+def measured(calls: list[Truth], seeds: int) -> tuple[Counter[str], Counter[str], list[str]]:
+    verdicts: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    wrong = []
+    for case, schemas in corpus.cases(calls, seeds):
+        action = read_action(case.text, schemas, prose_is_answer=False)
+        verdict = judged(action, case)
+        verdicts[verdict] += 1
+        kinds[case.kind] += 1
+        if verdict == "wrong":
+            wrong.append(f"{case.kind}: {case.text!r} → {action!r}")
+    return verdicts, kinds, wrong
+
+
+def test_over_six_thousand_corruptions_at_least_98_percent_are_read_right_and_none_silently_wrong() -> (
+    None
+):
+    verdicts, kinds, wrong = measured(truths.built_in(), seeds=8)
+    total = verdicts.total()
+    assert total >= 6000
+    assert len(kinds) >= 20
+    assert wrong == []
+    assert verdicts["right"] / total >= 0.98, verdicts
+
+
+@pytest.mark.parametrize(
+    ("every", "cases"), [(120, 600), pytest.param(12, 6000, marks=pytest.mark.slow)]
+)
+def test_the_same_holds_for_the_calls_of_a_public_benchmark(every: int, cases: int) -> None:
+    pytest.importorskip("bfcl_eval")
+    verdicts, _, wrong = measured(truths.bfcl()[::every], seeds=1)
+    assert verdicts.total() >= cases
+    assert wrong == []
+    assert verdicts["right"] / verdicts.total() >= 0.98, verdicts
+
+
+STYLES = [Style(), Style(indent=True), Style(quote=("'", "'"))]
+
+
+def written(truth: Truth, style: Style) -> str:
+    return style.write({"thought": "I need it, ok.", "tool": truth.name, "tool_input": truth.input})
+
+
+def right_or_told(text: str, truth: Truth) -> bool:
+    action = read_action(text, {truth.name: truth.schema}, prose_is_answer=False)
+    if action.fault:
+        return not action.calls and action.answer is None
+    return same(action.calls, [(truth.name, truth.input)])
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("truth", truths.built_in(), ids=lambda truth: truth.name)
+def test_a_lost_or_doubled_mark_of_the_structure_never_changes_a_call(
+    truth: Truth, style: Style
+) -> None:
+    text = written(truth, style)
+    quote = style.quote[0]
+    strings = rf"{quote}(?:[^{quote}\\]|\\.)*{quote}"
+    outside = re.sub(strings, lambda found: quote + "-" * (len(found[0]) - 2) + quote, text)
+    for n, mark in enumerate(outside):
+        if mark in "{}[]:," + quote:
+            assert right_or_told(text[:n] + text[n + 1 :], truth), f"without {mark} at {n}"
+            assert right_or_told(text[:n] + mark + text[n:], truth), f"with two {mark} at {n}"
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("truth", truths.built_in(), ids=lambda truth: truth.name)
+def test_a_reply_that_is_cut_anywhere_is_never_run_with_less_than_was_meant(
+    truth: Truth, style: Style
+) -> None:
+    text = written(truth, style)
+    for n in range(len(text)):
+        for rest in ("", "\n```", "\nObservation: 3", text, "\n" + text):
+            assert right_or_told(text[:n] + rest, truth), text[:n] + rest
+
+
+@pytest.mark.parametrize("quotes", ['"', '""', '"x"'])
+@pytest.mark.parametrize("truth", truths.built_in(), ids=lambda truth: truth.name)
+def test_quotes_that_were_not_escaped_never_cut_an_argument(truth: Truth, quotes: str) -> None:
+    for key, value in truth.input.items():
+        if not isinstance(value, str) or json.dumps(value, ensure_ascii=False) != f'"{value}"':
+            continue
+        for n in range(len(value) + 1):
+            changed = {**truth.input, key: value[:n] + quotes + value[n:]}
+            text = json.dumps(
+                {"tool": truth.name, "tool_input": changed}, ensure_ascii=False
+            ).replace('\\"', '"')
+            assert right_or_told(text, Truth(truth.name, changed, truth.schema)), text
+
+
+# ── laws ──────────────────────────────────────────────────────────────────────────────────────────
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+whole_json = json_values.filter(
+    lambda value: "\\ud" not in json.dumps(value) or not _has_halves(value)
+)
+
+
+def _has_halves(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+@given(whole_json, st.text().filter(lambda text: not _has_halves(text)), st.sampled_from([None, 2]))
+def test_an_exact_reply_is_taken_as_it_is_and_nothing_is_said_to_be_mended(
+    value: Any, thought: str, indent: Any
+) -> None:
+    text = json.dumps({"thought": thought, "tool": "any", "tool_input": value}, indent=indent)
+    action = read_action(text, {"any": None}, prose_is_answer=False)
+    assert (action.calls, action.thought, action.repaired) == ((("any", value),), thought, "")
+
+
+@given(whole_json)
+def test_exact_arguments_are_taken_as_they_are(value: Any) -> None:
+    assert read_arguments(json.dumps(value)) == (value, "", "")
+
+
+pieces = st.sampled_from(
+    ["{", "}", "[", "]", '"', "'", ":", ",", "\\", "\n", "```json\n", "<think>", "</think>", '"tool"', '"add"',
+     '"tool_input"',
+     "add(", ")", "Action: add\n", "Action Input:", "Observation:", "<tool_call>", "<function=add>", "true",
+     "None",
+     "1",
+     "//",
+     "/*", "“", "”", '"""', "\ud800", "NaN", "1e999", "{\\\"", "text "]
+)  # fmt: skip
+soup = st.lists(pieces | st.text(max_size=3), max_size=30).map("".join)
+
+
+@settings(max_examples=600)
+@given(soup, st.booleans(), st.booleans())
+def test_any_text_at_all_comes_to_an_action_that_a_request_can_carry(
+    text: str, prose: bool, strict: bool
+) -> None:
+    action = read(text, prose_is_answer=prose, strict=strict)
+    ends = [
+        bool(action.fault),
+        bool(action.calls) or action.answer is not None or action.failure is not None,
+    ]
+    assert sum(ends) == 1, action
+    json.dumps(
+        [action.thought, action.calls, action.answer, action.fault],
+        ensure_ascii=False,
+        allow_nan=False,
+    ).encode()
+
+
+@settings(max_examples=300)
+@given(soup)
+def test_any_arguments_at_all_come_to_a_value_or_a_fault(text: str) -> None:
+    value, _, fault = read_arguments(text, ADD)
+    assert not (fault and value is not None)
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()

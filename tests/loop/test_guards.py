@@ -1,0 +1,387 @@
+"""What ends a run that would not end by itself, and what keeps a model from repeating itself."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from archytas_nb.loop.events import (
+    Answered,
+    CallOutcome,
+    CallOutcomes,
+    ModelReply,
+    NoReply,
+    Stopped,
+    ToolCall,
+    Usage,
+)
+from archytas_nb.loop.guards import Guards, Limits
+from archytas_nb.loop.history import Exchange
+from archytas_nb.loop.loop import react_loop
+from tests.loop.cards import PROTOCOLS, Drive, Protocol, answering, calling, wire
+
+LAST = "So far: three."
+
+
+def endless(protocol: Protocol, usage: Usage | None = None) -> list[Any]:
+    """More calls than any limit allows, each another one, and some last words at each point."""
+    replies = [calling(protocol, ("put", {"a": n})) for n in range(100)]
+    if usage is not None:
+        replies = [ModelReply(each.text, each.calls, usage=usage) for each in replies]
+    return replies
+
+
+def stopped(drive: Drive) -> tuple[Stopped, int]:
+    """The ending, and the number of requests that were steps; the last one is the tool-less turn."""
+    ending = drive.run()
+    assert isinstance(ending, Stopped)
+    last = drive.asked[-1]
+    assert not last.tools, "the last turn has no tools"
+    if drive.protocol == "react":
+        assert [last.schema["properties"]["tool"]["const"]] == ["final_answer"]
+    assert "no tool can be used any more" in last.messages[-1]["content"]
+    assert all(
+        "no tool can be used" not in str(ask.messages[-1]["content"]) for ask in drive.asked[:-1]
+    )
+    assert [notice.kind for notice in drive.notices if notice.kind == "limit"] == ["limit"]
+    return ending, len(drive.asked) - 1
+
+
+def script(protocol: Protocol, steps: int, usage: Usage | None = None) -> list[Any]:
+    return [*endless(protocol, usage)[:steps], answering(protocol, LAST)]
+
+
+# ── limits ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("steps", [1, 2, 20])
+def test_the_limit_of_steps_fires_and_the_model_says_what_it_has(
+    protocol: Protocol, steps: int
+) -> None:
+    drive = Drive(protocol, script(protocol, steps), limits=Limits(max_steps=steps))
+    assert stopped(drive) == (Stopped(f"max_steps={steps}", LAST), steps)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_limit_of_errors_fires_on_calls_that_fail_in_a_row(protocol: Protocol) -> None:
+    drive = Drive(
+        protocol, script(protocol, 3), outcome=lambda call: "error: no", limits=Limits(max_errors=3)
+    )
+    assert stopped(drive) == (Stopped("max_errors=3", LAST), 3)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_limit_of_errors_fires_on_replies_that_cannot_be_used(protocol: Protocol) -> None:
+    replies: list[Any] = [ModelReply(text) for text in ("", "<think>", "", "", "")]
+    drive = Drive(protocol, [*replies, answering(protocol, LAST)])
+    assert stopped(drive) == (Stopped("max_errors=5", LAST), 5)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_call_that_succeeds_ends_the_row_of_errors(protocol: Protocol) -> None:
+    turns = itertools.cycle(["error: no", "3"])
+    drive = Drive(
+        protocol, script(protocol, 8), outcome=lambda call: next(turns), limits=Limits(8, 2)
+    )
+    assert stopped(drive)[0].limit == "max_steps=8"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_calls_of_one_reply_that_all_fail_count_once(protocol: Protocol) -> None:
+    replies = [calling(protocol, *[("put", {"a": n, "b": m}) for m in range(4)]) for n in range(2)]
+    drive = Drive(
+        protocol,
+        [*replies, answering(protocol, LAST)],
+        outcome=lambda call: "error: no",
+        limits=Limits(20, 2),
+    )
+    assert stopped(drive) == (Stopped("max_errors=2", LAST), 2)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_limit_of_seconds_fires(protocol: Protocol) -> None:
+    drive = Drive(protocol, script(protocol, 3), limits=Limits(max_seconds=25))
+    drive.guards.clock = lambda: 100.0 + 10.0 * len(drive.asked)  # each reply takes ten seconds
+    assert stopped(drive) == (Stopped("max_seconds=25", LAST), 3)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_limit_of_tokens_fires(protocol: Protocol) -> None:
+    usage = Usage(1, input_tokens=90, output_tokens=10)
+    drive = Drive(protocol, script(protocol, 3, usage), limits=Limits(max_total_tokens=300))
+    assert stopped(drive) == (Stopped("max_total_tokens=300", LAST), 3)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_limit_of_tokens_fires_where_the_server_counts_none(protocol: Protocol) -> None:
+    drive = Drive(protocol, script(protocol, 1), limits=Limits(max_total_tokens=50))
+    assert stopped(drive) == (Stopped("max_total_tokens=50", LAST), 1)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_request_bounds_its_reply(protocol: Protocol) -> None:
+    drive = Drive(protocol, script(protocol, 2), limits=Limits(max_steps=2, max_reply_tokens=77))
+    drive.run()
+    assert [ask.max_tokens for ask in drive.asked] == [77, 77, 77]
+
+
+def test_the_defaults_bound_steps_errors_and_the_length_of_a_reply() -> None:
+    limits = Limits()
+    assert all(0 < bound < 10_000 for bound in (limits.max_steps, limits.max_errors))
+    assert (limits.reply_tokens(small=True), limits.reply_tokens(small=False)) == (1024, 16384)
+    assert (limits.thinking_tokens(small=True), limits.thinking_tokens(small=False)) == (8192, None)
+    limits = Limits(max_reply_tokens=500)
+    assert (limits.reply_tokens(small=True), limits.reply_tokens(small=False)) == (500, 500)
+    assert limits.thinking_tokens(small=True) is None
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("last", "text"),
+    [
+        (NoReply("endpoint", "503"), ""),
+        (ModelReply("It is three."), "It is three."),
+        (ModelReply(""), ""),
+    ],
+)
+def test_last_words_of_any_kind_end_a_run(protocol: Protocol, last: Any, text: str) -> None:
+    drive = Drive(protocol, [*script(protocol, 1)[:1], last], limits=Limits(max_steps=1))
+    assert stopped(drive)[0] == Stopped("max_steps=1", text)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_call_in_the_last_turn_is_not_run(protocol: Protocol) -> None:
+    drive = Drive(protocol, endless(protocol)[:2], limits=Limits(max_steps=1))
+    assert stopped(drive)[0].limit == "max_steps=1"
+    assert len(drive.ran) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens"]
+)
+@pytest.mark.parametrize("value", [0, -1, True, "3", math.nan, math.inf, [1]])
+def test_a_limit_that_is_none_is_refused_by_name(name: str, value: Any) -> None:
+    what = "seconds" if name == "max_seconds" else "a whole number"
+    with pytest.raises(
+        ValueError, match=re.escape(f"{name} is {value!r}; expected {what} above 0")
+    ):
+        Limits(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["max_steps", "max_errors"])
+def test_a_limit_that_every_run_needs_cannot_be_left_out(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is None"):
+        Limits(**{name: None})  # type: ignore[arg-type]
+
+
+def test_a_limit_may_be_a_number_of_numpys() -> None:
+    limits = Limits(max_steps=np.int64(3), max_seconds=np.float64(2.5))  # type: ignore[arg-type]
+    assert (limits.max_steps, limits.max_seconds) == (3, 2.5)
+
+
+# ── repetition ────────────────────────────────────────────────────────────────────────────────────
+
+SAME = ("look", {"a": 1})
+
+
+def offered(drive: Drive) -> list[bool]:
+    """Whether ``look`` was offered, request by request."""
+    return ['"look"' in str(ask.tools or ask.schema).replace("'", '"') for ask in drive.asked]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_second_identical_call_is_told_the_earlier_outcome_and_the_third_takes_the_tool_away(
+    protocol: Protocol,
+) -> None:
+    drive = Drive(protocol, [*[calling(protocol, SAME)] * 4, answering(protocol, "3")])
+    assert isinstance(drive.run(), Answered)
+    assert len(drive.ran) == 1
+    assert [outcome.status for outcome in drive.outcomes] == ["done", "done", "done", "refused"]
+    assert "it was not run again. Its outcome was:\n3\n" in drive.outcomes[1].text
+    assert "cannot be used now" in drive.outcomes[3].text
+    assert offered(drive) == [True, True, True, False, False]
+    assert [notice.kind for notice in drive.notices] == ["repeat"] * 3
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_tool_that_was_taken_away_is_given_back_when_something_new_happened(
+    protocol: Protocol,
+) -> None:
+    replies = [
+        *[calling(protocol, SAME)] * 3,
+        calling(protocol, ("put", {"a": 1})),
+        calling(protocol, ("look", {"a": 2})),
+    ]
+    drive = Drive(protocol, [*replies, answering(protocol, "3")])
+    drive.run()
+    assert offered(drive) == [True, True, True, False, True, True]
+    assert [call.name for call in drive.ran] == ["look", "put", "look"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_model_that_makes_one_call_for_ever_is_stopped_soon(protocol: Protocol) -> None:
+    drive = Drive(protocol, [*[calling(protocol, SAME)] * 8, answering(protocol, LAST)])
+    assert stopped(drive) == (Stopped("max_errors=5", LAST), 8)
+    assert len(drive.ran) == 1
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_same_call_is_run_again_after_something_that_may_have_changed_its_outcome(
+    protocol: Protocol,
+) -> None:
+    said = iter(["0", "ok", "1"])
+    replies = [
+        calling(protocol, SAME),
+        calling(protocol, ("put", {"a": 1})),
+        calling(protocol, SAME),
+    ]
+    drive = Drive(protocol, [*replies, answering(protocol, "1")], outcome=lambda call: next(said))
+    drive.run()
+    assert [outcome.text for outcome in drive.outcomes] == ["0", "ok", "1"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_two_calls_in_turn_that_bring_nothing_new_are_a_repetition_too(protocol: Protocol) -> None:
+    pair = [calling(protocol, SAME), calling(protocol, ("other", {"a": 1}))]
+    drive = Drive(protocol, [*pair * 4, answering(protocol, "3")])
+    drive.run()
+    assert [call.name for call in drive.ran] == ["look", "other", "look"]
+    assert drive.guards.taken_away == {"look", "other"}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_call_that_failed_may_be_tried_again(protocol: Protocol) -> None:
+    said = iter(["error: busy", "error: busy", "3"])
+    drive = Drive(
+        protocol,
+        [*[calling(protocol, SAME)] * 3, answering(protocol, "3")],
+        outcome=lambda call: next(said),
+    )
+    drive.run()
+    assert [outcome.status for outcome in drive.outcomes] == ["error", "error", "done"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_call_that_fails_again_in_the_same_way_is_said_to_do_so(protocol: Protocol) -> None:
+    said = iter(["error: no", "error: no", "error: other"])
+    drive = Drive(
+        protocol,
+        [*[calling(protocol, SAME)] * 3, answering(protocol, "3")],
+        outcome=lambda call: next(said),
+    )
+    drive.run()
+    told = ["in the same way" in outcome.text for outcome in drive.outcomes]
+    assert told == [False, True, False]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_tool_that_may_repeat_is_run_each_time(protocol: Protocol) -> None:
+    drive = Drive(
+        protocol, [*[calling(protocol, SAME)] * 4, answering(protocol, "3")], may_repeat=("look",)
+    )
+    drive.run()
+    assert len(drive.ran) == 4
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_equal_calls_of_one_reply_are_each_run_where_something_new_came_in_between(
+    protocol: Protocol,
+) -> None:
+    calls = [("put", {"a": 1}), ("look", {"a": 1}), ("put", {"a": 1}), ("put", {"a": 2})]
+    drive = Drive(protocol, [calling(protocol, *calls), answering(protocol, "3")])
+    drive.run()
+    assert [(call.name, call.input) for call in drive.ran] == calls
+    assert [call.id for call in drive.ran] == [f"q01s01c0{n}" for n in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_of_equal_calls_in_a_row_one_is_run_and_the_others_are_told_its_outcome(
+    protocol: Protocol,
+) -> None:
+    drive = Drive(
+        protocol, [calling(protocol, SAME, SAME, ("put", {"a": 1})), answering(protocol, "3")]
+    )
+    drive.run()
+    assert [call.id for call in drive.ran] == ["q01s01c01", "q01s01c03"]
+    first, second, third = drive.outcomes
+    assert (first.text, third.text) == ("3", "3")
+    assert "it was not run again" in second.text
+    drive = Drive(
+        protocol,
+        [calling(protocol, SAME, SAME), answering(protocol, "3")],
+        may_repeat=("look", "put"),
+    )
+    drive.run()
+    assert len(drive.ran) == 2
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_after_an_interrupted_call_its_twin_is_not_run(protocol: Protocol) -> None:
+    flow = react_loop(
+        wire(protocol), Guards(Limits(), lambda: 0.0), (), exchange := Exchange("Well?")
+    )
+    next(flow)
+    asked = flow.send(calling(protocol, SAME, SAME, ("put", {"a": 1})))
+    assert [call.id for call in asked.calls] == ["q01s01c01"]
+    with pytest.raises(StopIteration):
+        flow.send(CallOutcomes((CallOutcome("interrupted", "stop", call_id="q01s01c01"),)))
+    assert [outcome.status for outcome in exchange.steps[0].outcomes] == [
+        "interrupted",
+        "not_run",
+        "not_run",
+    ]
+
+
+def test_the_order_of_an_inputs_keys_makes_no_other_call() -> None:
+    guards = Guards(Limits(), lambda: 0.0)
+    guards.note(ToolCall("1", "look", {"a": 1, "b": 2}), CallOutcome("done", "3", call_id="1"))
+    again = guards.earlier(ToolCall("2", "look", {"b": 2, "a": 1}))
+    assert again is not None
+    assert again.call_id == "2"
+
+
+def test_a_call_that_a_person_refused_is_not_put_to_them_again() -> None:
+    guards = Guards(Limits(), lambda: 0.0)
+    guards.note(ToolCall("1", "look", {}), CallOutcome("refused", "no", call_id="1"))
+    again = guards.earlier(ToolCall("2", "look", {}))
+    assert again is not None
+    assert again.status == "refused"
+
+
+@pytest.mark.parametrize("doubts", [True, False])
+def test_only_where_a_model_is_doubted_a_hint_stands_beside_an_outcome_or_an_error(
+    doubts: bool,
+) -> None:
+    guards = Guards(Limits(), lambda: 0.0, doubts=doubts, question="Is it below 6.5?")
+    done = guards.note(ToolCall("1", "ph", "W1"), CallOutcome("done", "7", call_id="1"))
+    assert (done.text == "7\n\n7 is not below 6.5.") == doubts
+    failure = CallOutcome("error", "there are 'W1' and 'X'", call_id="2")
+    error = guards.note(ToolCall("2", "ph", "W1a"), failure)
+    assert ("with 'W1' in place of 'W1a'" in error.text) == doubts
+    refused = guards.note(
+        ToolCall("3", "ph", "W1b"), CallOutcome("refused", "there is 'W1'", call_id="3")
+    )
+    assert refused.text == "there is 'W1'"
+
+
+def test_a_tool_that_failed_is_called_next_with_the_input_that_the_model_was_told_of() -> None:
+    guards = Guards(Limits(), lambda: 0.0, doubts=True, question="What is the weight?")
+    failure = CallOutcome("error", "there are 'weight_kg' and 'height'", call_id="1")
+    guards.note(ToolCall("1", "look", {"a": "weight", "b": 2}), failure)
+    assert guards.advised == {"look": {"a": "weight_kg"}}
+    guards.next_reply()
+    assert guards.advised == {}, "it counts for one reply"
+
+
+def test_what_stands_beside_an_outcome_is_no_part_of_what_is_remembered_of_it() -> None:
+    guards = Guards(Limits(), lambda: 0.0, doubts=True, question="Is it below 6.5?")
+    guards.note(ToolCall("1", "ph", "W1"), CallOutcome("done", "7", call_id="1"))
+    again = guards.earlier(ToolCall("2", "ph", "W1"))
+    assert again is not None
+    assert "Its outcome was:\n7\nUse" in again.text

@@ -1,0 +1,309 @@
+"""The loop, driven by hand: what it asks for, and what it makes of the replies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from archytas_nb.loop.events import (
+    Answered,
+    AskModel,
+    CallOutcome,
+    CallOutcomes,
+    CheckAnswer,
+    Failed,
+    Interrupted,
+    ModelReply,
+    NoReply,
+    Notice,
+    RunCalls,
+    Stopped,
+    Verdict,
+    WireCall,
+)
+from archytas_nb.loop.guards import Guards, Limits
+from archytas_nb.loop.history import Exchange
+from archytas_nb.loop.loop import react_loop
+from tests.loop.cards import PROTOCOLS, Drive, Protocol, answering, calling, wire
+from tests.strict import fault_of, is_prefix
+
+
+def flow(protocol: Protocol = "react", exchange: Exchange | None = None) -> Any:
+    return react_loop(
+        wire(protocol), Guards(Limits(), lambda: 0.0), (), exchange or Exchange("Well?")
+    )
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_it_asks_runs_and_ends_step_by_step(protocol: Protocol) -> None:
+    it = flow(protocol)
+    asked = next(it)
+    assert isinstance(asked, AskModel)
+    assert (asked.step, asked.messages[-1]) == (1, {"role": "user", "content": "Well?"})
+    request = it.send(calling(protocol, ("look", {"a": 1}), thought="first"))
+    assert isinstance(request, RunCalls)
+    assert (request.thought, request.calls[0].id, request.calls[0].input) == (
+        "first",
+        "q01s01c01",
+        {"a": 1},
+    )
+    asked = it.send(CallOutcomes((CallOutcome("done", "3", call_id="q01s01c01"),)))
+    assert asked.step == 2
+    assert "3" in asked.messages[-1]["content"]
+    with pytest.raises(StopIteration) as ended:
+        it.send(answering(protocol, "three"))
+    assert ended.value.value == Answered("three")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_same_replies_give_the_same_events(protocol: Protocol) -> None:
+    replies: list[Any] = [
+        calling(protocol, ("look", {"a": 1})),
+        ModelReply(""),
+        answering(protocol, "three"),
+    ]
+    drives = [Drive(protocol, replies), Drive(protocol, replies)]
+    endings = [drive.run() for drive in drives]
+    assert endings[0] == endings[1]
+    assert drives[0].asked == drives[1].asked
+    assert drives[0].exchange == drives[1].exchange
+
+
+def test_both_wire_forms_give_the_same_record() -> None:
+    records = []
+    for protocol in PROTOCOLS:
+        replies: list[Any] = [
+            calling(protocol, ("look", {"a": 1}), ("put", {"a": 2})),
+            calling(protocol, ("nothing", {"a": 1}), thought="hm"),
+            calling(protocol, ("look", {"a": 1})),
+            answering(protocol, "three"),
+        ]
+        drive = Drive(protocol, replies)
+        records.append((drive.run(), drive.exchange.steps, drive.ran, drive.notices))
+    assert records[0] == records[1]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_one_failing_call_does_not_discard_its_siblings(protocol: Protocol) -> None:
+    drive = Drive(
+        protocol,
+        [
+            calling(protocol, ("look", {"a": 1}), ("put", {"a": 1}), ("other", {"a": 1})),
+            answering(protocol, "x"),
+        ],
+        outcome=lambda call: "error: no" if call.name == "put" else "3",
+    )
+    drive.run()
+    assert [outcome.status for outcome in drive.outcomes] == ["done", "error", "done"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_call_and_an_answer_in_one_reply_run_and_then_end(protocol: Protocol) -> None:
+    drive = Drive(protocol, [calling(protocol, ("look", {"a": 1}), ("final_answer", "three"))])
+    assert drive.run() == Answered("three")
+    assert [call.name for call in drive.ran] == ["look"]
+    assert [outcome.status for outcome in drive.outcomes] == ["done"]
+
+
+def test_an_interrupted_call_outweighs_the_answer_beside_it() -> None:
+    it = flow()
+    next(it)
+    it.send(calling("react", ("look", {"a": 1}), ("final_answer", "three")))
+    with pytest.raises(StopIteration) as ended:
+        it.send(CallOutcomes((CallOutcome("interrupted", "stop", call_id="q01s01c01"),)))
+    assert ended.value.value == Interrupted("a tool")
+
+
+def test_arguments_that_cannot_be_read_are_not_run_but_their_siblings_are() -> None:
+    reply = ModelReply(
+        "", (WireCall("put", '{"a": "cut o'), WireCall("look", '{"a": 1}')), finish="length"
+    )
+    drive = Drive("native", [reply, answering("native", "x")])
+    drive.run()
+    assert [call.name for call in drive.ran] == ["look"]
+    assert [outcome.status for outcome in drive.outcomes] == ["error", "done"]
+    assert "cut off for its length" in drive.outcomes[0].text
+    assert '{"a": "cut' not in str(drive.asked[1].messages), "broken JSON is never sent again"
+
+
+def test_what_was_mended_is_noted_for_the_person() -> None:
+    drive = Drive(
+        "react",
+        [ModelReply("{'tool': 'look', 'tool_input': {'a': True,}}"), answering("react", "x")],
+    )
+    drive.run()
+    [notice] = drive.notices
+    assert notice.kind == "repair"
+    assert "trailing comma" in notice.text
+
+
+@pytest.mark.parametrize("text", ["42", "true", "It is three."])
+def test_plain_text_is_questioned_once_and_then_taken_for_the_answer(text: str) -> None:
+    drive = Drive("react", [ModelReply(text), ModelReply(text)])
+    assert drive.run() == Answered(text)
+    assert "plain text" in drive.asked[1].messages[-1]["content"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_reply_that_cannot_be_used_is_in_the_record_with_what_the_model_was_told(
+    protocol: Protocol,
+) -> None:
+    drive = Drive(protocol, [ModelReply(""), answering(protocol, "x")])
+    drive.run()
+    assert "Your reply was empty" in drive.exchange.steps[0].correction
+    assert "Your reply was empty" in drive.asked[1].messages[-1]["content"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_giving_up_ends_with_the_models_reason(protocol: Protocol) -> None:
+    drive = Drive(protocol, [calling(protocol, ("fail_task", {"reason": "no data"}))])
+    assert drive.run() == Failed("no data", by="model")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("reply", "ending"),
+    [
+        (NoReply("interrupted"), Interrupted("a request to the model")),
+        (NoReply("endpoint", "503"), Failed("503", by="endpoint")),
+    ],
+)
+def test_a_request_without_a_reply_ends_the_run(
+    protocol: Protocol, reply: NoReply, ending: Any
+) -> None:
+    assert Drive(protocol, [reply]).run() == ending
+    assert Drive(protocol, [calling(protocol, ("look", {"a": 1})), reply]).run() == ending
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_each_request_extends_the_one_before_and_is_one_that_a_strict_server_takes(
+    protocol: Protocol,
+) -> None:
+    replies: list[Any] = [
+        calling(protocol, ("look", {"a": 1}), ("put", {"a": 2})),
+        ModelReply("{broken"),
+        calling(protocol, ("un known!", {"a": 1})),
+        calling(protocol, ("look", {"a": 1})),
+        answering(protocol, "three"),
+    ]
+    drive = Drive(protocol, replies if protocol == "react" else [*replies[:1], *replies[2:]])
+    drive.run()
+    assert len(drive.asked) >= 4
+    for earlier, later in zip(drive.asked, drive.asked[1:], strict=False):
+        assert is_prefix(earlier.messages, later.messages)
+        assert fault_of(later.messages) == ""
+
+
+@pytest.mark.parametrize("wrong", [None, ModelReply("x"), Notice("retry", "x")])
+def test_a_driver_that_sends_something_else_than_outcomes_is_told(wrong: Any) -> None:
+    it = flow()
+    next(it)
+    it.send(calling("react", ("look", {"a": 1})))
+    with pytest.raises(TypeError, match="expected CallOutcomes"):
+        it.send(wrong)
+
+
+def test_a_driver_that_sends_something_else_than_a_reply_is_told() -> None:
+    it = flow()
+    next(it)
+    with pytest.raises(TypeError, match="expected ModelReply or NoReply"):
+        it.send(CallOutcomes(()))
+
+
+def test_a_driver_that_mixes_up_outcomes_is_told() -> None:
+    it = flow()
+    next(it)
+    it.send(calling("react", ("look", {"a": 1})))
+    with pytest.raises(ValueError, match="'q01s01c01' was sent with call_id='other'"):
+        it.send(CallOutcomes((CallOutcome("done", "3", call_id="other"),)))
+
+
+# ── answers that are checked ──────────────────────────────────────────────────────────────────────
+
+
+def checked(protocol: Protocol, *replies: Any) -> Any:
+    """A flow whose answers are checked, up to where it asks for the first check."""
+    exchange = Exchange("Well?")
+    it = react_loop(wire(protocol), Guards(Limits(), lambda: 0.0), (), exchange, checks=True)
+    next(it)
+    for reply in replies[:-1]:
+        it.send(reply)
+    return it, it.send(replies[-1]), exchange
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_answer_is_checked_before_it_counts(protocol: Protocol) -> None:
+    it, request, exchange = checked(protocol, answering(protocol, "three"))
+    assert request == CheckAnswer(1, "three")
+    asked = it.send(Verdict("it is no number"))
+    assert isinstance(asked, AskModel)
+    assert asked.messages[-1]["content"].startswith(
+        "Your answer 'three' is not accepted: it is no number"
+    )
+    assert it.send(answering(protocol, "3")) == CheckAnswer(2, "3")
+    with pytest.raises(StopIteration) as ended:
+        it.send(Verdict())
+    assert ended.value.value == Answered("3")
+    assert len(exchange.steps) == 1
+    assert fault_of(asked.messages) == ""
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_calls_beside_an_answer_that_is_not_accepted_have_run(protocol: Protocol) -> None:
+    reply = calling(protocol, ("look", {"a": 1}), ("final_answer", {"answer": "three"}))
+    it, request, exchange = checked(protocol, reply)
+    assert isinstance(request, RunCalls)
+    assert it.send(CallOutcomes((CallOutcome("done", "3", call_id="q01s01c01"),))) == CheckAnswer(
+        1, "three"
+    )
+    asked = it.send(Verdict("no"))
+    assert fault_of(asked.messages) == ""
+    assert [bool(step.calls) for step in exchange.steps] == [True, False]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_interrupted_check_ends_the_run(protocol: Protocol) -> None:
+    it, _, _ = checked(protocol, answering(protocol, "three"))
+    with pytest.raises(StopIteration) as ended:
+        it.send(NoReply("interrupted"))
+    assert ended.value.value == Interrupted("the check of the answer")
+
+
+def test_a_driver_that_sends_something_else_than_a_verdict_is_told() -> None:
+    it, _, _ = checked("react", answering("react", "three"))
+    with pytest.raises(TypeError, match="expected Verdict"):
+        it.send(None)
+
+
+# ── what the model thought ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("how", ["beside", "think"])
+def test_what_a_model_reasoned_is_in_the_record_and_is_not_sent_back(
+    protocol: Protocol, how: str
+) -> None:
+    reply = calling(protocol, ("look", {"a": 1}))
+    secret = "Let me see, it may be seven."
+    reply = (
+        replace(reply, reasoning=secret)
+        if how == "beside"
+        else replace(reply, text=f"<think>{secret}</think>{reply.text}")
+    )
+    drive = Drive(protocol, [reply, answering(protocol, "three")])
+    drive.run()
+    assert drive.exchange.steps[0].reasoning == secret
+    assert secret not in str(drive.asked[1].messages)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("text", ["", "<think>Let me see"])
+def test_a_reply_that_was_all_thinking_ends_the_run(protocol: Protocol, text: str) -> None:
+    ending = Drive(protocol, [ModelReply(text, reasoning="Hm.", finish="length")]).run()
+    assert isinstance(ending, Stopped)
+    assert ending.limit.startswith(
+        "reply cut at 16384 tokens, all of them reasoning; raise max_reply_tokens"
+    )
+    assert (ending.cut, ending.text) == (True, "")

@@ -1,0 +1,74 @@
+"""A missing comma on one line and a backslash that JSON does not know: one reading is taken, of two neither."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from archytas_nb.loop.exact import UnreadableError
+from archytas_nb.loop.lenient import read_value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1 "b": 2}', {"a": 1, "b": 2}),
+        ('{"a": true "b": null "c": 1.5}', {"a": True, "b": None, "c": 1.5}),
+        ('{"a": "x" "b": "y"}', {"a": "x", "b": "y"}),
+        ('{"a": "x, y" "b": 2}', {"a": "x, y", "b": 2}),
+        ('{"a": {"c": 1} "b": [1, 2] "d": 3}', {"a": {"c": 1}, "b": [1, 2], "d": 3}),
+        ('{"a": "x""b": "y"}', {"a": "x", "b": "y"}),
+        ("{'a': 1 'b': 'it is'}", {"a": 1, "b": "it is"}),
+        ('{"a": 1  , "b": 2 "c": 3}', {"a": 1, "b": 2, "c": 3}),
+    ],
+)
+def test_a_missing_comma_before_a_key_is_put_in(text: str, value: Any) -> None:
+    reading = read_value(text)
+    assert reading.value == value
+    assert "a missing comma" in reading.mended
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": ["x" "y"]}',
+        '{"a": [1 2]}',
+        '{"a": "x" "y"}',
+        '{"a": 1 2}',
+        '{"a" 1 "b": 2}',
+    ],
+)
+def test_where_a_comma_is_missing_between_values_nothing_is_taken(text: str) -> None:
+    with pytest.raises(UnreadableError):
+        read_value(text)
+
+
+def test_a_quotation_that_looks_like_a_key_stays_in_its_text() -> None:
+    for inside in ('he wrote ("b": 2) here', 'say "x" "b": "y" and go'):
+        assert read_value(f'{{"a": "{inside}"}}').value == {"a": inside}
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        r"C:\Users\me", r"C:\users\me", r"D:\Xdata\Work", r"C:\Users\me\audio", r"\xyz", r"(\w+) \1", r"\N",
+        r"a\,b", r"C:\videos\U", r"\Uniform", r"\d{3}\.\d", r"100\%",
+    ],
+)  # fmt: skip
+def test_a_backslash_before_what_is_no_escape_is_itself(inside: str) -> None:
+    reading = read_value(f'{{"a": "{inside}"}}')
+    assert reading.value == {"a": inside}
+    assert reading.mended
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        r"\x41", r"\U0001F600", r"\N{BULLET}", r"\0", r"\033[31m", r"\a", r"ring \a now", r"\v", r"\u00e",
+        r"C:\Users\new", r"C:\Users\temp", r"C:\Users\u00e9", r"\d\n", r"\\host\share", "C:\\Users\\\n",
+    ],
+)  # fmt: skip
+def test_a_backslash_with_two_readings_is_refused(inside: str) -> None:
+    with pytest.raises(UnreadableError):
+        read_value(f'{{"a": "{inside} \\d"}}')

@@ -1,0 +1,279 @@
+"""What counts as a call, what as an answer, and what the model is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from archytas_nb.loop.parse import read_action, read_arguments, split_think
+from archytas_nb.loop.wire import Action
+
+ADD = {
+    "type": "object",
+    "properties": {"a": {}, "b": {}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+TOOLS: dict[str, Any] = {
+    "add": ADD,
+    "write": {"type": "string"},
+    "now": {"type": "null"},
+    "math_sqrt": {"type": "number"},
+}
+
+
+def read(text: str, *, prose_is_answer: bool = False, strict: bool = False) -> Action:
+    return read_action(text, TOOLS, prose_is_answer=prose_is_answer, strict=strict)
+
+
+# ── what counts as a call ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ('{"tool": "write", "tool_input": "<think> is a tag"}', (("write", "<think> is a tag"),)),
+        ('<think>a<think>b</think>c</think>{"tool": "now"}', (("now", None),)),
+        ('{"tool": "write", "tool_input": "say "hi" to them"}', (("write", 'say "hi" to them'),)),
+        ('{"tool": "write", "tool_input": "a 5" pipe"}', (("write", 'a 5" pipe'),)),
+        ('{"tool": "write", "tool_input": """two\nlines"""}', (("write", "two\nlines"),)),
+        ('{"tool": "write", "tool_input": "{\\"a\\": 1}"}', (("write", '{"a": 1}'),)),
+        ('{"tool": "add", "tool_input": "{\\"a\\": 1}"}', (("add", {"a": 1}),)),
+        ('{"tool": "add", "a": 1, "b": 2}', (("add", {"a": 1, "b": 2}),)),
+        ('{"tool": "functions.add", "tool_input": {"a": 1}}', (("add", {"a": 1}),)),
+        ('{"tool": "write", "tool_input": "say "\nand" done"}', (("write", 'say "\nand" done'),)),
+        ("math.sqrt(2)", (("math_sqrt", 2),)),
+        ('add(1, b="x")', (("add", {"a": 1, "b": "x"}),)),
+        ('write("x")', (("write", "x"),)),
+        ("now()", (("now", None),)),
+        ('[add(a=1), write("x")]', (("add", {"a": 1}), ("write", "x"))),
+        ('[{"tool": "add", "tool_input": {"a": 1}}, {"tool": "now", "tool_input": null}]',
+         (("add", {"a": 1}), ("now", None))),
+        ("Action: write\nAction Input: hello there\nObservation: x", (("write", "hello there"),)),
+        ('{"tool": "lookup", "tool_input": 1}', (("lookup", 1),)),
+    ],
+)  # fmt: skip
+def test_these_are_calls(text: str, calls: Any) -> None:
+    action = read(text)
+    assert (action.calls, action.fault) == (calls, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"tool": "write", "tool_input": "hello wor', "no closing quote"),
+        ('{"tool": "add", "tool_input": {"a": 12', "cut off"),
+        ('{"tool": "math_sqrt", "tool_input": 12', "cut off"),
+        (
+            '{"tool": "add", "tool_input": {"a": 1}} no, rather {"tool": "now"}',
+            "two different calls",
+        ),
+        ('{"tool": "add", "tool": "write", "tool_input": "x"}', "twice with different values"),
+        ('{"tool": "add", "action": "write", "tool_input": "x"}', "both 'add' and 'write'"),
+        ('{"tool": "add", "tool_input": {"a": 1}, "b": 2}', "'b' stands beside"),
+        ('{"tool": "add", "tool_input": {"a": 1}}, "b": 2}}', "closes it before its end"),
+        ('{"tool": "add", "tool_input": {"a": NaN}}', "NaN is no JSON value"),
+        ('{"tool": "add", "tool_input": {"a": 1e999}}', "too large"),
+        ('{"tool": "add", "why": "because"}', "no tool_input"),
+        ("add(a=open('x'))", "must be literals"),
+        ('{"tool": "lookup", "tool_input": 1} {"tool": "now"}', "no such tool"),
+        ('{"thought": "hm"}', "no tool is named"),
+        (
+            '{"tool": "add", "tool_input": {"a": 1, "thought": "then b"}',
+            "'thought' is no argument of 'add'",
+        ),
+        (
+            '"tool": "write", "tool_input": {"tool": "now", "tool_input": null}}',
+            "a brace is missing before it",
+        ),
+        ("It is 42.", "plain text"),
+        ("42", "plain text"),
+        ("", "empty"),
+        ('<think>{"tool": "now"}', "empty"),
+    ],
+)
+def test_where_nothing_can_be_run_for_certain_the_model_is_told_why(text: str, said: str) -> None:
+    action = read(text)
+    assert said in action.fault
+    assert (action.calls, action.answer, action.failure) == ((), None, None)
+
+
+def test_the_words_that_were_wrong_are_quoted_to_the_model() -> None:
+    assert (
+        '«{"tool": "write", "tool_input": "hello wor»'
+        in read('Sure: {"tool": "write", "tool_input": "hello wor').fault
+    )
+
+
+def test_of_calls_in_a_row_the_first_is_run_and_the_rest_is_noted() -> None:
+    action = read(
+        '{"tool": "add", "tool_input": {"a": 1}}\n{"tool": "add", "tool_input": {"a": 2}}'
+    )
+    assert action.calls == (("add", {"a": 1}),)
+    assert "only the first" in action.repaired
+
+
+def test_a_call_and_an_answer_in_one_reply_are_both_taken() -> None:
+    action = read(
+        '{"tool": "now", "tool_input": null}\n{"tool": "final_answer", "tool_input": "noon"}'
+    )
+    assert (action.calls, action.answer) == ((("now", None),), "noon")
+
+
+def test_a_call_outweighs_giving_up() -> None:
+    action = read(
+        '[{"tool": "now", "tool_input": null}, {"tool": "fail_task", "tool_input": "no"}]'
+    )
+    assert (action.calls, action.failure) == ((("now", None),), None)
+
+
+@pytest.mark.parametrize("given_", ['"42"', '{"answer": "42"}', '{"text": "42"}'])
+def test_an_answer_is_taken_out_of_its_wrapping(given_: str) -> None:
+    assert read(f'{{"tool": "final_answer", "tool_input": {given_}}}').answer == "42"
+
+
+@pytest.mark.parametrize("given_", ['""', '"  "', "null", "{}", '{"answer": ""}', "[]"])
+def test_an_empty_answer_is_no_answer(given_: str) -> None:
+    action = read(f'{{"tool": "final_answer", "tool_input": {given_}}}')
+    assert action.answer is None
+    assert "needs the answer" in action.fault
+
+
+@pytest.mark.parametrize("text", ["42", "true", "It is {x: 1}.", '["a"]', '{"mean": 3}'])
+def test_plain_text_is_the_answer_where_it_may_be(text: str) -> None:
+    assert read(text, prose_is_answer=True).answer == text
+
+
+def test_a_broken_call_is_not_shown_as_the_answer() -> None:
+    action = read('{"tool": "write", "tool_input": "hello wor', prose_is_answer=True)
+    assert action.answer is None
+    assert action.fault
+
+
+# ── calls in the text of function calling ─────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "add", "arguments": {"a": 1}}',
+        'Let me add.\n```json\n{"name": "add", "arguments": {"a": 1}}\n```',
+        '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>',
+        'I will call {"name": "add", "arguments": {"a": 1}}',
+        'add({"a": 1})',
+        '<function=add>{"a": 1}</function>',
+    ],
+)
+def test_a_call_in_the_text_is_taken_for_a_call(text: str) -> None:
+    assert read(text, prose_is_answer=True, strict=True).calls == (("add", {"a": 1}),)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "thought"),
+    [
+        ("[THINK]Two and one.[/THINK]Three.", "Three.", "Two and one."),
+        ("Two and one.[/THINK]Three.", "Three.", "Two and one."),
+        ("<|channel|>analysis<|message|>Two.<|end|><|start|>assistant<|channel|>final<|message|>Three.<|return|>",
+         "Three.", "Two."),
+        ("<|channel|>final<|message|>Three.", "Three.", ""),
+        ("<|channel|>analysis<|message|>Two and", "", "Two and"),
+    ],
+)  # fmt: skip
+def test_thoughts_are_told_apart_in_the_marks_of_every_model(
+    text: str, said: str, thought: str
+) -> None:
+    assert split_think(text) == (said, thought)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'I used `{"name": "add", "arguments": {"a": 1}}` and got 2.',
+        "You could call add(1, 2) yourself, for instance.",
+        '{"name": "Bob", "age": 3}',
+        '{"name": "Bob", "input": 3}',
+        "42",
+        "Outcome of the test: {ok}",
+        '```json\n{"tool": "hammer", "tool_input": 1}\n```',
+    ],
+)
+def test_an_answer_that_mentions_a_call_or_is_json_stays_the_answer(text: str) -> None:
+    action = read(text, prose_is_answer=True, strict=True)
+    assert (action.calls, action.answer) == ((), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<tool_call>add{a=1}</tool_call>", "<function=add><parameter=a>1</parameter>",
+     '[TOOL_CALLS]sum[ARGS]{"a": 1}', "<function=add><parameter=a>1",
+     '<invoke name="sum"><parameter name="a">1</parameter></invoke>',
+     "<start_function_call>call:add{a:1}<end_function_call>", "<|tool_call>call:add{a:1}<tool_call|>",
+     "<function=add><parameter=a>1</parameter><parameter=a>2</parameter></function>",
+     '{"name": "add", "arguments": {"a": 1'],
+)  # fmt: skip
+def test_a_call_in_the_text_that_cannot_be_read_is_neither_run_nor_shown(text: str) -> None:
+    action = read(text, prose_is_answer=True, strict=True)
+    assert action.fault
+    assert (action.calls, action.answer) == ((), None)
+
+
+def test_thoughts_are_no_part_of_an_answer() -> None:
+    assert split_think("<think>a</think> b <think>c") == ("b", "a\nc")
+    assert split_think("a</think>b") == ("b", "a")
+
+
+# ── arguments of function calling ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "mended"),
+    [
+        ("", None, ""),
+        ('{"a": 1}', {"a": 1}, ""),
+        ("{'a': True,}", {"a": True}, "Python's"),
+        ('"{\\"a\\": 1}"', {"a": 1}, "JSON inside a string"),
+        ('{"a": 1}{"a": 1}', {"a": 1}, "left out"),
+        ('{"a": 1}}', {"a": 1}, "left out"),
+        ("hello", "hello", "text in place of JSON"),
+        ("5", 5, ""),
+    ],
+)
+def test_arguments_are_mended_where_they_have_one_meaning(
+    text: str, value: Any, mended: str
+) -> None:
+    found, how, fault = read_arguments(text, ADD)
+    assert (found, fault) == (value, "")
+    assert mended in how
+    assert bool(how) is bool(mended)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1',
+        '{"a": "x',
+        '{"a": 1}{"a": 2}',
+        '{"a": 1, "a": 2}',
+        '"{\\"a\\": "',
+        '{"a": 1} or so',
+    ],
+)
+def test_arguments_that_may_mean_something_else_are_refused(text: str) -> None:
+    value, _, fault = read_arguments(text, ADD)
+    assert value is None or isinstance(value, str)
+    assert fault
+
+
+@pytest.mark.parametrize("depth", [90, 300, 500, 900, 2000, 100_000])
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_is_nested_without_end_is_a_fault_and_nothing_worse(depth: int, strict: bool) -> None:
+    deep = "[" * depth + "]" * depth
+    action = {"thought": "", "tool": "look", "tool_input": {"place": "DEEP"}}
+    text = json.dumps(action).replace('"DEEP"', deep)
+    assert (
+        "nested too deeply"
+        in read_action(text, {"look": None}, prose_is_answer=strict, strict=strict).fault
+    )
+    assert "nested too deeply" in read_arguments(f'{{"place": {deep}}}')[2]

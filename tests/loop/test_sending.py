@@ -1,0 +1,212 @@
+"""The messages of a run: they grow with the record, and are shortened where the model has no room for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb.loop.events import Answered, CallOutcome, ToolCall
+from archytas_nb.loop.guards import REPLY_TOKENS
+from archytas_nb.loop.history import Cut, Exchange, Step
+from archytas_nb.loop.sending import CONTEXT_TOKENS, Room, Sending
+from archytas_nb.loop.tokens import json_tokens, message_tokens
+from archytas_nb.loop.wire import messages_of
+from tests.loop.cards import PROTOCOLS, Protocol, wire
+from tests.strict import fault_of, is_prefix
+
+REPLY = 100
+
+
+def step(question: int, n: int, words: int = 100) -> Step:
+    call = ToolCall(f"q{question:02}s{n:02}c01", "look", {"a": n})
+    return Step(
+        "so", (call,), (CallOutcome("done", "word " * words, value=object(), call_id=call.id),)
+    )
+
+
+def sending(
+    protocol: Protocol,
+    past: list[Exchange],
+    exchange: Exchange,
+    context: int | None = None,
+    **room: Any,
+) -> Sending:
+    return Sending(wire(protocol), past, exchange, Room(lambda: context, **room), REPLY)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_fits_is_sent_whole_and_grows_with_the_record(protocol: Protocol) -> None:
+    past, running = [Exchange("One?", [step(1, 1)], Answered("1"))], Exchange("Two?")
+    it = sending(protocol, past, running)
+    assert it.messages == messages_of(wire(protocol), [*past, running])
+    running.steps.append(step(2, 1))
+    it.add(running.steps[-1])
+    assert it.messages == messages_of(wire(protocol), [*past, running])
+    assert it.tokens == message_tokens(it.messages)
+    assert it.fit() == ""
+    assert running.cut == Cut()
+
+
+@given(
+    st.sampled_from(PROTOCOLS), st.integers(1200, 4000), st.lists(st.integers(1, 500), max_size=12)
+)
+def test_with_the_reply_and_the_tools_it_stays_within_what_the_model_can_take(
+    protocol: Protocol, context: int, words: list[int]
+) -> None:
+    running = Exchange("Well?")
+    it = sending(protocol, [], running, context)
+    beside = json_tokens(wire(protocol).beside)
+    for n, count in enumerate(words):
+        running.steps.append(step(1, n, count))
+        it.add(running.steps[-1])
+        before = it.messages
+        said = it.fit()
+        assert it.tokens + REPLY + beside <= context
+        assert fault_of(it.messages) == ""
+        assert said or is_prefix(before, it.messages)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_model_that_does_not_say_is_taken_to_have_room_for_much(protocol: Protocol) -> None:
+    running = Exchange("Well?", [step(1, n, 1500) for n in range(60)])
+    it = sending(protocol, [], running)
+    assert it.tokens > CONTEXT_TOKENS
+    assert "the conversation is too long" in it.fit()
+    assert it.tokens < CONTEXT_TOKENS
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_a_model_says_of_its_room_later_counts_from_then_on(protocol: Protocol) -> None:
+    rooms: list[int | None] = [None, 1500]
+    running = Exchange("Well?", [step(1, n) for n in range(20)])
+    it = Sending(wire(protocol), [], running, Room(lambda: rooms[0]), REPLY)
+    assert it.fit() == ""
+    rooms.pop(0)
+    assert it.fit()
+    assert it.tokens < 1500
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_after_a_refusal_for_length_much_less_is_sent_and_less_is_asked_for(
+    protocol: Protocol,
+) -> None:
+    running = Exchange("Well?", [step(1, n) for n in range(20)])
+    it = sending(protocol, [], running)
+    before = it.tokens
+    assert "the endpoint finds the conversation too long" in it.fit_harder()
+    assert it.tokens < before * 3 // 4
+    assert it.reply_tokens == REPLY // 2
+    assert it.fit() == ""
+    assert running.cut.room == before * 3 // 4, "it is remembered for the next requests"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("context", [4096, 8192, 32768])
+def test_room_for_a_long_reply_leaves_most_of_the_context_to_the_conversation(
+    protocol: Protocol, context: int
+) -> None:
+    running = Exchange("Well?")
+    it = Sending(wire(protocol), [], running, Room(lambda: context), REPLY_TOKENS)
+    while it.tokens < context // 2:
+        running.steps.append(step(1, len(running.steps), 50))
+        it.add(running.steps[-1])
+        assert it.fit() == ""
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_where_nothing_can_be_left_out_a_shorter_reply_is_asked_for(protocol: Protocol) -> None:
+    it = sending(protocol, [], Exchange("Well?"))
+    messages = it.messages
+    assert "nothing of its" in it.fit_harder()
+    assert (it.messages, it.reply_tokens) == (messages, REPLY // 2)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_next_question_begins_with_what_was_sent_last(protocol: Protocol) -> None:
+    first = Exchange("One?", [step(1, n) for n in range(20)])
+    it = sending(protocol, [], first, 1500)
+    it.fit()
+    last = it.messages
+    first.ending = Answered("done")
+    following = sending(protocol, [first], Exchange("Two?"), 1500)
+    assert is_prefix(last, following.messages)
+    assert first.steps[0].outcomes[0].text == "word " * 100, "the record has it all"
+
+
+def test_a_cut_of_exchanges_that_are_gone_leaves_the_question_alone() -> None:
+    past = [Exchange("One?", [step(1, 1)], Answered("1"), cut=Cut(folded=5, dropped=4, omitted=3))]
+    running = Exchange("Two?", [])
+    it = sending("react", past, running)
+    assert running.cut == Cut(folded=1, dropped=1)
+    assert [m["role"] for m in it.messages] == ["system", "user"]
+    assert "Two?" in it.messages[-1]["content"]
+
+
+def test_each_outcome_that_is_shortened_is_named_once() -> None:
+    named: list[str] = []
+
+    def name_of(call: ToolCall, outcome: CallOutcome) -> str:
+        named.append(call.id)
+        return f"look_{len(named)}"
+
+    running = Exchange("Well?", [step(1, n) for n in range(20)])
+    it = sending("react", [], running, 2500, name_of=name_of)
+    it.fit()
+    for n in range(20, 40):
+        running.steps.append(step(1, n))
+        it.add(running.steps[-1])
+        it.fit()
+    assert len(named) == len(set(named))
+    assert all(short.name for short in running.cut.short.values())
+
+
+def test_another_model_has_another_room() -> None:
+    cut = Cut(folded=2, room=400)
+    assert replace(cut, room=None) == Cut(folded=2)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_long_conversation_is_put_into_messages_once(protocol: Protocol) -> None:
+    """Each question made the messages of all the questions before it anew, so 2,000 took 37 seconds."""
+    form = wire(protocol)
+    made = 0
+    question = form.question
+
+    def counted(exchange: Exchange) -> Any:
+        nonlocal made
+        made += 1
+        return question(exchange)
+
+    form.question = counted  # type: ignore[method-assign]
+    past: list[Exchange] = []
+    for n in range(200):
+        running = Exchange(f"Question {n}?")
+        it = Sending(form, past, running, Room(lambda: 10**9), REPLY)
+        running.steps.append(step(n, 1, words=3))
+        it.add(running.steps[-1])
+        running.ending = Answered("done")
+        past.append(running)
+    assert made <= 2 * 200
+    assert Sending(form, past, Exchange("Last?"), Room(), REPLY).messages == messages_of(
+        wire(protocol), [*past, Exchange("Last?")]
+    )
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_exchange_that_goes_on_or_ends_otherwise_is_put_into_messages_anew(
+    protocol: Protocol,
+) -> None:
+    first, last = Exchange("One?", [step(1, 1)], Answered("1")), Exchange("Two?")
+    Sending(wire(protocol), [first], last, Room(), REPLY)
+    first.ending = Answered("another")
+    first.steps.append(step(1, 2))
+    it = Sending(wire(protocol), [first], last, Room(), REPLY)
+    assert it.messages == messages_of(wire(protocol), [first, last])
+    other = "native" if protocol == "react" else "react"
+    assert Sending(wire(other), [first], last, Room(), REPLY).messages == messages_of(
+        wire(other), [first, last]
+    )

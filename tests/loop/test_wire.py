@@ -1,0 +1,225 @@
+"""The two wire forms: the record as messages that a strict server takes, replies as actions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb.loop.events import (
+    Answered,
+    CallOutcome,
+    Failed,
+    Interrupted,
+    ModelReply,
+    Stopped,
+    ToolCall,
+    WireCall,
+)
+from archytas_nb.loop.history import Exchange, Step
+from archytas_nb.loop.wire import AskOptions, messages_of
+from archytas_nb.loop.wire_native import NativeWire
+from tests.loop.cards import PROTOCOLS, TOOLS, Protocol, wire
+from tests.strict import fault_of, is_prefix
+
+inputs = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=5,
+).filter(lambda value: "\\ud" not in json.dumps(value))
+plain = st.text(max_size=6).filter(lambda text: "\\ud" not in json.dumps(text))
+statuses = st.sampled_from(["done", "error", "refused", "interrupted", "not_run"])
+
+
+@st.composite
+def exchanges(draw: Any) -> list[Exchange]:
+    made = []
+    for question in range(draw(st.integers(1, 3))):
+        steps = []
+        for n in range(draw(st.integers(0, 3))):
+            if draw(st.booleans()):
+                steps.append(Step(thought=draw(plain).strip(), correction="That was wrong."))
+                continue
+            calls = tuple(
+                ToolCall(f"q{question}s{n}c{c}", draw(plain), draw(inputs))
+                for c in range(draw(st.integers(1, 3)))
+            )
+            outcomes = tuple(CallOutcome(draw(statuses), "said", call_id=call.id) for call in calls)
+            steps.append(Step(draw(plain).strip(), calls, outcomes))
+        ending = draw(
+            st.sampled_from(
+                [
+                    Answered("x"),
+                    Failed("no"),
+                    Failed("", "endpoint"),
+                    Stopped("max_steps=1"),
+                    Interrupted("x"),
+                ]
+            )
+        )
+        made.append(Exchange("Well?", steps, ending))
+    return made
+
+
+@given(exchanges(), st.sampled_from(PROTOCOLS), st.booleans())
+def test_any_record_becomes_messages_that_a_strict_server_takes(
+    past: list[Exchange], protocol: Protocol, running: bool
+) -> None:
+    if running:
+        past[-1].ending = None
+    assert fault_of(messages_of(wire(protocol), past)) == ""
+
+
+@given(exchanges(), st.sampled_from(PROTOCOLS))
+def test_the_messages_of_a_record_only_grow_with_it(
+    past: list[Exchange], protocol: Protocol
+) -> None:
+    form = wire(protocol)
+    shorter: list[Any] = []
+    for n in range(len(past) + 1):
+        longer = messages_of(form, past[:n])
+        assert is_prefix(shorter, longer)
+        shorter = longer
+
+
+@given(exchanges(), st.sampled_from(PROTOCOLS))
+def test_the_last_turn_is_one_that_a_strict_server_takes(
+    past: list[Exchange], protocol: Protocol
+) -> None:
+    past[-1].ending = None
+    messages = messages_of(wire(protocol), past)
+    before = json.dumps(messages)
+    ask = wire(protocol).ask(9, messages, AskOptions(10, last="max_steps=9"))
+    assert fault_of(ask.messages) == ""
+    assert ask.tools == ()
+    assert json.dumps(messages) == before, "the history itself is not changed"
+
+
+def test_a_name_that_no_server_takes_is_made_legal_in_the_history() -> None:
+    step = Step(
+        "", (ToolCall("1", "übel! " * 30, None),), (CallOutcome("error", "x", call_id="1"),)
+    )
+    assert fault_of(messages_of(wire("native"), [Exchange("q", [step])])) == ""
+
+
+@pytest.mark.parametrize(
+    ("given_", "sent"), [(None, {}), (5, {"input": 5}), ({"a": 1}, {"a": 1}), ("{", {"input": "{"})]
+)
+def test_arguments_are_sent_back_as_an_object_whatever_the_model_gave(
+    given_: Any, sent: Any
+) -> None:
+    step = Step("", (ToolCall("1", "look", given_),), (CallOutcome("done", "x", call_id="1"),))
+    [_, _, said, _] = messages_of(wire("native"), [Exchange("q", [step])])
+    assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == sent
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_tool_that_was_taken_away_is_not_offered(protocol: Protocol) -> None:
+    messages = messages_of(wire(protocol), [Exchange("q")])
+    ask = wire(protocol).ask(1, messages, AskOptions(10, taken_away={"look"}))
+    shown = json.dumps([ask.tools, ask.schema])
+    assert '"look"' not in shown
+    assert '"put"' in shown
+    assert '"fail_task"' in shown
+
+
+def test_an_input_that_is_fixed_has_one_legal_value_in_the_text_protocol_and_the_others_are_free() -> (
+    None
+):
+    form, messages = wire("react"), messages_of(wire("react"), [Exchange("q")])
+    free = form.ask(1, messages, AskOptions(10)).schema
+    fixed = form.ask(1, messages, AskOptions(10, fixed={"put": {"a": "x"}})).schema
+    assert fixed["oneOf"][1]["properties"]["tool"] == {"const": "put"}
+    one = json.loads(json.dumps(free))
+    given_ = one["oneOf"][1]["properties"]["tool_input"]
+    assert given_["properties"]["a"] != {"const": "x"}
+    given_["properties"]["a"], given_["required"] = {"const": "x"}, ["a"]
+    assert fixed == one, "nothing else changes"
+    given_["properties"]["a"], given_["required"] = {}, []
+    assert (
+        form.ask(1, messages, AskOptions(10, fixed={"put": {"no such input": "x"}})).schema == one
+    )
+    unknown = form.ask(1, messages, AskOptions(10, fixed={"no such tool": {"a": "x"}}))
+    assert unknown == form.ask(1, messages, AskOptions(10))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "hinted"),
+    [
+        (CallOutcome("error", "KeyError: 'a'", call_id="1"), True),
+        (
+            CallOutcome(
+                "error", "It gave no result. Call again, with 'b' in place of 'a'.", call_id="1"
+            ),
+            False,
+        ),
+        (CallOutcome("done", "5", call_id="1"), False),
+        (CallOutcome("refused", "no", call_id="1"), False),
+        (CallOutcome("not_run", "later", call_id="1"), False),
+    ],
+)
+def test_in_the_text_protocol_an_error_that_does_not_say_how_to_go_on_is_given_a_hint(
+    outcome: CallOutcome, hinted: bool
+) -> None:
+    step = Step("", (ToolCall("1", "look", {}),), (outcome,))
+    told = messages_of(wire("react"), [Exchange("q", [step])])[-1]["content"]
+    assert told.startswith(f"Outcome of look ({outcome.status}):\n{outcome.text}")
+    assert ("It gave no result. Read why" in told) == hinted
+    assert "Read why" not in str(
+        messages_of(wire("native"), [Exchange("q", [step])])[-1]["content"]
+    )
+
+
+# ── replies of function calling ───────────────────────────────────────────────────────────────────
+
+
+def read(reply: ModelReply, *, prose_is_answer: bool = False) -> Any:
+    return NativeWire(TOOLS).read(reply, prose_is_answer=prose_is_answer)
+
+
+@pytest.mark.parametrize("text", ["42", "true", '{"mean": 3}', '["a"]', "Outcome: {ok}"])
+def test_plain_json_is_an_answer_in_function_calling(text: str) -> None:
+    assert read(ModelReply(text)).answer == text
+
+
+@pytest.mark.parametrize("text", ["", "   ", "<think>hm</think>", "<think>hm"])
+def test_an_empty_reply_is_a_fault_and_no_answer(text: str) -> None:
+    action = read(ModelReply(text))
+    assert action.answer is None
+    assert "empty" in action.fault
+
+
+def test_a_written_final_answer_is_unwrapped() -> None:
+    assert read(ModelReply('{"tool": "final_answer", "tool_input": "three"}')).answer == "three"
+
+
+@pytest.mark.parametrize("said", ["", "Looking."])
+def test_what_a_model_reasoned_is_not_what_it_said(said: str) -> None:
+    action = read(ModelReply(said, (WireCall("look", "{}"),), reasoning="I must look."))
+    assert (action.thought, action.reasoning) == (said, "I must look.")
+    assert action.calls == (("look", {}),)
+
+
+@pytest.mark.parametrize("prose_is_answer", [True, False])
+def test_an_answer_that_was_cut_off_is_marked(prose_is_answer: bool) -> None:
+    action = read(ModelReply("A long story that", finish="length"), prose_is_answer=prose_is_answer)
+    assert (action.answer, action.cut) == ("A long story that", "answer")
+    assert "cut off for its length" in action.fault
+
+
+def test_a_server_prefix_of_a_name_is_read_over() -> None:
+    assert read(ModelReply("", (WireCall("functions.look", '{"a": 1}'),))).calls == (
+        ("look", {"a": 1}),
+    )
+
+
+@pytest.mark.parametrize("arguments", ["", "{}", '""', "null", '{"answer": " "}'])
+def test_an_empty_final_answer_is_a_fault(arguments: str) -> None:
+    action = read(ModelReply("", (WireCall("final_answer", arguments),)))
+    assert action.fault
+    assert action.answer is None
