@@ -1,1 +1,1 @@
-"""What ``python -m archytas_nb`` does: load the extension with every kernel, or not; say how things stand."""
+"""The command line: ``python -m archytas_nb enable | disable | doctor | clean``."""
