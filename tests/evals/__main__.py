@@ -2,6 +2,7 @@
 
 python -m tests.evals                                   the model that `%agent` would take, all tasks
 python -m tests.evals --half report --json out.json     the half that is only for reporting
+python -m tests.evals --half blind                      the tasks that were written without sight of the package
 python -m tests.evals --half choose --without hints     without one of the pieces that help small models
 python -m tests.evals --model gpt-5-nano --protocol native --kinds compare "two steps"
 """
@@ -34,7 +35,12 @@ def main(arguments: list[str] | None = None) -> int:
         "--model", help="a name that %%agent --model takes; what %%agent would choose by default"
     )
     parser.add_argument("--protocol", default="auto", choices=("auto", "react", "native"))
-    parser.add_argument("--half", default="all", choices=("choose", "report", "all"))
+    parser.add_argument(
+        "--half",
+        default="all",
+        choices=("choose", "report", "blind", "all"),
+        help="all: those for tuning and those for reporting; blind ones only where they are named",
+    )
     parser.add_argument("--kinds", nargs="+", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
     parser.add_argument(
         "--tasks", nargs="+", choices=tuple(REGISTRY), metavar="NAME", help="tasks by name"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.run import Run
 
-Half = Literal["choose", "report"]
+Half = Literal["choose", "report", "blind"]
 KINDS = (
     "one call",
     "choose a tool",
@@ -89,7 +89,8 @@ class Task:
     Attributes:
         name: Unique.
         kind: One of `KINDS`.
-        half: ``"choose"`` for tuning, ``"report"`` only for reporting.
+        half: ``"choose"`` for tuning, ``"report"`` only for reporting; ``"blind"`` for tasks that were written
+            without sight of the package, and that are run only where they are asked for.
         build: Makes a fresh scene.
     """
 

@@ -13,6 +13,7 @@ from tests.evals.report import as_json, compared, table
 from tests.evals.runner import Settings, attempt
 from tests.evals.task import KINDS, REGISTRY, Scene, Task
 from tests.evals.tasks import selected
+from tests.evals.tasks.blind_checks import spoken
 
 TASKS = list(REGISTRY.values())
 over_kinds = pytest.mark.parametrize("kind", KINDS)
@@ -98,11 +99,41 @@ def test_the_guard_keeps_a_repeated_action_from_being_done_twice() -> None:
 
 
 def test_there_are_enough_tasks_and_every_kind_is_halved() -> None:
-    assert len(REGISTRY) == 176
+    assert len(selected()) == 176
     counts = Counter((each.kind, each.half) for each in REGISTRY.values())
     for kind in KINDS:
         assert counts[kind, "choose"] == counts[kind, "report"] >= 2, kind
     assert len(selected("choose")) == len(selected("report"))
+
+
+def test_the_blind_half_has_every_kind_and_many_languages() -> None:
+    blind = selected("blind")
+    counts = Counter(each.kind for each in blind)
+    for kind in KINDS:
+        assert counts[kind] >= 4, kind
+    languages = Counter(each.name[:3] for each in blind)
+    assert all(languages[each] >= 5 for each in ("de_", "fr_", "es_", "zh_", "ja_")), languages
+    assert len(blind) >= 60
+
+
+def test_the_blind_half_is_run_only_where_it_is_named() -> None:
+    assert {each.half for each in selected()} == {"choose", "report"}
+    assert {each.half for each in selected(kinds=["compare"])} == {"choose", "report"}
+    assert [each.half for each in selected(names=["most_urgent_ticket"])] == ["blind"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Es sind 1.234,5 Liter.", 1234.5),
+        ("Il y a 1 234 places.", 1234),
+        ("一共48箱。", 48),
+        ("全部で４８個です。", 48),
+        ("Der Druck beträgt 2,4 bar.", 2.4),
+    ],
+)
+def test_a_number_counts_in_the_spelling_of_its_language(text: str, expected: float) -> None:
+    assert expected in spoken(text)
 
 
 def test_a_fault_of_the_reporting_half_tells_nothing_that_one_could_tune_by() -> None:

@@ -4,6 +4,12 @@ from tests.evals.task import REGISTRY, Half, Task
 from tests.evals.tasks import (
     acting,
     arguments,
+    blind_chains,
+    blind_compare,
+    blind_conditions,
+    blind_single,
+    blind_talking,
+    blind_trouble,
     chains,
     choosing,
     comparing,
@@ -35,6 +41,12 @@ from tests.evals.tasks import (
 __all__ = [
     "acting",
     "arguments",
+    "blind_chains",
+    "blind_compare",
+    "blind_conditions",
+    "blind_single",
+    "blind_talking",
+    "blind_trouble",
     "chains",
     "choosing",
     "comparing",
@@ -68,14 +80,17 @@ __all__ = [
 def selected(
     half: Half | None = None, kinds: list[str] | None = None, names: list[str] | None = None
 ) -> list[Task]:
-    """The tasks of a half, of some kinds, or of some names; all where nothing is said."""
+    """The tasks of a half, of some kinds, or of some names.
+
+    Where no half is said: those of both halves, and a blind one only where it is named.
+    """
     unknown = [name for name in names or () if name not in REGISTRY]
     if unknown:
         raise ValueError(f"no task is named {unknown[0]!r}; there are {', '.join(REGISTRY)}")
     return [
         each
         for each in REGISTRY.values()
-        if (half is None or each.half == half)
+        if (each.half == half if half else each.half != "blind" or each.name in (names or ()))
         and (not kinds or each.kind in kinds)
         and (not names or each.name in names)
     ]
