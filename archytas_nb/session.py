@@ -21,6 +21,7 @@ from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.approve import Approve
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.namespace import Namespace, live_namespace
+from archytas_nb.kernel.person import confirm
 from archytas_nb.loop.events import (
     AskModel,
     Ending,
@@ -124,7 +125,7 @@ class Agent:
 
         cassette = None if answers_itself(self._model) else cassette_in_use()
         if self._answering is None or self._answering[0] is not cassette:
-            self._answering = cassette, recorded(self._model, cassette=cassette)
+            self._answering = cassette, recorded(self._model, cassette=cassette, confirm=confirm)
         return self._answering[1]
 
     @model.setter

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models.discover import ModelSettings, choose_model
+from archytas_nb.models.discover import Confirm, ModelSettings, choose_model
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
@@ -114,7 +114,10 @@ def answers_itself(model: Any) -> bool:
 
 
 def recorded(
-    model: Any = None, settings: ModelSettings | None = None, cassette: Cassette | None = None
+    model: Any = None,
+    settings: ModelSettings | None = None,
+    cassette: Cassette | None = None,
+    confirm: Confirm | None = None,
 ) -> Any:
     """A model that answers from the cassette in use, or as it is where there is none.
 
@@ -123,6 +126,7 @@ def recorded(
             is needed, which in a replay is never.
         settings: What a configuration says about models.
         cassette: The cassette; None takes the one in use.
+        confirm: Asks the user whether a server may be used that nobody named; see `choose_model`.
 
     Returns:
         The model. One that is scripted, or has a cassette already, is returned as it is.
@@ -141,14 +145,14 @@ def recorded(
             "%agent_cassette PATH"
         )
     if used is None:
-        return choose_model(model, settings) if named else model
+        return choose_model(model, settings, confirm) if named else model
     from archytas_nb.cassettes.model import CassetteModel
     from archytas_nb.cassettes.values import DEFAULT
 
     if settings is not None and settings.api_key:
         used.hide("api_key", settings.api_key)
     if named:
-        return CassetteModel(used, lambda: choose_model(model, settings), model or DEFAULT)
+        return CassetteModel(used, lambda: choose_model(model, settings, confirm), model or DEFAULT)
     return CassetteModel(used, lambda: model, called(model))
 
 

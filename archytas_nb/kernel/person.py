@@ -54,5 +54,22 @@ class Keyboard:
         return input(prompt)
 
 
+def confirm(prompt: str) -> bool | None:
+    """Ask whoever is at the keyboard for yes or no.
+
+    Returns:
+        The answer; None where nobody can be asked, or three answers were neither.
+    """
+    person = Keyboard()
+    try:
+        for _ in range(3 if person.there else 0):
+            answer = person.ask(prompt).strip().lower()
+            if answer in ("y", "yes", "n", "no"):
+                return answer.startswith("y")
+    except (EOFError, OSError):
+        pass
+    return None
+
+
 asked: ContextVar[Person | None] = ContextVar("archytas_nb_asked", default=None)
 """Who is asked by the tool that runs now; None for whoever is at the keyboard."""

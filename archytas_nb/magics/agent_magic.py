@@ -18,7 +18,7 @@ from IPython.core.magic import (
 from IPython.core.magic_arguments import magic_arguments
 from traitlets import observe
 
-from archytas_nb.errors import ArchytasError, RunError, RunInterrupted
+from archytas_nb.errors import ArchytasError, ConfigurationError, RunError, RunInterrupted
 from archytas_nb.magics.brief import brief
 from archytas_nb.magics.flags import REPORTS, agent_flags
 from archytas_nb.magics.line import help_text, split_options
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from archytas_nb.session import Agent, Model
 
 _log = logging.getLogger("archytas_nb")
+
+
+def _not_yet(_prompt: str) -> bool | None:
+    """Nobody is asked while a model is started before the first question: that question asks."""
+    raise ConfigurationError("the first question asks whether a model server may be used")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +145,7 @@ class ArchytasNB(Settings, Magics):
             self._no_longer(self._reads_tools)
             return
         try:
-            model = self._chosen_model(None)
+            model = self._chosen_model(None, confirm=_not_yet)
             begins = self._agent(self.agent.parser.parse_args([])).messages if toolbox else []
         except (ArchytasError, UsageError) as error:
             _log.info("the model could not be warmed: %s", error)
@@ -323,7 +328,7 @@ class ArchytasNB(Settings, Magics):
         self._waiting.discard(waiting)
         self.shell.events.unregister("post_run_cell", waiting)
 
-    def _chosen_model(self, name: str | None) -> Model:
+    def _chosen_model(self, name: str | None, **ways: Any) -> Model:
         """The model for this question; made once, so that a cassette and a connection last."""
         from archytas_nb.magics.models import held_model, make_model, model_choice
 
@@ -332,7 +337,7 @@ class ArchytasNB(Settings, Magics):
             return held
         choice = model_choice(self, name)
         if choice not in self._models:
-            self._models[choice] = make_model(choice)
+            self._models[choice] = make_model(choice, **ways)
         return self._models[choice]
 
     @property

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archytas_nb.cassettes.recorded import cassette_in_use, recorded
-from archytas_nb.models.discover import ModelSettings, served_names
+from archytas_nb.kernel.person import confirm
+from archytas_nb.models.discover import Confirm, ModelSettings, served_names
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
@@ -81,11 +82,15 @@ def served(config: Any) -> list[str]:
     return served_names(model_choice(config, None).settings)
 
 
-def make_model(choice: Choice) -> Model:
+def make_model(choice: Choice, confirm: Confirm = confirm) -> Model:
     """Make the model of a choice, behind a cassette where there is one.
+
+    Args:
+        choice: What decides on the model.
+        confirm: Asks the user whether a server may be used that nobody named.
 
     Raises:
         ConfigurationError: There is no such model.
     """
-    model: Model = recorded(choice.name, choice.settings, choice.cassette)
+    model: Model = recorded(choice.name, choice.settings, choice.cassette, confirm)
     return model

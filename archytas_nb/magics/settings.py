@@ -106,7 +106,8 @@ class Settings(Configurable):
     ).tag(config=True)
     discover = Flag(
         default_value=True,
-        help="Look for a model server on this machine where no endpoint is named.",
+        help="Look for a model server on this machine where no endpoint is named; you are asked once before it "
+        "is used.",
     ).tag(config=True)
     warm = Flag(
         help="Start the embedded model with the extension, or when this is set, and have it read the tools "

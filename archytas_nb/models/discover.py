@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 import time
+import urllib.parse
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.models import local_probe
 from archytas_nb.models.address import OPENAI_URL
 from archytas_nb.models.engine import Engine
-from archytas_nb.models.listing import served_at
+from archytas_nb.models.listing import Served, served_at
+from archytas_nb.models.local_probe import LocalServer
+
+_log = logging.getLogger("archytas_nb")
+
+Confirm: TypeAlias = Callable[[str], bool | None]
+"""Asks the user a question to answer with yes or no; returns None where nobody can be asked."""
 
 _LISTING_SECONDS = 0.5
 _LISTED_FOR = 30.0
@@ -81,12 +90,15 @@ def _says_no(text: str) -> bool:
     return text.strip().lower() in ("0", "false", "no", "off")
 
 
-def choose_model(name: Any = None, settings: ModelSettings | None = None) -> Any:
+def choose_model(
+    name: Any = None, settings: ModelSettings | None = None, confirm: Confirm | None = None
+) -> Any:
     """Choose the model that answers.
 
     Args:
         name: A model's name, ``"local"`` for the embedded model, or None; a model is returned as it is.
         settings: What the configuration says.
+        confirm: Asks whether a server may be used that nobody named; None where nobody can be asked.
 
     Returns:
         An `OpenAIModel` or an `EmbeddedModel`; nothing is started yet. Where nothing is configured, the servers
@@ -95,6 +107,7 @@ def choose_model(name: Any = None, settings: ModelSettings | None = None) -> Any
     Raises:
         ConfigurationError: A model is named that no endpoint could have, or what is given is no model.
     """
+    unused = ""
     if name is not None and not isinstance(name, str):
         if not isinstance(name, type) and callable(getattr(name, "complete", None)):
             return name
@@ -111,31 +124,69 @@ def choose_model(name: Any = None, settings: ModelSettings | None = None) -> Any
         limits = (settings.timeout, settings.max_retries)
         return OpenAIModel(name, base_url, api_key, *limits, **json.loads(settings.request))
     if name != "local" and settings.discovers and not (name is None and settings.gguf):
-        found = _found(name, settings)
+        found, unused = _found(name, confirm)
         if found is not None:
-            return found
+            from archytas_nb.models.openai_chat import OpenAIModel
+
+            server, model = found
+            limits = (settings.timeout, settings.max_retries)
+            chosen = OpenAIModel(
+                model.name, server.base_url, None, *limits, **json.loads(settings.request)
+            )
+            chosen.found(server.name, model.context_tokens)
+            return chosen
     if name not in (None, "local"):
-        raise ConfigurationError(_nowhere(name, settings))
+        raise ConfigurationError(unused or _nowhere(name, settings))
+    if unused:
+        _warn_once(unused)
     from archytas_nb.models.embedded import EmbeddedModel
 
     return EmbeddedModel(settings.gguf, settings.engine)
 
 
-def _found(name: str | None, settings: ModelSettings) -> Any:
-    """The named model, or the first one, of the servers on this machine; None where there is none."""
-    for server in local_probe.local_servers():
-        for model in server.models:
-            # Ollama's names end with a tag, which nobody types where it is the usual one.
-            if name in (None, model.name, model.name.removesuffix(":latest")):
-                from archytas_nb.models.openai_chat import OpenAIModel
+def _found(
+    name: str | None, confirm: Confirm | None
+) -> tuple[tuple[LocalServer, Served] | None, str]:
+    """The named model, or the first one, of a server on this machine that the user allows.
 
-                limits = (settings.timeout, settings.max_retries)
-                chosen = OpenAIModel(
-                    model.name, server.base_url, None, *limits, **json.loads(settings.request)
-                )
-                chosen.found(server.name, model.context_tokens)
-                return chosen
-    return None
+    Returns:
+        The server and its model, or None; and what to say of a server that was skipped because
+        nobody could be asked about it, or an empty text.
+    """
+    serving = [
+        (server, model)
+        for server in local_probe.local_servers()
+        for model in server.models
+        # Ollama's names end with a tag, which nobody types where it is the usual one.
+        if name in (None, model.name, model.name.removesuffix(":latest"))
+    ]
+    for server, model in serving:
+        if local_probe.is_allowed(server):
+            return (server, model), ""
+    unused = ""
+    for server, model in serving:
+        if unused or local_probe.is_allowed(server) is False:
+            continue
+        at = urllib.parse.urlsplit(server.base_url).netloc
+        shown = repr(model.name[:80])[
+            1:-1
+        ]  # the server wrote it: nothing in it may act on a terminal
+        answer = confirm(f"Use {server.name} at {at}, model {shown}? [y/n] ") if confirm else None
+        if answer is not None:
+            local_probe.remember(server, allowed=answer)
+        if answer:
+            return (server, model), ""
+        if answer is None:
+            unused = (
+                f"{server.name} at {at}, model {shown}, is not used: nobody has named or allowed it. "
+                f"To use it, set OPENAI_BASE_URL (or %config ArchytasNB.base_url) to {server.base_url!r}."
+            )
+    return None, unused
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    _log.warning("%s The model that comes with archytas_nb answers.", text)
 
 
 def _nowhere(name: str, settings: ModelSettings) -> str:

@@ -1,18 +1,23 @@
-"""Model servers that already run on this machine, found on the ports that they usually have.
+"""Finds model servers on their usual ports of this machine, and remembers which are allowed.
 
-Law of this file: it knocks at this machine alone, asks for nothing but the list of models, and is over in a
-moment. What it found is remembered for the life of the process, so that a conversation does not change its model
-because a server came or went.
+It sends one GET for the list of models to each port, and only to this machine. What it found is
+kept for the life of the process, so that a conversation does not change its model when a server
+starts or stops. Any process may listen on these ports, so nothing of a notebook is sent to a server
+that the user has neither named nor allowed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import NamedTuple
 
+from archytas_nb.models import serve
 from archytas_nb.models.listing import Served, served_at
 
 PORTS: tuple[tuple[str, int], ...] = (
@@ -50,9 +55,46 @@ def local_servers(ports: Sequence[tuple[str, int]] | None = None) -> tuple[Local
     return _found(tuple(PORTS if ports is None else ports))
 
 
+_refused: set[LocalServer] = set()
+
+
+def is_allowed(server: LocalServer) -> bool | None:
+    """Whether the user allows a server; None where they were not asked yet. A refusal counts for the process."""
+    if server in _refused:
+        return False
+    return True if _allowed().get(server.base_url) == server.name else None
+
+
+def remember(server: LocalServer, *, allowed: bool) -> None:
+    """Remember the user's decision: a refusal in this process, a permission in `permissions_file`."""
+    if not allowed:
+        _refused.add(server)
+        return
+    file = permissions_file()
+    with contextlib.suppress(OSError):  # then the next process asks again
+        file.parent.mkdir(parents=True, exist_ok=True)
+        serve.write_private(file, {**_allowed(), server.base_url: server.name})
+
+
+def permissions_file() -> Path:
+    """Where the allowed servers are listed, as a JSON object of base URLs and kinds of servers."""
+    import platformdirs
+
+    return Path(platformdirs.user_state_dir("archytas-nb", appauthor=False)) / "servers.json"
+
+
+def _allowed() -> dict[str, object]:
+    try:
+        known = json.loads(permissions_file().read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
 def look_again() -> None:
-    """Forget what was found."""
+    """Forget what was found and refused in this process."""
     _found.cache_clear()
+    _refused.clear()
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from archytas_nb.kernel import person as module
-from archytas_nb.kernel.person import Keyboard
+from archytas_nb.kernel.person import Keyboard, confirm
 
 
 class Tty(io.StringIO):
@@ -43,3 +43,33 @@ def test_elsewhere_it_is_the_terminal(monkeypatch: pytest.MonkeyPatch, shell: ob
 def test_the_question_goes_to_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("builtins.input", lambda prompt: f"answer to {prompt}")
     assert Keyboard().ask("Which?") == "answer to Which?"
+
+
+@pytest.mark.parametrize(
+    ("there", "typed", "answer", "asked"),
+    [
+        (True, ["y"], True, 1),
+        (True, [" YES "], True, 1),
+        (True, ["n"], False, 1),
+        (True, ["", "perhaps", "no"], False, 3),
+        (True, ["", "yeah", "nope"], None, 3),
+        (True, [EOFError()], None, 1),
+        (False, [], None, 0),
+    ],
+)
+def test_yes_or_no_is_asked_where_somebody_is_there(
+    monkeypatch: pytest.MonkeyPatch, there: bool, typed: list[object], answer: object, asked: int
+) -> None:
+    prompts: list[str] = []
+
+    def ask(_keyboard: object, prompt: str) -> object:
+        prompts.append(prompt)
+        line = typed.pop(0)
+        if isinstance(line, Exception):
+            raise line
+        return line
+
+    monkeypatch.setattr(Keyboard, "there", there)
+    monkeypatch.setattr(Keyboard, "ask", ask)
+    assert confirm("Use it? ") is answer
+    assert len(prompts) == asked

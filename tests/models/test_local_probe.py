@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +17,9 @@ import pytest
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.model import CassetteModel
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.kernel.person import Keyboard
 from archytas_nb.loop.events import AskModel, Notice
-from archytas_nb.models import local_probe, openai_chat
+from archytas_nb.models import discover, local_probe, openai_chat
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.discover import ModelSettings, choose_model, served_names
 from archytas_nb.models.embedded import EmbeddedModel
@@ -35,7 +38,11 @@ VARIABLES = ("ARCHYTAS_NB_MODEL", "ARCHYTAS_NB_LOCAL_MODEL", "OPENAI_BASE_URL", 
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setattr(
+        local_probe, "permissions_file", lambda: tmp_path / "state" / "servers.json"
+    )
+    discover._warn_once.cache_clear()
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(
@@ -59,6 +66,11 @@ def here(monkeypatch: pytest.MonkeyPatch, *servers: Server | int) -> None:
     )
 
 
+def yes(_prompt: str) -> bool:
+    """A user who allows every server."""
+    return True
+
+
 def nobody() -> int:
     """A port where nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -69,7 +81,7 @@ def test_the_first_server_with_a_model_that_chats_is_found(monkeypatch: pytest.M
     names = ["nomic-embed-text:latest", "qwen3:8b", "llama3.2:latest"]
     with Server(models=names) as ours, Server(models=["other"]) as other:
         here(monkeypatch, nobody(), ours, other)
-        model = choose_model(settings=FINDS)
+        model = choose_model(settings=FINDS, confirm=yes)
         assert isinstance(model, OpenAIModel)
         assert (model.name, model.base_url) == ("qwen3:8b", ours.url)
         assert [(server.name, server.base_url) for server in local_servers()] == [
@@ -83,7 +95,7 @@ def test_a_found_model_is_introduced_with_the_first_question_and_answers(
 ) -> None:
     with Server(models=["qwen3:8b"], then=Say("fine")) as server:
         here(monkeypatch, server)
-        model = choose_model(settings=FINDS)
+        model = choose_model(settings=FINDS, confirm=yes)
         events = [
             list(model.complete(AskModel(1, ({"role": "user", "content": "hi"},))))
             for _ in range(2)
@@ -101,7 +113,9 @@ def test_the_trace_says_which_server_answers_where_nobody_named_it(
     path = tmp_path / "x.jsonl"
     with Server(models=["qwen3:8b"], then=Say("fine")) as server:
         here(monkeypatch, server)
-        model = CassetteModel(Cassette(path, "record"), lambda: choose_model(settings=FINDS))
+        model = CassetteModel(
+            Cassette(path, "record"), lambda: choose_model(settings=FINDS, confirm=yes)
+        )
         found = Agent([], model).run("Hello?")
         named = Agent([], OpenAIModel("qwen3:8b", server.url)).run("Hello?")
     again = Agent([], CassetteModel(Cassette(path, "replay"), no_model)).run("Hello?")
@@ -129,7 +143,7 @@ def test_whatever_else_listens_there_is_left_alone(
 ) -> None:
     with Server(**server) as other:
         here(monkeypatch, other)
-        assert isinstance(choose_model(settings=FINDS), EmbeddedModel)
+        assert isinstance(choose_model(settings=FINDS, confirm=yes), EmbeddedModel)
         assert [(asked.method, asked.path) for asked in other.asked] == [("GET", "/v1/models")]
 
 
@@ -145,7 +159,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.Mon
 def test_nothing_is_sent_but_the_wish_for_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     with Server(models=["m"]) as server:
         here(monkeypatch, server)
-        choose_model(settings=FINDS)
+        choose_model(settings=FINDS, confirm=yes)
         [asked] = server.asked
     assert set(asked.headers) == {"host", "accept", "accept-encoding"}
 
@@ -154,9 +168,9 @@ def test_what_was_found_stays_for_the_session(monkeypatch: pytest.MonkeyPatch) -
     with Server(models=["first"]) as server:
         here(monkeypatch, server)
         for _ in range(3):
-            choose_model(settings=FINDS)
+            choose_model(settings=FINDS, confirm=yes)
         server.models = ["second", "first"]
-        assert choose_model(settings=FINDS).name == "first"
+        assert choose_model(settings=FINDS, confirm=yes).name == "first"
         assert len(server.asked) == 1
 
 
@@ -196,8 +210,8 @@ def test_an_endpoint_that_is_configured_wins(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_name_is_looked_for_in_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     with Server(models=["a"]) as one, Server(models=["b", "c:latest"]) as two:
         here(monkeypatch, one, two)
-        assert choose_model("b", FINDS).base_url == two.url
-        assert choose_model("c", FINDS).name == "c:latest"
+        assert choose_model("b", FINDS, yes).base_url == two.url
+        assert choose_model("c", FINDS, yes).name == "c:latest"
         with pytest.raises(
             ConfigurationError, match=r"On this machine 'a', 'b', 'c:latest' would answer"
         ):
@@ -208,7 +222,7 @@ def test_the_context_that_a_list_tells_is_known(monkeypatch: pytest.MonkeyPatch)
     answer = json.dumps({"object": "list", "data": [{"id": "m", "max_model_len": 32768}]})
     with Server(models=None, elsewhere=Raw(answer, 200, "application/json")) as server:
         here(monkeypatch, server)
-        assert choose_model(settings=FINDS).context_tokens == 32768
+        assert choose_model(settings=FINDS, confirm=yes).context_tokens == 32768
         capabilities_of.cache_clear()
         model = OpenAIModel(None, server.url)
         assert (model.name, model.context_tokens) == ("m", 32768)
@@ -222,6 +236,125 @@ def test_the_context_that_a_list_tells_is_known(monkeypatch: pytest.MonkeyPatch)
 )  # fmt: skip
 def test_models_that_do_not_chat_are_known_by_their_names(name: str, chats: bool) -> None:
     assert Served(name).chats is chats
+
+
+# ── permission ────────────────────────────────────────────────────────────────────────────────────
+
+
+class User:
+    """Answers what they are asked, in order; None where nobody can be asked."""
+
+    def __init__(self, *answers: bool | None) -> None:
+        self.answers = list(answers)
+        self.prompts: list[str] = []
+
+    def __call__(self, prompt: str) -> bool | None:
+        self.prompts.append(prompt)
+        return self.answers.pop(0)
+
+
+def test_a_user_is_asked_once_about_a_server_and_a_yes_is_kept_in_a_private_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    user = User(True)
+    with Server(models=["qwen3:8b"]) as server:
+        here(monkeypatch, server)
+        for _ in range(2):
+            assert choose_model(settings=FINDS, confirm=user).base_url == server.url
+        at = server.root.removeprefix("http://")
+        assert user.prompts == [f"Use server 0 at {at}, model qwen3:8b? [y/n] "]
+        local_probe.look_again()  # as in another process, where nobody can be asked
+        assert choose_model(settings=FINDS).base_url == server.url
+        server.models = ["another model of the same server"]
+        local_probe.look_again()
+        assert choose_model(settings=FINDS).base_url == server.url
+    file = local_probe.permissions_file()
+    assert json.loads(file.read_text()) == {server.url: "server 0"}
+    if sys.platform != "win32":
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_no_is_kept_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    user = User(False, False, True)
+    with Server(models=["m"]) as one, Server(models=["m"]) as two:
+        here(monkeypatch, one, two)
+        for _ in range(2):
+            assert isinstance(choose_model(settings=FINDS, confirm=user), EmbeddedModel)
+        assert len(user.prompts) == 2
+        assert not local_probe.permissions_file().exists()
+        local_probe.look_again()
+        assert choose_model(settings=FINDS, confirm=user).base_url == one.url
+
+
+@pytest.mark.parametrize("confirm", [None, User(None)])
+def test_where_nobody_can_be_asked_nothing_of_a_notebook_is_sent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, confirm: Any
+) -> None:
+    with Server(models=["m"]) as server, caplog.at_level(logging.WARNING, "archytas_nb"):
+        here(monkeypatch, server)
+        assert isinstance(choose_model(settings=FINDS, confirm=confirm), EmbeddedModel)
+        assert isinstance(choose_model(settings=FINDS), EmbeddedModel)
+        [warning] = caplog.messages
+        assert "server 0 at 127.0.0.1:" in warning
+        assert f"set OPENAI_BASE_URL (or %config ArchytasNB.base_url) to {server.url!r}" in warning
+        with pytest.raises(ConfigurationError, match="nobody has named or allowed it"):
+            choose_model("m", FINDS)
+        assert server.chats == []
+
+
+def test_an_allowed_server_is_preferred_to_one_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(models=["m"]) as one, Server(models=["m"]) as two:
+        here(monkeypatch, two)
+        choose_model(settings=FINDS, confirm=yes)
+        monkeypatch.setattr(local_probe, "PORTS", (("new", int(one.root[-5:])), *local_probe.PORTS))
+        local_probe.look_again()
+        assert choose_model(settings=FINDS).base_url == two.url
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "[1]", '{"http://x": true}', "[" * 100_000])
+def test_a_damaged_list_of_permissions_allows_nothing(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    file = local_probe.permissions_file()
+    file.parent.mkdir()
+    file.write_text(text)
+    with Server(models=["m"]) as server:
+        here(monkeypatch, server)
+        assert isinstance(choose_model(settings=FINDS), EmbeddedModel)
+        assert choose_model(settings=FINDS, confirm=yes).base_url == server.url
+    assert json.loads(file.read_text())[server.url] == "server 0"
+
+
+def test_a_state_directory_that_cannot_be_written_allows_for_this_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    local_probe.permissions_file().parent.write_text("a file")
+    with Server(models=["m"]) as server:
+        here(monkeypatch, server)
+        assert choose_model(settings=FINDS, confirm=yes).base_url == server.url
+
+
+def test_a_name_that_a_server_made_cannot_act_on_the_prompt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    user = User(False)
+    with Server(models=["m\x1b[2J\n" + "x" * 500]) as server:
+        here(monkeypatch, server)
+        choose_model(settings=FINDS, confirm=user)
+    assert user.prompts[0].isprintable()
+    assert len(user.prompts[0]) < 200
+
+
+def test_an_agent_asks_before_it_sends_its_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ARCHYTAS_NB_DISCOVER")
+    with Server(models=["m"], then=Say("fine")) as server:
+        here(monkeypatch, server)
+        asked: list[int] = []
+        monkeypatch.setattr(Keyboard, "there", True)
+        monkeypatch.setattr(Keyboard, "ask", lambda *_: asked.append(len(server.chats)) or "Yes")
+        agent = Agent([], namespace={})
+        assert [agent.run("Hello?").answer for _ in range(2)] == ["fine", "fine"]
+        assert asked == [0]
 
 
 # ── completion ────────────────────────────────────────────────────────────────────────────────────
