@@ -142,7 +142,7 @@ class Cold:
 @pytest.fixture
 def cold(monkeypatch: pytest.MonkeyPatch) -> Cold:
     model = Cold()
-    monkeypatch.setattr("archytas_nb.magics.models.make_model", lambda _: model)
+    monkeypatch.setattr("archytas_nb.magics.models.make_model", lambda _, **ways: model)
     return model
 
 
@@ -227,3 +227,14 @@ def test_an_error_of_ours_that_nobody_logs_is_not_printed(
 ) -> None:
     logging.getLogger("archytas_nb").error("the trace could not be shown")
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_model_that_is_warmed_asks_nobody_whether_a_server_may_be_used(
+    monkeypatch: pytest.MonkeyPatch, shell: Any
+) -> None:
+    def make_model(_choice: Any, confirm: Any) -> Any:
+        return confirm("Use it?")
+
+    monkeypatch.setattr("archytas_nb.magics.models.make_model", make_model)
+    monkeypatch.setattr("builtins.input", lambda _: pytest.fail("somebody was asked"))
+    shell.run_line_magic("config", "ArchytasNB.warm = True")
