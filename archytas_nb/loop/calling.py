@@ -46,8 +46,6 @@ def run_calls(
         The step: each call with its one outcome.
     """
     question, step = at
-    if action.calls:
-        guards.next_reply()
     if (left_out := len(action.calls) - MAX_CALLS) > 0:
         yield Notice(
             "repair",

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
-from archytas_nb.loop.advising import Advising
-from archytas_nb.loop.doubts import Doubts
-from archytas_nb.loop.events import CallOutcome, Json, ModelReply, ToolCall, Usage
-from archytas_nb.loop.flags import contradicted, with_defaults
-from archytas_nb.loop.hints import beside_outcome
+from archytas_nb.loop.events import CallOutcome, ModelReply, ToolCall, Usage
 from archytas_nb.loop.tokens import text_tokens
 
 MAX_SECONDS = 600.0
@@ -89,11 +85,7 @@ class Guards:
         limits: The bounds.
         clock: Seconds from any fixed point.
         may_repeat: Names of the tools whose outcome may differ from call to call.
-        doubts: Whether the model is asked once about what small models get wrong, before it counts.
-        question: What is asked in the run.
-        about: What each tool says of itself.
-        inputs: The schema of each tool's input.
-        told: All that the model was told: questions and outcomes.
+        small: Whether the model is a small one, which is asked once more before some calls and ends count.
         taken_away: Names of the tools that cannot be used now.
         just_failed: Whether a call of the last reply failed.
     """
@@ -101,11 +93,7 @@ class Guards:
     limits: Limits
     clock: Callable[[], float]
     may_repeat: Collection[str] = ()
-    doubts: bool = False
-    question: str = ""
-    about: Mapping[str, str] = field(default_factory=dict)
-    inputs: Mapping[str, Json] = field(default_factory=dict)
-    told: Callable[[], Iterable[str]] = tuple
+    small: bool = False
     steps: int = 0
     errors: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -114,29 +102,7 @@ class Guards:
     _started: float | None = None
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _news: int = 0
-    _doubts: Doubts = field(default_factory=Doubts)
-    _advising: Advising = field(default_factory=Advising)
-
-    @property
-    def advised(self) -> Mapping[str, Mapping[str, Json]]:
-        """By tool, the inputs that its next call must have."""
-        return self._advising.fixed
-
-    def next_reply(self) -> None:
-        """A reply with calls has come, which are now gone through."""
-        self._advising.next_reply()
-
-    def doubt(self, answer: str | None) -> str:
-        """What the model is asked about its end before it counts; empty where nothing is to be asked.
-
-        Args:
-            answer: The answer; None where it gives up.
-        """
-        if not self.doubts:
-            return ""
-        return self._doubts.of_end(
-            answer, self.question, self._worked(), self.told, just_failed=self.just_failed
-        )
+    _asked_again: set[str] = field(default_factory=set)
 
     def limit_reached(self) -> str:
         """The limit that forbids another step, for a person to read; empty where there is none."""
@@ -181,8 +147,6 @@ class Guards:
         repeated; the third time the tool is taken away until something new happens, because a model that repeats
         itself twice repeats itself for ever. A call that failed may be tried again: what failed may have passed.
         """
-        if asked := self._asked_of(call):
-            return CallOutcome("not_run", asked, call_id=call.id)
         if call.name in self.taken_away:
             text = (
                 f"{call.name} was not run and cannot be used now: you made the same call again and again. "
@@ -195,10 +159,12 @@ class Guards:
         if seen.outcome.status == "error":
             return None
         if seen.news != self._news:
-            asked = (
-                self._doubts.of_repetition(key_of(call), seen.outcome.text) if self.doubts else ""
+            if not self.small or key_of(call) in self._asked_again:
+                return None
+            self._asked_again.add(key_of(call))
+            return CallOutcome(
+                "not_run", _AGAIN_AFTER_OTHERS.format(seen.outcome.text), call_id=call.id
             )
-            return CallOutcome("not_run", asked, call_id=call.id) if asked else None
         seen.times += 1
         if seen.times > 2:
             self.taken_away.add(call.name)
@@ -207,31 +173,6 @@ class Guards:
             "Use this outcome: answer, or make a different call."
         )
         return replace(seen.outcome, text=text, call_id=call.id, outputs=(), seconds=0.0)
-
-    def _asked_of(self, call: ToolCall) -> str:
-        """What a small model is asked in place of running a call; empty where it is to be run."""
-        if not self.doubts or self._advising.is_followed_by(call):
-            return ""
-        schema = self.inputs.get(call.name)
-        return (
-            self._asked_of_switches(call, schema)
-            or self._doubts.of_call(call.name, call.input)
-            or self._doubts.of_numbers(call.name, call.input, schema, self._worked(), self.told)
-        )
-
-    def _asked_of_switches(self, call: ToolCall, schema: Json) -> str:
-        wrong = contradicted(self.question, call.input, schema)
-        if not wrong:
-            return ""
-        right = with_defaults({**call.input, **wrong}, schema)
-        made = [given for name, given, _ in self._worked() if name == call.name]
-        is_made = any(with_defaults(given, schema) == right for given in made)
-        asked = self._doubts.of_switches(call.name, call.input, wrong, is_made=is_made)
-        if asked and not is_made:
-            self._advising.fix(
-                call.name, {**call.input, **wrong}
-            )  # it would leave out something else
-        return asked
 
     def is_twin(self, call: ToolCall, others: Collection[str]) -> bool:
         """Whether a call's key is among those, and it may not be made twice without a reason."""
@@ -247,36 +188,14 @@ class Guards:
         )
         if seen is not None and is_again:
             seen.outcome, seen.times, seen.news = outcome, seen.times + 1, self._news
-        is_error = outcome.status == "error"
-        advice = (
-            self._advising.after_error(self.question, call, key, outcome.text)
-            if self.doubts and is_error
-            else ""
-        )
-        if is_again:
-            if not is_error:
+            if outcome.status != "error":
                 return outcome
-            return (
-                _with(outcome, advice)
-                if advice
-                else replace(outcome, text=f"{outcome.text}\n{_AGAIN}")
-            )
+            return replace(outcome, text=f"{outcome.text}\n{_FAILED_AGAIN}")
         self._news += 1
-        self._seen.pop(key, None)  # what came to something new was made last
-        self._seen[key] = _Seen(call, outcome, self._news)
-        if outcome.status != "done":
-            return _with(outcome, advice)
-        self.taken_away.clear()
-        if not self.doubts:
-            return outcome
-        return _with(
-            outcome, beside_outcome(self.question, self._worked(), self.about.get(call.name, ""))
-        )
-
-    def _worked(self) -> list[tuple[str, Json, str]]:
-        """Name, input and outcome of the calls that worked."""
-        seen = [each for each in self._seen.values() if each.outcome.status == "done"]
-        return [(each.call.name, each.call.input, each.outcome.text) for each in seen]
+        self._seen[key] = _Seen(outcome, self._news)
+        if outcome.status == "done":
+            self.taken_away.clear()
+        return outcome
 
     def note_step(self, outcomes: Sequence[CallOutcome]) -> None:
         """Count a reply whose calls all came to nothing; one that was of use ends the row of errors."""
@@ -294,21 +213,20 @@ class Guards:
 
 @dataclass(slots=True)
 class _Seen:
-    call: ToolCall
     outcome: CallOutcome
     news: int
     times: int = 1
 
 
-_AGAIN = (
+_FAILED_AGAIN = (
     "You made this very call before, and it failed in the same way. Unless it says to try again, do not make it "
     "any more: give another input, or use another tool."
 )
-
-
-def _with(outcome: CallOutcome, hint: str) -> CallOutcome:
-    """An outcome with what the model is told below it; the outcome itself where that is nothing."""
-    return replace(outcome, text=f"{outcome.text}\n\n{hint}") if hint else outcome
+_AGAIN_AFTER_OTHERS = (
+    "You made this very call before, and it was not made again. Its outcome was:\n{}\n"
+    "If something else is missing, make the call for that. If all that was asked for is done, use "
+    "final_answer now."
+)
 
 
 def key_of(call: ToolCall) -> str:

@@ -31,11 +31,11 @@ from archytas_nb.loop.events import (
     Stopped,
     Verdict,
 )
-from archytas_nb.loop.fitting import KNOWN, Fitting, fit, known, unused, verdict
 from archytas_nb.loop.guards import Guards
 from archytas_nb.loop.history import Exchange, Step
 from archytas_nb.loop.sending import Room, Sending
 from archytas_nb.loop.tokens import message_tokens, texts_of
+from archytas_nb.loop.verify import KNOWN, EndCheck, Fit, fit, known, unused, verdict
 from archytas_nb.loop.wire import (
     ANSWER,
     FAIL,
@@ -100,19 +100,15 @@ class _Loop:
     ) -> None:
         self.wire = wire
         self.guards = guards
-        self.guards.question = exchange.question
-        if guards.doubts:
-            self.guards.about = {name: tool.text for name, tool in wire.tools.items()}
-            self.guards.told = self._told
-            self.guards.inputs = {name: tool.input_schema() for name, tool in wire.tools.items()}
         self.past = past
         self.exchange = exchange
         self.checks = checks
-        self.fitting = Fitting()
+        self.fitting = Fit()
+        self.end_check = EndCheck()
         self.sending = Sending(
-            wire, past, exchange, room, guards.limits.reply_tokens(small=guards.doubts)
+            wire, past, exchange, room, guards.limits.reply_tokens(small=guards.small)
         )
-        self.thinking_tokens = guards.limits.thinking_tokens(small=guards.doubts)
+        self.thinking_tokens = guards.limits.thinking_tokens(small=guards.small)
         self.cuts = 0  # replies in a row that were cut off for their length
 
     def flow(self) -> Flow:
@@ -137,7 +133,7 @@ class _Loop:
 
     def _fit(self) -> Generator[Request, Reply, NoReply | None]:
         """Ask a small model whether some tool fits, and tell it with the question where none does."""
-        if not self.guards.doubts or self.past or self.exchange.steps:
+        if not self.guards.small or self.past or self.exchange.steps:
             return None
         self.guards.limit_reached()  # the clock runs from here on
         judging = fit(self.exchange.question, self.wire.tools, self.guards.seconds_left())
@@ -194,7 +190,6 @@ class _Loop:
             self.exchange.form,
             seconds,
             sending.asides,
-            self.guards.advised,
         )
         request = self.wire.ask(self.guards.steps + 1, sending.messages, options)
         return replace(request, thinking_tokens=self.thinking_tokens)
@@ -244,7 +239,7 @@ class _Loop:
         if action.cut == "reasoning":
             return Stopped(f"reply {at}, all of them reasoning{move}", cut=True)
         stopped = Stopped(f"reply {at}{move}", text, cut=True)
-        is_over = self.cuts > 1 or (action.answers and not self.guards.doubts)
+        is_over = self.cuts > 1 or (action.answers and not self.guards.small)
         if is_over and not action.calls:
             return stopped
         if not is_over and not action.unread:  # of a call that is not run there is a notice anyway
@@ -320,20 +315,24 @@ class _Loop:
         self.sending.add(step)
 
     def _doubt(self, action: Action) -> Generator[Request, Reply, str | NoReply]:
-        """What is doubtful about an end; calls beside it are run first, whatever it says."""
-        if action.calls or not (action.answers or action.failure is not None):
+        """What a small model is told once instead of ending; calls beside an end are run first."""
+        if (
+            not self.guards.small
+            or action.calls
+            or not (action.answers or action.failure is not None)
+        ):
             return ""
         if self.exchange.remark and not self.exchange.steps:
             return ""  # it is what it was told to do
         if action.answers and self.fitting.tool and not self.exchange.steps:
-            tool, self.fitting = self.fitting.tool, Fitting()
+            tool, self.fitting = self.fitting.tool, Fit()
             said = yield from self._judged_by(
                 known(self.exchange.question, self.guards.seconds_left())
             )
             if isinstance(said, NoReply) or said != "yes":
                 return said if isinstance(said, NoReply) else unused(tool)
         answer = as_text(action.answer) if action.answers else None
-        return self.guards.doubt(answer)
+        return self.end_check.correction(answer, self._told, just_failed=self.guards.just_failed)
 
     def _told(self) -> Iterator[str]:
         """All that the model was told, also what is not sent any more; the example of the prompt is not meant."""

@@ -95,7 +95,6 @@ class AskOptions:
         form: How the answer is to be given; None for text.
         seconds: What is left of the run's time, or None.
         asides: What came with calls of the history; see `AskModel.asides`.
-        fixed: By tool, inputs whose values are no choice of the model's.
     """
 
     max_tokens: int
@@ -104,7 +103,6 @@ class AskOptions:
     form: AnswerForm | None = None
     seconds: float | None = None
     asides: Mapping[str, Json] = field(default_factory=dict)
-    fixed: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
 
 
 class Wire(Protocol):

@@ -6,11 +6,10 @@ Replies are written back in one canonical form, so broken JSON is never re-sent.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from archytas_nb.loop.events import REFUSED, AskModel, CallOutcome, Json, Message, ModelReply
-from archytas_nb.loop.hints import is_advice
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
 from archytas_nb.loop.parse import read_action
 from archytas_nb.loop.prompt import react_system
@@ -107,13 +106,9 @@ class ReactWire:
             # Who is stopped may have nothing of the type yet: text will do then.
             schema = text if options.form is None else {"oneOf": [answer, text]}
             return AskModel(step, sent, schema=schema, max_tokens=bound, seconds=options.seconds)
-        fixed = {
-            name: self._with(name, values)
-            for name, values in options.fixed.items()
-            if name in self.tools
-        }
-        branches = {**self._branches, **fixed}
-        offered = [branch for name, branch in branches.items() if name not in options.taken_away]
+        offered = [
+            branch for name, branch in self._branches.items() if name not in options.taken_away
+        ]
         ends = [
             branch
             for name, branch in ((ANSWER, answer), (FAIL, fail))
@@ -121,26 +116,6 @@ class ReactWire:
         ]
         legal = {"oneOf": [*offered, *ends]}
         return AskModel(step, sent, schema=legal, max_tokens=bound, seconds=options.seconds)
-
-    def _with(self, name: str, values: Mapping[str, Json]) -> Json:
-        """The branch of a tool some of whose inputs have one legal value."""
-        given, fixed = (
-            self._inputs[name],
-            {each: {"const": value} for each, value in values.items()},
-        )
-        if "properties" in given:
-            known = given["properties"]
-            fixed = {
-                each: one
-                for each, one in fixed.items()
-                if each in known and fits(one["const"], known[each])
-            }
-            needed = list(dict.fromkeys([*given.get("required", ()), *fixed]))
-            return _branch(
-                name, {**given, "properties": {**given["properties"], **fixed}, "required": needed}
-            )
-        one = next(iter(fixed.values()), None)  # the bare value of the only argument
-        return _branch(name, one if one is not None and fits(one["const"], given) else given)
 
     def read(
         self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
@@ -159,29 +134,8 @@ class ReactWire:
         return with_reasoning(action, reply)
 
 
-def fits(value: Json, schema: Json) -> bool:
-    """Whether a value is of the type, and one of the values, that a schema names by itself."""
-    if not isinstance(schema, dict):
-        return False
-    named = schema.get("type")
-    types = named if isinstance(named, list) else [named] if named else []
-    is_type = not types or any(each in _TYPES and _TYPES[each](value) for each in types)
-    return is_type and ("enum" not in schema or value in schema["enum"])
-
-
-_TYPES: dict[str, Callable[[Json], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
-    "array": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
-    "null": lambda value: value is None,
-}
-
-
 def _hint(outcome: CallOutcome) -> str:
-    return _AFTER_ERROR if outcome.status == "error" and not is_advice(outcome.text) else ""
+    return _AFTER_ERROR if outcome.status == "error" else ""
 
 
 def _action(thought: str, name: str, given: Json) -> str:

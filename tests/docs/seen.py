@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import archytas_nb as nb
-from archytas_nb.loop.events import ToolCall
-from archytas_nb.loop.fitting import fit
-from archytas_nb.loop.hints import beside_error, beside_outcome
+from archytas_nb.loop.verify import fit
 from archytas_nb.testing import ScriptedModel
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "what-the-model-sees.md"
@@ -108,23 +106,6 @@ def judged() -> tuple[list[Any], list[str]]:
     return [pretty(request.messages) for request in requests], remarks
 
 
-def hints() -> list[str]:
-    """What a small model is told below outcomes and errors."""
-    calls = [
-        ("count_species", {"species": "Adelie"}, "152"),
-        ("count_species", {"species": "Gentoo"}, "124"),
-    ]
-    below = [
-        beside_outcome("Which are there fewest of, Adelie or Gentoo?", calls[:1]),
-        beside_outcome("Which are there fewest of, Adelie or Gentoo?", calls),
-        beside_outcome("How many more Adelie than Gentoo penguins are there?", calls),
-        beside_outcome("Tell the station if fewer than 100 Adelie penguins are left.", calls[:1]),
-    ]
-    error = "there is no species 'Gento'; there are 'Adelie', 'Chinstrap' and 'Gentoo'"
-    advice = beside_error("", ToolCall("1", "count_species", {"species": "Gento"}), error)
-    return [*below, advice.text if advice else ""]
-
-
 def last(request: Any) -> str:
     """The last message of a request."""
     return str(request.messages[-1]["content"])
@@ -167,7 +148,6 @@ def blocks() -> dict[str, str]:
         "typed": last(
             asked(CALL, ("final_answer", "many"), ("final_answer", 124), output_type=int)[2]
         ),
-        "hints": "\n\n".join(hints()),
         "doubt": last(asked(("final_answer", "There are 120."), CALL, ANSWER, model=Small)[1]),
         "compacted": str(long[-1].messages[1]["content"]),
         "limit": last(asked(CALL, ANSWER, max_steps=1)[1]),

@@ -15,9 +15,8 @@ from functools import partialmethod
 from typing import Any
 from unittest.mock import patch
 
-from archytas_nb.loop import advising, guards, loop, prompt, wire_react
-from archytas_nb.loop.doubts import Doubts
-from archytas_nb.loop.events import AskModel, CallOutcome, Json, ToolCall
+from archytas_nb.loop import loop, prompt, verify, wire_react
+from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.loop.guards import Guards
 from archytas_nb.models import embedded
 from archytas_nb.tools.tool import Tool
@@ -109,11 +108,6 @@ def _values() -> AbstractContextManager[Any]:
 )
 def _strings() -> AbstractContextManager[Any]:
     return patch.object(Tool, "input_schema", partialmethod(Tool.input_schema, max_length=200))
-
-
-@_piece("advised", "what an error asks for is told, and not the one legal input of the next call")
-def _advised() -> AbstractContextManager[Any]:
-    return patch.object(advising.Advising, "fix", lambda *_: None)
 
 
 @_piece("thought-bound", "without a bound for the thought")
@@ -217,32 +211,14 @@ def _fit() -> AbstractContextManager[Any]:
 # ── what it is told and asked on the way ──────────────────────────────────────────────────────────
 
 
-@_piece("hints", "nothing said beside outcomes and errors, nor bound by what an error asks for")
-def _hints() -> Iterable[AbstractContextManager[Any]]:
-    yield patch.object(guards, "beside_outcome", lambda *_: "")
-    yield patch.object(advising, "beside_error", lambda *_: None)
-    yield patch.object(guards, "_AGAIN", "")
-    yield patch.object(wire_react, "_AFTER_ERROR", "")
-
-
-@_piece("doubts", "nothing asked once before a call is run or an answer counts")
-def _doubts() -> Iterable[AbstractContextManager[Any]]:
-    def believed(*_: Any) -> Iterator[AskModel]:
-        return ""
-        yield
-
-    yield patch.object(loop._Loop, "_doubt", believed)
-    for name in ("of_call", "of_switches", "of_numbers", "of_repetition"):
-        yield patch.object(Doubts, name, lambda *_, **__: "")
+@_piece("end-check", "no answer is asked about before it counts")
+def _end_check() -> AbstractContextManager[Any]:
+    return patch.object(verify.EndCheck, "correction", lambda *_, **__: "")
 
 
 @_piece("repetition", "the same call is run as often as it is made, and no tool is taken away")
 def _repetition() -> Iterable[AbstractContextManager[Any]]:
-    def only_asked(self: Guards, call: ToolCall) -> CallOutcome | None:
-        asked = self._asked_of(call)
-        return CallOutcome("not_run", asked, call_id=call.id) if asked else None
-
-    yield patch.object(Guards, "earlier", only_asked)
+    yield patch.object(Guards, "earlier", lambda *_: None)
     yield patch.object(Guards, "is_twin", lambda *_: False)
 
 

@@ -49,4 +49,4 @@ class BareAgent(nb.Agent):
 
     def _guards(self, *args: Any, **kwargs: Any) -> Guards:
         guards = super()._guards(*args, **kwargs)
-        return Unguarded(guards.limits, guards.clock, guards.may_repeat, doubts=False)
+        return Unguarded(guards.limits, guards.clock, guards.may_repeat, small=False)

@@ -73,20 +73,18 @@ def everything(asked: list[AskModel]) -> str:
 @pytest.mark.parametrize(
     ("piece", "gone", "kept"),
     [
-        ("grammar", '"oneOf"', "Call again, with 'pears'"),
+        ("grammar", '"oneOf"', "It gave no result"),
         ("values", '"enum"', '{"const": "count"}'),
-        ("advised", '"thing": {"const": "pears"}', "Call again, with 'pears'"),
         ("thought-bound", "maxLength", '"thought": {"type": "string"}'),
         ("thought", "thought", '"tool_input"'),
         ("example", "warmth_of", "These are your tools"),
         ("rules", "- If you know", "warmth_of"),
         ("text", "count:\\n    Say how much", '\\"parameters\\"'),
         ("fit", "You judge whether a tool fits", "You were told nothing that contains 1234"),
-        ("hints", "Call again, with 'pears'", "You were told nothing that contains 1234"),
-        ("doubts", "You were told nothing that contains 1234", "Call again, with 'pears'"),
+        ("end-check", "You were told nothing that contains 1234", "You made this very call before"),
         (
             "repetition",
-            "You already made this very call",
+            "You made this very call before, and it was not made again",
             "You were told nothing that contains 1234",
         ),
     ],
@@ -116,10 +114,10 @@ def test_chance_is_taken_away_and_given_as_it_is_said() -> None:
 
 
 def test_pieces_can_be_taken_away_together() -> None:
-    with ablated(["grammar", "hints"]):
+    with ablated(["grammar", "end-check"]):
         asked = requests()
     assert all(request.schema is None for request in asked)
-    assert "Did you mean" not in str(asked)
+    assert "You were told nothing" not in str(asked)
 
 
 def test_an_unknown_piece_is_refused_by_name() -> None:

@@ -352,36 +352,3 @@ def test_a_call_that_a_person_refused_is_not_put_to_them_again() -> None:
     again = guards.earlier(ToolCall("2", "look", {}))
     assert again is not None
     assert again.status == "refused"
-
-
-@pytest.mark.parametrize("doubts", [True, False])
-def test_only_where_a_model_is_doubted_a_hint_stands_beside_an_outcome_or_an_error(
-    doubts: bool,
-) -> None:
-    guards = Guards(Limits(), lambda: 0.0, doubts=doubts, question="Is it below 6.5?")
-    done = guards.note(ToolCall("1", "ph", "W1"), CallOutcome("done", "7", call_id="1"))
-    assert (done.text == "7\n\n7 is not below 6.5.") == doubts
-    failure = CallOutcome("error", "there are 'W1' and 'X'", call_id="2")
-    error = guards.note(ToolCall("2", "ph", "W1a"), failure)
-    assert ("with 'W1' in place of 'W1a'" in error.text) == doubts
-    refused = guards.note(
-        ToolCall("3", "ph", "W1b"), CallOutcome("refused", "there is 'W1'", call_id="3")
-    )
-    assert refused.text == "there is 'W1'"
-
-
-def test_a_tool_that_failed_is_called_next_with_the_input_that_the_model_was_told_of() -> None:
-    guards = Guards(Limits(), lambda: 0.0, doubts=True, question="What is the weight?")
-    failure = CallOutcome("error", "there are 'weight_kg' and 'height'", call_id="1")
-    guards.note(ToolCall("1", "look", {"a": "weight", "b": 2}), failure)
-    assert guards.advised == {"look": {"a": "weight_kg"}}
-    guards.next_reply()
-    assert guards.advised == {}, "it counts for one reply"
-
-
-def test_what_stands_beside_an_outcome_is_no_part_of_what_is_remembered_of_it() -> None:
-    guards = Guards(Limits(), lambda: 0.0, doubts=True, question="Is it below 6.5?")
-    guards.note(ToolCall("1", "ph", "W1"), CallOutcome("done", "7", call_id="1"))
-    again = guards.earlier(ToolCall("2", "ph", "W1"))
-    assert again is not None
-    assert "Its outcome was:\n7\nUse" in again.text

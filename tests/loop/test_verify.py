@@ -1,4 +1,4 @@
-"""A small model is asked which tool fits before it begins; where none does, it can only say so."""
+"""A small model is asked whether a tool fits before it begins, and once more before a doubtful end counts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Usage
-from archytas_nb.loop.fitting import IMPOSSIBLE, KNOWN, LONGEST, MOST_TOOLS, verdict
+from archytas_nb.loop.verify import IMPOSSIBLE, KNOWN, MAX_QUESTION, MAX_TOOLS, unfounded, verdict
 from archytas_nb.testing import ScriptedModel
 
 QUESTION = "What length has the Rhine?"
@@ -91,15 +93,16 @@ def test_where_a_tool_fits_the_question_is_sent_as_it_is_with_every_tool() -> No
     assert offered(model.asked[0]) == ["height_of", "length_of", "final_answer", "fail_task"]
 
 
-def test_the_tool_with_most_words_of_the_question_is_asked_about_first_and_alone_where_it_fits() -> (
-    None
-):
+def test_tools_are_asked_about_one_by_one_until_one_fits() -> None:
+    with Small(("height_of", "Eiffel"), ("final_answer", "It is high."), fits="height_of") as model:
+        agent(model).run("Wie hoch ist der Turm?")
+    assert len(model.judged) == 1
     with Small(("length_of", "Rhine"), ("final_answer", "It is long."), fits="length_of") as model:
-        agent(model).run("What has the greatest length?")
+        agent(model).run("Wie lang ist der Rhein?")
     assert [
         "Tool: length_of(river): Look up" in str(ask.messages[-1]["content"])
         for ask in model.judged
-    ] == [True]
+    ] == [False, True]
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
@@ -140,7 +143,7 @@ def test_only_the_first_question_of_a_conversation_is_judged_as_others_need_what
         talk.run(QUESTION)
         judged = len(model.judged)
         talk.run("And the Elbe?")
-    assert len(model.judged) == judged == 1
+    assert len(model.judged) == judged == 2
 
 
 def test_a_remark_stays_with_its_question_so_that_what_was_sent_stays_sent() -> None:
@@ -153,8 +156,12 @@ def test_a_remark_stays_with_its_question_so_that_what_was_sent_stays_sent() -> 
 
 
 def test_nobody_is_asked_about_very_many_tools_very_long_questions_or_no_tool() -> None:
-    many = [named(f"length_{n}") for n in range(MOST_TOOLS + 1)]
-    for tools, question in ((many, QUESTION), ([length_of], "long " * LONGEST), ([], QUESTION)):
+    many = [named(f"length_{n}") for n in range(MAX_TOOLS + 1)]
+    for tools, question in (
+        (many, QUESTION),
+        ([length_of], "long " * MAX_QUESTION),
+        ([], QUESTION),
+    ):
         with Small(("final_answer", "Done.")) as model:
             nb.Agent(tools, model=model, namespace={}).run(question)
         assert model.judged == []
@@ -239,18 +246,91 @@ def test_a_preview_shows_the_question_as_it_is_sent_where_a_tool_fits() -> None:
     assert agent(Small()).preview(QUESTION).messages[-1]["content"] == QUESTION
 
 
+# ── before an end counts ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_number_that_no_tool_told_is_asked_about_once() -> None:
+    model = Small(
+        ("length_of", "Rhine"),
+        ("final_answer", "1233 and 999 km."),
+        ("length_of", "Elbe"),
+        ("final_answer", "1233 and 999 km."),
+        fits="length_of",
+    )
+    with model:
+        assert agent(model).run(QUESTION).answer == "1233 and 999 km."
+    asked = str(model.asked[2].messages[-1]["content"])
+    assert "999" in asked
+    assert "1233" not in asked
+
+
+@pytest.mark.parametrize("end", [("final_answer", "No idea."), ("fail_task", "no such river")])
+def test_an_end_right_after_a_failed_call_is_asked_about_once(end: tuple[str, str]) -> None:
+    with Small(("length_of", {}), end, ("length_of", "Rhine"), end, fits="length_of") as model:
+        talk = agent(model)
+        if end[0] == "final_answer":
+            talk.run(QUESTION)
+        else:
+            with pytest.raises(nb.TaskFailed, match="no such river"):
+                talk.run(QUESTION)
+    assert "Your last call failed" in str(model.asked[2].messages[-1]["content"])
+
+
+def test_a_call_that_worked_is_asked_about_once_before_it_is_made_again_after_others() -> None:
+    light = {"is": "off"}
+
+    def look() -> str:
+        """Look at the light."""
+        return light["is"]
+
+    def switch(to: str) -> str:
+        """Switch the light.
+
+        Args:
+            to: on or off
+        """
+        light["is"] = to
+        return "switched"
+
+    calls = [("look", None), ("switch", "on"), ("look", None), ("look", None)]
+    with Small(*calls, ("final_answer", "It is on."), fits="look") as model:
+        run = agent(model, look, switch).run("Switch the light on.")
+    assert "final_answer now" in str(model.asked[3].messages[-1]["content"])
+    assert [outcome.text for _, outcome in run.calls] == ["off", "switched", "on"]
+
+
+def test_a_larger_model_is_asked_about_nothing() -> None:
+    script = [("length_of", "Rhine"), ("length_of", {}), ("final_answer", "It is 4711.")]
+    with Small(*script, fits="length_of") as model:
+        model.is_small = False
+        assert agent(model).run("Well?").answer == "It is 4711."
+
+
 @pytest.mark.parametrize(
-    ("question", "asked"),
+    ("answer", "sources", "found"),
     [
-        ("What length has the river Rhine?", 0),  # length, river
-        ("What length has the Rhine?", 1),  # length alone
-        ("Look at what is there.", 2),  # nothing in common but what all questions have
+        ("It is 124.", ["124"], []),
+        ("It is 125.", ["124"], ["125"]),
+        ("It is 1,234.5 mm.", ["1234.5"], []),
+        ("Es sind 1.234,5 mm.", ["1234.5"], []),
+        ("Il y en a 1\u202f234.", ["1234"], []),
+        ("长度为1233公里", ["长度1233"], []),
+        ("长度为1234公里", ["长度1233"], ["1234"]),
+        ("About 217.2.", ["217.18699"], []),
+        ("About 217.3.", ["217.18699"], ["217.3"]),
+        ("There are 3 of them.", ["a, b, c"], []),
+        ("Minus −4.5 or -4.5.", ["-4.5"], []),
+        ("217.2 and 208.5, again 208.5.", ["217.2"], ["208.5"]),
+        ("Table t1234 has none, nor has version 1.2.30 of 12.03.2024.", [], []),
+        ("", [], []),
     ],
 )
-def test_nobody_is_asked_where_question_and_tool_have_two_words_of_content_in_common(
-    question: str, asked: int
+def test_numbers_without_a_source_are_found(
+    answer: str, sources: list[str], found: list[str]
 ) -> None:
-    with Small(("length_of", "Rhine"), ("final_answer", "1233"), fits="length_of") as model:
-        nb.Agent([height_of, length_of], model=model, namespace={}).run(question)
-    assert len(model.judged) <= asked
-    assert bool(model.judged) == bool(asked)
+    assert unfounded(answer, sources) == found
+
+
+@given(st.lists(st.floats(-1e6, 1e6).map(lambda x: f"{x:.3f}")))
+def test_a_number_that_a_source_holds_is_never_asked_about(numbers: list[str]) -> None:
+    assert unfounded(" and ".join(numbers), ["; ".join(numbers)]) == []
