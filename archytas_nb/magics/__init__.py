@@ -18,11 +18,11 @@ def register(shell: Any) -> None:
     from IPython.core.error import UsageError
     from traitlets import TraitError
 
-    from archytas_nb.magics.agent_magic import ArchytasNB
-    from archytas_nb.magics.cassette_magic import CassetteMagics
+    from archytas_nb.magics.agent import ArchytasNB
+    from archytas_nb.magics.cassette import CassetteMagics
+    from archytas_nb.magics.complete import matcher
     from archytas_nb.magics.line import keep_question_marks
-    from archytas_nb.magics.matcher import matcher
-    from archytas_nb.magics.tool_magic import ToolMagics
+    from archytas_nb.magics.tool import ToolMagics
 
     if _ours(shell):
         return

@@ -1,7 +1,7 @@
-"""The conversation of a notebook: what was said, what was paid, and which cell asked.
+"""The conversation of a notebook: its exchanges, what it cost, and which cell asks.
 
-It outlives every question; each question gets an `Agent` of its own with the settings of that moment, so that
-nothing of one question's flags reaches the next.
+It outlives every question; each question gets an `Agent` of its own with the settings of that
+moment, so that nothing of one question's options reaches the next.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Paid:
         question: The question.
         model: The model's name.
         usage: Requests and tokens; also those of a run that failed.
-        seconds: What the model took; a replay says what it took when it was recorded.
-        usd: What the tokens cost, or None where the price is not known.
+        seconds: Seconds of the model; in a replay those of the recording.
+        usd: US dollars, or None where the price is not known.
     """
 
     question: str
@@ -46,12 +46,12 @@ class Paid:
 
 @dataclass(slots=True)
 class Conversation:
-    """What was said so far, and what it cost.
+    """The exchanges so far, and what they cost.
 
     Attributes:
-        exchanges: The record that every agent of this conversation goes on with.
-        paid: One entry for each question that was asked since the conversation began, in order; what was undone
-            or replaced meanwhile has been paid all the same.
+        exchanges: The record that every agent of this conversation continues.
+        paid: One entry for each question since the conversation began, in order, with those that
+            were undone or replaced.
     """
 
     exchanges: list[Exchange] = field(default_factory=list)
@@ -59,22 +59,18 @@ class Conversation:
     _running: bool = False
 
     def reset(self) -> int:
-        """Begin anew; return how many exchanges are forgotten."""
+        """Begin a new conversation; return how many exchanges are forgotten."""
         forgotten = len(self.exchanges)
         self.exchanges.clear()
         self.paid.clear()
         return forgotten
 
-    def ask(self, agent: Agent, ask: Callable[[], Run], *, anew: bool = False) -> Run:
-        """Have an agent go on with this conversation.
+    def ask(self, agent: Agent, ask: Callable[[], Run]) -> Run:
+        """Have an agent continue this conversation.
 
         Args:
             agent: Made for this question.
             ask: Asks it.
-            anew: Whether what was said before is forgotten.
-
-        Returns:
-            The run.
 
         Raises:
             UsageError: A question of this conversation is being answered.
@@ -85,8 +81,6 @@ class Conversation:
             raise UsageError(
                 "a question of this conversation is being answered; a tool cannot ask it another"
             )
-        if anew:
-            self.reset()
         agent.exchanges = self.exchanges
         self._running = True
         run: Run | None = None
@@ -103,13 +97,10 @@ class Conversation:
 
     def _note(self, run: Run, agent: Agent) -> None:
         usage = run.usage
-        # An endpoint that does not say how many tokens it counted has not said what it costs either.
-        price = (
-            getattr(agent.model, "price", None)
-            if usage.input_tokens or usage.output_tokens
-            else None
-        )
-        usd = None if price is None else price.cost(usage)
+        price = getattr(agent.model, "price", None)
+        # An endpoint that does not count tokens does not say what they cost either.
+        counted = usage.input_tokens or usage.output_tokens
+        usd = price.cost(usage) if price is not None and counted else None
         seconds = sum(event.seconds for event in run.events if isinstance(event, ModelReply))
         self.paid.append(Paid(run.question, run.model, usage, seconds, usd))
         _log.info(
@@ -122,11 +113,8 @@ class Conversation:
 class Origins:
     """Tells which cell asks, so that a cell that is run again replaces its exchange.
 
-    A notebook's front end names the cell in the request. Where none is named (a console, a terminal, nbclient)
-    nothing tells two questions apart from one that is asked again, and each is added.
-
-    Args:
-        shell: The IPython shell.
+    A notebook's front end names the cell in the request. Where none is named (a console, a
+    terminal, nbclient), a question that is asked again is added like any other.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -135,11 +123,10 @@ class Origins:
         self._asked = 0
 
     def next(self) -> str:
-        """The identity of the question that this cell would ask next; empty where there is none."""
+        """The identity of this cell's next question; empty where no cell is named."""
         cell, execution = running_cell(self._shell)
-        if not cell:
-            return ""
-        return f"{cell}#{self._asked + 1 if execution == self._execution else 1}"
+        number = self._asked + 1 if execution == self._execution else 1
+        return f"{cell}#{number}" if cell else ""
 
     def asked(self) -> None:
         """Count a question of this cell."""

@@ -1,6 +1,7 @@
-"""What the options of a question mean in this notebook: tools, pictures, a type, a condition, a variable.
+"""The options of ``%agent``, and what their values mean in this notebook.
 
-Each is read before anything is asked, so that what cannot be meant costs nothing. Errors are `UsageError`.
+Each value is read before anything is asked, so that a bad one costs nothing. The help here is the
+only one there is: ``%agent?``, ``%agent --help``, errors and the reference are made of it.
 """
 
 from __future__ import annotations
@@ -9,25 +10,146 @@ import ast
 import builtins
 import keyword
 import typing
+from argparse import ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.error import UsageError
+from IPython.core.magic_arguments import argument, argument_group
 
 from archytas_nb.errors import ToolError
-from archytas_nb.magics.lookup import LookupFault, look
+from archytas_nb.magics.expand import LookupFault, look
+from archytas_nb.magics.settings import APPROVALS, PROTOCOLS
 from archytas_nb.tools.names import did_you_mean
 from archytas_nb.tools.reference import visible
 
 if TYPE_CHECKING:
     from archytas_nb.tools.toolbox import Toolbox
 
-_TYPING = ("Annotated", "Literal", "Optional", "Union")
-"""What a type may be made of without an import: nobody imports it for one option."""
+F = TypeVar("F", bound=Callable[..., Any])
 
-_GLOB = frozenset("*?[")
+REPORTS = ("history", "undo", "reset", "cost")
+"""Options that ask nothing."""
+
+_TYPING = ("Annotated", "Literal", "Optional", "Union")
+"""Names that a type may use without an import."""
+
+
+def count(text: str) -> int:
+    """Parse a whole number of at least 1."""
+    if not text.isdecimal() or not int(text):
+        raise ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """Parse a time above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return number
+
+
+def _switch(name: str, text: str) -> Any:
+    return argument(name, action="store_true", help=text)
+
+
+def _valued(name: str, metavar: str, text: str, **more: Any) -> Any:
+    return argument(name, metavar=metavar, help=text, **more)
+
+
+def _one_of(name: str, words: tuple[str, ...], text: str) -> Any:
+    return argument(name, choices=words, metavar="|".join(words), help=text)
+
+
+_FLAGS = (
+    argument("-h", "--help", action="store_true", help="Show this."),
+    argument_group("for this question"),
+    _valued(
+        "--model", "NAME", "Ask this model, or that of a variable; 'local' is the embedded one."
+    ),
+    _valued("--tools", "NAME[,NAME]", "Offer these tools only; names or globs such as count_*."),
+    _one_of(
+        "--protocol",
+        PROTOCOLS,
+        "How the model is told of the tools: function calling (native) or text (react).",
+    ),
+    _valued("--max-steps", "N", "Maximum number of model replies.", type=count),
+    _valued("--max-seconds", "S", "Maximum number of seconds.", type=seconds),
+    _valued(
+        "--max-total-tokens",
+        "N",
+        "Maximum number of tokens, input and output together.",
+        type=count,
+    ),
+    _valued("--max-reply-tokens", "N", "Maximum number of tokens in one model reply.", type=count),
+    _one_of(
+        "--approve",
+        APPROVALS,
+        "What happens when a tool wants approval: ask you, run it, or refuse it.",
+    ),
+    _valued(
+        "--allow",
+        "NAME[,NAME]",
+        "Run these tools without asking, also where nobody can be asked.",
+    ),
+    _valued(
+        "--image",
+        "NAME",
+        "Show the model a picture: a variable (a figure, a picture, bytes) or a file. May be "
+        "repeated.",
+        action="append",
+        default=[],
+    ),
+    _switch("--raw", "Send the question as it is written: {name} is not replaced."),
+    argument_group("the answer"),
+    _valued(
+        "--out",
+        "NAME",
+        "Put the answer, or with --type the value, into this variable; without an answer the cell "
+        "fails.",
+    ),
+    _valued(
+        "--type",
+        "EXPR",
+        "The type that the answer must have, an expression such as int, list[str], a dataclass, a "
+        "pydantic model or DataFrame (the model then names the variable that holds it).",
+    ),
+    _valued(
+        "--until",
+        "EXPR",
+        "Makes the model retry until this expression is true; the answer is called answer.",
+    ),
+    argument(
+        "--quiet",
+        action=BooleanOptionalAction,
+        default=None,
+        help="Show no trace, only the answer.",
+    ),
+    argument_group("the conversation"),
+    _switch("--new", "Begin a new conversation."),
+    _switch("--dry-run", "Show what would be sent, and send nothing."),
+    _switch("--history", "Show the questions and answers of this conversation."),
+    _switch("--undo", "Forget the last question and its answer."),
+    _switch("--reset", "Forget the whole conversation."),
+    _switch(
+        "--cost",
+        "Show requests, tokens, seconds of the model and, where prices are known, USD, of the last "
+        "question and of all, with those that were undone or replaced.",
+    ),
+)
+
+
+def agent_flags(function: F) -> F:
+    """Give a magic these options, in this order."""
+    for flag in reversed(_FLAGS):
+        flag(function)
+    return function
 
 
 def chosen_tools(patterns: Iterable[str], toolbox: Toolbox, flag: str = "--tools") -> list[str]:
@@ -36,30 +158,29 @@ def chosen_tools(patterns: Iterable[str], toolbox: Toolbox, flag: str = "--tools
     Args:
         patterns: Names or globs.
         toolbox: All tools of the notebook.
-        flag: What is said to be wrong where something is.
+        flag: The option, for errors.
 
     Returns:
         Names of enabled tools, in the toolbox's order.
 
     Raises:
-        UsageError: A name or a glob means no tool that is enabled.
+        UsageError: A name or a glob matches no enabled tool.
     """
     active = toolbox.active()
     meant: set[str] = set()
     for pattern in patterns:
-        if _GLOB & set(pattern):
+        if set("*?[") & set(pattern):
             names = [name for name in active if fnmatchcase(name, pattern)]
         else:
             names = [active[pattern].name] if pattern in active else []
-        if not names:
-            if pattern in toolbox:
-                raise UsageError(
-                    f"{flag}: {pattern!r} is disabled; enable it with %tools --enable {pattern}"
-                )
-            there = ", ".join(active) or "none"
+        if not names and pattern in toolbox:
             raise UsageError(
-                f"{flag}: no tool is named {pattern!r}{did_you_mean(pattern, active) or ';'} there: {there}"
+                f"{flag}: {pattern!r} is disabled; enable it with %tools --enable {pattern}"
             )
+        if not names:
+            guess = did_you_mean(pattern, active) or ";"
+            there = ", ".join(active) or "none"
+            raise UsageError(f"{flag}: no tool is named {pattern!r}{guess} there: {there}")
         meant.update(names)
     return [name for name in active if name in meant]
 
@@ -71,7 +192,7 @@ def picture(source: str, namespace: dict[str, Any]) -> str:
         PNG or JPEG in base64.
 
     Raises:
-        UsageError: There is no such variable and no such file, or it is no picture.
+        UsageError: There is no such variable and no such file, or it is not a picture.
     """
     from archytas_nb.tools.pictures import attached
 
@@ -91,11 +212,11 @@ def answer_type(source: str, namespace: dict[str, Any]) -> Any:
     """What ``--type`` says, evaluated in the notebook.
 
     Raises:
-        UsageError: It is no expression, cannot be evaluated, or no answer can be of that type.
+        UsageError: It is not an expression, cannot be evaluated, or no answer can be of that type.
     """
     from archytas_nb.answers import Answers
 
-    code = _compiled(source, "--type")
+    code = compile(_expression(source, "--type"), "<--type>", "eval", dont_inherit=True)
     words = {name: getattr(typing, name) for name in _TYPING if name in code.co_names}
     try:
         value = eval(code, words | namespace)  # noqa: S307 - an expression of the user's, like a cell
@@ -103,7 +224,7 @@ def answer_type(source: str, namespace: dict[str, Any]) -> Any:
         hint = ""
         if isinstance(error, NameError) and error.name:
             hint = did_you_mean(error.name, [*visible(namespace), *dir(builtins)])
-        raise UsageError(f"--type {source!r} cannot be evaluated: {_said(error)}{hint}") from None
+        raise UsageError(f"--type {source!r} cannot be evaluated: {_brief(error)}{hint}") from None
     if value is None:
         raise UsageError(f"--type {source!r} is None; expected a type, such as int or list[str]")
     try:
@@ -124,21 +245,21 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
         of_text: Whether the answer is text; else it is the value of the type that was asked for.
 
     Returns:
-        Given the answer, it says what is wrong with it; an empty text where the expression is true.
+        A function that says what is wrong with an answer; empty where the expression is true.
 
     Raises:
-        UsageError: It is no expression, or it names a variable that is not there now.
+        UsageError: It is not an expression, or it uses a variable that does not exist now.
     """
     from archytas_nb.loop.wire import as_text
 
-    tree = _compiled(source, "--until", only_parsed=True)
+    tree = _expression(source, "--until")
     known = {"answer", *namespace, *dir(builtins)}
     missing = [name for name in _free_names(tree) if name not in known]
     if missing:
         guess = did_you_mean(missing[0], ["answer", *visible(namespace)])
         raise UsageError(
-            f"--until: no variable is named {missing[0]!r}{guess or '.'} (One that a tool will make must have a "
-            "first value before.)"
+            f"--until: no variable is named {missing[0]!r}{guess or '.'} (One that a tool will "
+            "make must have a first value before.)"
         )
     code = compile(f"lambda answer: (\n{source}\n)", "<until>", "eval", dont_inherit=True)
     holds = eval(code, namespace)  # noqa: S307 - an expression of the user's, like a cell
@@ -147,48 +268,36 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
         try:
             held = bool(holds(as_text(answer) if of_text else answer))
         except Exception as error:  # noqa: BLE001 - a condition that cannot be evaluated is not met
-            return f"This must be true of the answer: {source} – checking it raised {_said(error)}"
+            return f"This must be true of the answer: {source} – checking it raised {_brief(error)}"
         return "" if held else f"This must be true of the answer, and is not: {source}"
 
     return check
 
 
 def variable(name: str) -> str:
-    """Check the name that ``--out`` gives.
-
-    Raises:
-        UsageError: It cannot be a variable's name.
-    """
+    """Check the name that ``--out`` gives; raises UsageError."""
     if not name.isidentifier() or keyword.iskeyword(name):
         raise UsageError(f"--out: {name!r} cannot be the name of a variable")
     return name
 
 
-def _compiled(source: str, flag: str, *, only_parsed: bool = False) -> Any:
+def _expression(source: str, flag: str) -> ast.Expression:
     try:
-        tree = ast.parse(source.strip(), f"<{flag}>", "eval")
-        return tree if only_parsed else compile(tree, f"<{flag}>", "eval", dont_inherit=True)
+        return ast.parse(source.strip(), f"<{flag}>", "eval")
     except (SyntaxError, ValueError) as error:
-        said = getattr(error, "msg", error)
-        raise UsageError(f"{flag} {source!r} is no Python expression: {said}") from None
+        reason = getattr(error, "msg", error)
+        raise UsageError(f"{flag} {source!r} is not a Python expression: {reason}") from None
 
 
 def _free_names(tree: ast.AST) -> list[str]:
-    """Names that an expression reads and does not bind itself, in a comprehension, a lambda or by ``:=``."""
-    bound = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
+    """Names that an expression reads and does not bind itself."""
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    read = [
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    ]
-    return [name for name in dict.fromkeys(read) if name not in bound]
+    read = dict.fromkeys(node.id for node in names if isinstance(node.ctx, ast.Load))
+    return [name for name in read if name not in bound]
 
 
-def _said(error: BaseException) -> str:
+def _brief(error: BaseException) -> str:
     line = " ".join(f"{type(error).__name__}: {error}".split())
     return line if len(line) <= 300 else f"{line[:299]}…"

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from archytas_nb.magics import expand
-from archytas_nb.magics.agent_magic import ArchytasNB
-from archytas_nb.magics.cassette_magic import CassetteMagics
+from archytas_nb.magics.agent import ArchytasNB
+from archytas_nb.magics.cassette import CassetteMagics
 from archytas_nb.magics.settings import Settings
-from archytas_nb.magics.tool_magic import ToolMagics
+from archytas_nb.magics.tool import ToolMagics
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference.md"
 MAGICS = {

@@ -305,10 +305,10 @@ def test_a_script_that_is_at_its_end_is_named_without_frames_of_ours(asked: Kern
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--until 'x >' hi", "--until 'x >' is no Python expression"),
+        ("--until 'x >' hi", "--until 'x >' is not a Python expression"),
         ("--type lst hi", "--type 'lst' cannot be evaluated"),
         ("--tools nope hi", "--tools: no tool is named 'nope'; there: count"),
-        ("--max-steps none hi", "--max-steps: 'none' is no whole number above 0"),
+        ("--max-steps none hi", "--max-steps: 'none' is not a whole number above 0"),
         ("--protocol smoke hi", "--protocol: invalid choice: 'smoke'"),
         ("how many {pengiuns}", "no variable is named 'pengiuns', did you mean 'penguins'?"),
         ("--undo hi", "--undo asks nothing"),

@@ -204,12 +204,6 @@ def test_a_limit_on_tokens_ends_the_run(ask: Ask) -> None:
     assert run.reason == "max_total_tokens=1"
 
 
-def test_the_old_option_for_tokens_counts_with_a_warning(ask: Ask) -> None:
-    with pytest.warns(FutureWarning, match="--max-tokens is called --max-total-tokens now"):
-        run = ask("--max-tokens 1 hello", ("count", {"species": "Gentoo"}), answer("Three."))
-    assert run.reason == "max_total_tokens=1"
-
-
 def test_an_option_and_a_setting_bound_a_reply(ask: Ask) -> None:
     def bound(run: Any) -> list[int]:
         return [event.max_tokens for event in run.events if isinstance(event, AskModel)]

@@ -114,7 +114,7 @@ def test_a_kernel_completes_a_line_and_the_body_of_a_cell(kernel: Kernel) -> Non
 
     assert asked("%agent --mo") == ("--mo", ["--model"])
     assert asked("x = %agent --protocol re") == ("re", ["react"])
-    assert asked("y = 1\n%agent --max-to") == ("--max-to", ["--max-total-tokens", "--max-tokens"])
+    assert asked("y = 1\n%agent --max-to") == ("--max-to", ["--max-total-tokens"])
     assert asked("%%agent --new\nHow many {pen") == ("pen", ["penguins", "pens"])
 
 

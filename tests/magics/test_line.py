@@ -66,8 +66,8 @@ def test_what_cannot_be_meant_is_named(line: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("how many --new", "'--new' stands behind the question, where it is text"),
-        ("--new how many --model=x?", "'--model' stands behind"),
+        ("how many --new", "'--new' comes after the question has begun"),
+        ("--new how many --model=x?", "'--model' comes after"),
         (
             "--until len(answer) > 3 how many",
             "the value of '--until' ends at 'len\\(answer\\)', before '>'",

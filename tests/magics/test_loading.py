@@ -142,7 +142,7 @@ class Cold:
 @pytest.fixture
 def cold(monkeypatch: pytest.MonkeyPatch) -> Cold:
     model = Cold()
-    monkeypatch.setattr("archytas_nb.magics.models.make_model", lambda _, **ways: model)
+    monkeypatch.setattr("archytas_nb.magics.agent.make_model", lambda *_, **ways: model)
     return model
 
 
@@ -232,9 +232,13 @@ def test_an_error_of_ours_that_nobody_logs_is_not_printed(
 def test_a_model_that_is_warmed_asks_nobody_whether_a_server_may_be_used(
     monkeypatch: pytest.MonkeyPatch, shell: Any
 ) -> None:
-    def make_model(_choice: Any, confirm: Any) -> Any:
+    reached = []
+
+    def make_model(_name: Any, _settings: Any, confirm: Any) -> Any:
+        reached.append("a server was found")
         return confirm("Use it?")
 
-    monkeypatch.setattr("archytas_nb.magics.models.make_model", make_model)
+    monkeypatch.setattr("archytas_nb.magics.agent.make_model", make_model)
     monkeypatch.setattr("builtins.input", lambda _: pytest.fail("somebody was asked"))
     shell.run_line_magic("config", "ArchytasNB.warm = True")
+    assert reached

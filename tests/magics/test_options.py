@@ -85,7 +85,7 @@ def test_a_type_is_evaluated_in_the_notebook() -> None:
     ("source", "said"),
     [
         ("lst[str]", "did you mean 'list'?"),
-        ("int[", "no Python expression"),
+        ("int[", "not a Python expression"),
         ("None", "expected a type"),
         ("1/0", "Zero"),
     ],
@@ -119,10 +119,10 @@ def test_an_answer_that_is_text_is_text_in_a_condition() -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("answer >", "no Python expression"),
+        ("answer >", "not a Python expression"),
         ("answr > 3", "no variable is named 'answr', did you mean 'answer'?"),
         ("any(w in answer for w in wrods)", "'wrods', did you mean 'words'?"),
-        ("import os", "no Python expression"),
+        ("import os", "not a Python expression"),
     ],
 )
 def test_a_condition_that_can_never_be_checked_is_refused_before(source: str, said: str) -> None:

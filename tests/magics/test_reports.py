@@ -12,7 +12,7 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.history import Exchange, Step
 from archytas_nb.magics.conversation import Paid
-from archytas_nb.magics.reports import Cost, DryRun, History
+from archytas_nb.magics.reports import DryRun, cost, history
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 
@@ -30,7 +30,7 @@ def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
         Exchange("And?", [], Stopped("max_steps=1", "so far")),
         Exchange("So?", [step, step], Interrupted("a tool")),
     )
-    head, *rows = repr(History(exchanges)).splitlines()
+    head, *rows = repr(history(exchanges)).splitlines()
     assert head.split() == ["question", "tools", "called", "answer"]
     assert rows[0].split("  ")[0] == "1"
     assert "How many?" in rows[0]
@@ -44,12 +44,12 @@ def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
 
 def test_costs_are_summed_and_what_is_not_known_is_not_made_up() -> None:
     one, two = Usage(2, 1_000, 600, 50), Usage(1, 500, 0, 10)
-    last, whole = repr(Cost((paid(one, 0.5), paid(two, 0.25)))).splitlines()[1:]
+    last, whole = repr(cost((paid(one, 0.5), paid(two, 0.25)))).splitlines()[1:]
     assert last.split()[2:] == ["1", "1", "500", "0", "10", "1.2", "0.2500"]
     assert whole.split()[1:] == ["2", "3", "1,500", "600", "60", "2.5", "0.7500"]
-    assert repr(Cost((paid(one, 0.5), paid(two)))).splitlines()[2].split()[-1] == "0.5000+"
-    assert repr(Cost((paid(one),))).splitlines()[1].split()[-1] == "unknown"
-    uncounted = repr(Cost((paid(one, 0.5), paid(Usage(1))))).splitlines()
+    assert repr(cost((paid(one, 0.5), paid(two)))).splitlines()[2].split()[-1] == "0.5000+"
+    assert repr(cost((paid(one),))).splitlines()[1].split()[-1] == "unknown"
+    uncounted = repr(cost((paid(one, 0.5), paid(Usage(1))))).splitlines()
     assert uncounted[1].split()[4:] == ["unknown", "unknown", "unknown", "1.2", "unknown"]
     assert uncounted[2].split()[3:] == ["1,000+", "600+", "50+", "2.5", "0.5000+"]
 
@@ -57,7 +57,7 @@ def test_costs_are_summed_and_what_is_not_known_is_not_made_up() -> None:
 def test_nothing_in_a_report_is_html_of_its_own() -> None:
     exchanges = (Exchange(EVIL, [], Answered(EVIL)),)
     ask = AskModel(1, ({"role": "user", "content": EVIL},), ({"x": EVIL},), {"y": EVIL})
-    for report in (History(exchanges), DryRun(ask, (("model", EVIL),))):
+    for report in (history(exchanges), DryRun(ask, (("model", EVIL),))):
         html = report._repr_html_()
         assert "<script" not in html
         assert "<img" not in html
@@ -99,6 +99,6 @@ def test_of_a_long_request_only_the_question_is_unfolded() -> None:
 
 
 def test_empty_reports_say_so() -> None:
-    for report in (History(()), Cost(())):
+    for report in (history(()), cost(())):
         assert "nothing was asked yet" in repr(report)
         assert "nothing was asked yet" in report._repr_html_()

@@ -8,7 +8,7 @@ import pytest
 from IPython.core.error import UsageError
 from traitlets import TraitError
 
-from archytas_nb.magics.models import make_model, model_choice
+from archytas_nb.magics.agent import make_model, model_settings
 from archytas_nb.magics.settings import Settings
 from tests.models.talking import complete
 from tests.servers.plays import Say
@@ -22,7 +22,7 @@ def configured(server: Server, **more: Any) -> Settings:
 def test_the_fields_are_sent_with_each_request_and_headers_and_query_as_such() -> None:
     request = {"temperature": 0, "headers": {"X-Team": "data"}, "query": {"api-version": "v1"}}
     with Server(then=Say("fine")) as server:
-        complete(make_model(model_choice(configured(server, request=request), None)))
+        complete(make_model(None, model_settings(configured(server, request=request))))
     [asked] = server.chats
     assert asked.body["temperature"] == 0
     assert asked.headers["x-team"] == "data"
@@ -33,10 +33,10 @@ def test_the_fields_are_sent_with_each_request_and_headers_and_query_as_such() -
 def test_a_change_inside_of_the_dict_makes_another_model() -> None:
     with Server() as server:
         settings = configured(server, request={"seed": 1})
-        before = model_choice(settings, None)
+        before = model_settings(settings)
         settings.request["seed"] = 2
-        assert model_choice(settings, None) != before
-        assert make_model(model_choice(settings, None)).request == {"seed": 2}
+        assert model_settings(settings) != before
+        assert make_model(None, model_settings(settings)).request == {"seed": 2}
 
 
 def test_the_environment_gives_it_as_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,13 @@
 """Settings: flag, %config, environment, default; and errors that fit on a line."""
 
 import inspect
-from typing import Any
 
 import pytest
 from IPython.core.error import UsageError
 from traitlets import TraitError
 from traitlets.config import Config
 
-from archytas_nb.magics.flags import REPORTS
+from archytas_nb.magics.options import REPORTS
 from archytas_nb.magics.settings import Settings
 from archytas_nb.session import Agent
 
@@ -119,43 +118,6 @@ def test_names_may_be_a_list_or_a_text_and_a_limit_may_be_none() -> None:
     assert settings.max_seconds is None
 
 
-def line(*options: str) -> Any:
-    from archytas_nb.magics.agent_magic import ArchytasNB
-
-    return ArchytasNB.agent.parser.parse_args(list(options))
-
-
-def test_the_old_name_of_the_total_counts_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings()
-    assert settings.total_tokens(line()) == 1_000_000
-    monkeypatch.setenv("ARCHYTAS_NB_MAX_TOKENS", "10")
-    with pytest.warns(
-        FutureWarning, match="ARCHYTAS_NB_MAX_TOKENS is called ARCHYTAS_NB_MAX_TOTAL_TOKENS now"
-    ):
-        assert settings.total_tokens(line()) == 10
-    settings.max_tokens = 20
-    with pytest.warns(FutureWarning, match="^max_tokens is called max_total_tokens now"):
-        assert settings.total_tokens(line()) == 20
-    with pytest.warns(FutureWarning, match="--max-tokens is called --max-total-tokens now"):
-        assert settings.total_tokens(line("--max-tokens=30")) == 30
-    assert settings.total_tokens(line("--max-total-tokens=40")) == 40
-
-
-def test_the_old_and_the_new_name_at_once_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings()
-    monkeypatch.setenv("ARCHYTAS_NB_MAX_TOKENS", "10")
-    monkeypatch.setenv("ARCHYTAS_NB_MAX_TOTAL_TOKENS", "10")
-    with pytest.raises(UsageError, match="both are set: leave ARCHYTAS_NB_MAX_TOKENS out"):
-        settings.total_tokens(line())
-    settings.max_total_tokens = settings.max_tokens = 20
-    with pytest.raises(
-        UsageError, match="max_tokens is the old name of max_total_tokens, and both are set"
-    ):
-        settings.total_tokens(line())
-    with pytest.raises(UsageError, match="leave --max-tokens out"):
-        settings.total_tokens(line("--max-total-tokens=30", "--max-tokens=30"))
-
-
 def test_defaults_are_those_of_an_agent() -> None:
     agent = inspect.signature(Agent).parameters
     settings = Settings()
@@ -171,7 +133,7 @@ def test_defaults_are_those_of_an_agent() -> None:
 
 
 def test_every_setting_has_help_and_every_lasting_option_a_setting() -> None:
-    from archytas_nb.magics.agent_magic import ArchytasNB
+    from archytas_nb.magics.agent import ArchytasNB
 
     traits = Settings.class_own_traits(config=True)
     assert all(len(trait.help) > 10 for trait in traits.values())

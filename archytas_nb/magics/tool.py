@@ -1,0 +1,312 @@
+"""``%%tool`` and ``%tools``: turn the functions of a cell into tools; list, show and remove tools."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from archytas_nb.errors import ArchytasError, ToolError
+from archytas_nb.magics.line import brief, print_help, split_options
+from archytas_nb.magics.options import count, seconds
+
+if TYPE_CHECKING:
+    from archytas_nb.tools.examples import Example
+    from archytas_nb.tools.tool import Tool
+    from archytas_nb.tools.toolbox import Toolbox
+
+
+@magics_class
+class ToolMagics(Magics):
+    """The tools of this notebook."""
+
+    shell: Any
+
+    @no_var_expand
+    @magic_arguments()
+    @argument("-h", "--help", action="store_true", help="Show this.")
+    @argument(
+        "--name", metavar="NAME", help="The tool's name, where the cell defines one function."
+    )
+    @argument("--approve", action="store_true", default=None, help="Ask a person before each call.")
+    @argument("--timeout", type=seconds, metavar="S", help="Maximum number of seconds of a call.")
+    @argument(
+        "--max-chars",
+        type=count,
+        metavar="N",
+        help="Maximum number of characters of a result that the model reads.",
+    )
+    @argument("--repeat", action="store_true", help="The same call may have another result later.")
+    @argument(
+        "--check",
+        action="store_true",
+        help="Run the docstrings' examples as a model would; costs no token.",
+    )
+    @cell_magic
+    def tool(self, line: str, cell: str) -> Any:
+        """Run the cell and make its functions tools.
+
+        The functions decorated with ``@tool``, or where there are none each public function of the
+        cell; names that begin with ``_`` are helpers. A cell that fails registers nothing.
+
+        An argument that JSON cannot carry, such as a DataFrame, is given the name of one of your
+        variables; any other is given a value, unless it is annotated
+        ``Annotated[str, archytas_nb.ByName]``.
+        """
+        __tracebackhide__ = True
+        from archytas_nb.tools.examples import check_examples
+        from archytas_nb.tools.toolbox import toolbox
+
+        args = vars(_parsed(line, self.tool.parser))
+        if args.pop("help"):
+            return print_help(self.tool.parser, "%%")
+        check = args.pop("check")
+        options = {key: value for key, value in args.items() if value not in (None, False)}
+        before, known = toolbox.snapshot(), dict(toolbox)
+        try:
+            tree = run_cell(self.shell, cell)
+            names = self._register(toolbox, known, tree, options)
+        except BaseException as error:
+            toolbox.restore(before)
+            if isinstance(error, ArchytasError):
+                raise brief(error) from None
+            raise
+        tools = tuple(toolbox[name] for name in names)
+        checked = {tool.name: check_examples(tool, self.shell.user_ns) for tool in tools if check}
+        return Registered(tools, tuple(name for name in names if name in known), checked)
+
+    def _register(
+        self, toolbox: Toolbox, known: dict[str, Any], tree: ast.Module, options: dict[str, Any]
+    ) -> list[str]:
+        """Add what the cell defines, unless it decorates its tools; return their names."""
+        from archytas_nb.tools.toolbox import has_decorated_methods
+
+        namespace = self.shell.user_ns
+        for name in _public_names(tree, ast.ClassDef):
+            defined = namespace.get(name)  # the cell may have deleted or wrapped it
+            if isinstance(defined, type) and has_decorated_methods(defined):
+                toolbox.extend(defined)
+        new = [name for name, each in toolbox.items() if known.get(name) is not each]
+        if new and options:
+            flags = ", ".join(f"--{key.replace('_', '-')}" for key in options)
+            raise UsageError(
+                f"{flags}: this cell decorates its tools; give the options to the decorator, "
+                "@tool(…)"
+            )
+        if not new:
+            names = _public_names(tree, ast.FunctionDef, ast.AsyncFunctionDef)
+            names = [name for name in names if callable(namespace.get(name))]
+            if "name" in options and len(names) != 1:
+                raise UsageError(
+                    f"--name names one function; the cell defines {len(names)}: {', '.join(names)}"
+                )
+            new = [toolbox.add(namespace[name], **options).name for name in names]
+        if not new:
+            raise UsageError(
+                "the cell defines no function that could be a tool; begin one with 'def'"
+            )
+        return new
+
+    @no_var_expand
+    @magic_arguments()
+    @argument("-h", "--help", action="store_true", help="Show this.")
+    @argument("name", nargs="?", help="Show what the model reads of this tool.")
+    @argument("--remove", metavar="NAME", help="Remove a tool.")
+    @argument(
+        "--disable", metavar="NAME", help="Keep a tool in the list, but offer it to no model."
+    )
+    @argument("--enable", metavar="NAME", help="Offer a tool again.")
+    @argument("--check", action="store_true", help="Show the warnings about each tool.")
+    @line_magic
+    def tools(self, line: str) -> Any:
+        """List the tools of this notebook, or show one as the model reads it."""
+        from archytas_nb.tools.toolbox import toolbox
+
+        args = _parsed(line, self.tools.parser)
+        if args.help:
+            return print_help(self.tools.parser)
+        try:
+            for change in ("remove", "disable", "enable"):
+                if name := getattr(args, change):
+                    getattr(toolbox, change)(name)
+            if args.check:
+                return ToolIssues((toolbox[args.name],) if args.name else tuple(toolbox.values()))
+            if args.name:
+                return ToolPage(toolbox[args.name])
+        except KeyError as error:
+            raise UsageError(str(error)) from None
+        return _table(toolbox)
+
+
+def _parsed(line: str, parser: Any) -> Any:
+    options, rest = split_options(line, parser)
+    return parser.parse_args([*options, *rest.split()])
+
+
+def refresh_tools(namespace: Mapping[str, Any]) -> None:
+    """Replace each tool whose function was redefined in a plain cell since.
+
+    Raises:
+        ToolError: A new definition cannot be a tool.
+    """
+    from archytas_nb.tools.toolbox import toolbox
+
+    for tool in tuple(toolbox.values()):
+        old = tool.function
+        if not _is_global_function(old) or old.__qualname__ != old.__name__:
+            continue
+        new = namespace.get(old.__name__)
+        if new is old or not _is_global_function(new):
+            continue
+        options = {key: getattr(tool, key) for key in ("approve", "timeout", "max_chars", "repeat")}
+        try:
+            toolbox.add(new, name=tool.source_name, **options)
+        except ToolError as error:
+            raise ToolError(
+                f"the function of the tool {tool.name!r} was redefined, and cannot be a tool as it "
+                f"is now. Mend it, or remove the tool: %tools --remove {tool.name}.\n{error}"
+            ) from error
+
+
+def _is_global_function(function: Any) -> bool:
+    return inspect.isfunction(function) and function.__module__ == "__main__"
+
+
+# ── running the cell ──────────────────────────────────────────────────────────────────────────────
+
+
+def run_cell(shell: Any, source: str) -> ast.Module:
+    """Run the cell below ``%%tool`` as if it were a cell of its own.
+
+    Tracebacks name the cell and the line that the user sees, ``inspect.getsource`` and ``%debug``
+    work, IPython syntax is understood, and the last expression is shown.
+
+    Args:
+        shell: The IPython shell.
+        source: The cell's body, without the line of the magic.
+
+    Returns:
+        The syntax tree of the cell.
+
+    Raises:
+        ToolError: The cell is not Python.
+        UsageError: The cell awaits at top level, which a magic cannot do.
+        Exception: Whatever the cell raises.
+    """
+    __tracebackhide__ = True
+    # The empty first line stands for the magic's, so that line numbers are those of the cell.
+    code = "\n" + shell.transform_cell(source)
+    name = shell.compile.cache(code, _cell_number(shell), raw_code=code)
+    try:
+        tree: ast.Module = ast.parse(code, name, "exec")
+        flags: int = shell.compile.flags
+        last = tree.body[-1] if tree.body else None
+        shows = isinstance(last, ast.Expr) and not source.rstrip().endswith(";")
+        body = ast.Module(tree.body[:-1] if shows else tree.body, type_ignores=[])
+        runs = [compile(body, name, "exec", flags=flags, dont_inherit=True)]
+        if last is not None and shows:
+            shown = ast.Interactive([last])
+            runs.append(compile(shown, name, "single", flags=flags, dont_inherit=True))
+    except SyntaxError as error:
+        if "await" in str(error.msg) or "async" in str(error.msg):
+            raise UsageError(
+                f"{error.msg}: put top-level await into a cell without %%tool"
+            ) from None
+        # IPython draws a SyntaxError with every frame of ours, whatever the exception wishes.
+        error.filename = "this cell"
+        text = "".join(traceback.format_exception_only(error))
+        raise ToolError(f"the cell is not Python:\n{text}") from None
+    for each in runs:
+        exec(each, shell.user_ns)  # noqa: S102 - running the user's cell is what a kernel is for
+    return tree
+
+
+def _cell_number(shell: Any) -> int:
+    """The number of the running cell; the shell's own counter may be ahead of it."""
+    cells: list[str] = shell.history_manager.input_hist_raw
+    number: int = shell.execution_count
+    return len(cells) - 1 if cells and cells[-1].lstrip().startswith("%%") else number
+
+
+def _public_names(tree: ast.Module, *kinds: type[ast.stmt]) -> list[str]:
+    """Names of a cell's public definitions of these kinds, in order, each once."""
+    found = [str(getattr(node, "name", "_")) for node in tree.body if isinstance(node, kinds)]
+    return list(dict.fromkeys(name for name in found if not name.startswith("_")))
+
+
+# ── what is shown ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Registered:
+    """The tools of a cell."""
+
+    tools: tuple[Tool, ...]
+    replaced: tuple[str, ...]
+    checked: Mapping[str, Sequence[Example]]
+
+    def __repr__(self) -> str:
+        lines = []
+        for tool in self.tools:
+            note = " (replaces the earlier one)" if tool.name in self.replaced else ""
+            more = len(tool.issues) - 1
+            hint = f" (and {more} more: %tools --check)" if more > 0 else ""
+            lines.append(f"tool {tool.name}{note}")
+            lines += [f"  ! {each}{hint}" for each in tool.issues[:1]]
+            if tool.name in self.checked:
+                examples = [_checked(each) for each in self.checked[tool.name]]
+                lines += examples or ["  ! no examples to check"]
+        return "\n".join(lines)
+
+
+def _checked(example: Example) -> str:
+    source = example.source.strip()
+    if example.problem:
+        return f"  ✗ {source}: {example.problem}"
+    text = example.outcome.text if example.outcome else ""
+    return f"  ✓ {source} → {text.splitlines()[0] if text else ''}"
+
+
+def _table(toolbox: Toolbox) -> Any:
+    """All tools, one in a row."""
+    from archytas_nb.magics.reports import Table
+
+    rows = []
+    for name, tool in toolbox.items():
+        summary = (tool.text.split("\n")[1:] or [""])[0].strip()
+        summary = "" if summary.startswith("_input_") else summary
+        rows.append((name, summary if toolbox.is_enabled(name) else f"(disabled) {summary}"))
+    empty = "no tools yet: write a function in a cell that begins with %%tool"
+    return Table(("tool", "what it does"), tuple(rows), empty)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolIssues:
+    """The warnings about each tool."""
+
+    tools: tuple[Tool, ...]
+
+    def __repr__(self) -> str:
+        doubtful = [tool for tool in self.tools if tool.issues]
+        if not doubtful:
+            return f"no issues in {len(self.tools)} tools"
+        return "\n".join("\n  ! ".join([tool.name, *tool.issues]) for tool in doubtful)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolPage:
+    """One tool as the model reads it: the text, then the JSON schema."""
+
+    tool: Tool
+
+    def __repr__(self) -> str:
+        schema = json.dumps(self.tool.schema(), indent=2, ensure_ascii=False)
+        return f"{self.tool.text}\n\n{schema}\n\nabout {self.tool.tokens} tokens in each request"
