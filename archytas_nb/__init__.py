@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from archytas_nb._version import __version__
 
 if TYPE_CHECKING:
+    from archytas_nb.agent import Agent
     from archytas_nb.cassettes.scrub import cassette_scrub
     from archytas_nb.errors import (
         ArchytasError,
@@ -28,13 +29,12 @@ if TYPE_CHECKING:
     from archytas_nb.loop.events import CallOutcome
     from archytas_nb.models.openai_chat import OpenAIModel
     from archytas_nb.run import Run
-    from archytas_nb.session import Agent
     from archytas_nb.tools.reference import ByName
     from archytas_nb.tools.tool import Tool
     from archytas_nb.tools.toolbox import Toolbox, tool, toolbox
 
 _HOMES = {
-    "Agent": "session",
+    "Agent": "agent",
     "ArchytasError": "errors",
     "ByName": "tools.reference",
     "CallOutcome": "loop.events",

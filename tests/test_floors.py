@@ -18,7 +18,7 @@ FLOORS = {
     "tools": 1, "loop": 1,
     "models": 2, "kernel": 2, "trace": 2,
     "cassettes": 3,
-    "session": 4, "driver": 4, "answers": 4, "question": 4, "given": 4, "run": 4,
+    "agent": 4, "driver": 4, "answers": 4, "run": 4,
     "magics": 5, "command": 5, "": 5, "__main__": 5, "pytest_plugin": 5,
 }  # fmt: skip
 ALONE = {
@@ -199,8 +199,8 @@ def test_every_file_imports_from_lower_floors_through_the_doors_and_is_short() -
 
 def test_the_files_are_there_and_were_read() -> None:
     assert len(list(modules(PACKAGE))) > 30
-    visitor = Import("session", is_room=False)
-    visitor.visit(ast.parse((PACKAGE / "session.py").read_text(encoding="utf-8")))
+    visitor = Import("agent", is_room=False)
+    visitor.visit(ast.parse((PACKAGE / "agent.py").read_text(encoding="utf-8")))
     assert "archytas_nb.loop.loop" in [name for _, name in visitor.found]
 
 
@@ -220,11 +220,11 @@ def test_the_files_are_there_and_were_read() -> None:
             "def f():\n    from archytas_nb.models.discover import choose_model",
             "another room",
         ),
-        ("kernel/x.py", "from ..session import Agent", "floor 4 is above floor 2"),
-        ("session.py", "from . import magics", "floor 5 is above floor 4"),
+        ("kernel/x.py", "from ..agent import Agent", "floor 4 is above floor 2"),
+        ("agent.py", "from . import magics", "floor 5 is above floor 4"),
         ("errors.py", "from archytas_nb.loop.events import ToolCall", "it may import less"),
         ("loop/events.py", "from archytas_nb.errors import ToolError", "it may import less"),
-        ("testing.py", "from archytas_nb.session import Agent", "it may import less"),
+        ("testing.py", "from archytas_nb.agent import Agent", "it may import less"),
         ("models/x.py", "import openai", "its door is models.openai_chat"),
         ("trace/text.py", "import ipywidgets", "its door is trace.widget"),
         ("tools/tool.py", "import docstring_parser", "its door is tools.docstring"),
@@ -263,7 +263,7 @@ def test_a_file_that_breaks_a_rule_is_named(
             "errors.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from archytas_nb.run import Run",
         ),
-        ("session.py", "from archytas_nb.run import Run"),
+        ("agent.py", "from archytas_nb.run import Run"),
         ("testing.py", "from archytas_nb.loop.events import AskModel"),
         ("models/openai_chat.py", "import json\nimport openai"),
         ("trace/x.py", "def f():\n    from IPython.display import display"),

@@ -26,11 +26,11 @@ from archytas_nb.magics.options import REPORTS, agent_flags
 from archytas_nb.magics.settings import Settings, split_names
 
 if TYPE_CHECKING:
+    from archytas_nb.agent import Agent, Model
     from archytas_nb.loop import events
     from archytas_nb.magics.conversation import Conversation, Origins
     from archytas_nb.models.discover import Confirm, ModelSettings
     from archytas_nb.run import Run, Shows
-    from archytas_nb.session import Agent, Model
 
 _PER_QUESTION = (
     "protocol", "max_steps", "max_seconds", "max_total_tokens", "max_reply_tokens", "approve",
@@ -265,8 +265,8 @@ class ArchytasNB(Settings, Magics):
 
     def _agent(self, args: Any) -> Agent:
         """An agent with the settings of this question."""
+        from archytas_nb.agent import Agent
         from archytas_nb.magics.options import chosen_tools
-        from archytas_nb.session import Agent
         from archytas_nb.tools.toolbox import toolbox
 
         def setting(name: str) -> Any:

@@ -18,9 +18,9 @@ from archytas_nb.kernel.namespace import running_cell
 from archytas_nb.loop.events import ModelReply, Usage
 
 if TYPE_CHECKING:
+    from archytas_nb.agent import Agent
     from archytas_nb.loop.history import Exchange
     from archytas_nb.run import Run
-    from archytas_nb.session import Agent
 
 _log = logging.getLogger("archytas_nb")
 

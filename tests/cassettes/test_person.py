@@ -46,7 +46,7 @@ def delete(name: str) -> str:
 def approvals(
     path: Path, mode: Any, person: Any, patch: pytest.MonkeyPatch, steps_recorded: int = 0
 ) -> nb.Run:
-    patch.setattr("archytas_nb.question.Keyboard", lambda: person)
+    patch.setattr("archytas_nb.agent.Keyboard", lambda: person)
     script = [("delete", {"name": "a"}), ("delete", {"name": "b"}), ("final_answer", "Done.")]
     live = ScriptedModel(*script[steps_recorded:])
     model = CassetteModel(Cassette(path, mode), lambda: live)
@@ -95,7 +95,7 @@ def test_a_question_to_a_person_that_was_not_recorded_fails_the_run_though_its_t
     tmp_path: Path, patch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.jsonl"
-    patch.setattr("archytas_nb.question.Keyboard", lambda: Somebody("blue"))
+    patch.setattr("archytas_nb.agent.Keyboard", lambda: Somebody("blue"))
     script = (("ask_user", {"question": "Which one?"}), ("final_answer", "Blue it is."))
     live = CassetteModel(Cassette(path, "record"), lambda: ScriptedModel(*script))
     nb.Agent([], live, namespace={}, ask_user=True).run("Paint it.")
@@ -184,7 +184,7 @@ def test_what_the_user_answered_is_recorded_and_replayed(
     path = tmp_path / "x.jsonl"
     answers = []
     for mode, person in (("record", Somebody("the blue one")), ("replay", Somebody(there=False))):
-        patch.setattr("archytas_nb.question.Keyboard", lambda person=person: person)
+        patch.setattr("archytas_nb.agent.Keyboard", lambda person=person: person)
         live = ScriptedModel(
             ("ask_user", {"question": "Which one?"}), ("final_answer", "Blue it is.")
         )

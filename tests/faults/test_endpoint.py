@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from archytas_nb.agent import Agent
 from archytas_nb.models import openai_chat
 from archytas_nb.models.openai_chat import OpenAIModel
-from archytas_nb.session import Agent
 from tests.faults.talk import ADD, KEY, Talk, add
 from tests.servers.plays import HTML, Drop, Events, Raw, Say, Status
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from archytas_nb.agent import Agent
 from archytas_nb.models.openai_chat import OpenAIModel
-from archytas_nb.session import Agent
 from archytas_nb.trace.steps import fold
 from archytas_nb.trace.text import plain
 from tests.faults.talk import KEY, Talk

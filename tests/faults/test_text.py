@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.session import Agent
+from archytas_nb.agent import Agent
 from tests.faults.talk import Talk
 from tests.servers.plays import Say
 

@@ -7,9 +7,9 @@ from IPython.core.error import UsageError
 from traitlets import TraitError
 from traitlets.config import Config
 
+from archytas_nb.agent import Agent
 from archytas_nb.magics.options import REPORTS
 from archytas_nb.magics.settings import Settings
-from archytas_nb.session import Agent
 
 
 def test_a_given_value_wins_over_the_environment_and_that_over_the_default(

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from archytas_nb.agent import Agent
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.models.discover import ModelSettings, choose_model
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.openai_chat import OpenAIModel
-from archytas_nb.session import Agent
 
 HERE, THERE = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
 VARIABLES = ("ARCHYTAS_NB_MODEL", "ARCHYTAS_NB_LOCAL_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from archytas_nb.agent import Agent
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.model import CassetteModel
 from archytas_nb.errors import ConfigurationError
@@ -26,7 +27,6 @@ from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.listing import Served, served_at
 from archytas_nb.models.local_probe import local_servers
 from archytas_nb.models.openai_chat import OpenAIModel
-from archytas_nb.session import Agent
 from archytas_nb.trace.html import question_html
 from archytas_nb.trace.steps import fold
 from tests.cassettes.tapes import no_model

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from archytas_nb.agent import Agent
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import Notice
 from archytas_nb.models import wording
-from archytas_nb.session import Agent
 from tests.models.talking import complete, told
 from tests.servers.plays import Say, Status
 from tests.servers.server import Server

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from archytas_nb.agent import Agent
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import WireCall
-from archytas_nb.session import Agent
 from tests.models.talking import complete, told
 from tests.servers.plays import Events, Raw, Say
 from tests.servers.server import Server

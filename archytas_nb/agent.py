@@ -1,0 +1,458 @@
+"""An agent: one conversation of a model that uses tools on live objects."""
+
+from __future__ import annotations
+
+import inspect
+import time
+import warnings
+import weakref
+from collections import ChainMap
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from archytas_nb.answers import Answers, Until
+from archytas_nb.driver import Driver, Events, Model, Observer, Spoken, recorded, watched
+from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.kernel.approve import Approve
+from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.kernel.namespace import Namespace, current_shell, live_namespace, running_cell
+from archytas_nb.kernel.person import Keyboard, Person, confirm
+from archytas_nb.loop.events import (
+    AskModel,
+    CallOutcome,
+    Ending,
+    Event,
+    Failed,
+    Interrupted,
+    Message,
+    ModelReply,
+    ToolCall,
+)
+from archytas_nb.loop.guards import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
+from archytas_nb.loop.history import Exchange, place_of
+from archytas_nb.loop.loop import react_loop
+from archytas_nb.loop.sending import Room
+from archytas_nb.loop.wire import Wire, messages_of
+from archytas_nb.loop.wire_native import NativeWire
+from archytas_nb.loop.wire_react import ReactWire
+from archytas_nb.run import Run
+from archytas_nb.tools.pictures import attached
+from archytas_nb.tools.reference import keep
+from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.toolbox import Toolbox, toolbox
+
+__all__ = ["Agent", "Model", "Observer", "ProtocolName"]
+
+ProtocolName: TypeAlias = Literal["auto", "react", "native"]
+_NOT_GIVEN: Any = object()
+
+
+class _Question(NamedTuple):
+    """One question: its record, still empty, and what judges its answer."""
+
+    exchange: Exchange
+    answers: Answers
+
+
+class Agent:
+    """A conversation with a model that uses tools on live objects.
+
+    Args:
+        tools: Functions, Tools or a Toolbox; None takes the default toolbox at each question.
+        model: A name, an `OpenAIModel`, or any `Model`; None takes the environment's, else the
+            embedded one.
+        protocol: ``"react"``, ``"native"``, or ``"auto"`` for what suits the model.
+        instructions: Added to the system prompt.
+        max_steps: Maximum number of model replies in one run.
+        max_errors: Maximum number of unusable replies and failing calls in a row.
+        max_seconds: Maximum number of seconds of a run, without the time that a person takes to
+            answer; None for no limit.
+        max_total_tokens: Maximum number of input and output tokens of a run; None for no limit.
+        namespace: Where variables are looked up and large results are kept; None takes the live
+            one.
+        approve: What happens where a tool wants approval: ``"ask"`` the person, ``"auto"`` runs
+            it, ``"deny"`` refuses it; or a function that decides on every call. None asks.
+        ask_user: Whether the model has a tool to ask the person something.
+        allow: Names of tools that run without approval.
+        max_reply_tokens: Maximum number of tokens in one reply; None for 1,024 (small models) or
+            16,384 (others).
+        max_tokens: The old name of `max_total_tokens`.
+
+    Raises:
+        ValueError: An argument is not of the kind said above.
+    """
+
+    def __init__(
+        self,
+        tools: Toolbox | Iterable[Tool | Callable[..., Any]] | None = None,
+        model: str | Model | None = None,
+        protocol: ProtocolName = "auto",
+        instructions: str | None = None,
+        max_steps: int = 20,
+        max_errors: int = 5,
+        max_seconds: float | None = MAX_SECONDS,
+        max_total_tokens: int | None = MAX_TOTAL_TOKENS,
+        namespace: Namespace | None = None,
+        approve: Approve | None = None,
+        *,
+        ask_user: bool = False,
+        allow: Collection[str] = (),
+        max_reply_tokens: int | None = None,
+        max_tokens: int | None = _NOT_GIVEN,
+    ) -> None:
+        if protocol not in ("auto", "react", "native"):
+            raise _wrong("protocol", protocol, "'auto', 'react' or 'native'")
+        if instructions is not None and not isinstance(instructions, str):
+            raise _wrong("instructions", instructions, "text")
+        if namespace is not None and not isinstance(namespace, MutableMapping):
+            raise _wrong("namespace", namespace, "a dict of variables")
+        if max_tokens is not _NOT_GIVEN:
+            if max_total_tokens != MAX_TOTAL_TOKENS:
+                raise ValueError(
+                    f"max_tokens is {max_tokens!r} and max_total_tokens is {max_total_tokens!r}; "
+                    "expected one of them: leave max_tokens out, the old name"
+                )
+            # Unlike a DeprecationWarning, a FutureWarning is shown from any module of the user's.
+            warnings.warn(
+                f"max_tokens={max_tokens!r} is called max_total_tokens now: it counts all tokens "
+                "of a run. (The tokens of one reply are max_reply_tokens.)",
+                FutureWarning,
+                stacklevel=2,
+            )
+            max_total_tokens = max_tokens
+        self._tools = _toolbox(tools)
+        self._model: str | Model | None = model
+        self._answering: tuple[object, Model] | None = None
+        self.protocol: ProtocolName = protocol
+        self.instructions = instructions or ""
+        self.limits = Limits(max_steps, max_errors, max_seconds, max_total_tokens, max_reply_tokens)
+        self._namespace = namespace
+        self._approve = approve
+        self._asks_user = ask_user
+        self._allow = _names("allow", allow)
+        self.exchanges: list[Exchange] = []
+        self._running: Callable[[], Generator[Event, None, None] | None] = lambda: None
+
+    @property
+    def tools(self) -> Toolbox:
+        """The tools that the next question may use."""
+        tools = (toolbox if self._tools is None else self._tools).active()
+        if self._asks_user:
+            from archytas_nb.kernel.ask import ask_user
+
+            tools.add(ask_user, repeat=True)
+        return tools
+
+    @property
+    def model(self) -> Model:
+        """The model, chosen at first use; the cassette in use, if any, stands before it."""
+        from archytas_nb.cassettes.recorded import answers_itself, cassette_in_use, recorded
+
+        cassette = None if answers_itself(self._model) else cassette_in_use()
+        if self._answering is None or self._answering[0] is not cassette:
+            self._answering = cassette, recorded(self._model, cassette=cassette, confirm=confirm)
+        return self._answering[1]
+
+    @model.setter
+    def model(self, model: str | Model | None) -> None:
+        if model is not self._model:
+            for each in self.exchanges:  # what was too long for one model need not be for another
+                each.cut = replace(each.cut, room=None)
+        self._model, self._answering = model, None
+
+    @property
+    def messages(self) -> list[Message]:
+        """The history in wire form, always one that a strict server accepts."""
+        return messages_of(self._wire(self._protocol(), self.tools), self.exchanges)
+
+    def reset(self) -> None:
+        """Forget the conversation; tools, model and settings stay."""
+        self._end_earlier()
+        self.exchanges.clear()
+
+    def undo(self) -> str | None:
+        """Forget the last exchange; return its question, or None where there is none."""
+        self._end_earlier()
+        return self.exchanges.pop().question if self.exchanges else None
+
+    def run(
+        self,
+        question: str,
+        *,
+        output_type: Any = None,
+        until: Until | None = None,
+        images: Any = (),
+        origin: str = "",
+        observers: Sequence[Observer] = (),
+    ) -> Run:
+        """Ask a question and wait for the end.
+
+        Args:
+            question: The question.
+            output_type: What the answer must be, any type that an argument of a tool may have; it
+                is then ``run.value``. None takes text.
+            until: A condition: it gets the answer (the typed value where there is a type) and
+                returns what is wrong with it, which the model is told, or an empty text. What it
+                raises is wrong with it too.
+            images: Shown with the question, one or several: PNG or JPEG (base64, bytes or a path),
+                or objects that are pictures.
+            origin: What asks, such as a cell: this question replaces the exchange of an earlier
+                one of the same origin, in its place, and continues what came before it.
+            observers: Called with every event, and with what running tools print.
+
+        Returns:
+            The run; `incomplete` where a limit ended it.
+
+        Raises:
+            ModelError: The endpoint failed; the conversation goes on without this question.
+            TaskFailed: The model gave up.
+            RunInterrupted: A person interrupted.
+            ToolError: No answer can be of the type.
+            ValueError: The question is empty, an image cannot be read, or `until` is no function.
+        """
+        run = Run(question)
+        asked = self._read(question, output_type, until, images, origin)
+        try:
+            with closing(self._observed(run, asked, observers)) as events:
+                for _ in events:
+                    pass
+        except KeyboardInterrupt:
+            raise run.interrupt() from None
+        return run.checked()
+
+    def stream(
+        self,
+        question: str,
+        *,
+        output_type: Any = None,
+        until: Until | None = None,
+        images: Any = (),
+        origin: str = "",
+        observers: Sequence[Observer] = (),
+    ) -> Generator[Event, None, Run]:
+        """Ask a question and see every event as it happens; the arguments are those of `run`.
+
+        What running tools print goes to the observers only: a generator cannot yield while a tool
+        runs.
+
+        Yields:
+            The events of the run, with the pieces of streamed replies; the ending is the last.
+
+        Returns:
+            The run, as `run` does; raises what `run` raises, after the ending.
+        """
+        run = Run(question)
+        asked = self._read(question, output_type, until, images, origin)
+        try:
+            yield from self._observed(run, asked, observers)
+        except KeyboardInterrupt:
+            raise run.interrupt() from None
+        return run.checked()
+
+    def preview(
+        self,
+        question: str,
+        *,
+        output_type: Any = None,
+        until: Until | None = None,
+        images: Any = (),
+        origin: str = "",
+    ) -> AskModel:
+        """The first request of a run with these arguments of `run`; nothing is asked or kept."""
+        exchange = self._read(question, output_type, until, images, origin).exchange
+        tools = self.tools
+        wire = self._wire(self._protocol(), tools)
+        room = self._room(ChainMap({}, self._variables()))  # a preview makes no variables
+        flow = react_loop(wire, self._guards(tools), self._past(origin), exchange, room=room)
+        request = next(flow)
+        while not (isinstance(request, AskModel) and request.step):
+            # What a small model is asked beforehand is taken to be answered with yes.
+            request = flow.send(ModelReply("yes") if isinstance(request, AskModel) else None)
+        return request
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(
+        self, question: str, output_type: Any, until: Until | None, images: Any, origin: str
+    ) -> _Question:
+        """Check everything about a question first, so that bad input costs nothing."""
+        if not isinstance(question, str):
+            raise ValueError(f"the question is {question!r}; expected text to ask the model")  # noqa: TRY004 - bad values are ValueErrors here
+        if not question.strip():
+            raise ValueError("the question is empty; expected text to ask the model")
+        answers = Answers(output_type, until, self._variables())
+        is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")
+        pictures = tuple(attached(each) for each in ([images] if is_one else images))
+        exchange = Exchange(question, images=pictures, form=answers.form, origin=origin)
+        return _Question(exchange, answers)
+
+    def _observed(self, run: Run, asked: _Question, observers: Sequence[Observer]) -> Events:
+        """The events of a run, each shown to its observers first; their interrupt is the run's."""
+        self._end_earlier()
+        events = self._events(run, asked, observers)
+        self._running = weakref.ref(events)
+        interrupted = False
+        try:
+            event = next(events, None)
+            while event is not None:
+                try:
+                    for observer in observers:
+                        observer(event)
+                    yield event
+                except KeyboardInterrupt as stop:
+                    # It hit an observer: the run must hear of it to come to a proper end.
+                    interrupted = True
+                    event = events.throw(stop)
+                else:
+                    event = next(events, None)
+        except StopIteration:  # it was over already
+            pass
+        except KeyboardInterrupt:  # it came between two events
+            interrupted = True
+        finally:
+            events.close()
+        if interrupted and not isinstance(run.ending, Interrupted):
+            raise KeyboardInterrupt  # too late to stop the run, but not what comes after it
+
+    def _end_earlier(self) -> None:
+        """End a run that was left unfinished, as by a stream that nobody iterates any more."""
+        earlier = self._running()
+        if earlier is not None:
+            if inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING:
+                raise RuntimeError(
+                    "this agent is answering a question already; ask another agent, or wait"
+                )
+            earlier.close()
+
+    def _events(self, run: Run, asked: _Question, observers: Sequence[Observer]) -> Events:
+        """Everything that happens in a run; its record is kept however it ends."""
+        exchange = asked.exchange
+        try:
+            yield from recorded(run, exchange, self._drive(run, asked, observers))
+        finally:
+            try:
+                self._keep(exchange)
+            except KeyboardInterrupt:
+                self._keep(exchange)
+                raise
+
+    def _keep(self, exchange: Exchange) -> None:
+        """Put an exchange into its place, where it is worth keeping; once is enough."""
+        if exchange.is_worth_keeping and all(each is not exchange for each in self.exchanges):
+            place = place_of(self.exchanges, exchange.origin)
+            self.exchanges[place : place + 1] = [exchange]
+
+    def _drive(self, run: Run, asked: _Question, observers: Sequence[Observer]) -> Events:
+        tools = self.tools
+        exchange, answers = asked
+        early = self._named(run)
+        if early is not None:
+            run.ending = exchange.ending = early
+            yield early
+            return
+        begins = getattr(self.model, "begins", None)
+        if begins is not None:  # a recording gives a cell that is run again what it gave before
+            begins(*_asked_by(exchange.origin))
+        executor = KernelExecutor(
+            tools, self._variables(), self._approve, self._person(),
+            watched(observers, "output"), watched(observers, "person"), allow=self._allow,
+        )  # fmt: skip
+        # A person's time to answer does not count against the run.
+        guards = self._guards(tools, lambda: time.monotonic() - executor.waited)
+        driver = Driver(
+            run, exchange, self._past(exchange.origin), self.model, executor, guards,
+            lambda protocol: self._wire(protocol, tools), self._room(self._variables()),
+            answers.check if answers.are_checked else None, may_fall_back=self.protocol == "auto",
+        )  # fmt: skip
+        yield from driver.events(self._protocol())
+
+    def _named(self, run: Run) -> Ending | None:
+        """Note the model's name, which may have to be asked for; the ending where that fails."""
+        try:
+            run.model, run.protocol = self.model.name, self._protocol()
+        except (ModelError, ConfigurationError) as error:
+            run.error = error
+            return Failed(str(error), by="endpoint")
+        except KeyboardInterrupt:
+            return Interrupted("a request to the model")
+        return None
+
+    def _variables(self) -> Namespace:
+        return live_namespace() if self._namespace is None else self._namespace
+
+    def _protocol(self) -> Spoken:
+        return self.model.protocol if self.protocol == "auto" else self.protocol
+
+    def _wire(self, protocol: Spoken, tools: Toolbox) -> Wire:
+        return (NativeWire if protocol == "native" else ReactWire)(tools, self.instructions)
+
+    def _guards(self, tools: Toolbox, clock: Callable[[], float] = time.monotonic) -> Guards:
+        may_repeat = {name for name, tool in tools.items() if tool.repeat}
+        return Guards(self.limits, clock, may_repeat, getattr(self.model, "is_small", False))
+
+    def _past(self, origin: str) -> tuple[Exchange, ...]:
+        return tuple(self.exchanges[: place_of(self.exchanges, origin)])
+
+    def _person(self) -> Person:
+        """Who is asked; a recording comes between, so that answers are recorded too."""
+        between = getattr(self.model, "person", None)
+        person: Person = Keyboard() if between is None else between(Keyboard())
+        return person
+
+    def _room(self, namespace: Namespace) -> Room:
+        """How much the model can take, and where values go that there is no room for."""
+        model = self.model
+
+        def name_of(call: ToolCall, outcome: CallOutcome) -> str:
+            try:
+                return "" if outcome.value is None else keep(outcome.value, namespace, call.name)
+            except Exception:  # noqa: BLE001 - a namespace that refuses to store costs the name only
+                return ""
+
+        return Room(lambda: getattr(model, "context_tokens", None), name_of)
+
+
+def _asked_by(origin: str) -> tuple[str, str]:
+    """Who asks, and which run of theirs it is where they may ask more than once in it.
+
+    An agent in Python gives no origin: the running cell stands for it. Both may be empty.
+    """
+    if origin:
+        return origin, ""
+    cell, execution = running_cell(current_shell())
+    return (f"{cell} in Python", execution) if cell else ("", "")
+
+
+def _toolbox(tools: Any) -> Toolbox | None:
+    if tools is None or isinstance(tools, Toolbox):
+        return tools
+    if isinstance(tools, Tool) or callable(tools):
+        return Toolbox(tools)
+    if isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable):
+        raise _wrong("tools", tools, "functions, Tools or a Toolbox")
+    return Toolbox(*tools)
+
+
+def _names(argument: str, value: Any) -> frozenset[str]:
+    """Names, one or several."""
+    several = [value] if isinstance(value, str) else value
+    if not isinstance(several, Iterable):
+        raise _wrong(argument, value, "names of tools")
+    names: list[Any] = list(several)
+    if not all(isinstance(each, str) for each in names):
+        raise _wrong(argument, value, "names of tools")
+    return frozenset(names)
+
+
+def _wrong(name: str, value: Any, expected: str) -> ValueError:
+    return ValueError(f"{name} is {value!r}; expected {expected}")
