@@ -23,10 +23,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from archytas_nb.answers import Answers, Until
 from archytas_nb.driver import Driver, Events, Model, Observer, Spoken, recorded, watched
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.kernel.approve import Approve
+from archytas_nb.kernel.approval import Approve, Keyboard, Person, confirm
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.namespace import Namespace, current_shell, live_namespace, running_cell
-from archytas_nb.kernel.person import Keyboard, Person, confirm
 from archytas_nb.loop.events import (
     AskModel,
     CallOutcome,
@@ -148,7 +147,7 @@ class Agent:
         """The tools that the next question may use."""
         tools = (toolbox if self._tools is None else self._tools).active()
         if self._asks_user:
-            from archytas_nb.kernel.ask import ask_user
+            from archytas_nb.kernel.approval import ask_user
 
             tools.add(ask_user, repeat=True)
         return tools

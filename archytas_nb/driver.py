@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.kernel.held import held
+from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop.events import (
     AskModel,
     CallOutcome,
@@ -144,7 +144,7 @@ class Driver:
                     flow = self._flow("react")
                     request = next(flow)
                     continue
-                with held() as hold:
+                with defer_interrupts() as deferred:
                     # What tools have done is written down before anything can come between.
                     if reply is None and isinstance(request, RunCalls):
                         seconds = self.guards.seconds_left()
@@ -153,7 +153,7 @@ class Driver:
                         request = flow.send(reply)
                     except StopIteration as ended:
                         ending = ended.value
-                stopped |= hold.interrupted
+                stopped |= deferred.interrupted
                 if reply is not None:
                     stopped |= yield from shown(reply)
         except BaseException:  # the one who iterates went away, or something broke
@@ -161,7 +161,7 @@ class Driver:
                 _wind_up(flow, request)
             raise
         yield ending
-        if hold.interrupted and not isinstance(ending, Interrupted):
+        if deferred.interrupted and not isinstance(ending, Interrupted):
             raise KeyboardInterrupt  # too late for this run, but not for what comes after it
 
     def _flow(self, spoken: Spoken) -> Flow:
@@ -265,7 +265,7 @@ def shown(event: Event) -> Generator[Event, None, bool]:
 
 def _wind_up(flow: Flow, request: Request) -> None:
     """Bring the loop to its ending without doing anything more; it is still owed the reply to a request."""
-    with held(), suppress(StopIteration):  # who winds up has been told to stop already
+    with defer_interrupts(), suppress(StopIteration):  # who winds up has been told to stop already
         while True:
             request = flow.send(_not_done(request))
 

@@ -11,7 +11,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
-from archytas_nb.kernel.person import asked
+from archytas_nb.kernel.approval import current_person
 from archytas_nb.loop.events import (
     AskModel,
     CallOutcomes,
@@ -207,7 +207,7 @@ def test_those_who_watch_hear_that_a_person_is_asked_and_no_event_of_the_run_tel
 
     def careful() -> str:
         """Ask first."""
-        return asked.get().ask("Sure?")
+        return current_person.get().ask("Sure?")
 
     seen: list[Event] = []
     model = ScriptedModel(("careful", {}), ("final_answer", "Done."))

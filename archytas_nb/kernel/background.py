@@ -1,57 +1,42 @@
-"""One private event loop on a background thread, for ``async def`` tools.
+"""Runs ``async def`` tools at the same time on one private event loop, on a background thread.
 
-The kernel's own loop is busy with the cell, so a coroutine cannot be awaited there. Several run at the same time;
-an interrupt or a time limit cancels them and waits until they have ended. One that does not end, because it
-blocks the loop, is said to be still running, and the next call gets another loop.
+The kernel's own loop is busy with the cell, so a coroutine cannot be awaited there. An interrupt or
+a time limit cancels the calls and waits until they have ended. Where one blocks the loop and does
+not end, its outcome says that it is still running, and the next call gets another loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextvars import copy_context
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.kernel.signals import Limit
+from archytas_nb.kernel.interrupts import TimeLimit
 
-_CANCEL_SECONDS = 2.0
-"""How long a cancelled coroutine may take to clean up before we stop waiting for it."""
+_CANCEL_SECONDS = 2.0  # how long a cancelled coroutine may take to clean up
+_POLL = 0.05  # seconds between two looks for an interrupt
 
-_LOOK = 0.05
-"""How often it is looked whether there was an interrupt."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One call to be run on the loop.
-
-    Attributes:
-        start: Gives the awaitable, or the value itself.
-        limit: How long it may take; None for no limit.
-        prepare: Run first, in the job's own context.
-    """
-
-    start: Callable[[], Any]
-    limit: Limit | None = None
-    prepare: Callable[[], Any] = bool
+Job: TypeAlias = tuple[Callable[[], Any], TimeLimit | None]
+"""What gives the awaitable or the value itself, in a context of its own, and its time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a job ended.
+    """How a call ended.
 
     Attributes:
-        how: ``"interrupted"`` where it was cancelled for an interrupt.
-        value: What it gave.
+        how: ``"interrupted"`` where it was stopped by an interrupt.
+        value: What it returned.
         error: What it raised.
         seconds: How long it took.
-        running: Whether it has not ended, though it was told to.
+        running: Whether it has not ended, though it was cancelled.
         begun: Whether it had begun: an interrupt may come before.
     """
 
@@ -63,101 +48,90 @@ class Ended:
     begun: bool = True
 
 
-class _Running:
-    """The jobs of one `run_jobs`, seen from both threads."""
-
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self.jobs = jobs
-        self.ended: dict[int, Ended] = {}
-        self.tasks: dict[int, asyncio.Task[Any] | None] = {}
-        self.all_ended = threading.Event()
-        self.cancelled = False
-        self.started = time.perf_counter()
-
-    async def one(self, place: int) -> None:
-        self.tasks[place] = asyncio.current_task()
-        started = time.perf_counter()
-        ended = Ended("interrupted")
-        try:
-            ended = await self._run(self.jobs[place])
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it must not end the loop
-            is_ours = isinstance(error, asyncio.CancelledError) and self.cancelled
-            ended = Ended("interrupted") if is_ours else Ended("error", error=error)
-        finally:
-            self.ended[place] = replace(ended, seconds=time.perf_counter() - started)
-            if len(self.ended) == len(self.jobs):
-                self.all_ended.set()
-
-    async def _run(self, job: Job) -> Ended:
-        if self.cancelled:
-            return Ended("interrupted", begun=False)
-        job.prepare()
-        limit = asyncio.timeout(None if job.limit is None else job.limit.seconds)
-        try:
-            async with limit:
-                value = job.start()
-                if inspect.isawaitable(value):
-                    value = await value
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            raise ToolTimeout(f"stopped after {job.limit}").with_traceback(
-                error.__traceback__
-            ) from None
-        if limit.expired():
-            raise ToolTimeout(f"told to stop after {job.limit}, it went on to its end")
-        return Ended("done", value)
-
-    def cancel(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.cancelled = True
-        loop.call_soon_threadsafe(lambda: [task.cancel() for task in self.tasks.values() if task])
-
-
 def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended]:
     """Run jobs at the same time, each to its end.
 
     Args:
         jobs: The jobs.
-        interrupted: Asked now and then; where it says so all are cancelled.
+        interrupted: Called now and then; where it is true all are cancelled.
 
     Returns:
         How each ended, in their order. One that could not be stopped is marked so.
     """
     loop = _private_loop()
-    running = _Running(jobs)
-    for place in range(len(jobs)):
-        # The context goes along: what the kernel keeps in it says to which cell an output belongs.
-        copy_context().run(asyncio.run_coroutine_threadsafe, running.one(place), loop)
-    longest = _longest(jobs)
-    while not running.all_ended.wait(_LOOK):
-        late = (
-            longest is not None
-            and time.perf_counter() - running.started > longest + _CANCEL_SECONDS
-        )
+    started = time.perf_counter()
+    all_ended, stopped = threading.Event(), threading.Event()
+    tasks: list[asyncio.Task[Ended]] = []
+
+    def begin() -> None:
+        tasks.extend(loop.create_task(_ended(*job, stopped)) for job in jobs)
+        for task in tasks:
+            task.add_done_callback(one_ended)
+
+    def one_ended(_: object) -> None:
+        if all(task.done() for task in tasks):
+            all_ended.set()
+
+    def cancel() -> None:
+        for task in tasks:
+            task.cancel()
+
+    # The context goes along: what the kernel keeps in it says to which cell an output belongs.
+    loop.call_soon_threadsafe(begin)
+    limits = [limit.seconds for _, limit in jobs if limit is not None]
+    longest = max(limits) if len(limits) == len(jobs) else math.inf
+    while not all_ended.wait(_POLL):
+        late = time.perf_counter() - started > longest + _CANCEL_SECONDS
         if interrupted() or late:
-            running.cancel(loop)
-            if not running.all_ended.wait(0 if late else _CANCEL_SECONDS):
+            stopped.set()
+            loop.call_soon_threadsafe(cancel)
+            if not all_ended.wait(0 if late else _CANCEL_SECONDS):
                 _abandon(loop)
             break
+    seconds = time.perf_counter() - started
     return [
-        running.ended.get(place) or _still_running(job, running) for place, job in enumerate(jobs)
+        _end_of(tasks[place] if tasks else None, limit, seconds)
+        for place, (_, limit) in enumerate(jobs)
     ]
 
 
-def _longest(jobs: Sequence[Job]) -> float | None:
-    """The time after which all must have ended; None where one may take for ever."""
-    limits = [job.limit.seconds for job in jobs if job.limit is not None]
-    return max(limits) if len(limits) == len(jobs) else None
-
-
-def _still_running(job: Job, running: _Running) -> Ended:
-    seconds = time.perf_counter() - running.started
-    if job.limit is not None and seconds > job.limit.seconds:
-        error = ToolTimeout(
-            f"told to stop after {job.limit}, it has not ended: it is still running"
-        )
-        return Ended("error", error=error, seconds=seconds, running=True)
+def _end_of(task: asyncio.Task[Ended] | None, limit: TimeLimit | None, seconds: float) -> Ended:
+    if task is not None and task.done():
+        # One that was cancelled before its turn came has not begun.
+        return Ended("interrupted", begun=False) if task.cancelled() else task.result()
+    if limit is not None and seconds > limit.seconds:
+        text = f"told to stop after {limit}, it has not ended: it is still running"
+        return Ended("error", error=ToolTimeout(text), seconds=seconds, running=True)
     return Ended("interrupted", seconds=seconds, running=True)
+
+
+async def _ended(
+    start: Callable[[], Any], limit: TimeLimit | None, stopped: threading.Event
+) -> Ended:
+    begun = time.perf_counter()
+    try:
+        ended = Ended("done", await _run(start, limit))
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it must not end the loop
+        is_ours = isinstance(error, asyncio.CancelledError) and stopped.is_set()
+        ended = Ended("interrupted") if is_ours else Ended("error", error=error)
+    return replace(ended, seconds=time.perf_counter() - begun)
+
+
+async def _run(start: Callable[[], Any], limit: TimeLimit | None) -> Any:
+    timeout = asyncio.timeout(None if limit is None else limit.seconds)
+    try:
+        async with timeout:
+            value = start()
+            if inspect.isawaitable(value):
+                value = await value
+    except TimeoutError as error:
+        if not timeout.expired():
+            raise
+        late = ToolTimeout(f"stopped after {limit}")
+        raise late.with_traceback(error.__traceback__) from None
+    if timeout.expired():
+        raise ToolTimeout(f"told to stop after {limit}, it went on to its end")
+    return value
 
 
 # ── the loop ──────────────────────────────────────────────────────────────────────────────────────
@@ -171,20 +145,9 @@ def _private_loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None or _loop.is_closed():
             _loop = asyncio.new_event_loop()
-            threading.Thread(
-                target=_serve, args=(_loop,), name="archytas_nb-async", daemon=True
-            ).start()
+            name = "archytas_nb-async"
+            threading.Thread(target=_serve, args=(_loop,), name=name, daemon=True).start()
         return _loop
-
-
-def _forget() -> None:
-    """In a forked child the loop's thread does not exist, and its lock may be held for ever."""
-    global _lock, _loop
-    _lock, _loop = threading.Lock(), None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
 
 
 def _abandon(loop: asyncio.AbstractEventLoop) -> None:
@@ -201,3 +164,13 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
             loop.run_forever()
         except (SystemExit, KeyboardInterrupt):  # raised by a task that a tool left behind
             continue
+
+
+def _reset() -> None:
+    """In a forked child the loop's thread does not exist, and the lock may be held for ever."""
+    global _lock, _loop
+    _lock, _loop = threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset)

@@ -1,9 +1,8 @@
-"""What subprocesses and C code write to the file descriptors 1 and 2, past Python's streams.
+"""Captures what subprocesses and C code write to the file descriptors 1 and 2, on POSIX systems.
 
-For the time of a call the two point into pipes of ours; afterwards they point where they did. Jupyter watches
-the same descriptors by pipes of its own, and gets them back as they were. A process that a tool left running
-keeps its end of our pipe: what it writes later is passed on to where the descriptors had pointed, so it neither
-blocks nor dies. Elsewhere than on POSIX systems nothing is redirected.
+While calls run the two point into pipes, and afterwards to where they did. Jupyter watches the same
+descriptors by pipes of its own. What a process that a tool left running writes later is passed on
+to where the descriptors had pointed, so it neither blocks nor dies.
 """
 
 from __future__ import annotations
@@ -18,52 +17,46 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
-Sink = Callable[[Literal["stdout", "stderr"], str], None]
+Kind = Literal["stdout", "stderr"]
 
-_PATIENCE = 0.02
-"""Seconds after which the pipes of a call are emptied while it runs; most calls end before."""
+SUPPORTED = os.name == "posix" and hasattr(select, "poll")
+"""Whether descriptors can be redirected on this system."""
 
-_QUIET = 50
-"""After so many looks at nothing the thread that does it goes to sleep."""
+_POLL = 0.02  # seconds after which the pipes of a call are emptied; most calls end before
+_IDLE_POLLS = 50  # after so many polls without a call the thread that does it ends
 
 
 class _Pipe:
     """One descriptor, led into a pipe."""
 
-    def __init__(self, fd: int, kind: Literal["stdout", "stderr"]) -> None:
-        self.fd, self.kind = fd, kind
-        self.saved = os.dup(fd)
+    def __init__(self, fd: int, kind: Kind) -> None:
+        self.fd, self.kind, self.saved = fd, kind, os.dup(fd)
         self.read_end, self.write_end = os.pipe()
         os.set_blocking(self.read_end, False)
-        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.at_end = False
-
-    def redirect(self) -> None:
-        os.dup2(self.write_end, self.fd)
-
-    def restore(self) -> None:
-        os.dup2(self.saved, self.fd)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._at_end = False
+        os.dup2(self.write_end, fd)
 
     def read(self) -> str:
         """What is there now."""
         pieces = []
-        while not self.at_end:
+        while not self._at_end:
             try:
                 data = os.read(self.read_end, 1 << 16)
             except BlockingIOError:
                 break
-            self.at_end = not data
-            pieces.append(self.decoder.decode(data, final=self.at_end))
+            self._at_end = not data
+            pieces.append(self._decoder.decode(data, final=self._at_end))
         return "".join(pieces)
 
     def close(self) -> None:
-        """Close our ends; what a process that still holds the other one writes later is passed on."""
-        if self.at_end:
+        """Close the ends; where a process still holds the other one, pass on what it writes."""
+        if self._at_end:
             os.close(self.read_end)
             os.close(self.saved)
-            return
-        os.set_blocking(self.read_end, True)
-        threading.Thread(target=self._pass_on, name="archytas_nb-leftover", daemon=True).start()
+        else:
+            os.set_blocking(self.read_end, True)
+            threading.Thread(target=self._pass_on, name="archytas_nb-leftover", daemon=True).start()
 
     def _pass_on(self) -> None:
         with suppress(OSError):  # where it had pointed to may be closed meanwhile
@@ -74,35 +67,37 @@ class _Pipe:
 
 
 class Redirection:
-    """The two descriptors while calls run. Made by `redirected`.
+    """Leads the descriptors 1 and 2 into pipes while calls run; one that is closed is left alone.
 
     Args:
-        sink: Given what was written, as text, in order for each descriptor.
+        sink: Called with what was written, as text, in order for each descriptor.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Callable[[Kind, str], None]) -> None:
+        global _newest, _server  # noqa: PLW0603
         self._sink = sink
         self._lock = threading.RLock()
         self._pipes: list[_Pipe] = []
         self._ended = self._served = False
-
-    def begin(self) -> None:
-        """Lead both descriptors into pipes; one that is closed is left alone."""
         _flush()
-        for fd, kind in ((1, "stdout"), (2, "stderr")):
+        kinds: tuple[Kind, Kind] = ("stdout", "stderr")
+        for fd, kind in enumerate(kinds, 1):
             with suppress(OSError):
-                pipe = _Pipe(fd, "stdout" if kind == "stdout" else "stderr")
-                self._pipes.append(pipe)
-                pipe.redirect()
-        _pump.watch(self)
+                self._pipes.append(_Pipe(fd, kind))
+        _newest = self  # before the thread is looked at: the thread does it the other way round
+        if _server is None or not _server.is_alive():  # in a forked child it is not
+            _server = threading.Thread(target=_serve, name="archytas_nb-output", daemon=True)
+            _server.start()
 
     def end(self) -> None:
         """Put the descriptors back, and read what was written before."""
+        global _newest  # noqa: PLW0603
         _flush()
         for pipe in self._pipes:
-            pipe.restore()
+            os.dup2(pipe.saved, pipe.fd)
             os.close(pipe.write_end)
-        _pump.unwatch(self)
+        if _newest is self:
+            _newest = None
         with self._lock:
             self.drain()
             self._ended = True
@@ -120,20 +115,15 @@ class Redirection:
     def serve(self) -> None:
         """Hand on what is written until the end: a full pipe would stop the one who writes."""
         with self._lock:
-            if self._ended:
+            if self._ended or self._served:
                 return
             self._served = True
             poll = select.poll()
             for pipe in self._pipes:
                 poll.register(pipe.read_end, select.POLLIN)
         while not self._ended:
-            ready = poll.poll(50)
-            with self._lock:
-                self.drain()
-                for fd, event in ready:
-                    if event & (select.POLLHUP | select.POLLERR | select.POLLNVAL):
-                        with suppress(KeyError):
-                            poll.unregister(fd)
+            poll.poll(50)
+            self.drain()
         self._close()
 
     def _close(self) -> None:
@@ -146,16 +136,16 @@ class Redirection:
         with self._lock:
             self.drain()
             for pipe in self._pipes:
-                pipe.restore()
+                os.dup2(pipe.saved, pipe.fd)
         try:
             yield
         finally:
             _flush()
             for pipe in self._pipes:
-                pipe.redirect()
+                os.dup2(pipe.write_end, pipe.fd)
 
     def write_past(self, fd: int, text: str) -> bool:
-        """Write where a descriptor had pointed before; False where it is not redirected."""
+        """Write to where a descriptor had pointed before; False where it is not redirected."""
         for pipe in self._pipes:
             if pipe.fd == fd and not self._ended:
                 data = memoryview(text.encode("utf-8", "backslashreplace"))
@@ -165,75 +155,32 @@ class Redirection:
         return False
 
 
-class _Pump:
-    """One thread that empties the pipes of calls that last; started with the first of them.
-
-    It looks every now and then, and sleeps where there was nothing for a while: to wake it for every call would
-    cost more than most calls do.
-    """
-
-    def __init__(self) -> None:
-        self._woken = threading.Condition(threading.Lock())
-        self._watched: Redirection | None = None
-        self._asleep = False
-        self._pid = 0
-
-    def watch(self, redirection: Redirection) -> None:
-        if self._pid != os.getpid():  # a fork has the lock as it was, and no thread
-            self._woken, self._asleep, self._pid = (
-                threading.Condition(threading.Lock()),
-                False,
-                os.getpid(),
-            )
-            threading.Thread(target=self._work, name="archytas_nb-output", daemon=True).start()
-        self._watched = (
-            redirection  # set first, asked second: the thread does it the other way round
-        )
-        if self._asleep:
-            with self._woken:
-                self._woken.notify_all()
-
-    def unwatch(self, redirection: Redirection) -> None:
-        if self._watched is redirection:
-            self._watched = None
-
-    def _work(self) -> None:
-        seen, quiet = None, 0
-        while True:
-            time.sleep(_PATIENCE)
-            if self._watched is not None and self._watched is seen:
-                seen.serve()
-                self.unwatch(seen)
-            seen = self._watched
-            quiet = 0 if seen is not None else quiet + 1
-            if quiet > _QUIET:
-                self._sleep()
-                quiet = 0
-
-    def _sleep(self) -> None:
-        with self._woken:
-            self._asleep = True
-            while self._watched is None:
-                self._woken.wait()
-            self._asleep = False
-
-
-_pump = _Pump()
+_newest: Redirection | None = None
+_server: threading.Thread | None = None
 _libc: Any = None
 
 
-def supported() -> bool:
-    """Whether descriptors can be redirected here."""
-    return os.name == "posix" and hasattr(select, "poll")
+def _serve() -> None:
+    """Empty the pipes of calls that last; to wake a thread for every call would cost too much."""
+    global _server  # noqa: PLW0603
+    seen, idle = None, 0
+    while idle < _IDLE_POLLS or _newest is not None:
+        time.sleep(_POLL)
+        if seen is not None and seen is _newest:
+            seen.serve()
+        seen = _newest
+        idle = 0 if seen is not None else idle + 1
+        if idle >= _IDLE_POLLS:
+            _server = None  # before it is looked for a call once more
 
 
 def _flush() -> None:
     """Empty the buffers above the descriptors, so that each text goes where it was meant to go."""
+    global _libc  # noqa: PLW0603 - loaded once, when the first tool runs
     for stream in (sys.__stdout__, sys.__stderr__):
         with suppress(Exception):  # closed, or not there
             if stream is not None:
                 stream.flush()
-    global _libc  # noqa: PLW0603 - loaded once, when the first tool runs
     with suppress(Exception):
         if _libc is None:
             import ctypes

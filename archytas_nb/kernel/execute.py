@@ -1,40 +1,116 @@
-"""Run tool calls in the live kernel, on the thread that the user's code runs on.
+"""Runs tool calls in the live kernel, on the thread that the user's code runs on.
 
-Each call comes to exactly one outcome: done, error, refused, interrupted, or not run. A tool may raise, print,
-display or be interrupted; this file never lets any of it escape but as an outcome. Calls are run one after
-another, but neighbouring ``async def`` tools at the same time; what must be approved is approved first.
+Each call comes to exactly one outcome: done, error, refused, interrupted, or not run. A tool may
+raise, print, display or be interrupted: all of it ends in the outcome. Calls are run one after
+another, but neighbouring ``async def`` tools at the same time; what must be approved is approved
+first. The texts of outcomes are read by the model and stand in recordings.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Token
 from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.kernel import outcomes, routing
-from archytas_nb.kernel.approve import Approve, Approver
-from archytas_nb.kernel.background import Ended, Job, run_jobs
-from archytas_nb.kernel.capture import Capture, guarded
-from archytas_nb.kernel.decision import Decision
-from archytas_nb.kernel.figures import Figures
-from archytas_nb.kernel.namespace import Namespace
-from archytas_nb.kernel.patience import Clock, Patient
-from archytas_nb.kernel.person import Keyboard, Person, asked
-from archytas_nb.kernel.signals import Watch, watching
+from archytas_nb.kernel import output
+from archytas_nb.kernel.approval import (
+    Approve,
+    Approver,
+    Decision,
+    Keyboard,
+    NobodyThereError,
+    Person,
+    current_person,
+)
+from archytas_nb.kernel.background import Ended, run_jobs
+from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
+from archytas_nb.kernel.namespace import Namespace, current_shell
+from archytas_nb.kernel.output import Capture, guarded
 from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.bound import BoundCall
-from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.clip import clip
+from archytas_nb.tools.tool import MAX_CHARS, Tool
 from archytas_nb.tools.toolbox import Toolbox
 
-__all__ = ["Approve", "KernelExecutor"]
+_SECONDS_TO_RENDER = 2.0
+"""What a result may take to be rendered where the time of its call is over: it must not be lost."""
 
-_SECONDS_TO_SHOW = 2.0
-"""What a result may take to be rendered where the time of its call is over: what was done must not be lost."""
+_NOT_BEGUN = "Not run: the user interrupted here."
+_OURS = str(Path(__file__).parent.parent)
+
+
+class PausingPerson:
+    """Asks a person with the time limit and the capture paused, and counts the time it took.
+
+    Args:
+        person: Who is asked.
+        on_question: Called with each prompt before it is asked, and with an empty text after that.
+
+    Attributes:
+        guard: Keeps the limit of the call that runs now.
+        waited: Seconds that the person has taken so far.
+    """
+
+    def __init__(self, person: Person, on_question: Callable[[str], None] | None = None) -> None:
+        self._person = person
+        self._on_question = on_question or (lambda _: None)
+        self.guard = CallGuard()
+        self.waited = 0.0
+
+    @property
+    def there(self) -> bool:
+        """Whether a question would be answered."""
+        return self._person.there
+
+    def ask(self, prompt: str) -> str:
+        """Ask; raises what the person's own `ask` raises."""
+        started = time.monotonic()
+        try:
+            with self.guard.paused(), output.capture_paused():
+                self._on_question(prompt)
+                try:
+                    return self._person.ask(prompt)
+                finally:
+                    self._on_question("")
+        finally:
+            self.waited += time.monotonic() - started
+
+
+class Deadline:
+    """The end of a run's time, which the time that a person takes to answer puts off.
+
+    Args:
+        seconds: The time from now on; None for no limit.
+        person: The person.
+    """
+
+    def __init__(self, seconds: float | None, person: PausingPerson) -> None:
+        self._person = person
+        self._ends = None if seconds is None else time.monotonic() - person.waited + seconds
+
+    def left(self) -> float | None:
+        """Seconds that are left; None for no limit."""
+        return None if self._ends is None else self._ends + self._person.waited - time.monotonic()
+
+    def limit(self, tool: Tool, spent: float = 0.0) -> TimeLimit | None:
+        """How long a call of the tool may take, of which some time is spent already."""
+        limits = []
+        left = self.left()
+        if left is not None:
+            source = "what was left of this run's time"
+            limits.append(TimeLimit(max(left, 0.001), left + spent, source))
+        if tool.timeout is not None:
+            rest = max(tool.timeout - spent, 0.001)
+            limits.append(TimeLimit(rest, tool.timeout, "this tool's timeout"))
+        return min(limits, key=lambda each: each.seconds, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +120,7 @@ class _Ready:
     call: ToolCall
     tool: Tool
     bound: BoundCall
-    decision: Decision
+    edited: str
     capture: Capture
 
 
@@ -54,13 +130,14 @@ class KernelExecutor:
     Args:
         tools: The tools of the run; a tool that is defined anew meanwhile does not change them.
         namespace: Where names are looked up and large results are kept.
-        approve: A policy for the calls whose tools want approval, or a callable that decides on every call; None
-            asks the person.
+        approve: A policy for the calls whose tools want approval, or a callable that decides on
+            every call; None asks the person.
         person: Who is asked; by default whoever is at the keyboard.
-        on_output: Given what a tool prints, in pieces, while it runs; maybe on another thread, but never two
-            pieces at a time.
-        on_question: Given what a person is asked, before they are, and an empty text when that is over.
-        allow: Names of tools that are run without being asked about.
+        on_output: Called with what a tool prints, in pieces, while it runs; maybe on another
+            thread, but never with two pieces at a time.
+        on_question: Called with what a person is asked, before they are, and with an empty text
+            when that is over.
+        allow: Names of tools that are run without asking.
     """
 
     def __init__(
@@ -76,10 +153,10 @@ class KernelExecutor:
     ) -> None:
         self._tools = tools
         self._namespace = namespace
-        self._person = Patient(Keyboard() if person is None else person, guarded(on_question))
+        self._person = PausingPerson(Keyboard() if person is None else person, guarded(on_question))
         self._approver = Approver(approve, allow, self._person)
         self._on_output = guarded(on_output)
-        from archytas_nb.tools import result  # noqa: F401  (loaded now, not in the time of the first tool)
+        from archytas_nb.tools import result  # noqa: F401  (loaded now, not in a tool's time)
 
     @property
     def waited(self) -> float:
@@ -93,72 +170,70 @@ class KernelExecutor:
 
         Args:
             calls: The calls of one reply.
-            seconds: How long they may take together, but for the time that a person took to answer; None for no
-                limit.
+            seconds: How long they may take together, without the time that a person took to
+                answer; None for no limit.
 
         Returns:
             One outcome for each; after an interrupt the rest are ``not_run``.
         """
         made: list[CallOutcome] = []
-        with watching() as watch:
-            self._person.watch = watch
-            clock = Clock(seconds, self._person)
+        with guard_calls() as guard:
+            self._person.guard = guard
+            deadline = Deadline(seconds, self._person)
             for group in self._groups(calls):
-                if watch.interrupts or _is_interrupted(made):
+                if guard.interrupts or _is_interrupted(made):
                     break
-                made += self._run_group(group, watch, clock)
-        if watch.interrupts and not _is_interrupted(
-            made
-        ):  # it came between two calls, or after the last one
+                made += self._run_group(group, guard, deadline)
+        if guard.interrupts and not _is_interrupted(made):  # between two calls, or after the last
             if len(made) < len(calls):
-                made.append(outcomes.interrupted_before(calls[len(made)]))
-            else:
-                made[-1] = outcomes.interrupted_late(made[-1])
-        return (*made, *(outcomes.not_run(call) for call in calls[len(made) :]))
+                call = calls[len(made)]
+                made.append(CallOutcome("interrupted", _NOT_BEGUN, call_id=call.id))
+            elif made:
+                made[-1] = interrupted_late(made[-1])
+        return (*made, *map(_not_run, calls[len(made) :]))
 
-    def _groups(self, calls: Sequence[ToolCall]) -> Iterator[Sequence[ToolCall]]:
-        """Calls that may run at the same time: neighbours whose tools are async; any other stands alone."""
-        start = 0
-        for end, call in enumerate(calls, 1):
-            if end == len(calls) or not (self._is_async(call) and self._is_async(calls[end])):
-                yield calls[start:end]
-                start = end
+    def _groups(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
+        """Calls that may run at the same time: neighbours whose tools are async."""
+        for is_async, group in groupby(calls, self._is_async):
+            members = list(group)
+            yield from [members] if is_async else [[call] for call in members]
 
     def _is_async(self, call: ToolCall) -> bool:
         return call.name in self._tools and self._tools[call.name].is_async
 
     def _run_group(
-        self, calls: Sequence[ToolCall], watch: Watch, clock: Clock
+        self, calls: Sequence[ToolCall], guard: CallGuard, deadline: Deadline
     ) -> list[CallOutcome]:
         prepared: list[_Ready | CallOutcome] = []
         for call in calls:
-            prepared.append(self._prepared(call, watch, clock))
+            prepared.append(self._prepared(call, guard, deadline))
             if isinstance(prepared[-1], CallOutcome) and prepared[-1].status == "interrupted":
                 made = [
-                    outcomes.not_run(each.call) if isinstance(each, _Ready) else each
-                    for each in prepared
+                    _not_run(each.call) if isinstance(each, _Ready) else each for each in prepared
                 ]
-                return [*made, *map(outcomes.not_run, calls[len(prepared) :])]
+                return [*made, *map(_not_run, calls[len(prepared) :])]
         ready = [each for each in prepared if isinstance(each, _Ready)]
-        run = iter(self._run_ready(ready, watch, clock) if ready else ())
-        made = [next(run) if isinstance(each, _Ready) else each for each in prepared]
-        if watch.interrupts and not _is_interrupted(made):
-            made[-1] = outcomes.interrupted_late(made[-1])
+        outcomes = iter(self._run_ready(ready, guard, deadline) if ready else ())
+        made = [next(outcomes) if isinstance(each, _Ready) else each for each in prepared]
+        if guard.interrupts and not _is_interrupted(made):
+            made[-1] = interrupted_late(made[-1])
         return made
 
     # ── before ────────────────────────────────────────────────────────────────────────────────────
 
-    def _prepared(self, call: ToolCall, watch: Watch, clock: Clock) -> _Ready | CallOutcome:
-        """Validate a call and have it approved; an interrupt is raised in here and becomes its outcome."""
+    def _prepared(
+        self, call: ToolCall, guard: CallGuard, deadline: Deadline
+    ) -> _Ready | CallOutcome:
+        """Validate a call and have it approved; an interrupt meanwhile becomes its outcome."""
         try:
-            watch.raises = True
-            return self._checked(call, clock)
+            guard.raises = True
+            return self._checked(call, deadline)
         except KeyboardInterrupt:
-            return outcomes.interrupted_before(call)
+            return CallOutcome("interrupted", _NOT_BEGUN, call_id=call.id)
         finally:
-            watch.raises = False
+            guard.raises = False
 
-    def _checked(self, call: ToolCall, clock: Clock) -> _Ready | CallOutcome:
+    def _checked(self, call: ToolCall, deadline: Deadline) -> _Ready | CallOutcome:
         try:
             tool = self._tools[call.name]
         except KeyError as error:
@@ -166,115 +241,220 @@ class KernelExecutor:
         bound = tool.bind(call.input, self._namespace)
         if isinstance(bound, CallOutcome):
             return replace(bound, call_id=call.id)
-        if clock.is_over():
-            return outcomes.no_time_left(call)
-        decision = self._approver.decide(tool, call, bound, self._namespace)
+        left = deadline.left()
+        if left is not None and left <= 0:
+            text = "Not run: the time of this run is over."
+            return CallOutcome("not_run", text, call_id=call.id)
+        decision: Decision = self._approver.decide(tool, call, bound, self._namespace)
+        if decision.stop:
+            text = "Not run: the user stopped the run here."
+            return CallOutcome("interrupted", text, call_id=call.id)
         if decision.bound is None:
-            return outcomes.not_allowed(call, decision)
-        return _Ready(call, tool, decision.bound, decision, Capture(self._on_output))
+            return CallOutcome("refused", decision.refusal, call_id=call.id)
+        return _Ready(call, tool, decision.bound, decision.edited, Capture(self._on_output))
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────
 
-    def _run_ready(self, ready: Sequence[_Ready], watch: Watch, clock: Clock) -> list[CallOutcome]:
+    def _run_ready(
+        self, ready: Sequence[_Ready], guard: CallGuard, deadline: Deadline
+    ) -> list[CallOutcome]:
         """Run calls at the same time; a single one on this thread, where its tool is not async."""
         shared = ready[0].capture if len(ready) == 1 else Capture(self._on_output)
-        with routing.capturing([each.capture for each in ready], shared):
-            figures = Figures()
+        with output.capturing([each.capture for each in ready], shared):
+            figures = output.open_figures()
             if ready[0].tool.is_async:
-                ends = self._on_loop(ready, watch, clock)
+                ends = self._run_async(ready, guard, deadline)
             else:
-                ends = [self._here(ready[0], watch, clock)]
+                ends = [self._run_here(ready[0], guard, deadline)]
             made = [
-                self._rendered(each, ended, watch, clock)
+                self._rendered(each, ended, guard, deadline)
                 for each, ended in zip(ready, ends, strict=True)
             ]
             with self._inside(shared):
-                figures.take(shared, [outcome.value for outcome in made])
-        made = [
-            outcomes.with_output(outcome, each.call, each.decision, each.capture, each.tool)
-            for outcome, each in zip(made, ready, strict=True)
-        ]
-        return made if len(ready) == 1 else outcomes.with_shared(made, shared)
+                output.take_figures(figures, shared, [outcome.value for outcome in made])
+        made = [_with_output(*each) for each in zip(made, ready, strict=True)]
+        return made if len(ready) == 1 else _with_shared(made, shared)
 
-    def _here(self, ready: _Ready, watch: Watch, clock: Clock) -> Ended:
+    def _run_here(self, ready: _Ready, guard: CallGuard, deadline: Deadline) -> Ended:
         """Run a call on this thread."""
-        limit = clock.limit(ready.tool)
+        limit = deadline.limit(ready.tool)
         started = time.perf_counter()
-        ended = Ended("interrupted")
+        ended = Ended("interrupted", begun=False)
+
+        def work() -> None:
+            nonlocal ended
+            if guard.interrupts:  # it came when nothing could be raised
+                return
+            ended = Ended("interrupted")
+            ended = Ended("done", ready.bound.run())
+
         with self._inside(ready.capture):
             try:
-                try:
-                    watch.raises = True
-                    if watch.interrupts:  # it came when nothing could be raised
-                        return Ended("interrupted", begun=False)
-                    watch.arm(limit)
-                    ended = Ended("done", ready.bound.run())
-                finally:
-                    watch.raises = False  # from here on nothing new is raised
-                    while watch.armed:
-                        try:
-                            watch.disarm()
-                        except ToolTimeout:  # it was on its way already
-                            continue
+                guard.run(work, limit)
             except KeyboardInterrupt:
                 pass
-            except BaseException as error:  # noqa: BLE001 - a tool may raise anything; the model is told
+            except BaseException as error:  # noqa: BLE001 - a tool may raise anything
                 ended = Ended("error", error=error)
             seconds = time.perf_counter() - started
             if ended.how == "done" and inspect.isawaitable(ended.value):
-                promised = ended.value  # a plain function may give what must be awaited
-                job = Job(lambda: promised, clock.limit(ready.tool, seconds))
-                [ended] = run_jobs([job], lambda: watch.interrupts > 0)
+                promised = ended.value  # a plain function may return what must be awaited
+                job = (lambda: promised), deadline.limit(ready.tool, seconds)
+                [ended] = run_jobs([job], lambda: guard.interrupts > 0)
                 return replace(ended, seconds=time.perf_counter() - started)
-        return replace(
-            outcomes.expired(ended, limit, seconds) if watch.expired else ended, seconds=seconds
-        )
+        if guard.expired and limit is not None:
+            ended = _expired(ended, limit, seconds)
+        return replace(ended, seconds=seconds)
 
-    def _on_loop(self, ready: Sequence[_Ready], watch: Watch, clock: Clock) -> list[Ended]:
+    def _run_async(
+        self, ready: Sequence[_Ready], guard: CallGuard, deadline: Deadline
+    ) -> list[Ended]:
         """Run calls at the same time on the loop's thread."""
 
-        def job(each: _Ready) -> Job:
-            return Job(each.bound.run, clock.limit(each.tool), lambda: self._enter(each.capture))
+        def starting(each: _Ready) -> Callable[[], Any]:
+            def start() -> Any:
+                self._enter(each.capture)
+                return each.bound.run()
 
-        return run_jobs([job(each) for each in ready], lambda: watch.interrupts > 0)
+            return start
 
-    def _rendered(self, ready: _Ready, ended: Ended, watch: Watch, clock: Clock) -> CallOutcome:
-        """Render a result: the user's ``__repr__`` runs here, and may print, never end or be interrupted."""
-        limit = clock.limit(ready.tool, ended.seconds)
+        jobs = [(starting(each), deadline.limit(each.tool)) for each in ready]
+        return run_jobs(jobs, lambda: guard.interrupts > 0)
+
+    def _rendered(
+        self, ready: _Ready, ended: Ended, guard: CallGuard, deadline: Deadline
+    ) -> CallOutcome:
+        """Render a result: the user's ``__repr__`` may print, never end or be interrupted."""
+        limit = deadline.limit(ready.tool, ended.seconds)
         if limit is not None:
-            limit = replace(limit, seconds=max(limit.seconds, _SECONDS_TO_SHOW))
+            limit = replace(limit, seconds=max(limit.seconds, _SECONDS_TO_RENDER))
+
+        def render() -> CallOutcome:
+            return _outcome(ended, ready.tool, self._namespace)
+
         with self._inside(ready.capture):
             try:
-                try:
-                    watch.raises = True
-                    watch.arm(limit)
-                    return outcomes.of(ended, ready.tool, self._namespace)
-                finally:
-                    watch.raises = False  # as above
-                    while watch.armed:
-                        try:
-                            watch.disarm()
-                        except ToolTimeout:
-                            continue
+                outcome: CallOutcome = guard.run(render, limit)
             except ToolTimeout as late:
-                return outcomes.unshown(ended, late)
+                return _not_rendered(ended, late)
             except KeyboardInterrupt:
-                return outcomes.of(replace(ended, how="interrupted"), ready.tool, self._namespace)
+                return _outcome(replace(ended, how="interrupted"), ready.tool, self._namespace)
+            return outcome
 
     def _enter(self, capture: Capture) -> tuple[Token[Any], Token[Any]]:
-        return routing.current.set(capture), asked.set(self._person)
+        return output.current_capture.set(capture), current_person.set(self._person)
 
     @contextmanager
     def _inside(self, capture: Capture) -> Iterator[None]:
         """Whatever happens in the block belongs to a call."""
-        output, person = self._enter(capture)
+        captured, person = self._enter(capture)
         try:
             yield
         finally:
-            asked.reset(person)
-            routing.current.reset(output)
+            current_person.reset(person)
+            output.current_capture.reset(captured)
+
+
+# ── outcomes ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _is_interrupted(made: Sequence[CallOutcome]) -> bool:
-    """Whether one of them was interrupted, be it by a signal, at a prompt, or by what the tool itself raised."""
+    """Whether one was interrupted: by a signal, at a prompt, or by what the tool itself raised."""
     return any(outcome.status == "interrupted" for outcome in made)
+
+
+def _not_run(call: ToolCall) -> CallOutcome:
+    return CallOutcome("not_run", "Not run: the user interrupted before.", call_id=call.id)
+
+
+def interrupted_late(outcome: CallOutcome) -> CallOutcome:
+    """A call that came to its end though the user interrupted, as a subprocess may."""
+    text = "Interrupted by the user while it ran."
+    if outcome.status in ("done", "error"):
+        text += f" It came to its end all the same: {outcome.text}"
+    return replace(outcome, status="interrupted", text=text, value=None)
+
+
+def _expired(ended: Ended, limit: TimeLimit, seconds: float) -> Ended:
+    """The time limit was reached: say whether the call stopped because of it."""
+    if isinstance(ended.error, ToolTimeout):
+        text = f"stopped after {limit}"
+        if seconds > limit.seconds * 1.5 + 0.5:
+            text = f"told to stop after {limit}, it stopped only after {seconds:.3g} s"
+        return replace(ended, error=ToolTimeout(text).with_traceback(ended.error.__traceback__))
+    if ended.how != "done":
+        return ended
+    return Ended("error", error=ToolTimeout(f"told to stop after {limit}, it went on to its end"))
+
+
+def _outcome(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:
+    """Render what a call returned or raised."""
+    if ended.how == "done":
+        return replace(tool.outcome(ended.value, namespace), seconds=ended.seconds)
+    if not ended.begun:
+        return CallOutcome("interrupted", _NOT_BEGUN)
+    if ended.how == "interrupted" or ended.error is None:
+        on = " It did not stop, and is still running." if ended.running else ""
+        text = f"Interrupted by the user while it ran.{on}"
+        return CallOutcome("interrupted", text, seconds=ended.seconds)
+    if isinstance(ended.error, NobodyThereError):
+        return CallOutcome("refused", str(ended.error), error=ended.error, seconds=ended.seconds)
+    remember(ended.error)
+    return tool.failure(ended.error, seconds=ended.seconds)
+
+
+def _not_rendered(ended: Ended, late: ToolTimeout) -> CallOutcome:
+    """A call that came to its end, and whose result or error takes too long to be rendered."""
+    if ended.error is None:
+        what = f"It returned a value of type {type(ended.value).__name__!r}"
+    else:
+        what = f"It raised {type(ended.error).__name__}"
+    return CallOutcome(
+        "done" if ended.error is None else "error", f"{what}, which could not be shown: {late}.",
+        value=ended.value, error=ended.error, seconds=ended.seconds,
+    )  # fmt: skip
+
+
+def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
+    """Add what the tool showed: the person sees all of it, the model what fits beside the result."""
+    changed = ""
+    if ready.edited:
+        changed = "The user changed the input before the call was run. It was run with: "
+        changed += f"{clip(ready.edited, 1000)}\n"
+    room = (ready.tool.max_chars or MAX_CHARS) - len(outcome.text)
+    shown = clip(ready.capture.text(), max(room - len("\n\nIt printed:\n"), 0))
+    text = f"{outcome.text}\n\nIt printed:\n{shown}" if shown else outcome.text
+    return replace(
+        outcome, text=changed + text, call_id=ready.call.id, outputs=ready.capture.outputs(),
+        images=_distinct(outcome.images, ready.capture),
+    )  # fmt: skip
+
+
+def _with_shared(made: Sequence[CallOutcome], shared: Capture) -> list[CallOutcome]:
+    """Add to the last of several outcomes what their calls showed and no single one for sure."""
+    outputs = shared.outputs()
+    if not outputs:
+        return list(made)
+    *others, last = made
+    text = f"{last.text}\n\nShown while these {len(made)} calls ran, by one of them:\n"
+    images = _distinct(last.images, shared)
+    outputs = (*last.outputs, *outputs)
+    return [*others, replace(last, text=text + shared.text(), outputs=outputs, images=images)]
+
+
+def _distinct(images: Sequence[str], capture: Capture) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*images, *capture.images())))[: output.MAX_IMAGES]
+
+
+def remember(error: BaseException) -> None:
+    """Take our frames off the traceback, so that ``%debug`` in the next cell stops in the tool."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_OURS):
+        traceback = traceback.tb_next
+    if traceback is not None:
+        error.__traceback__ = traceback
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+    handler: Any = getattr(current_shell(), "InteractiveTB", None)
+    if handler is not None:  # IPython keeps the last traceback that it showed, and prefers it
+        handler.tb = error.__traceback__

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.kernel.approve import Approver
-from archytas_nb.kernel.decision import Decision
+from archytas_nb.kernel.approval import Approver, Decision
 from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.bound import BoundCall
 from archytas_nb.tools.tool import Tool

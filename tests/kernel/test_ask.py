@@ -2,7 +2,7 @@
 
 import pytest
 
-from archytas_nb.kernel.ask import ask_user
+from archytas_nb.kernel.approval import ask_user
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.toolbox import Toolbox
@@ -81,6 +81,6 @@ def test_a_question_cannot_forge_what_the_terminal_shows() -> None:
 
 
 def test_whoever_is_at_the_keyboard_is_asked_outside_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archytas_nb.kernel.person.Keyboard.there", True)
+    monkeypatch.setattr("archytas_nb.kernel.approval.Keyboard.there", True)
     monkeypatch.setattr("builtins.input", lambda prompt: "typed")
     assert ask_user("Which year?") == "typed"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from archytas_nb.kernel.decision import Asking, Decision
+from archytas_nb.kernel.approval import ApprovalDialogue, Decision
 from archytas_nb.tools.bound import BoundCall
 from archytas_nb.tools.tool import Tool
 from tests.kernel.people import Scripted
@@ -27,7 +27,7 @@ def decide(*answers: str | type[BaseException], given: object = GIVEN) -> tuple[
     person = Scripted(*answers)
     bound = TOOL.bind(given)
     assert isinstance(bound, BoundCall)
-    return Asking(person, TOOL, given, bound, {}).decide(), person
+    return ApprovalDialogue(person, TOOL, given, bound, {}).decide(), person
 
 
 def test_yes_runs_the_call_once_and_always_says_so() -> None:

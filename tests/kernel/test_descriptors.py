@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from archytas_nb.kernel.descriptors import Redirection, supported
+from archytas_nb.kernel.descriptors import SUPPORTED, Redirection
 from tests.kernel.tools import run_one, text_of
 
 pytestmark = pytest.mark.skipif(
-    not supported(), reason="descriptors are redirected on POSIX systems only"
+    not SUPPORTED, reason="descriptors are redirected on POSIX systems only"
 )
 
 
@@ -25,7 +25,6 @@ def open_descriptors() -> int:
 def test_text_is_handed_on_while_the_call_runs_and_bytes_that_are_cut_in_two_are_joined() -> None:
     seen: list[tuple[str, str]] = []
     redirection = Redirection(lambda kind, text: seen.append((kind, text)))
-    redirection.begin()
     try:
         os.write(1, "Grü".encode()[:-1])
         redirection.drain()

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.kernel.dialogue import (
-    Argument,
-    arguments,
-    harmless,
+from archytas_nb.kernel.approval import (
+    call_text,
     read_answer,
     read_input,
-    shown_call,
+    visible,
 )
 
 
@@ -32,14 +30,13 @@ from archytas_nb.kernel.dialogue import (
 def test_only_the_choices_themselves_decide_and_several_words_are_asked_about(
     line: str, answer: str, text: str
 ) -> None:
-    said = read_answer(line)
-    assert (said.answer, said.text) == (answer, text)
+    assert read_answer(line) == (answer, text)
 
 
 @given(st.text())
 def test_no_other_text_is_taken_for_an_approval(line: str) -> None:
     if line.strip().casefold().rstrip(".!") not in ("y", "yes", "a", "always"):
-        assert read_answer(line).answer not in ("yes", "always")
+        assert read_answer(line)[0] not in ("yes", "always")
 
 
 JSON = st.recursive(
@@ -76,7 +73,7 @@ def test_what_is_no_value_is_refused_with_what_was_expected(text: str) -> None:
 
 
 def shown(name: str, **values: object) -> str:
-    return shown_call(name, [Argument(each, value) for each, value in values.items()])
+    return call_text(name, values, values)
 
 
 def test_a_call_is_shown_with_one_argument_a_line_and_text_of_several_lines_as_it_is() -> None:
@@ -96,9 +93,13 @@ def test_a_call_is_shown_with_one_argument_a_line_and_text_of_several_lines_as_i
 
 def test_what_the_model_sent_stands_beside_a_value_that_is_another() -> None:
     values = {"a": 5, "b": "x", "c": None, "d": 1.0}
-    notes = {each.name: each.note for each in arguments(values, {"a": "5", "b": "x"})}
-    assert notes == {"a": 'sent as "5"', "b": "", "c": "", "d": "the default"}
-    assert [each.note for each in arguments({"a": 5}, "5")] == ['sent as "5"']
+    assert call_text("f", values, {"a": "5", "b": "x"}).splitlines()[1:] == [
+        '  a = 5  (sent as "5")',
+        '  b = "x"',
+        "  c = null",
+        "  d = 1.0  (the default)",
+    ]
+    assert call_text("f", {"a": 5}, "5").endswith('  a = 5  (sent as "5")')
 
 
 def test_the_middle_of_long_values_is_left_out_and_its_length_is_named() -> None:
@@ -112,7 +113,7 @@ def test_the_middle_of_long_values_is_left_out_and_its_length_is_named() -> None
 
 @given(st.text() | st.dictionaries(st.text(), st.text(), max_size=3), st.text(min_size=1))
 def test_nothing_that_a_model_writes_can_pass_for_a_line_of_ours(value: object, name: str) -> None:
-    first, *lines = shown_call(name, [Argument("code", value)]).split("\n")
+    first, *lines = call_text(name, {"code": value}, {"code": value}).split("\n")
     assert first.startswith("The agent wants to run ")
     assert all(line.startswith(("  code", "    │ ", "    … ")) for line in lines)
     assert not any(
@@ -121,5 +122,5 @@ def test_nothing_that_a_model_writes_can_pass_for_a_line_of_ours(value: object, 
 
 
 def test_what_moves_the_cursor_or_turns_text_round_is_spelled_out() -> None:
-    assert harmless("a\x1b[2Kb\rc\u202ed\u2066") == "a\\x1b[2Kb\\rc\\u202ed\\u2066"
-    assert harmless("ä 漢 😀") == "ä 漢 😀"
+    assert visible("a\x1b[2Kb\rc\u202ed\u2066") == "a\\x1b[2Kb\\rc\\u202ed\\u2066"
+    assert visible("ä 漢 😀") == "ä 漢 😀"

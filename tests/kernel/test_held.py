@@ -7,18 +7,18 @@ import threading
 
 import pytest
 
-from archytas_nb.kernel.held import held
+from archytas_nb.kernel.interrupts import defer_interrupts
 
 
 def test_an_interrupt_in_the_block_is_noted_and_not_raised() -> None:
-    with held() as hold:
+    with defer_interrupts() as hold:
         signal.raise_signal(signal.SIGINT)
         assert hold.interrupted
 
 
 def test_after_the_block_interrupts_are_raised_as_before() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(ValueError, match="broken"), held():
+    with pytest.raises(ValueError, match="broken"), defer_interrupts():
         raise ValueError("broken")
     assert signal.getsignal(signal.SIGINT) is before
     with pytest.raises(KeyboardInterrupt):
@@ -26,8 +26,8 @@ def test_after_the_block_interrupts_are_raised_as_before() -> None:
 
 
 def test_an_interrupt_is_noted_by_the_innermost_block() -> None:
-    with held() as outer:
-        with held() as inner:
+    with defer_interrupts() as outer:
+        with defer_interrupts() as inner:
             signal.raise_signal(signal.SIGINT)
         assert (outer.interrupted, inner.interrupted) == (False, True)
 
@@ -35,7 +35,7 @@ def test_an_interrupt_is_noted_by_the_innermost_block() -> None:
 def test_where_interrupts_are_ignored_they_stay_so() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with held() as hold:
+        with defer_interrupts() as hold:
             signal.raise_signal(signal.SIGINT)
         assert not hold.interrupted
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -47,7 +47,7 @@ def test_elsewhere_than_on_the_main_thread_nothing_is_changed() -> None:
     seen: list[object] = []
 
     def work() -> None:
-        with held() as hold:
+        with defer_interrupts() as hold:
             seen.extend([hold.interrupted, signal.getsignal(signal.SIGINT)])
 
     before = signal.getsignal(signal.SIGINT)

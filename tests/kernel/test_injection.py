@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from archytas_nb.kernel.injection import Injection
+from archytas_nb.kernel.interrupts import ThreadTimer
 
 
 class Due(BaseException):
@@ -25,7 +25,7 @@ def on_a_thread(work: Callable[[], str]) -> str:
 def test_it_is_raised_at_a_line_of_python_and_again_where_it_was_swallowed() -> None:
     def work() -> str:
         raised = 0
-        injection = Injection(lambda: Due, 0.05)
+        injection = ThreadTimer(lambda: Due, 0.05)
         injection.start()
         end = time.monotonic() + 30
         while raised < 2 and time.monotonic() < end:
@@ -54,7 +54,7 @@ def test_nothing_is_raised_where_it_is_not_due_or_after_it_was_stopped() -> None
 def brief() -> None:
     """Sleep about as long as the time is; what is raised stays in here, as who uses it takes care."""
     due: list[bool] = []
-    injection = Injection(lambda: Due if due else None, 0.0005)
+    injection = ThreadTimer(lambda: Due if due else None, 0.0005)
     try:
         try:
             due[:] = [True]
@@ -77,12 +77,12 @@ def test_a_debugger_can_trace_after_it_was_stopped() -> None:
     """A process of its own, because one that hangs here hangs in C."""
     script = """
         import sys
-        from archytas_nb.kernel.injection import Injection
+        from archytas_nb.kernel.interrupts import ThreadTimer
 
         class Due(BaseException):
             pass
 
-        injection = Injection(lambda: Due, 0.0)
+        injection = ThreadTimer(lambda: Due, 0.0)
         try:
             injection.start()
             while True:

@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.kernel.outcomes import interrupted_late, remember
+from archytas_nb.kernel.execute import KernelExecutor, interrupted_late, remember
 from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.toolbox import Toolbox
 from tests.kernel.people import Scripted

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from archytas_nb.kernel import person as module
-from archytas_nb.kernel.person import Keyboard, confirm
+from archytas_nb.kernel import approval as module
+from archytas_nb.kernel.approval import Keyboard, confirm
 
 
 class Tty(io.StringIO):

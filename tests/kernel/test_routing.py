@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from archytas_nb.kernel.capture import Capture
-from archytas_nb.kernel.routing import capturing, current, paused
+from archytas_nb.kernel.output import Capture, capture_paused, capturing, current_capture
 from tests.kernel.tools import run_one, text_of
 
 
@@ -20,11 +19,11 @@ from tests.kernel.tools import run_one, text_of
 def caught() -> Iterator[Capture]:
     capture = Capture()
     with capturing([capture], capture):
-        token = current.set(capture)
+        token = current_capture.set(capture)
         try:
             yield capture
         finally:
-            current.reset(token)
+            current_capture.reset(token)
 
 
 @pytest.fixture(autouse=True)
@@ -186,7 +185,7 @@ def test_a_record_inside_a_record_takes_its_own_and_gives_back_the_rest() -> Non
 def test_nothing_is_captured_while_a_person_is_asked(capfd: pytest.CaptureFixture[str]) -> None:
     with caught() as capture:
         print("before")
-        with paused():
+        with capture_paused():
             print("question")
             sys.stdout.flush()
             os.system("echo shown")

@@ -106,7 +106,7 @@ def call(
 
 @pytest.fixture(autouse=True)
 def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archytas_nb.kernel.execute._SECONDS_TO_SHOW", 0.5)
+    monkeypatch.setattr("archytas_nb.kernel.execute._SECONDS_TO_RENDER", 0.5)
 
 
 ENDLESS = [Endless, EndlessIter, EndlessLen, EndlessPng, EndlessSpoken, EndlessSet]
@@ -155,7 +155,7 @@ def test_an_interrupt_is_felt_while_a_result_is_rendered() -> None:
 def test_a_slow_result_of_a_call_that_used_up_its_time_is_still_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("archytas_nb.kernel.execute._SECONDS_TO_SHOW", HARD)
+    monkeypatch.setattr("archytas_nb.kernel.execute._SECONDS_TO_RENDER", HARD)
 
     class Slow:
         def __repr__(self) -> str:

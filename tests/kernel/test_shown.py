@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import archytas_nb as nb
-from archytas_nb.kernel.dialogue import harmless
+from archytas_nb.kernel.approval import visible
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop.events import CallOutcome, ToolCall
 from tests.kernel.people import Scripted
@@ -166,10 +166,10 @@ def test_every_character_that_does_not_show_itself_is_spelled_out() -> None:
         kind = unicodedata.category(sign)
         hidden = sign != " " and (kind[0] in "CZ" or point in BLANK)
         if hidden:
-            assert harmless(sign).isascii(), hex(point)
-            assert harmless(sign).startswith("\\"), hex(point)
+            assert visible(sign).isascii(), hex(point)
+            assert visible(sign).startswith("\\"), hex(point)
         elif kind[0] in "LNPS" and point != 0x2800:
-            assert harmless(sign) == sign, hex(point)
+            assert visible(sign) == sign, hex(point)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.kernel.signals import watching
+from archytas_nb.kernel.interrupts import guard_calls
 from archytas_nb.loop.events import CallOutcome
 from tests.kernel.people import Scripted
 from tests.kernel.tools import run_one
@@ -172,7 +172,7 @@ def test_the_time_that_a_person_takes_does_not_count(on_main: bool) -> None:
 
     def ask_then_work() -> str:
         """Ask, then work."""
-        from archytas_nb.kernel.ask import ask_user
+        from archytas_nb.kernel.approval import ask_user
 
         return ask_user("Go on?")
 
@@ -187,7 +187,7 @@ def test_the_time_that_a_person_takes_does_not_count(on_main: bool) -> None:
 
 
 def test_an_interrupt_between_calls_is_noted_and_one_in_a_tool_is_raised() -> None:
-    with watching() as watch:
+    with guard_calls() as watch:
         signal.raise_signal(signal.SIGINT)
         assert watch.interrupts == 1
         watch.raises = True
@@ -212,7 +212,7 @@ def test_a_handler_that_only_notes_an_interrupt_as_asyncios_does_leaves_no_tool_
 
 
 def test_an_alarm_after_the_tool_has_ended_is_raised_nowhere() -> None:
-    with watching() as watch:
+    with guard_calls() as watch:
         signal.raise_signal(signal.SIGALRM)
         with contextlib.suppress(ToolTimeout):
             watch.raises = True

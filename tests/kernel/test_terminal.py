@@ -18,7 +18,7 @@ pty = pytest.importorskip("pty")
 
 SCRIPT = """
 import os, sys
-from archytas_nb.kernel.ask import ask_user
+from archytas_nb.kernel.approval import ask_user
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.toolbox import Toolbox

@@ -1,0 +1,350 @@
+"""Interrupts and time limits, raised in the tool that runs and nowhere else.
+
+`guard_calls` is in place while calls run. Between calls an interrupt is only noted, so that no
+outcome is lost; in `CallGuard.run` interrupts and the call's time limit are raised. On the main
+thread a timer's signal keeps the limit; elsewhere (another thread, Windows) a `ThreadTimer` does,
+and code that waits in C runs to its end first.
+"""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from archytas_nb.errors import ToolTimeout
+
+_AGAIN = 1.0  # seconds until a limit is raised again in a tool that swallowed it
+_SOON = 0.02  # seconds until an exception is raised again that came where Python ignores exceptions
+_LONGEST = 1e8  # seconds, three years; no timer takes an infinite time
+
+
+# ── interrupts that are deferred ──────────────────────────────────────────────────────────────────
+
+
+class Deferred:
+    """Whether there was an interrupt in a `defer_interrupts` block, as ``interrupted``."""
+
+    interrupted = False
+
+    def note(self, _number: int, _frame: Any) -> None:
+        """Handle the signal of an interrupt."""
+        self.interrupted = True
+
+
+@contextmanager
+def defer_interrupts() -> Iterator[Deferred]:
+    """Note interrupts in the block and raise none; the caller acts on them afterwards.
+
+    For moments only. Elsewhere than on the main thread no interrupt is raised anyway.
+    """
+    deferred = Deferred()
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT) if is_main else None
+    if not callable(before):
+        yield deferred
+        return
+    try:
+        signal.signal(signal.SIGINT, deferred.note)
+        yield deferred
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# ── interrupts and limits of calls ────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """How long a call may take.
+
+    Attributes:
+        seconds: The time from now on.
+        whole: The time from the call's beginning.
+        source: What sets it, for the model.
+    """
+
+    seconds: float
+    whole: float
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.whole:.3g} s, which is {self.source}"
+
+
+class CallGuard:
+    """Raises interrupts and time limits in the calls of a `guard_calls` block.
+
+    Attributes:
+        interrupts: How many interrupts there were, those that a tool swallowed included.
+        raises: Whether they are raised now. To set it is one step in which nothing can come
+            between: after it was set False in a ``finally`` nothing new is raised.
+        expired: Whether the limit of the last call was reached while it ran.
+        has_timer: Whether a timer's signal can be used.
+    """
+
+    def __init__(self) -> None:
+        self.interrupts = 0
+        self.raises = self.expired = self.has_timer = False
+        self._armed = False  # whether something may still be raised by time
+        self._limit: TimeLimit | None = None
+        self._ends = 0.0
+        self._was_lost = False
+        self._thread = threading.get_ident()
+        self._timer: ThreadTimer | None = None
+
+    def run(self, work: Callable[[], Any], limit: TimeLimit | None) -> Any:
+        """Call ``work``; interrupts and the limit are raised in it, and none is after this returned.
+
+        Raises:
+            ToolTimeout: The limit was reached.
+            KeyboardInterrupt: There was an interrupt.
+            BaseException: Whatever ``work`` raises.
+        """
+        try:
+            self.raises = True
+            self._limit, self.expired, self._was_lost = limit, False, False
+            if limit is not None:
+                self._armed = True
+                self._start(limit.seconds)
+            return work()
+        finally:
+            self.raises = False
+            while self._armed:
+                try:
+                    self._limit, self._was_lost = None, False
+                    self._stop()
+                    self._armed = False
+                except ToolTimeout:  # it was on its way already
+                    continue
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the clock while a person is asked."""
+        limit = self._limit
+        if limit is None:
+            yield
+            return
+        left = self._ends - time.monotonic()
+        self._limit = None
+        self._stop()
+        try:
+            yield
+        finally:
+            self._limit = limit
+            self._start(left)
+
+    def _start(self, seconds: float) -> None:
+        seconds = min(seconds, _LONGEST)
+        self._ends = time.monotonic() + seconds
+        if self.has_timer:
+            self._schedule()
+        else:
+            self._timer = ThreadTimer(self._due, seconds)
+            self._timer.start()
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        elif self.has_timer:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        """Set the timer to what comes next."""
+        seconds = _SOON if self._was_lost else 0.0
+        if self._limit is not None and not self._was_lost:
+            seconds = max(self._ends - time.monotonic(), 0.001)
+        signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN if seconds else 0.0)
+
+    def _due(self) -> type[BaseException] | None:
+        if not self.raises:
+            return None
+        self.expired = True
+        return ToolTimeout
+
+    def on_alarm(self, _number: int, _frame: Any) -> None:
+        """Handle the timer's signal."""
+        if not self.raises:
+            return
+        if self._was_lost:
+            self._was_lost = False
+            self._schedule()
+            if self.interrupts:
+                raise KeyboardInterrupt
+        if self._limit is not None and time.monotonic() >= self._ends:
+            self.expired = True
+            raise ToolTimeout(f"stopped after {self._limit}")
+
+    def on_interrupt(self, before: Callable[..., Any], number: int, frame: Any) -> None:
+        """Handle the signal of an interrupt; ``before`` is the handler that was there."""
+        self.interrupts += 1
+        if self.raises:
+            before(number, frame)
+            raise KeyboardInterrupt  # asyncio's handler only notes it, and the tool would go on
+
+    def on_lost(self, kind: type[BaseException]) -> bool:
+        """Whether an exception is ours that Python ignored because of where it came; it comes again."""
+        is_ours = issubclass(kind, (KeyboardInterrupt, ToolTimeout))
+        if not (is_ours and self.raises and threading.get_ident() == self._thread):
+            return False
+        if self.has_timer:  # elsewhere it comes again by itself
+            self._was_lost = self._armed = True
+            self._schedule()
+        return True
+
+
+_guards: list[CallGuard] = []
+_lock = threading.RLock()
+_hook_before = sys.unraisablehook
+
+
+def _unraisable(what: Any) -> None:
+    """Hear of exceptions that came in a finaliser or a callback of the import system."""
+    if what.exc_type is None or not any(each.on_lost(what.exc_type) for each in list(_guards)):
+        _hook_before(what)
+
+
+@contextmanager
+def guard_calls() -> Iterator[CallGuard]:
+    """Handle interrupts and time limits in the block; handlers and timers are restored after it."""
+    global _hook_before
+    guard = CallGuard()
+    is_main = threading.current_thread() is threading.main_thread()
+    interrupt = signal.getsignal(signal.SIGINT) if is_main else None
+    with _lock:
+        if not _guards:
+            _hook_before, sys.unraisablehook = sys.unraisablehook, _unraisable
+        _guards.append(guard)
+    try:
+        if callable(interrupt):
+            signal.signal(signal.SIGINT, partial(guard.on_interrupt, interrupt))
+        with _alarm(guard) if is_main else nullcontext():
+            yield guard
+    finally:
+        guard.raises = False
+        if callable(interrupt):
+            signal.signal(signal.SIGINT, interrupt)
+        with _lock:
+            _guards.remove(guard)
+            if not _guards and sys.unraisablehook is _unraisable:
+                sys.unraisablehook = _hook_before
+
+
+@contextmanager
+def _alarm(guard: CallGuard) -> Iterator[None]:
+    """Have the guard handle the timer's signal; a timer of somebody else runs on afterwards."""
+    alarm = signal.getsignal(signal.SIGALRM) if hasattr(signal, "setitimer") else None
+    if alarm is None:  # there is none, or one that was set in C and could not be put back
+        yield
+        return
+    started = time.monotonic()
+    left, again = signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, guard.on_alarm)
+    guard.has_timer = True
+    try:
+        yield
+    finally:
+        guard.raises = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, alarm)
+        if left:
+            rest = max(left - (time.monotonic() - started), 0.001)
+            signal.setitimer(signal.ITIMER_REAL, rest, again)
+
+
+# ── limits where there is no signal ───────────────────────────────────────────────────────────────
+
+
+class ThreadTimer:
+    """Raises an exception in the thread that made it, at its next line of Python.
+
+    That thread may be anywhere when it happens, also in here. So what it calls can be done again,
+    and it takes no lock that is written in Python: one that is hit while it opens stays closed.
+
+    Args:
+        due: Called when the time is over, and then every second: what to raise, None for nothing.
+        seconds: The time.
+    """
+
+    def __init__(self, due: Callable[[], type[BaseException] | None], seconds: float) -> None:
+        self._due, self._seconds = due, seconds
+        self._thread = threading.get_ident()
+        self._sent: type[BaseException] | None = None
+        self._stopped, self._over = False, True
+        self._wake = _thread.allocate_lock()
+        self._wake.acquire()
+
+    def start(self) -> None:
+        """Let the time begin; apart from making it, so that it can be stopped whatever is raised."""
+        waiting = self._wait()
+        next(waiting)
+        self._over = False  # nothing can come between this and the next line
+        try:
+            _thread.start_new_thread(next, (waiting, None))  # `Thread.start` waits with such a lock
+        except RuntimeError:  # no thread can be started
+            self._over = True
+            raise
+
+    def _wait(self) -> Iterator[None]:
+        wait = self._seconds
+        # CPython up to 3.12 gives a thread that has not begun the id of its maker, and what is
+        # meant for that one is raised in it. So the thread begins inside the `try`, and passes it on.
+        try:
+            yield
+        except BaseException as error:  # noqa: BLE001
+            _raise_in(self._thread, type(error))
+        try:
+            while not self._wake.acquire(timeout=max(wait, 0.0)) and not self._stopped:
+                kind = self._due()
+                if kind is not None:
+                    self._sent = kind
+                    _raise_in(self._thread, kind)
+                wait = _AGAIN
+        finally:
+            self._over = True
+
+    def stop(self) -> None:
+        """End it, and catch what was sent but has not been raised yet. May be called again.
+
+        What was sent is not taken back but caught: CPython up to 3.12 goes on looking for an
+        exception that was taken back, in every thread and for ever, and where a debugger or a
+        coverage tool traces, 3.11 then does nothing else any more.
+        """
+        other: BaseException | None = None
+        while True:
+            try:
+                self._stopped = True
+                with suppress(RuntimeError):  # it was released before
+                    self._wake.release()
+                while not self._over:
+                    time.sleep(0.0002)
+                if self._sent is None:
+                    break
+                _raise_in(self._thread, _Last)
+                while True:  # it is raised in here at the latest
+                    pass
+            except _Last:
+                break
+            except BaseException as error:  # noqa: BLE001 (raised below)
+                if type(error) is not self._sent:
+                    other = error
+        if other is not None:
+            raise other
+
+
+class _Last(BaseException):
+    """Replaces what may be on its way to a thread, so that nothing comes after it."""
+
+
+def _raise_in(thread: int, kind: type[BaseException]) -> None:
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))

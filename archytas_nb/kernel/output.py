@@ -1,0 +1,454 @@
+"""Captures what a tool call prints, displays and draws.
+
+`Capture` is the record of one call. `capturing` routes output to the records while calls run:
+
+- ``write`` of the Python streams and ``publish`` of the display publisher are overridden on the
+  objects themselves, so that a logging handler which holds a stream is captured too. A context
+  variable says to which call output belongs: the call's own code, its tasks and
+  `asyncio.to_thread` carry it. What threads that a call starts itself write goes to the shared
+  record; threads that were there before go on writing to where they wrote.
+- `descriptors` redirects what is written below the streams.
+- pyplot figures that are left open are drawn into the record; no plotting library is imported.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import re
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from archytas_nb.kernel import descriptors
+from archytas_nb.kernel.descriptors import Kind
+from archytas_nb.kernel.namespace import current_shell
+from archytas_nb.loop.events import Json, Output
+from archytas_nb.tools.clip import clip, note
+from archytas_nb.tools.displayed import words_of
+from archytas_nb.tools.pictures import picture
+
+MAX_CHARS = 4000
+"""Maximum number of characters of a call's output that the model reads."""
+
+MAX_IMAGES = 5
+"""Maximum number of a call's images that the model is shown; each costs as much as a page of text."""
+
+KEEP = 500_000
+"""Characters that are kept of the beginning of the printed text, and as many of its end."""
+
+KEEP_DISPLAYED = 100
+"""How many displayed things are kept; of a longer series the last one replaces the one before."""
+
+_MAX_FIGURES = 10  # each takes a moment to draw
+_SILENT_BACKENDS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
+_CELL_FILE = re.compile(r"(?<!\S)\S*ipykernel_\d+[/\\]\d+\.py")
+
+
+# ── the record of one call ────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _Item:
+    kind: Literal["stdout", "stderr", "display"]
+    pieces: list[str] = field(default_factory=list)
+    data: dict[str, Json] = field(default_factory=dict)
+    display_id: str = ""
+
+    def output(self) -> Output:
+        text = {"text/plain": "".join(self.pieces)}
+        return Output(self.kind, self.data if self.kind == "display" else text)
+
+
+class Capture:
+    """The output of one call, in order and bounded. Any thread may write to it.
+
+    Args:
+        on_output: Called with each piece of printed text.
+
+    Attributes:
+        open: Whether output still belongs here; what a call left running prints later does not.
+    """
+
+    def __init__(self, on_output: Callable[[str], None] | None = None) -> None:
+        self.open = True
+        self._on_output = on_output
+        self._lock = threading.RLock()  # printing may run a finaliser that prints
+        self._reset()
+
+    def _reset(self) -> None:
+        self._head: list[_Item] = []
+        self._tail: deque[_Item] = deque()
+        self._room, self._in_tail, self._left_out = KEEP, 0, 0
+        self._displayed = self._not_displayed = 0
+        self._clear_next = False
+
+    def write(self, kind: Kind, text: str) -> None:
+        """Add text; neighbours of one kind are joined."""
+        if not text:
+            return
+        # A warning names the file of its cell, which has another name in every kernel: no recording would match.
+        text = _CELL_FILE.sub("<cell>", text) if "ipykernel_" in text else text
+        with self._lock:
+            if self._clear_next:
+                self._reset()
+            first, rest = text[: self._room], text[self._room :]
+            self._room -= len(first)
+            for items, piece in ((self._head, first), (self._tail, rest)):
+                if piece and items and items[-1].kind == kind:
+                    items[-1].pieces.append(piece)
+                elif piece:
+                    items.append(_Item(kind, [piece]))
+            self._in_tail += len(rest)
+            self._trim_tail()
+        if self._on_output is not None:
+            self._on_output(text)
+
+    def _trim_tail(self) -> None:
+        while self._in_tail > KEEP:
+            pieces = self._tail[0].pieces
+            if not pieces:
+                self._tail.popleft()
+                continue
+            cut = min(len(pieces[0]), self._in_tail - KEEP)
+            self._in_tail -= cut
+            self._left_out += cut
+            if cut < len(pieces[0]):
+                pieces[0] = pieces[0][cut:]
+            else:
+                pieces.pop(0)
+
+    def display(
+        self, data: Mapping[str, Json], display_id: str = "", *, update: bool = False
+    ) -> None:
+        """Add something displayed.
+
+        Args:
+            data: Content by media type; bytes are turned into base64.
+            display_id: Empty for none.
+            update: Whether it replaces what was displayed under that id.
+        """
+        kept = {
+            mime: base64.b64encode(each).decode() if isinstance(each, (bytes, bytearray)) else each
+            for mime, each in data.items()
+        }
+        with self._lock:
+            if self._clear_next:
+                self._reset()
+            if update:
+                for item in (*self._head, *self._tail):
+                    if display_id and item.display_id == display_id:
+                        item.data = kept
+                return
+            self._displayed += 1
+            items = self._tail if self._in_tail else self._head
+            if self._displayed > KEEP_DISPLAYED and items and items[-1].kind == "display":
+                items.pop()
+                self._not_displayed += 1
+            items.append(_Item("display", data=kept, display_id=display_id))
+
+    def clear(self, *, wait: bool = False) -> None:
+        """Drop the output so far, as `clear_output` does; with ``wait``, when the next output comes."""
+        with self._lock:
+            if wait:
+                self._clear_next = True
+            else:
+                self._reset()
+
+    def outputs(self) -> tuple[Output, ...]:
+        """Everything that was kept."""
+        with self._lock:
+            middle = [_Item("stdout", [note(self._left_out)])] if self._left_out else []
+            if self._not_displayed:
+                text = f"… {self._not_displayed:,} displayed things left out …\n"
+                middle.append(_Item("stdout", [text]))
+            return tuple(item.output() for item in (*self._head, *middle, *self._tail))
+
+    def text(self) -> str:
+        """What the model reads: all text in order, as a person sees it, the middle left out where it is long."""
+        parts = [words_of(output) for output in self.outputs()]
+        return clip("\n".join(part.rstrip("\n") for part in parts if part.strip()), MAX_CHARS)
+
+    def images(self) -> tuple[str, ...]:
+        """The first images that were displayed, as PNG in base64."""
+        images = [output.data.get("image/png") for output in self.outputs()]
+        found = ["".join(each.split()) for each in images if isinstance(each, str) and each]
+        return tuple(found[:MAX_IMAGES])
+
+
+def guarded(callback: Callable[[str], None] | None) -> Callable[[str], None] | None:
+    """Make a callback run once at a time, and no more once it raised: no tool may fail for it."""
+    if callback is None:
+        return None
+    lock, failed = threading.RLock(), False
+
+    def call(text: str) -> None:
+        nonlocal failed
+        with lock:
+            if failed:
+                return
+            try:
+                callback(text)
+            except Exception:
+                failed = True
+                logging.getLogger("archytas_nb").exception(
+                    "what a running call does could not be shown live"
+                )
+
+    return call
+
+
+# ── Python streams and the display publisher ──────────────────────────────────────────────────────
+
+_UNCAPTURED = Capture()
+_UNCAPTURED.open = False
+
+current_capture: ContextVar[Capture | None] = ContextVar("archytas_nb_capture", default=None)
+"""The record of the call whose code runs in this context."""
+
+
+@contextmanager
+def capturing(captures: Sequence[Capture], shared: Capture) -> Iterator[None]:
+    """Route output to the records of calls while the block runs. Blocks may be nested.
+
+    Args:
+        captures: One for each call; set `current_capture` to it where the call's code runs.
+        shared: Takes output that cannot be assigned to one call; where there is one call, its own record.
+    """
+    group = _Group(shared)
+    _router.begin(group)
+    try:
+        yield
+    finally:
+        _router.end(group)
+        for capture in (*captures, shared):
+            capture.open = False
+
+
+@contextmanager
+def capture_paused() -> Iterator[None]:
+    """Capture nothing in the block: a person is asked, who must see the question."""
+    token = current_capture.set(_UNCAPTURED)
+    below = _router.redirection
+    try:
+        with nullcontext() if below is None else below.paused():
+            yield
+    finally:
+        current_capture.reset(token)
+
+
+@dataclass(eq=False, slots=True)
+class _Group:
+    """Calls that run at the same time: their shared record, and the threads that were there before."""
+
+    shared: Capture
+    before: weakref.WeakSet[threading.Thread] = field(
+        default_factory=lambda: weakref.WeakSet(threading.enumerate())
+    )
+
+
+class _Router:
+    """The overrides of this process, in place while any call runs."""
+
+    def __init__(self) -> None:
+        self.redirection: descriptors.Redirection | None = None
+        self._lock = threading.RLock()
+        self._groups: list[_Group] = []
+        self._overrides = ExitStack()
+        self._pid = os.getpid()
+
+    def begin(self, group: _Group) -> None:
+        with self._lock:
+            self._drain()  # what was written until now belongs to the call around this one
+            self._groups.append(group)
+            if len(self._groups) == 1:
+                self._pid = os.getpid()
+                self._install()
+
+    def end(self, group: _Group) -> None:
+        with self._lock:
+            try:
+                self._drain()
+                if len(self._groups) == 1:
+                    redirection, self.redirection = self.redirection, None
+                    if redirection is not None:
+                        redirection.end()
+                    self._overrides.close()
+            finally:
+                self._groups.remove(group)
+
+    def _install(self) -> None:
+        for kind, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
+            if stream is None:
+                continue
+            write = self._write("stdout" if kind == "stdout" else "stderr", stream, stream.write)
+            if not self._override(stream, "write", write):  # an object that takes no attributes
+                redirect = redirect_stdout if kind == "stdout" else redirect_stderr
+                self._overrides.enter_context(redirect(_StandIn(stream, write)))
+        publisher = getattr(current_shell(), "display_pub", None)
+        if publisher is not None:
+            self._override(publisher, "publish", self._publish(publisher.publish))
+            self._override(publisher, "clear_output", self._clear_output(publisher.clear_output))
+        if descriptors.SUPPORTED:
+            self.redirection = descriptors.Redirection(self._written_below)
+
+    def _override(self, target: Any, name: str, method: Callable[..., Any]) -> bool:
+        before = vars(target).get(name) if hasattr(target, "__dict__") else None
+        try:
+            setattr(target, name, method)
+        except (AttributeError, TypeError):
+            return False
+        self._overrides.callback(_restore, target, name, method, before)
+        return True
+
+    def _drain(self) -> None:
+        if self.redirection is not None:
+            self.redirection.drain()
+
+    def _target(self) -> Capture | None:
+        """The record that output of this context and thread belongs to; None for none."""
+        groups = self._groups
+        if not groups:
+            return None
+        mine = current_capture.get()
+        if mine is not None:
+            return mine if mine.open else None
+        group = groups[-1]
+        return None if threading.current_thread() in group.before else group.shared
+
+    def _written_below(self, kind: Kind, text: str) -> None:
+        if self._groups:
+            _record(self._groups[-1].shared, kind, text)
+
+    def _write(self, kind: Kind, stream: Any, past: Callable[[str], Any]) -> Callable[[str], Any]:
+        try:
+            fd = int(stream.fileno())
+        except Exception:  # noqa: BLE001 - a stream without one, in whatever way it says so
+            fd = -1
+
+        def write(text: str) -> Any:
+            capture = self._target() if isinstance(text, str) else None
+            if os.getpid() != self._pid:  # a forked child shares our pipe, not our memory
+                data = text.encode("utf-8", "backslashreplace")
+                return os.write(1 if kind == "stdout" else 2, data)
+            if capture is not None:
+                self._drain()
+                _record(capture, kind, text)
+                return len(text)
+            below = self.redirection
+            if below is not None and isinstance(text, str) and below.write_past(fd, text):
+                return len(text)
+            return past(text)
+
+        return write
+
+    def _publish(self, past: Callable[..., Any]) -> Callable[..., Any]:
+        def publish(data: Any, metadata: Any = None, *args: Any, **options: Any) -> Any:
+            capture = self._target()
+            if capture is None:
+                return past(data, metadata, *args, **options)
+            self._drain()
+            display_id = str((options.get("transient") or {}).get("display_id", ""))
+            capture.display(data, display_id, update=bool(options.get("update")))
+            return None
+
+        return publish
+
+    def _clear_output(self, past: Callable[..., Any]) -> Callable[..., Any]:
+        def clear_output(wait: bool = False) -> Any:  # noqa: FBT001, FBT002 - as the publisher's own
+            capture = self._target()
+            if capture is None:
+                return past(wait)
+            self._drain()
+            return capture.clear(wait=wait)
+
+        return clear_output
+
+
+class _StandIn:
+    """Takes the place of a stream whose ``write`` cannot be overridden."""
+
+    def __init__(self, stream: Any, write: Callable[[str], Any]) -> None:
+        self._stream, self.write = stream, write
+
+    def writelines(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _restore(target: Any, name: str, method: Any, before: Any) -> None:
+    if vars(target).get(name) is not method:
+        return  # somebody overrode it since, which must stay; ours passes on what it gets
+    if before is None:
+        delattr(target, name)
+    else:
+        setattr(target, name, before)
+
+
+def _record(capture: Capture, kind: Kind, text: str) -> None:
+    """Add to a record; what its callback prints is no output of the call."""
+    token = current_capture.set(_UNCAPTURED)
+    try:
+        capture.write(kind, text)
+    finally:
+        current_capture.reset(token)
+
+
+_router = _Router()
+
+
+# ── figures ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def open_figures() -> dict[int, Any]:
+    """The figures that pyplot has open, by their numbers."""
+    helpers = sys.modules.get("matplotlib._pylab_helpers")
+    managers = getattr(getattr(helpers, "Gcf", None), "figs", {})
+    return {number: manager.canvas.figure for number, manager in list(managers.items())}
+
+
+def take_figures(before: Mapping[int, Any], capture: Capture, returned: Sequence[Any]) -> None:
+    """Add the figures that calls left open to the output; close those that a cell would show.
+
+    Args:
+        before: The figures that were open before.
+        capture: The record.
+        returned: What the calls returned; a figure that is returned is the result, not shown twice.
+    """
+    known = {id(figure) for figure in before.values()}
+    new = {number: each for number, each in open_figures().items() if id(each) not in known}
+    results = {id(each) for value in returned for each in (value, _figure_of(value))}
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    backend = str(pyplot.get_backend()).lower() if pyplot is not None else ""
+    drawn = 0
+    for number, figure in new.items():
+        if id(figure) not in results and drawn < _MAX_FIGURES:
+            drawn += 1
+            png = picture(figure)
+            if png is not None:
+                capture.display({"image/png": png, "text/plain": repr(figure)})
+        if pyplot is not None and ("inline" in backend or backend in _SILENT_BACKENDS):
+            pyplot.close(number)
+    if len(new) > _MAX_FIGURES:
+        text = f"{len(new)} figures were left open; {drawn} of them are shown\n"
+        capture.write("stderr", text)
+
+
+def _figure_of(value: Any) -> Any:
+    """The figure of axes; no attribute of another object is read."""
+    if not str(type(value).__module__).startswith(("matplotlib", "seaborn")):
+        return None
+    try:
+        return value.figure
+    except Exception:  # noqa: BLE001 - a user's attribute may do anything
+        return None
