@@ -4,9 +4,11 @@ from tests.evals.task import REGISTRY, Half, Task
 from tests.evals.tasks import (
     acting,
     arguments,
+    blind_arguments,
     blind_chains,
     blind_compare,
     blind_conditions,
+    blind_once,
     blind_single,
     blind_talking,
     blind_trouble,
@@ -41,9 +43,11 @@ from tests.evals.tasks import (
 __all__ = [
     "acting",
     "arguments",
+    "blind_arguments",
     "blind_chains",
     "blind_compare",
     "blind_conditions",
+    "blind_once",
     "blind_single",
     "blind_talking",
     "blind_trouble",

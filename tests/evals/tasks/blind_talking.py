@@ -1,4 +1,4 @@
-"""Questions that lean on the one before, and answers that must have a type."""
+"""Questions that lean on the one before or need no tool, and answers that must have a type."""
 
 from __future__ import annotations
 
@@ -281,4 +281,91 @@ def ja_name_of_a_station() -> Scene:
         lambda done: left(str(done.last.value).strip("「」。 ").removesuffix("駅"), "さくら"),
         ([("station_at", "3-22"), ("final_answer", "さくら駅")],),
         output_type=str,
+    )
+
+
+# ── no tool needed ────────────────────────────────────────────────────────────────────────────────
+
+
+@task("no tool needed", "blind")
+def minutes_of_three_and_a_half_hours() -> Scene:
+    log: list[str] = []
+
+    def start_machine(name: str) -> str:
+        """Start a machine.
+
+        Args:
+            name: The machine's name
+        """
+        log.append(name)
+        return "started"
+
+    return Scene(
+        [start_machine],
+        ("How many minutes are three and a half hours?",),
+        lambda done: says(done, 210) or left(log, []),
+        ([("final_answer", "210 minutes.")],),
+    )
+
+
+@task("no tool needed", "blind")
+def eggs_in_fifteen_boxes() -> Scene:
+    log: list[str] = []
+
+    def price_of(item: str) -> float:
+        """Look up the price of an item, in euros.
+
+        Args:
+            item: The item's name
+        """
+        log.append(item)
+        return 3.20
+
+    return Scene(
+        [price_of],
+        ("A box holds 12 eggs. How many eggs are in 15 boxes?",),
+        lambda done: says(done, 180),
+        ([("final_answer", "180 eggs.")],),
+    )
+
+
+@task("no tool needed", "blind")
+def es_metros_en_centimetros() -> Scene:
+    log: list[str] = []
+
+    def delete_plan(name: str) -> str:
+        """Delete a floor plan.
+
+        Args:
+            name: The name of the plan
+        """
+        log.append(name)
+        return "deleted"
+
+    return Scene(
+        [delete_plan],
+        ("¿Cuántos centímetros son 2,75 metros?",),
+        lambda done: says(done, 275) or left(log, []),
+        ([("final_answer", "Son 275 centímetros.")],),
+    )
+
+
+@task("no tool needed", "blind")
+def ja_good_morning_in_french() -> Scene:
+    log: list[str] = []
+
+    def send_mail(to: str) -> str:
+        """Send a mail (メールを送る).
+
+        Args:
+            to: Who gets it
+        """
+        log.append(to)
+        return "sent"
+
+    return Scene(
+        [send_mail],
+        ("英語の「Good morning」は、フランス語で何と言いますか。",),
+        lambda done: any_of(done, "bonjour", "ボンジュール") or left(log, []),
+        ([("final_answer", "「Bonjour」と言います。")],),
     )
