@@ -122,6 +122,8 @@ def main(arguments: list[str] | None = None) -> int:
 RESULTS = Path(__file__).parent / "results"
 WHOLE = ("report", "report-bare", "choose")
 """Runs of a whole half; those in ``ablations/`` are of some tasks of the last."""
+BLIND = ("blind-before", "blind-without-rules")
+"""Runs of the blind half: with all pieces, and without those that say or ask something on the way."""
 
 
 def kept_runs() -> tuple[dict[str, Any], list[dict[str, Any]]]:

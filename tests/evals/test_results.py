@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.evals.__main__ import WHOLE, kept_runs
+from tests.evals.__main__ import BLIND, WHOLE, kept_runs
 from tests.evals.ablations import PIECES, names_of_tasks
 from tests.evals.report import ablations, table
 from tests.evals.runner import Result, Settings
@@ -57,8 +57,24 @@ def test_the_report_is_of_every_task_of_its_half(name: str) -> None:
     assert {each.name for each in results} == {task.name for task in selected("report")}
 
 
+@pytest.mark.parametrize("name", BLIND)
+def test_a_run_of_the_blind_half_is_of_every_task_of_it(name: str) -> None:
+    data, results = read(name)
+    assert {each.name for each in results} == {task.name for task in selected("blind")}
+    assert len(results) == data["tasks"] == len(selected("blind"))
+    assert data["solved"] == sum(each.solved for each in results)
+
+
+def test_the_runs_of_the_blind_half_differ_in_the_pieces_alone() -> None:
+    first, *others = [read(name)[0] for name in BLIND]
+    for other in others:
+        for key in ("model", "protocol", "bare", "half", "max_steps", "max_seconds", "version"):
+            assert other[key] == first[key], key
+        assert other["without"] != first["without"]
+
+
 def test_results_of_the_reporting_half_tell_nothing_that_one_could_tune_by() -> None:
-    for name in ("report", "report-bare"):
+    for name in ("report", "report-bare", *BLIND):
         _, results = read(name)
         assert {each.fault for each in results} <= {"", "not solved"}
         assert not any(each.transcript for each in results)
@@ -68,7 +84,7 @@ ONE_REPLY = 60.0
 """Seconds: a reply that has begun is waited for, and the last turn has half a minute."""
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", [*WHOLE, *BLIND])
 def test_no_task_ran_beyond_its_limits(name: str) -> None:
     data, results = read(name)
     most_seconds, most_steps = (
