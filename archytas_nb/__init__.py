@@ -16,7 +16,7 @@ from archytas_nb._version import __version__
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
-    from archytas_nb.cassettes.scrub import cassette_scrub
+    from archytas_nb.cassettes.match import cassette_scrub
     from archytas_nb.errors import (
         ArchytasError,
         CassetteMiss,
@@ -48,7 +48,7 @@ _HOMES = {
     "Tool": "tools.tool",
     "ToolError": "errors",
     "Toolbox": "tools.toolbox",
-    "cassette_scrub": "cassettes.scrub",
+    "cassette_scrub": "cassettes.match",
     "tool": "tools.toolbox",
     "toolbox": "tools.toolbox",
 }

@@ -155,7 +155,7 @@ class Agent:
     @property
     def model(self) -> Model:
         """The model, chosen at first use; the cassette in use, if any, stands before it."""
-        from archytas_nb.cassettes.recorded import answers_itself, cassette_in_use, recorded
+        from archytas_nb.cassettes.switch import answers_itself, cassette_in_use, recorded
 
         cassette = None if answers_itself(self._model) else cassette_in_use()
         if self._answering is None or self._answering[0] is not cassette:

@@ -18,7 +18,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
-from archytas_nb.cassettes.model import CassetteModel
+from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import RunError
 from archytas_nb.loop.events_json import to_json
 from archytas_nb.models import asking, openai_chat

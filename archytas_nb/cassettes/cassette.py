@@ -1,32 +1,124 @@
-"""Replies as they were given, kept beside a notebook: recorded once, replayed without a model.
-
-A `Cassette` finds and keeps exchanges; it never asks anybody (`model` does). Everything that it keeps or compares
-has been scrubbed, and keys, headers and addresses are no part of a request, so they are never kept. A request
-that was not recorded is an error, never a guess.
-"""
+"""Replays the exchanges of a cassette, and records those that are missing; it never asks a model."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shlex
 import threading
 import warnings
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from archytas_nb.cassettes.miss import miss_of
-from archytas_nb.cassettes.request import Reader
-from archytas_nb.cassettes.scrub import Scrub, Scrubber
-from archytas_nb.cassettes.store import Store
-from archytas_nb.cassettes.tally import Tally
-from archytas_nb.cassettes.values import DEFAULT, Asked, Entry, Exchanged, Speaker
-from archytas_nb.cassettes.volatile import Volatile
+from archytas_nb.cassettes.difference import explain
+from archytas_nb.cassettes.file import CassetteFile, Entry, RecordedAnswer, RecordedReply
+from archytas_nb.cassettes.match import DEFAULT, Matcher, Scrub
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelErrorKind
-from archytas_nb.loop.events import AskModel, Json, ModelReply
+from archytas_nb.loop.events import AskModel, Json, ModelReply, Usage
 
 Mode = Literal["auto", "replay", "record", "off"]
+
+
+@dataclass(eq=False)
+class Slot:
+    """An exchange of a tape and the cell that used it (None: unused); stale ones will be dropped."""
+
+    entry: Entry
+    user: str | None = None
+    is_stale: bool = False
+
+
+class Tape:
+    """The recorded exchanges in their order, and which of them are used."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.slots = [Slot(entry) for entry in entries]
+        self.at = 0  # behind the slot that was used last
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All exchanges."""
+        return [slot.entry for slot in self.slots]
+
+    @property
+    def unused(self) -> list[Entry]:
+        """The exchanges that are not used."""
+        return [slot.entry for slot in self.slots if slot.user is None and not slot.is_stale]
+
+    def take(self, key: str, origin: str = "", max_tokens: int | None = None) -> Entry | None:
+        """Use the first unused exchange with this key that fits the limit."""
+        for place, slot in enumerate(self.slots):
+            is_free = slot.user is None and not slot.is_stale
+            if is_free and slot.entry.key == key and slot.entry.fits(max_tokens):
+                slot.user, self.at = origin, place + 1
+                return slot.entry
+        return None
+
+    def add(self, entry: Entry, origin: str = "") -> bool:
+        """Insert a used exchange behind the last used one; return whether that is the end."""
+        self.slots.insert(self.at, Slot(entry, origin))
+        self.at += 1
+        return self.at == len(self.slots)
+
+    def give_back(self, origin: str, *, as_stale: bool = False) -> None:
+        """Make what a cell used unused again, as the cell is run again."""
+        places = [n for n, slot in enumerate(self.slots) if origin and slot.user == origin]
+        for place in places:
+            self.slots[place].user, self.slots[place].is_stale = None, as_stale
+        self.at = places[0] if places else self.at
+
+    def drop(self, is_dropped: Callable[[Slot], bool]) -> int:
+        """Drop slots, and return how many."""
+        kept = [slot for slot in self.slots if not is_dropped(slot)]
+        dropped = len(self.slots) - len(kept)
+        self.at -= sum(map(is_dropped, self.slots[: self.at]))
+        self.slots = kept
+        return dropped
+
+    def follow(self, entries: Sequence[Entry]) -> None:
+        """Take over what the file holds now; what was used stays used."""
+        known: dict[str, list[Slot]] = {}
+        for slot in self.slots:
+            known.setdefault(slot.entry.line(), []).append(slot)
+        self.slots, self.at = [], 0
+        for entry in entries:
+            same = known.get(entry.line())
+            self.slots.append(same.pop(0) if same else Slot(entry))
+            if self.slots[-1].user is not None:
+                self.at = len(self.slots)
+
+    def unused_names(self) -> list[tuple[str, int]]:
+        """The unused exchanges by key, and by their number among those with the same key."""
+        return [name for name, slot in self._named() if slot.user is None and not slot.is_stale]
+
+    def use_all_but(self, names: Collection[tuple[str, int]]) -> None:
+        """Take all exchanges for used but those with these names."""
+        for name, slot in self._named():
+            slot.user = None if name in names else ""
+
+    def _named(self) -> list[tuple[tuple[str, int], Slot]]:
+        seen: Counter[str] = Counter()
+        named = []
+        for slot in self.slots:
+            named.append(((slot.entry.key, seen[slot.entry.key]), slot))
+            seen[slot.entry.key] += 1
+        return named
+
+
+@dataclass
+class Tally:
+    """What a cassette was used for: numbers of exchanges, the causes of misses, and tokens."""
+
+    replayed: int = 0
+    recorded: int = 0
+    missed: list[str] = field(default_factory=list)
+    unused: list[tuple[str, int]] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    pruned: int = 0
 
 
 class Cassette:
@@ -34,23 +126,22 @@ class Cassette:
 
     Args:
         path: The file; it need not exist where it is recorded.
-        mode: ``"replay"`` only replays; ``"auto"`` replays what is there and records what is missing;
-            ``"record"`` asks the model for everything, and the new recording takes the place of the old one
-            with its first exchange; ``"off"`` neither replays nor records.
-        scrub: Takes your own secrets out of every text that is kept or compared; None takes what
-            `cassette_scrub` was given.
-        volatile: Parts of messages that may differ from run to run: names such as ``"date"``, or a mapping
-            from names to regular expressions. The header may say more.
-        rerun: The command that records only what is missing, for messages; None for a general one.
-        report: A file that is kept up to date with what the cassette was used for, or None.
+        mode: ``"replay"`` only replays; ``"auto"`` replays what is recorded and records what is
+            missing; ``"record"`` records everything, and its first exchange replaces the old
+            recording; ``"off"`` neither replays nor records.
+        scrub: Removes your own secrets; None takes the functions of `cassette_scrub`.
+        volatile: Parts of messages that may differ from run to run, see `Volatile`; the file's
+            header may name more.
+        rerun: The command that records what is missing, for messages.
+        report: A file that is kept up to date with the tally, or None.
 
     Attributes:
-        path: The file, as it was named.
-        where: The same file, whatever the working folder is later.
+        path: The file as it was named.
+        where: Its absolute path.
         tally: What it was used for.
 
     Raises:
-        ConfigurationError: The file is no cassette, of another version, or missing in a replay.
+        ConfigurationError: The file is no cassette, or does not exist in a replay.
     """
 
     def __init__(
@@ -71,229 +162,230 @@ class Cassette:
         self.where = self.path.absolute()
         self.mode: Mode = mode
         self.tally = Tally()
-        self._rerun = rerun
+        self.tape = Tape()
+        self.matcher = Matcher(scrub, volatile)
+        self.rerun = rerun or (
+            f"run it with %agent_cassette {shlex.quote(str(self.path))} --mode auto, or "
+            "ARCHYTAS_NB_CASSETTE_MODE=auto"
+        )
         self._report = report
+        self._file = CassetteFile(self.where, self.matcher)
         self._learned: dict[str, dict[str, Json]] = {}
         self._executions: dict[str, str] = {}
-        self._one_at_a_time = (
-            threading.RLock()
-        )  # agents in threads of the user's may share a cassette
-        self._reader = Reader(Scrubber(scrub), Volatile(volatile))
-        self._store = Store(self.where, self._reader, anew=mode in ("record", "off"))
-        if self._store.fault and mode in ("auto", "replay"):
-            warnings.warn(f"{self._store.fault}: {self.rerun}", stacklevel=3)
-        if mode == "replay" and not self._store.exists:
+        self._old_answers: list[RecordedAnswer] = []
+        self._lock = threading.RLock()  # agents in several threads may share a cassette
+        if mode == "replay" and not self.where.exists():
             raise ConfigurationError(
-                f"the cassette {str(self.path)!r} does not exist. Record it with a model at hand: {self.rerun}"
+                f"the cassette {str(self.path)!r} does not exist. Record it with a model at hand: "
+                f"{self.rerun}"
             )
-        self._tell()
+        if mode != "off" and self.where.exists():
+            self._open()
+        self._write_report()
 
-    def hide(self, name: str, value: str) -> None:
-        """Keep a value, such as a key, out of the cassette; ``{name}`` stands for it."""
-        self._reader.scrub.hide(name, value)
+    def _open(self) -> None:
+        try:
+            self.tape.follow(self._file.read())
+        except ConfigurationError:
+            if self.mode != "record":  # which replaces it
+                raise
+        if self.mode == "record":
+            self._file.models = {}
+            old = [entry for entry in self.tape.entries if isinstance(entry, RecordedAnswer)]
+            self._old_answers = [entry for entry in old if entry.answer is not None]
+            for slot in self.tape.slots:
+                slot.is_stale = True
+        elif self._file.warning:
+            warnings.warn(f"{self._file.warning}: {self.rerun}", stacklevel=4)
 
     def begins(self, origin: str, execution: str = "") -> None:
-        """Let a cell that is run again be given again what it was given before.
-
-        Args:
-            origin: What asks, such as a cell; an empty text is nobody in particular.
-            execution: Which run of the cell this is; what it asks later in the same run is no beginning.
-        """
-        with self._one_at_a_time:
+        """Give a cell that is run again what it was given before, once per execution."""
+        with self._lock:
             if execution and self._executions.get(origin) == execution:
                 return
             self._executions[origin] = execution
-            self._store.begins(origin)
-            self._tell()
+            self.tape.give_back(origin, as_stale=self.mode == "record")
+            self._write_report()
 
-    def find(self, ask: AskModel, model: str = DEFAULT, origin: str = "") -> Exchanged | None:
-        """Take the recorded exchange for a request out.
-
-        Args:
-            ask: The request.
-            model: What the notebook calls the model that it asks.
-            origin: What asks.
-
-        Returns:
-            None where there is none left, or nothing is replayed.
+    def find(self, ask: AskModel, model: str = DEFAULT, origin: str = "") -> RecordedReply | None:
+        """Use the recorded exchange for a request; None where there is none left.
 
         Raises:
-            ConfigurationError: Nothing could be recorded either: the scrub function fails, or the folder cannot
-                be written. It is said before a model is asked, not when its reply is there.
+            ConfigurationError: A reply could not be recorded, as the scrub function fails or the
+                file cannot be written. It is raised before the model is asked.
         """
         if self.mode == "off":
             return None
-        request = self._reader.request(ask, model)
-        with self._one_at_a_time:
-            found = None
+        request = self.matcher.request(ask, model)
+        with self._lock:
             if self.mode == "auto":
-                self._store.catch_up()
+                self._catch_up()
+            found = None
             if self.mode != "record":
-                found = self._store.tape.take(request.key, origin, request.max_tokens)
-            if not isinstance(found, Exchanged):
+                found = self.tape.take(request.key, origin, request.max_tokens)
+            if not isinstance(found, RecordedReply):
                 if self.mode != "replay":
-                    self._store.check()
+                    self._file.check()
                 return None
             self._learned.setdefault(model, {}).update(found.learned)
             self._count_replayed(found.reply)
         return found
 
-    def answer(self, prompt: str, origin: str = "", *, there: bool = False) -> Asked | None:
-        """Take what a person answered.
+    def find_answer(
+        self, prompt: str, origin: str = "", *, is_user_there: bool = False
+    ) -> RecordedAnswer | None:
+        """Use a recorded answer of the user; None where there is none left.
 
-        Args:
-            prompt: What is asked.
-            origin: What asks.
-            there: Whether a person is there now.
-
-        Returns:
-            None where nothing is recorded of it any more, or nothing is replayed; and in mode auto where nobody
-            was there when it was recorded, but somebody is now: what they say takes its place.
+        In mode auto it is also None where no user was there when it was recorded, but one is now,
+        whose answer replaces it.
         """
         if self.mode not in ("auto", "replay"):
             return None
-        with self._one_at_a_time:
-            found = self._store.tape.take(Asked(self._reader.text(prompt), "").key, origin)
-            if not isinstance(found, Asked):
+        with self._lock:
+            found = self.tape.take(RecordedAnswer(self.matcher.text(prompt), None).key, origin)
+            if not isinstance(found, RecordedAnswer):
                 return None
-            if found.answer is None and there and self.mode == "auto":
-                self._store.replace(found)
+            if found.answer is None and is_user_there and self.mode == "auto":
+                self.tape.slots[self.tape.at - 1].is_stale = True
                 return None
             self._count_replayed(None)
         return found
 
     def old_answer(self, prompt: str) -> str | None:
-        """What a person answered in the recording that a new one replaces; each answer once."""
-        with self._one_at_a_time:
-            return self._store.old_answer(self._reader.text(prompt))
+        """A user's answer in the recording that a new one replaces; each answer once."""
+        prompt = self.matcher.text(prompt)
+        with self._lock:
+            for place, old in enumerate(self._old_answers):
+                if old.prompt == prompt:
+                    return self._old_answers.pop(place).answer
+        return None
 
     @property
     def has_answers(self) -> bool:
-        """Whether there is a recorded answer of a person that is not used yet."""
+        """Whether there is a recorded answer of the user that is not used yet."""
         if self.mode == "record":
-            return self._store.has_old_answers
-        return self.mode != "off" and bool(self._store.tape.asked())
+            return bool(self._old_answers)
+        return any(isinstance(entry, RecordedAnswer) for entry in self.tape.unused)
 
     def add(
         self,
         ask: AskModel,
         reply: ModelReply | None,
-        fault: ModelErrorKind | None = None,
+        refusal: ModelErrorKind | None = None,
         *,
         model: str = DEFAULT,
         origin: str = "",
         learned: dict[str, Json] | None = None,
     ) -> None:
-        """Record an exchange, behind the last one that was used or recorded.
-
-        Args:
-            ask: The request.
-            reply: What came back, or None where the endpoint would not take the request.
-            fault: The kind of that refusal.
-            model: What the notebook calls the model.
-            origin: What asks.
-            learned: What became known of the model by it.
-
-        Raises:
-            ConfigurationError: The file cannot be written; it is as it was.
-        """
-        kept = None if reply is None else self._reader.reply(reply)
-        self._learned.setdefault(model, {}).update(learned or {})
-        self._add(Exchanged(self._reader.request(ask, model), kept, fault, learned or {}), origin)
+        """Record an exchange with the model behind the last one that was used or recorded."""
+        request, learned = self.matcher.request(ask, model), learned or {}
+        self._learned.setdefault(model, {}).update(learned)
+        kept = reply and self.matcher.reply(reply)
+        self._add(RecordedReply(request, kept, refusal, learned), origin)
 
     def add_answer(self, prompt: str, answer: str | None, origin: str = "") -> None:
-        """Record what a person answered, or None where nobody was there."""
-        kept = None if answer is None else self._reader.scrub(answer)
-        self._add(Asked(self._reader.text(prompt), kept), origin)
+        """Record the answer of the user, or None where no user is there."""
+        kept = None if answer is None else self.matcher.scrub(answer)
+        self._add(RecordedAnswer(self.matcher.text(prompt), kept), origin)
 
-    def speaker(self, called: str) -> Speaker | None:
-        """The recorded model that the notebook calls so; in a replay, another one rather than none."""
-        models = self._store.speakers
-        found = models.get(called)
-        if found is None and self.mode == "replay":
-            found = next(iter(models.values()), None)
-        if found is not None and called in self._learned:
-            return dataclasses.replace(found, facts={**found.facts, **self._learned[called]})
-        return found
+    def facts(self, model: str) -> dict[str, Json] | None:
+        """The facts about a recorded model; in a replay those of any model rather than None."""
+        models = self._file.models
+        known = models.get(model)
+        if known is None and self.mode == "replay":
+            known = next(iter(models.values()), None)
+        return known and {**known, **self._learned.get(model, {})}
 
-    def name_speaker(self, called: str, speaker: Speaker) -> None:
-        """Say who is recorded; written with the next exchange."""
-        self._store.name_speaker(called, speaker)
+    def set_facts(self, model: str, facts: dict[str, Json]) -> None:
+        """Set the facts about a model; they are written with the next exchange."""
+        self._file.models = {**self._file.models, model: facts}
 
     def miss(self, ask: AskModel, model: str = DEFAULT) -> CassetteMiss:
-        """The error for a request that was not recorded: it names what has changed, and the next move."""
-        request = self._reader.request(ask, model)
-        path, earlier = str(self.path), len(self.tally.missed)
-        error = miss_of(request, self._store.tape, path=path, rerun=self.rerun, earlier=earlier)
-        self.tally.missed.append(error.cause)
-        self._tell()
-        return error
+        """The error for a request that was not recorded, which names what has changed."""
+        earlier = len(self.tally.missed)
+        request = self.matcher.request(ask, model)
+        return self._missed(explain(request, self.tape, str(self.path), self.rerun, earlier))
 
     def miss_answer(self, prompt: str) -> CassetteMiss:
-        """The error for a question to a person that nobody was asked when it was recorded."""
-        error = CassetteMiss(
-            f"the cassette {str(self.path)!r} holds no answer of a person to {prompt[:200]!r}. Record what is "
-            f"missing, with a person at the keyboard: {self.rerun}",
-            cause="question",
+        """The error for a question to the user that was not recorded."""
+        message = (
+            f"the cassette {str(self.path)!r} holds no answer of a person to {prompt[:200]!r}. "
+            f"Record what is missing, with a person at the keyboard: {self.rerun}"
         )
-        self.tally.missed.append(error.cause)
-        self._tell()
-        return error
+        return self._missed(CassetteMiss(message, cause="question"))
 
     @property
     def unused(self) -> int:
-        """How many recorded exchanges were not asked for yet."""
-        return len(self._store.tape.unused)
+        """Number of recorded exchanges that were not asked for yet."""
+        return len(self.tape.unused)
 
     @property
     def count(self) -> int:
-        """How many exchanges there are."""
-        return len(self._store.tape.entries)
+        """Number of exchanges."""
+        return sum(not slot.is_stale for slot in self.tape.slots)
 
-    def drop(self, names: Iterable[tuple[str, int]]) -> int:
-        """Drop exchanges by name (`Tally.unused`), and say how many that were; raises what `prune` raises."""
-        self._store.tape.use_all_but(set(names))
-        return self.prune()
+    def prune(self, names: Collection[tuple[str, int]] | None = None) -> int:
+        """Drop the exchanges that were not asked for, or those with the given names.
 
-    def prune(self) -> int:
-        """Drop the exchanges that were not asked for, and say how many that were.
+        Returns:
+            How many were dropped.
 
         Raises:
-            ConfigurationError: The mode is a replay, which writes nothing.
+            ConfigurationError: The mode does not allow it, or the file cannot be written.
         """
         if self.mode not in ("auto", "record"):
             raise ConfigurationError(
-                f"the cassette {str(self.path)!r} is in mode {self.mode!r}, which writes nothing; use mode 'auto'"
+                f"the cassette {str(self.path)!r} is in mode {self.mode!r}, which writes nothing; "
+                "use mode 'auto'"
             )
-        with self._one_at_a_time:
-            dropped = self._store.prune()
-        self.tally.pruned += dropped
-        self._tell()
+        with self._lock, self._file.locked():
+            self._catch_up()
+            if names is not None:
+                self.tape.use_all_but(names)
+            dropped = self.tape.drop(lambda slot: slot.user is None and not slot.is_stale)
+            if dropped:
+                self._file.write(self.tape.entries)
+            self.tally.pruned += dropped
+            self._write_report()
         return dropped
-
-    @property
-    def rerun(self) -> str:
-        """How to record what is missing."""
-        return self._rerun or (
-            f"run it with %agent_cassette {shlex.quote(str(self.path))} --mode auto, or "
-            "ARCHYTAS_NB_CASSETTE_MODE=auto"
-        )
 
     def _add(self, entry: Entry, origin: str) -> None:
         if self.mode not in ("auto", "record"):
             return
-        with self._one_at_a_time:
-            self._store.add(entry, origin)
-        self.tally.recorded += 1
-        self._tell()
+        with self._lock, self._file.locked():
+            self._catch_up()
+            dropped = self.tape.drop(lambda slot: slot.is_stale)
+            is_last = self.tape.add(entry, origin)
+            write = self._file.append if is_last and not dropped else self._file.write
+            write(self.tape.entries)
+            self.tally.recorded += 1
+            self._write_report()
+
+    def _catch_up(self) -> None:
+        """Take over what another process has recorded meanwhile."""
+        if self.where.exists() and self._file.was_changed:
+            self.tape.follow(self._file.read())
 
     def _count_replayed(self, reply: ModelReply | None) -> None:
         self.tally.replayed += 1
         if reply is not None:
             self.tally.usage += reply.usage
-        self._tell()
+        self._write_report()
 
-    def _tell(self) -> None:
-        if self._report is not None:
-            self.tally.unused = self._store.tape.unused_names()
-            self.tally.write(self._report, self.where, self.mode)
+    def _missed(self, error: CassetteMiss) -> CassetteMiss:
+        self.tally.missed.append(error.cause)
+        self._write_report()
+        return error
+
+    def _write_report(self) -> None:
+        """Write the tally for the test runner, which is another process than the kernel."""
+        if self._report is None:
+            return
+        self.tally.unused = self.tape.unused_names()
+        report = {"cassette": str(self.where), "mode": self.mode, **dataclasses.asdict(self.tally)}
+        beside = self._report.with_suffix(".part")
+        try:
+            beside.write_text(json.dumps(report), "utf-8")
+            beside.replace(self._report)
+        except OSError:  # the runner has ended
+            return

@@ -1,278 +1,314 @@
-"""Why a request is not the recorded one: the first difference between two requests, and what kind of cause it is.
-
-Pure. It knows the form of messages and of both protocols; it knows no file.
-"""
+"""Explains why a request was not recorded: what differs from the most similar recorded request."""
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
-from dataclasses import dataclass
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from archytas_nb.cassettes.text import first_line, text_difference
-from archytas_nb.cassettes.values import Part, Request
-from archytas_nb.errors import MissCause
+from archytas_nb.cassettes.file import RecordedReply
+from archytas_nb.cassettes.match import Part, Request
+from archytas_nb.errors import CassetteMiss, MissCause
 from archytas_nb.loop.events import Json
 
-_OUTCOME = re.compile(r"^Outcome of (\S+) \((\w+)\):", re.MULTILINE)
+if TYPE_CHECKING:
+    from archytas_nb.cassettes.cassette import Tape
+
+_OUTCOME = re.compile(r"^Outcome of (\S+) \(\w+\):", re.MULTILINE)
 _LIMIT = re.compile(r"^The run must end now: its limit \S+", re.MULTILINE)
 _ENDS = ("final_answer", "fail_task")
+_COMPARED = 2000  # characters of a message that are compared to find the most similar one
+_MAX_LINES = 4  # of each side of a diff
+_WIDTH = 96  # characters of a line of a diff
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first difference between a request and a recorded one.
+class Difference(NamedTuple):
+    """What differs between two requests.
 
     Attributes:
-        cause: What kind of cause it is.
-        said: The cause in a sentence without its end, naming what has changed.
-        where: Which part it stands in, for a person.
-        lines: A short text diff; may be empty.
-        tool: The tool that the cause is about; empty for none.
+        cause: The kind of change.
+        text: What has changed, as a sentence without its end.
+        where: The place of the change.
+        diff: A short diff.
+        tool: The tool that has changed, or an empty text.
     """
 
     cause: MissCause
-    said: str
+    text: str
     where: str = ""
-    lines: str = ""
+    diff: str = ""
     tool: str = ""
 
 
+def explain(request: Request, tape: Tape, path: str, rerun: str, earlier: int) -> CassetteMiss:
+    """The error for a request that is not on a tape, after `earlier` others."""
+    begin = f"the cassette {path!r} holds no reply to this request"
+    again = f"Record what is missing, with a model at hand: {rerun}"
+    nearest = nearest_reply(request, tape)
+    if nearest is None:
+        message = f"{begin}: no exchange with a model is recorded in it. {again}"
+        return CassetteMiss(message, cause="empty")
+    same = [entry for entry in tape.entries if entry.key == request.key]
+    times = sum(entry.fits(request.max_tokens) for entry in same)
+    if nearest.key == request.key and times:
+        restart = f"%agent_cassette {shlex.quote(path)}"
+        return CassetteMiss(
+            f"{begin}: it was recorded {times} time{'s' if times > 1 else ''}, and is asked once "
+            f"more. Where the cell was only run again, {restart} or a new kernel begins from the "
+            f"start. {again}",
+            cause="asked_again",
+        )
+    cause, text, where, diff, tool = first_difference(request, nearest.request)
+    end = _text(request.messages[-1]) if request.messages else ""
+    end = end if len(end) <= 100 else f"{end[:99]}…"
+    lines = [f"{begin} (step {request.step}, ending with {end!r}): {text}."]
+    lines += [f"  {where}" if where else "", diff]
+    if earlier:
+        lines.append(f"  (This is miss {earlier + 1}: the first one may have caused it.)")
+    return CassetteMiss("\n".join(filter(None, [*lines, again])), cause=cause, tool=tool)
+
+
+def nearest_reply(request: Request, tape: Tape) -> RecordedReply | None:
+    """The recorded exchange that a request most probably was before something changed."""
+    scored = []
+    for place, slot in enumerate(tape.slots):
+        if isinstance(slot.entry, RecordedReply):
+            score = (slot.user is None, *_likeness(request, slot.entry.request))
+            scored.append((score, place >= tape.at, -abs(place - tape.at), slot.entry))
+    if not scored:
+        return None
+    scored.sort(key=lambda each: each[:3], reverse=True)
+    tied = [entry for score, *_, entry in scored if score == scored[0][0]]
+    return max(tied[:8], key=lambda entry: _text_likeness(request, entry.request))
+
+
+def _likeness(one: Request, other: Request) -> tuple[int, ...]:
+    """How similar two requests are: the last message, equal messages, the step, the tools."""
+    refs = [[part.ref for part in each.messages] for each in (one, other)]
+    same = sum(a == b for a, b in zip(*refs, strict=False))
+    step = one.step == other.step
+    # Where an earlier question failed, the conversation is shorter, but its end is the same.
+    last = step and refs[0][-1:] == refs[1][-1:]
+    tools = len({p.ref for p in one.tools} & {p.ref for p in other.tools})
+    fewer = abs(len(one.tools) - len(other.tools))
+    return last, same - abs(len(refs[0]) - len(refs[1])), step, tools - fewer
+
+
+def _text_likeness(one: Request, other: Request) -> float:
+    """How similar the first messages that differ are, and the last ones."""
+    pairs = list(zip(one.messages, other.messages, strict=False))
+    compared = [pair for pair in pairs if pair[0].ref != pair[1].ref][:1]
+    compared += [(one.messages[-1], other.messages[-1])] if pairs else []
+    texts = [[_text(part)[:_COMPARED] for part in pair] for pair in compared]
+    return sum(difflib.SequenceMatcher(None, a, b, autojunk=False).quick_ratio() for a, b in texts)
+
+
+# ── the first difference ──────────────────────────────────────────────────────────────────────────
+
+
+class Section(NamedTuple):
+    """A piece of a request: what a change of it means, its text, and its tool and call, if any."""
+
+    cause: MissCause
+    text: str
+    tool: str = ""
+    call: str = ""
+
+
 def first_difference(now: Request, recorded: Request) -> Difference:
-    """Find the first difference that explains the others.
-
-    Args:
-        now: What is asked.
-        recorded: What was asked when it was recorded; another request, by its fingerprint.
-    """
-    return (
-        _limit(now, recorded)
-        or _tools(now, recorded)
-        or _system(now, recorded)
-        or _schema(now, recorded)
-        or _messages(now, recorded)
-        or _settings(now, recorded)
-    )
-
-
-def _limit(now: Request, recorded: Request) -> Difference | None:
-    """A limit that is reached at another place: the last turn has neither tools nor the usual end."""
-    mine, theirs = (
-        _LIMIT.findall(content_text(each.messages[-1])) if each.messages else []
-        for each in (now, recorded)
-    )
-    if mine == theirs:
-        return None
-    here, there = (each[0] if each else "no limit is reached" for each in (mine, theirs))
-    return Difference(
-        "settings", "a limit of the run is reached elsewhere", "", f"    - {there}\n    + {here}"
-    )
-
-
-def _tools(now: Request, recorded: Request) -> Difference | None:
-    """Tools that came, went or, in function calling, read otherwise."""
-    here, there = _names(now), _names(recorded)
-    for name in here:
-        if name not in there:
-            return Difference(
-                "tools", f"the tool {name!r} is offered, and was not in the recording", tool=name
-            )
-    for name in there:
-        if name not in here:
+    """The first difference between two requests, in an order in which one explains the next."""
+    limit, recorded_limit = _limit(now), _limit(recorded)
+    if limit != recorded_limit:
+        diff = f"    - {recorded_limit}\n    + {limit}"
+        return Difference("settings", "a limit of the run is reached elsewhere", "", diff)
+    names, recorded_names = _names(now), _names(recorded)
+    for name in (*names, *recorded_names):
+        if name not in recorded_names:
+            text = f"the tool {name!r} is offered, and was not in the recording"
+            return Difference("tools", text, tool=name)
+        if name not in names:
             return Difference("tools", f"the tool {name!r} is not offered any more", tool=name)
-    specs = {_name(part): part for part in recorded.tools}
-    for part in now.tools:
-        name = _name(part)
-        if part.ref != specs[name].ref:
-            where, lines = text_difference(_pretty(specs[name].content), _pretty(part.content))
-            said = f"the text or schema of the tool {name!r} has changed"
-            return Difference("tool", said, f"the specification of {name!r}, {where}", lines, name)
-    if here != there:
-        return Difference("tools", f"the tools are offered in another order: {', '.join(here)}")
-    return None
-
-
-def _system(now: Request, recorded: Request) -> Difference | None:
-    """The system prompt; in the text protocol the texts of the tools stand in it."""
-    if not now.messages or not recorded.messages:
-        return None
-    mine, theirs = now.messages[0], recorded.messages[0]
-    if mine.ref == theirs.ref or mine.content.get("role") != "system":
-        return None
-    before, after = content_text(theirs), content_text(mine)
-    where, lines = text_difference(before, after)
-    tool = _tool_at(first_line(before, after), (before, _names(recorded)), (after, _names(now)))
-    if tool:
-        said = f"the text of the tool {tool!r} has changed"
-        return Difference("tool", said, f"the system prompt, {where}", lines, tool)
-    return Difference(
-        "instructions", "the system prompt or the instructions have changed", where, lines
-    )
-
-
-def _schema(now: Request, recorded: Request) -> Difference | None:
-    """What the reply must look like."""
-    mine = None if now.schema is None else now.schema.content
-    theirs = None if recorded.schema is None else recorded.schema.content
-    if mine == theirs:
-        return None
-    here, there = _branches(mine), _branches(theirs)
-    for name in here:
-        if name in there and here[name] != there[name]:
-            where, lines = text_difference(_pretty(there[name]), _pretty(here[name]))
-            if name in _ENDS:
-                said = f"what {name} takes has changed: another type of answer is asked for"
-                return Difference("settings", said, f"the schema of {name}, {where}", lines)
-            said = f"the schema of the tool {name!r} has changed"
-            return Difference("tool", said, f"the schema of {name!r}, {where}", lines, name)
-    where, lines = text_difference(_pretty(theirs), _pretty(mine))
-    return Difference(
-        "settings", "the schema of the reply has changed", f"the schema, {where}", lines
-    )
-
-
-def _messages(now: Request, recorded: Request) -> Difference | None:
-    """The conversation behind the system prompt."""
-    here, there = len(now.messages), len(recorded.messages)
-    pairs = enumerate(zip(now.messages, recorded.messages, strict=False))
-    place = next((n for n, (mine, theirs) in pairs if mine.ref != theirs.ref), min(here, there))
-    both_end_alike = here != there and now.messages[-1:] == recorded.messages[-1:]
-    if place < min(here, there) and not both_end_alike:
-        return _message(now, place, recorded.messages[place])
-    if here == there:
-        return None
-    longer, word = (now, "more") if here > there else (recorded, "less")
-    said = f"the conversation is {'longer' if here > there else 'shorter'} than the recorded one"
-    extra = content_text(longer.messages[place])
-    lines = f"    {'now' if here > there else 'recorded'}: {_short(extra)}"
-    where = f"{abs(here - there)} messages {word}; the first of them:"
-    return Difference("conversation", said, where, lines)
-
-
-def _message(now: Request, place: int, theirs: Part) -> Difference:
-    mine = now.messages[place]
-    before, after = content_text(theirs), content_text(mine)
-    where, lines = text_difference(before, after)
-    where = f"message {place + 1} of {len(now.messages)}, {where}"
-    role = mine.content.get("role")
-    if role != theirs.content.get("role"):
-        said = f"the recording has a message of the {theirs.content.get('role')} where one of the {role} is sent"
-        return Difference("conversation", said, where, lines)
-    tool, call = _called(now, place, before, after)
-    if tool:
-        said = f"the outcome of the tool {tool!r} is another than in the recording"
-        return Difference("outcome", f"{said} (the call {call})", where, lines, tool)
-    if role == "user":
-        earlier = (
-            "" if place >= len(now.messages) - 1 else "an earlier question of this conversation, "
-        )
-        return Difference("question", "the question has changed", f"{earlier}{where}", lines)
-    return Difference("conversation", "the model said something else earlier", where, lines)
-
-
-def _settings(now: Request, recorded: Request) -> Difference:
+    if names != recorded_names:
+        return Difference("tools", f"the tools are offered in another order: {names}")
+    here, there = _sections(now), _sections(recorded)
+    is_other_length = len(now.messages) != len(recorded.messages)
+    has_same_end = now.messages[-1:] == recorded.messages[-1:]
+    for place in dict.fromkeys([*here, *there]):
+        mine, theirs = here.get(place), there.get(place)
+        if mine == theirs:
+            continue
+        is_cut = mine is None or theirs is None or has_same_end
+        if place.startswith("message") and is_other_length and is_cut:
+            return _other_length(now, recorded)
+        return _changed(place, mine or Section("settings", ""), theirs)
     if now.model != recorded.model:
-        return Difference(
-            "settings",
-            f"the model {now.model!r} is asked, and the recording is of {recorded.model!r}",
-        )
+        text = f"the model {now.model!r} is asked, and the recording is of {recorded.model!r}"
+        return Difference("settings", text)
+    text = f"the recorded reply was cut at max_reply_tokens={recorded.max_tokens}"
+    return Difference("settings", f"{text}, and it is {now.max_tokens} now")
+
+
+def _limit(request: Request) -> str:
+    """The limit that ends the run; the last turn has neither tools nor the usual end."""
+    found = _LIMIT.findall(_text(request.messages[-1])) if request.messages else []
+    return found[0] if found else "no limit is reached"
+
+
+def _changed(place: str, section: Section, old: Section | None) -> Difference:
+    where, diff = text_difference(old.text if old else "", section.text)
+    cause, tool = section.cause, section.tool
+    if place.startswith("message") and old and old.cause != cause:
+        cause, tool = "conversation", ""
+    text = {
+        "tool": f"the text or schema of the tool {tool!r} has changed",
+        "outcome": f"the outcome of the tool {tool!r} is another than in the recording (the call "
+        f"{section.call})",
+        "instructions": "the system prompt or the instructions have changed",
+        "question": "the question has changed",
+        "conversation": "an earlier message of the conversation has changed",
+    }.get(cause, f"{place} has changed")
+    return Difference(cause, text, f"{place}, {where}", diff, tool)
+
+
+def _other_length(now: Request, recorded: Request) -> Difference:
+    refs = [[part.ref for part in each.messages] for each in (now, recorded)]
+    more = len(refs[0]) - len(refs[1])
+    longer, which = (now, "now") if more > 0 else (recorded, "recorded")
     return Difference(
-        "settings",
-        f"the recorded reply was cut at max_reply_tokens={recorded.max_tokens}, and it is {now.max_tokens} now",
+        "conversation",
+        f"the conversation is {'longer' if more > 0 else 'shorter'} than the recorded one",
+        f"{abs(more)} messages {'more' if more > 0 else 'less'}; the first of them:",
+        f"    {which}: {_short(_text(longer.messages[_common(*refs)]), 200)}",
     )
 
 
-def _called(now: Request, place: int, before: str, after: str) -> tuple[str, str]:
-    """Which tool's outcome a message tells where it first differs, and its call; empty where it tells none."""
-    message, said = now.messages[place].content, now.messages[place - 1].content if place else {}
+def _sections(request: Request) -> dict[str, Section]:
+    """The pieces of a request by their places, in the order in which they are compared."""
+    sections, names = {}, _names(request)
+    for name, part in zip(names, request.tools, strict=False):
+        place = f"the specification of {name!r}"
+        sections[place] = Section("tool", _pretty(part.content), name)
+    is_system = [part.content.get("role") == "system" for part in request.messages[:1]] == [True]
+    if is_system:  # in the text protocol it contains the texts of the tools
+        tool, blocks = "", dict[str, list[str]]()
+        for line in _text(request.messages[0]).split("\n"):
+            if line and not line.startswith(" "):
+                tool = line.removesuffix(":") if line.removesuffix(":") in names else ""
+            blocks.setdefault(tool, []).append(line)
+        rest = "\n".join(blocks.pop("", []))
+        for tool, lines in blocks.items():
+            place = f"the text of {tool!r} in the system prompt"
+            sections[place] = Section("tool", "\n".join(lines), tool)
+        sections["the system prompt"] = Section("instructions", rest)
+    schema = request.schema.content if request.schema else None
+    for name, branch in _branches(schema).items():
+        is_end = name in _ENDS
+        section = Section("settings" if is_end else "tool", _pretty(branch), "" if is_end else name)
+        sections[f"the schema of {name!r}"] = section
+    sections["the schema of the reply"] = Section("settings", _pretty(schema))
+    for number, part in enumerate(request.messages):
+        if number or not is_system:
+            cause: MissCause = "question" if part.content.get("role") == "user" else "conversation"
+            pieces = _outcomes(request.messages, number) or [Section(cause, _text(part))]
+            for n, section in enumerate(pieces):
+                sections[f"message {number + 1}{f', outcome {n + 1}' if n else ''}"] = section
+    return sections
+
+
+def _outcomes(messages: Sequence[Part], number: int) -> list[Section]:
+    """The outcomes of tool calls in a message."""
+    message, text = messages[number].content, _text(messages[number])
     if message.get("role") == "tool":
-        for earlier in reversed(now.messages[:place]):
-            for call in earlier.content.get("tool_calls") or ():
-                if call["id"] == message.get("tool_call_id"):
-                    function = call["function"]
-                    return function[
-                        "name"
-                    ], f"{function['name']}({_short(function['arguments'], 120)})"
-        return "", ""
-    headings = list(_OUTCOME.finditer(after))
-    if message.get("role") != "user" or said.get("role") != "assistant" or not headings:
-        return "", ""
-    at = next(
-        (n for n, (a, b) in enumerate(zip(after, before, strict=False)) if a != b), len(after)
-    )
-    number = max(sum(heading.start() <= at for heading in headings) - 1, 0)
-    name = headings[number][1]
-    calls = [
-        line for line in content_text(now.messages[place - 1]).split("\n") if line.startswith("{")
+        calls = [c for part in messages[:number] for c in part.content.get("tool_calls") or ()]
+        same = [c["function"] for c in calls if c["id"] == message.get("tool_call_id")]
+        return [_outcome(same[-1]["name"], same[-1]["arguments"], text)] if same else []
+    previous = messages[number - 1] if number else messages[number]
+    if message.get("role") != "user" or previous.content.get("role") != "assistant":
+        return []
+    found = list(_OUTCOME.finditer(text))
+    begins = [0, *(each.start() for each in found[1:]), len(text)]
+    calls = [line for line in _text(previous).split("\n") if line.startswith("{")]
+    given = [line.partition('"tool_input": ')[2].removesuffix("}") for line in calls]
+    given += [""] * len(found)
+    return [
+        _outcome(each[1], given[n], text[begins[n] : begins[n + 1]]) for n, each in enumerate(found)
     ]
-    given = ""
-    if number < len(calls):
-        given = _short(calls[number].partition('"tool_input": ')[2].removesuffix("}"), 120)
-    return name, f"{name}({given})"
+
+
+def _outcome(tool: str, arguments: str, text: str) -> Section:
+    return Section("outcome", text, tool, f"{tool}({_short(arguments, 120)})")
 
 
 def _names(request: Request) -> list[str]:
-    """The tools that are offered, in their order, whatever the protocol."""
+    """The names of the offered tools in their order, in both protocols."""
     if request.tools:
-        return [_name(part) for part in request.tools]
-    return [
-        name
-        for name in _branches(request.schema.content if request.schema else None)
-        if name not in _ENDS
-    ]
-
-
-def _name(part: Part) -> str:
-    return str(part.content.get("function", part.content).get("name", ""))
+        specs = [part.content.get("function", part.content) for part in request.tools]
+        return [str(spec.get("name", "")) for spec in specs]
+    branches = _branches(request.schema.content if request.schema else None)
+    return [name for name in branches if name not in _ENDS]
 
 
 def _branches(schema: Json) -> dict[str, Json]:
     """The branches of the text protocol's schema, by tool."""
-    if not isinstance(schema, dict):
-        return {}
-    branches = schema.get("oneOf", [schema])
-    named = {}
-    for branch in branches:
-        name = branch.get("properties", {}).get("tool", {}).get("const")
-        if name is not None:
-            named[str(name)] = branch
-    return named
+    branches = schema.get("oneOf", [schema]) if isinstance(schema, dict) else []
+    names = [each.get("properties", {}).get("tool", {}).get("const") for each in branches]
+    return {str(n): each for n, each in zip(names, branches, strict=True) if n is not None}
 
 
-def _tool_at(line: int, *texts: tuple[str, list[str]]) -> str:
-    """In which tool's text a line stands; each text comes with the names of its tools.
-
-    A line that was taken away from the end of a tool's text is in the next one already, so the earlier counts.
-    """
-    found = []
-    for text, names in texts:
-        within, since = "", -1
-        for number, each in enumerate(text.split("\n")[: line + 1]):
-            if each and not each.startswith(" "):
-                name = each.removesuffix(":")
-                within, since = (name if name in names else ""), number
-        found.append((since, within))
-    return min(found)[1]
+# ── texts ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def content_text(part: Part) -> str:
-    """A message as text: what is said, and the calls."""
-    message = part.content
-    content = message.get("content")
+def _text(part: Part) -> str:
+    """A message as text, with its calls."""
+    content = part.content.get("content")
     if isinstance(content, list):
-        pieces = [piece.get("text") or _pretty(piece) for piece in content]
-        content = "\n".join(str(piece) for piece in pieces)
-    calls = [
-        f"{c['function']['name']}({c['function']['arguments']})"
-        for c in message.get("tool_calls") or ()
-    ]
-    return "\n".join([*([str(content)] if content else []), *calls])
+        content = "\n".join(str(piece.get("text") or _pretty(piece)) for piece in content)
+    calls = [call["function"] for call in part.content.get("tool_calls") or ()]
+    lines = [f"{call['name']}({call['arguments']})" for call in calls]
+    return "\n".join([*([str(content)] if content else []), *lines])
 
 
 def _pretty(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1)
 
 
-def _short(text: str, most: int = 200) -> str:
-    one_line = " ".join(text.split())
-    return one_line if len(one_line) <= most else f"{one_line[: most - 1]}…"
+def _short(text: str, length: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+def text_difference(before: str, after: str) -> tuple[str, str]:
+    """The place of the first difference of two texts (``"line 3, character 7"``), and a diff.
+
+    The diff has a few lines, ``-`` for before and ``+`` for after; long lines are cut.
+    """
+    old, new = before.split("\n"), after.split("\n")
+    line = _common(old, new)
+    old, new = old[line:], new[line:]
+    at = _common("".join(old[:1]), "".join(new[:1]))
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            shown = [*_shown("-", old[i:j], at), *_shown("+", new[k:m], at)]
+            return f"line {line + 1}, character {at + 1}", "\n".join(shown)
+    return "", ""
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """The length of the common beginning of two texts or lists."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _shown(sign: str, lines: list[str], at: int) -> list[str]:
+    """The first lines, each cut to its piece around a character of the first one."""
+    shown = []
+    for line in lines[:_MAX_LINES]:
+        begin = max(0, min(at - _WIDTH // 3, len(line) - _WIDTH))
+        end = begin + _WIDTH
+        cut = f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
+        shown.append(f"    {sign} {cut}")
+        at = 0
+    return shown

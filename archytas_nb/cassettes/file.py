@@ -1,13 +1,22 @@
-"""A cassette's file: read whole, written whole or continued, shared by whoever records into it.
+"""Reads and writes a cassette's file, which several processes may record into at once.
 
-The only file that opens a cassette. A file is never half written: an exchange is added to its end in one piece,
-and any other change is made beside it and takes its place at once. Two kernels may record into one cassette: each
-takes a lock for a change, and takes over first what the other has added.
+A cassette is JSON Lines of four kinds:
+
+    {"cassette": 2, "models": {"default": {"name": …, …}}}      the header, the first line
+    {"ref": "3f…", "message": {…}}                              a message, tool or schema, before
+                                                                the first exchange that uses it
+    {"exchange": "8a…", "messages": ["3f…", …], "reply": {…}}   a request to the model and its reply
+    {"asked": "Run it?", "answered": "y"}                       a question to the user; null: no user
+
+A file is never left half written: an exchange is appended in one piece, and any other change is
+written beside the file and moved into its place.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import errno
+import json
 import os
 import shutil
 import stat
@@ -15,45 +24,95 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias, get_args
 
-from archytas_nb.cassettes.format import lines_of, parts_of, read, written
-from archytas_nb.cassettes.values import Entry, Header
-from archytas_nb.errors import ConfigurationError
+from archytas_nb.cassettes.match import DEFAULT, Matcher, Part, PartKind, Request
+from archytas_nb.errors import ConfigurationError, ModelErrorKind
+from archytas_nb.loop.events import Json, ModelReply, Usage, WireCall
 
-_WAIT = 20.0  # seconds for a lock that is held for milliseconds
+VERSION = 2
+_PLAIN = ModelReply()
+_CONFLICT = ("<<<<<<< ", "=======", ">>>>>>> ")
+_INVALID = (ValueError, KeyError, TypeError, AttributeError)  # what parsing wrong JSON raises
+
+
+@dataclass(frozen=True)
+class RecordedReply:
+    """A request and its reply, or the kind of the endpoint's refusal; and what was learned by it."""
+
+    request: Request
+    reply: ModelReply | None
+    refusal: ModelErrorKind | None = None
+    learned: dict[str, Json] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """What it is found by."""
+        return self.request.key
+
+    def fits(self, max_tokens: int | None) -> bool:
+        """Whether it replies to a request with this limit; a complete reply does under any."""
+        is_cut = self.reply is not None and self.reply.finish == "length"
+        return not (is_cut and self.request.step and self.request.max_tokens != max_tokens)
+
+    def line(self) -> str:
+        """Its line in the file."""
+        request = self.request
+        line = {"exchange": request.key, "step": request.step}
+        line["messages"] = [part.ref for part in request.messages]
+        line |= {"tools": [part.ref for part in request.tools]} if request.tools else {}
+        line |= {"schema": request.schema.ref} if request.schema else {}
+        line |= {"max_tokens": request.max_tokens} if request.max_tokens is not None else {}
+        line |= {"model": request.model} if request.model != DEFAULT else {}
+        line |= {"reply": _reply_to_json(self.reply)} if self.reply else {"error": self.refusal}
+        return _dump(line | ({"learned": self.learned} if self.learned else {}))
+
+
+@dataclass(frozen=True)
+class RecordedAnswer:
+    """A question to the user and the answer; None where no user was there."""
+
+    prompt: str
+    answer: str | None
+
+    @property
+    def key(self) -> str:
+        """What it is found by."""
+        return f"person: {self.prompt}"
+
+    def fits(self, max_tokens: int | None) -> bool:  # noqa: ARG002 - as a reply's
+        """Always, as no limit applies to it."""
+        return True
+
+    def line(self) -> str:
+        """Its line in the file."""
+        return _dump({"asked": self.prompt, "answered": self.answer})
+
+
+Entry: TypeAlias = RecordedReply | RecordedAnswer
 
 
 class CassetteFile:
-    """The file of one cassette.
-
-    Args:
-        path: It need not exist.
+    """The file of one cassette, which need not exist.
 
     Attributes:
-        fault: What was wrong with the last line when it was read; empty for nothing.
+        models: The facts about the recorded models, by the names that the notebook gives them.
+        warning: What was wrong with the last line when it was read; empty for nothing.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, matcher: Matcher) -> None:
         self.path = path
-        self.fault = ""
+        self.models: dict[str, dict[str, Json]] = {}
+        self.warning = ""
+        self._matcher = matcher
         self._seen: tuple[int, int, int] | None = None
-        self._header: Header | None = (
-            None  # of the file as it stands, where exchanges may be added to its end
-        )
-        self._refs: set[str] = set()  # of the parts that are in it
+        self._header: Json = None  # as it is in the file; None where nothing can be appended
+        self._refs: set[str] = set()  # of the parts in the file
 
-    @property
-    def exists(self) -> bool:
-        """Whether there is such a file."""
-        return self.path.exists()
-
-    def read(self) -> tuple[Header, list[Entry]]:
-        """Read all of it.
-
-        Raises:
-            ConfigurationError: It cannot be read, or is no cassette.
-        """
+    def read(self) -> list[Entry]:
+        """Read all exchanges, and add the models of the header to those that are known."""
         self._seen = self._signature()
         try:
             text = self.path.read_text("utf-8")
@@ -61,75 +120,56 @@ class CassetteFile:
             raise ConfigurationError(
                 f"the cassette {str(self.path)!r} cannot be read ({error}); name another file"
             ) from error
-        header, entries, self.fault = read(str(self.path), text)
-        self._header = header if text.endswith("\n") and not self.fault else None
-        self._refs = {part.ref for entry in entries for part in parts_of(entry)}
-        return header, entries
+        header, refs, entries, self.warning = parse(str(self.path), text, self._matcher)
+        self.models = {**header.get("models", {}), **self.models}
+        self._header = header if text.endswith("\n") and not self.warning else None
+        self._refs = refs
+        return entries
 
     @property
     def was_changed(self) -> bool:
-        """Whether somebody else has written it since it was read or written here."""
-        return self._signature() != self._seen
+        """Whether another process has written it since it was read or written here."""
+        return self._seen != self._signature()
 
     def check(self) -> None:
-        """Say now what `write` would say later.
-
-        Raises:
-            ConfigurationError: The file could not be written.
-        """
-        folder = self.path.absolute().parent
-        while not folder.exists():
-            folder = folder.parent
+        """Raise ConfigurationError where `write` would."""
+        folder = next(folder for folder in self.path.parents if folder.exists())
         if self.path.is_dir():
-            raise self._unwritable("it is a folder", "name a file")
+            raise self._unwritable("it is a folder")
         if not os.access(folder, os.W_OK):
-            raise self._unwritable(
-                f"the folder {str(folder)!r} is read-only", "name a file in a folder of yours"
-            )
-        if self._is_protected():
+            raise self._unwritable(f"the folder {str(folder)!r} is read-only")
+        # A read-only file could be replaced all the same, but its owner does not want that.
+        if self.path.exists() and not self.path.stat().st_mode & stat.S_IWUSR:
             raise self._unwritable(
                 "it is read-only", "chmod u+w it, or only replay it (mode 'replay')"
             )
 
-    def write(self, header: Header, entries: Sequence[Entry]) -> None:
-        """Put this in the place of the file.
-
-        Raises:
-            ConfigurationError: It cannot be written; the file is as it was.
-        """
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Replace the file's contents; where that fails, the file is unchanged."""
         self.check()
-        self._header = None
-        text = "".join(f"{line}\n" for line in written(header, entries))
+        self._header, header, refs = None, self._new_header(), set[str]()
+        lines = [_dump(header), *(line for each in entries for line in lines_of(each, refs))]
         target = self.path.resolve()  # a link stays a link
         beside = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
             beside.unlink(missing_ok=True)
             with beside.open("x", encoding="utf-8", newline="\n") as file:  # "x" follows no link
-                file.write(text)
+                file.writelines(f"{line}\n" for line in lines)
             if target.exists():
                 shutil.copymode(target, beside)
             beside.replace(target)
         except OSError as error:
             beside.unlink(missing_ok=True)
-            raise self._unwritable(str(error), "name a file in a folder of yours") from error
-        self._seen = self._signature()
-        self._header, self._refs = (
-            header,
-            {part.ref for entry in entries for part in parts_of(entry)},
-        )
+            raise self._unwritable(error) from error
+        self._seen, self._header, self._refs = self._signature(), header, refs
 
-    def add(self, header: Header, entries: Sequence[Entry]) -> None:
-        """Put this in the place of the file, of which only the last exchange is new: where it can, that is added.
-
-        Raises:
-            ConfigurationError: It cannot be written; the file is as it was.
-        """
-        if header != self._header or self.was_changed or not entries:
-            self.write(header, entries)
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Write entries of which only the last is new; append it where that is possible."""
+        if self._header != self._new_header() or self.was_changed:
+            self.write(entries)
             return
         self.check()
-        self._header = None  # an interrupt in here leaves it open what is in the file
+        header, self._header = self._header, None  # in case of an interrupt: write all next time
         data = "".join(f"{line}\n" for line in lines_of(entries[-1], self._refs)).encode()
         size = self.path.stat().st_size
         try:
@@ -139,43 +179,44 @@ class CassetteFile:
         except OSError as error:
             with suppress(OSError):
                 os.truncate(self.path, size)
-            raise self._unwritable(str(error), "name a file in a folder of yours") from error
-        self._seen = self._signature()
-        self._header = header
+            raise self._unwritable(error) from error
+        self._seen, self._header = self._signature(), header
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep others from writing it for a moment."""
+        """Keep other processes from writing it.
+
+        The lock is beside the cassette, as processes may have different temporary folders.
+        """
         self.check()
-        # Beside the cassette, for processes with other folders of temporary files lock it too. It is removed
-        # while it is still held: there is nothing to commit, and what a killed process leaves goes with the next.
         target = self.path.resolve()
         lock = target.with_name(f".{target.name}.lock")
         until = time.monotonic() + _WAIT
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            while (held := _acquired(lock)) is None:
+            while (held := _acquire(lock)) is None:
                 if time.monotonic() > until:
                     raise ConfigurationError(
-                        f"the cassette {str(self.path)!r} is being written by another process for more than "
-                        f"{_WAIT:g} s; end that process, or record into another file"
+                        f"the cassette {str(self.path)!r} is being written by another process for "
+                        f"more than {_WAIT:g} s; end that process, or record into another file"
                     )
                 time.sleep(0.005)
         except OSError as error:
-            raise self._unwritable(str(error), f"remove {str(lock)!r} if it is there") from error
+            raise self._unwritable(error, f"remove {str(lock)!r} if it exists") from error
         try:
             yield
         finally:
             _release(held, lock)
 
-    def _is_protected(self) -> bool:
-        """Whether its owner has made it read-only: it could be replaced all the same, but that is not meant."""
-        try:
-            return not self.path.stat().st_mode & stat.S_IWUSR
-        except OSError:
-            return False
+    def _new_header(self) -> Json:
+        header: Json = {"cassette": VERSION}
+        header |= {"models": self.models} if self.models else {}
+        volatile = self._matcher.volatile.header
+        return header | ({"volatile": volatile} if volatile else {})
 
-    def _unwritable(self, why: str, move: str) -> ConfigurationError:
+    def _unwritable(
+        self, why: object, move: str = "name a file in a folder of yours"
+    ) -> ConfigurationError:
         return ConfigurationError(
             f"the cassette {str(self.path)!r} cannot be written ({why}); {move}"
         )
@@ -188,19 +229,139 @@ class CassetteFile:
         return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
-"""What file systems say that know no locks: one process at a time may record there."""
+# ── lines ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _acquired(lock: Path) -> int | None:
-    """Open and lock a file that may be removed at any moment; None where another process holds it."""
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+def lines_of(entry: Entry, refs: set[str]) -> Iterator[str]:
+    """The lines of one exchange, preceded by its parts that are not in `refs` yet."""
+    for part in entry.request.parts if isinstance(entry, RecordedReply) else ():
+        if part.ref not in refs:
+            refs.add(part.ref)
+            yield _dump({"ref": part.ref, part.kind: part.content})
+    yield entry.line()
+
+
+def parse(name: str, text: str, matcher: Matcher) -> tuple[Json, set[str], list[Entry], str]:
+    """Read the text of a cassette, reducing its parts as those of requests are now.
+
+    Returns:
+        The header, the refs of the parts, the exchanges, and a warning: a last line that was not
+        written to its end is left out.
+
+    Raises:
+        ConfigurationError: It is no cassette, one of another version, or a line is broken.
+    """
+    again = "restore it, or record it again with ARCHYTAS_NB_CASSETTE_MODE=record"
+    lines = text.split("\n")
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    for number, line in numbered:
+        if line.startswith(_CONFLICT):
+            raise ConfigurationError(
+                f"the cassette {name!r} holds both sides of a merge (line {number} is "
+                f"{line[:40]!r}); keep one side, as by git checkout --ours, and record then what "
+                "is missing from it"
+            )
+    entries: list[Entry] = []
+    parts: dict[str, Part] = {}
+    warning, number, first = "", 1, numbered[0][1] if numbered else ""
     try:
-        held = os.open(lock, flags, 0o666)
+        header = json.loads(first)
+        version = header["cassette"]
+    except _INVALID as error:
+        raise ConfigurationError(
+            f"{name!r} is not a cassette: its first line is {first[:60]!r}; name another file, "
+            "or delete this one"
+        ) from error
+    if version != VERSION:
+        newer = isinstance(version, int) and version > VERSION
+        raise ConfigurationError(
+            f"the cassette {name!r} is of version {version!r}; expected version {VERSION}: "
+            f"{'update archytas_nb' if newer else again}"
+        )
+    try:
+        for model in header.get("models", {}).values():
+            if model["protocol"] not in ("react", "native"):
+                raise ValueError(f"protocol is {model['protocol']!r}; expected 'react' or 'native'")
+        matcher.use(header.get("volatile"))
+        for number, line in numbered[1:]:  # noqa: B007 - for the error
+            entry = _entry(json.loads(line), parts, matcher)
+            entries += [entry] if entry else []
+    except _INVALID as error:
+        if number == 1 or number < len(lines):
+            raise ConfigurationError(
+                f"line {number} of the cassette {name!r} is broken ({error!r}); {again}"
+            ) from error
+        # The last line has no end: the process that wrote it was killed.
+        warning = f"the last line of {name!r} was not written to its end and is left out"
+    return header, set(parts), entries, warning
+
+
+def _entry(line: Json, parts: dict[str, Part], matcher: Matcher) -> Entry | None:
+    """Read one line; a part goes into `parts` and is no entry."""
+    if "ref" in line:
+        kind = next((kind for kind in get_args(PartKind) if kind in line), None)
+        if kind is None:
+            raise ValueError(f"expected one of {get_args(PartKind)}")
+        parts[line["ref"]] = matcher.part(kind, line[kind])
+        return None
+    if "asked" in line:
+        return RecordedAnswer(matcher.volatile(line["asked"]), line["answered"])
+    request = Request(
+        tuple(parts[ref] for ref in line["messages"]),
+        tuple(parts[ref] for ref in line.get("tools", ())),
+        parts[line["schema"]] if "schema" in line else None,
+        line.get("model", DEFAULT),
+        line["step"],
+        line.get("max_tokens"),
+    )
+    reply = None if "error" in line else _reply_from_json(line["reply"])
+    return RecordedReply(request, reply, line.get("error"), line.get("learned", {}))
+
+
+def _reply_to_json(reply: ModelReply) -> Json:
+    """A reply without the fields that have their default values."""
+    line: Json = {
+        each.name: getattr(reply, each.name)
+        for each in dataclasses.fields(reply)
+        if getattr(reply, each.name) != getattr(_PLAIN, each.name)
+    }
+    if reply.calls:  # what else came with a call is for the live endpoint only
+        line["calls"] = [{"name": c.name, "arguments": c.arguments} for c in reply.calls]
+    if "usage" in line:
+        line["usage"] = {n: count for n, count in dataclasses.asdict(reply.usage).items() if count}
+    return line
+
+
+def _reply_from_json(line: dict[str, Json]) -> ModelReply:
+    calls = tuple(WireCall(**call) for call in line.get("calls", ()))
+    return ModelReply(**{**line, "calls": calls, "usage": Usage(**line.get("usage", {}))})
+
+
+def _dump(line: Json) -> str:
+    text = json.dumps(line, ensure_ascii=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair, as some models write
+        return json.dumps(line)
+    return text
+
+
+# ── locks ─────────────────────────────────────────────────────────────────────────────────────────
+
+_WAIT = 20.0  # seconds for a lock that is held for milliseconds
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # of file systems without locks
+_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.ENOENT)
+
+
+def _acquire(lock: Path) -> int | None:
+    """Open and lock a file that may be removed at any moment; None where it is held elsewhere."""
+    try:
+        held = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     except PermissionError:
         if sys.platform != "win32":
             raise
         return None  # it is being removed
+    is_mine = False
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -210,24 +371,20 @@ def _acquired(lock: Path) -> int | None:
             import fcntl
 
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(held), lock.lstat()):
-            return held
+        is_mine = os.path.samestat(os.fstat(held), lock.lstat())
     except OSError as error:
-        if error.errno in _NO_LOCKS:
-            return held
-        if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.ENOENT):
-            os.close(held)
+        is_mine = error.errno in _NO_LOCKS
+        if not is_mine and error.errno not in _HELD:
             raise
-    except BaseException:
-        os.close(held)
-        raise
-    os.close(held)
-    return None
+    finally:
+        if not is_mine:
+            os.close(held)
+    return held if is_mine else None
 
 
 def _release(held: int, lock: Path) -> None:
-    """Remove a lock: before it is let go, or another process could hold it by then; Windows wants it closed."""
-    if sys.platform == "win32":
+    """Remove a lock, then let go of it: another process could hold it otherwise by then."""
+    if sys.platform == "win32":  # where an open file cannot be removed
         os.close(held)
     with suppress(OSError):
         lock.unlink()

@@ -112,7 +112,7 @@ class ArchytasNB(Settings, Magics):
     def unload(self) -> None:
         """Remove the callbacks that wait for the end of a cell, and the cassette."""
         if self.cassette:
-            from archytas_nb.cassettes.recorded import configure_cassette
+            from archytas_nb.cassettes.switch import configure_cassette
 
             configure_cassette("")
         for each in tuple(self._callbacks):
@@ -126,7 +126,7 @@ class ArchytasNB(Settings, Magics):
     @observe("cassette", "cassette_mode")
     def _cassette_changed(self, change: Any) -> None:
         """A cassette counts for every agent of this kernel, also for those that no magic makes."""
-        from archytas_nb.cassettes.recorded import configure_cassette
+        from archytas_nb.cassettes.switch import configure_cassette
 
         values = {"cassette": self.cassette, "cassette_mode": self.cassette_mode}
         configure_cassette(*(values | {change.name: change.new}).values())
@@ -316,7 +316,7 @@ class ArchytasNB(Settings, Magics):
         held = held_model(self.shell.user_ns, name)
         if held is not None:
             return held
-        from archytas_nb.cassettes.recorded import cassette_in_use
+        from archytas_nb.cassettes.switch import cassette_in_use
 
         settings, cassette = model_settings(self), cassette_in_use()
         environment = tuple(map(os.environ.get, ("OPENAI_API_KEY", "OPENAI_BASE_URL")))
@@ -347,7 +347,7 @@ def held_model(namespace: dict[str, Any], name: str | None) -> Model | None:
     held = namespace.get(name) if name else None
     if isinstance(held, type) or not callable(getattr(held, "complete", None)):
         return None
-    from archytas_nb.cassettes.recorded import recorded
+    from archytas_nb.cassettes.switch import recorded
 
     model: Model = recorded(held)
     return model
@@ -381,7 +381,7 @@ def make_model(name: str | None, settings: ModelSettings, confirm: Confirm | Non
     Raises:
         ConfigurationError: There is no such model.
     """
-    from archytas_nb.cassettes.recorded import cassette_in_use, recorded
+    from archytas_nb.cassettes.switch import cassette_in_use, recorded
     from archytas_nb.kernel import approval
 
     model: Model = recorded(name, settings, cassette_in_use(), confirm or approval.confirm)

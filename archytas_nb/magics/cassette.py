@@ -76,7 +76,7 @@ class CassetteMagics(Magics):
             raise brief(error) from None
 
     def _use(self, args: Any) -> Message | None:
-        from archytas_nb.cassettes.recorded import cassette_in_use, insert_cassette
+        from archytas_nb.cassettes.switch import cassette_in_use, insert_cassette
         from archytas_nb.magics.expand import expand
 
         if args.path:

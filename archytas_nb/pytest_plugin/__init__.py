@@ -5,8 +5,8 @@
     --agent-record    record everything anew
     --agent-live      leave the cassettes alone and ask the model
 
-pytest loads this file in every run of everybody who has the package, so it may import nothing but pytest: what it
-does for a run with one of the options is in the other files of this room, which are imported then.
+pytest imports this file in every run, wherever the package is installed, so it imports nothing but
+pytest; the other files of this folder are imported where an option or a fixture is used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from archytas_nb.cassettes.model import CassetteModel
+    from archytas_nb.cassettes.switch import CassetteModel
     from archytas_nb.testing import ScriptedModel
 
 _OPTIONS = {
@@ -43,24 +43,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where an option was given, bring what carries it out."""
+    """Register the marker and, where an option was given, the hooks."""
     config.addinivalue_line(
         "markers",
-        "agent_cassette(path=None, model=None, volatile=()): which file the fixture agent_cassette uses, which "
-        "model is recorded, and what may differ from run to run",
+        "agent_cassette(path=None, model=None, volatile=()): the file of the fixture agent_cassette, "
+        "the model that is recorded, and what may differ from run to run",
     )
     if config.option.agent_mode is not None:
-        from archytas_nb.pytest_plugin.notebooks import AgentRuns
+        from archytas_nb.pytest_plugin.runs import PLUGIN, AgentRuns
 
-        config.pluginmanager.register(AgentRuns(config), "archytas_nb agent runs")
+        config.pluginmanager.register(AgentRuns(config), PLUGIN)
 
 
 @pytest.fixture
 def scripted_model() -> Iterator[Callable[..., ScriptedModel]]:
     """Make models that answer by script: ``scripted_model(("add", {"a": 1, "b": 2}), ("final_answer", "3"))``.
 
-    The arguments are those of `archytas_nb.testing.ScriptedModel`. When the test has ended, each reply must have
-    been asked for.
+    The arguments are those of `archytas_nb.testing.ScriptedModel`. The test fails where a reply is
+    left over.
     """
     from archytas_nb.testing import ScriptedModel
 
@@ -79,8 +79,8 @@ def scripted_model() -> Iterator[Callable[..., ScriptedModel]]:
 def agent_cassette(request: pytest.FixtureRequest) -> Iterator[CassetteModel]:
     """A model that answers from ``cassettes/TEST_FILE/TEST_NAME.jsonl`` beside the test: ``Agent(model=…)``.
 
-    It replays where no option says otherwise; ``pytest --agent-update`` records what is missing.
+    It replays without an option; ``pytest --agent-update`` records what is missing.
     """
-    from archytas_nb.pytest_plugin.fixtures import cassette_model
+    from archytas_nb.pytest_plugin.runs import cassette_model
 
     yield from cassette_model(request)

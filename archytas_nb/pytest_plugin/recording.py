@@ -1,7 +1,4 @@
-"""A notebook as one test that records it: run from top to bottom in a fresh kernel, then saved with its outputs.
-
-The only importer of nbclient and nbformat. A notebook that fails is not saved.
-"""
+"""Collects a notebook as one test, which runs it in a fresh kernel and saves it with its outputs."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ class NotebookRun(pytest.Item):
     """Runs a notebook and saves it."""
 
     def runtest(self) -> None:
-        """Run all cells, and write the outputs where a cell gave another one."""
+        """Run all cells, and save the outputs."""
         option = self.config.option  # nbval's, where it is installed
         kernel = getattr(option, "nbval_kernel_name", None)
         if getattr(option, "nbval_current_env", False):
@@ -46,17 +43,19 @@ class NotebookRun(pytest.Item):
         save(self.path, executed(self.path, kernel))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """A cell's error as the notebook would show it, and what is kept."""
+        """Show a cell's error as the notebook would."""
         if isinstance(excinfo.value, (CellExecutionError, DeadKernelError)):
-            kept = "The notebook is not saved; what was recorded is kept: go on with pytest --agent-update."
-            return f"{excinfo.value}\n{kept}"
+            return (
+                f"{excinfo.value}\nThe notebook is not saved; what was recorded is kept: go on "
+                "with pytest --agent-update."
+            )
         if isinstance(excinfo.value, NoSuchKernel):
             return (
-                f"{self.path.name} wants the kernel {excinfo.value.name!r}, which is not installed here. Save it "
-                "with one that is (jupyter kernelspec list), or give --nbval-current-env."
+                f"{self.path.name} needs the kernel {excinfo.value.name!r}, which is not installed. "
+                "Save it with another one (jupyter kernelspec list), or give --nbval-current-env."
             )
         if isinstance(excinfo.value, (NotJSONError, nbformat.ValidationError)):
-            return f"{self.path.name} is no notebook: {excinfo.value}"
+            return f"{self.path.name} is not a notebook: {excinfo.value}"
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
@@ -65,19 +64,7 @@ class NotebookRun(pytest.Item):
 
 
 def executed(path: Path, kernel: str | None = None) -> nbformat.NotebookNode:
-    """Run a notebook in its folder, as ``jupyter execute`` does, but without time stamps.
-
-    Args:
-        path: The notebook.
-        kernel: The kernel's name; None takes the notebook's own.
-
-    Returns:
-        The notebook with the outputs of this run.
-
-    Raises:
-        CellExecutionError: A cell failed that was not meant to.
-        DeadKernelError: The kernel died.
-    """
+    """Run a notebook in its folder and without time stamps; None takes the notebook's kernel."""
     book: nbformat.NotebookNode = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     for cell in book.cells:
         cell.metadata.pop("execution", None)
@@ -89,7 +76,7 @@ def executed(path: Path, kernel: str | None = None) -> nbformat.NotebookNode:
 
 
 def save(path: Path, book: nbformat.NotebookNode) -> None:
-    """Put a notebook in the place of the old one; where nothing has changed the file is left alone."""
+    """Save a notebook, unless nothing has changed."""
     text = nbformat.writes(book)  # type: ignore[no-untyped-call]
     text = text if text.endswith("\n") else f"{text}\n"
     if text == path.read_text("utf-8"):

@@ -8,11 +8,9 @@ from typing import Any
 
 import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
-from archytas_nb.cassettes.model import CassetteModel
-from archytas_nb.cassettes.request import Reader
-from archytas_nb.cassettes.scrub import Scrubber
-from archytas_nb.cassettes.values import Exchanged, Request
-from archytas_nb.cassettes.volatile import Volatile
+from archytas_nb.cassettes.file import RecordedReply
+from archytas_nb.cassettes.match import Matcher, Request
+from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.loop.events import AskModel, ModelReply
 from archytas_nb.testing import ScriptedModel
 
@@ -41,11 +39,11 @@ def ask(*texts: str, step: int = 1, **fields: Any) -> AskModel:
 
 
 def request(asked: AskModel, *volatile: str, model: str = "default") -> Request:
-    return Reader(Scrubber(), Volatile(volatile)).request(asked, model)
+    return Matcher(volatile=volatile).request(asked, model)
 
 
-def exchanged(*texts: str, reply: str = "yes", **fields: Any) -> Exchanged:
-    return Exchanged(request(ask(*texts, **fields)), ModelReply(reply))
+def exchanged(*texts: str, reply: str = "yes", **fields: Any) -> RecordedReply:
+    return RecordedReply(request(ask(*texts, **fields)), ModelReply(reply))
 
 
 def no_model() -> Any:

@@ -1,4 +1,6 @@
-"""A recording gives back what was recorded, once, and nothing else."""
+"""A cassette replays what was recorded, once, and nothing else."""
+
+from __future__ import annotations
 
 import json
 import threading
@@ -6,18 +8,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.cassettes.cassette import Cassette
-from archytas_nb.cassettes.model import CassetteModel
+from archytas_nb.cassettes.cassette import Cassette, Tape
+from archytas_nb.cassettes.difference import nearest_reply
+from archytas_nb.cassettes.file import RecordedAnswer, RecordedReply
+from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
 from archytas_nb.loop.events import ModelReply
 from archytas_nb.testing import ScriptedModel
-from tests.cassettes.tapes import QUESTION, SCRIPT, add, agent, ask, no_model, record, replay
+from tests.cassettes.tapes import (
+    QUESTION,
+    SCRIPT,
+    add,
+    agent,
+    ask,
+    exchanged,
+    no_model,
+    record,
+    replay,
+    request,
+)
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_a_replay_reproduces_the_events_of_the_recorded_run(tmp_path: Path, protocol: str) -> None:
+def test_a_replay_has_the_events_of_the_recorded_run(tmp_path: Path, protocol: str) -> None:
     path = tmp_path / "x.jsonl"
     recorded = record(path, protocol)
     replayed = replay(path)
@@ -29,7 +46,7 @@ def test_a_replay_reproduces_the_events_of_the_recorded_run(tmp_path: Path, prot
     )
 
 
-def test_a_request_that_was_not_recorded_fails_loudly_and_says_how_to_record(
+def test_a_missing_request_is_an_error_that_names_the_command_to_record(
     tmp_path: Path,
 ) -> None:
     record(tmp_path / "x.jsonl")
@@ -39,7 +56,7 @@ def test_a_request_that_was_not_recorded_fails_loudly_and_says_how_to_record(
     assert "    - What is 1 + 2?\n    + What is 2 + 2?" in str(caught.value)
 
 
-def test_an_exchange_is_given_out_once_and_asking_again_is_told_apart(tmp_path: Path) -> None:
+def test_an_exchange_is_replayed_once(tmp_path: Path) -> None:
     record(tmp_path / "x.jsonl")
     cassette = Cassette(tmp_path / "x.jsonl", "replay")
     model = CassetteModel(cassette, no_model)
@@ -50,7 +67,7 @@ def test_an_exchange_is_given_out_once_and_asking_again_is_told_apart(tmp_path: 
     assert caught.value.cause == "asked_again"
 
 
-def test_the_same_request_gets_its_replies_in_the_order_of_recording(tmp_path: Path) -> None:
+def test_equal_requests_get_their_replies_in_order(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     live = ScriptedModel(*(("final_answer", each) for each in ("one", "two", "three")))
     recording = CassetteModel(Cassette(path, "auto"), lambda: live)
@@ -64,7 +81,7 @@ def test_the_same_request_gets_its_replies_in_the_order_of_recording(tmp_path: P
     assert said == again == ["one", "two", "three"]
 
 
-def test_auto_records_what_is_missing_and_replays_what_is_there(tmp_path: Path) -> None:
+def test_auto_replays_and_records_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     record(path)
     run = agent(path, "auto").run(QUESTION)
@@ -75,7 +92,7 @@ def test_auto_records_what_is_missing_and_replays_what_is_there(tmp_path: Path) 
     assert replay(path).answer == "It is 3."
 
 
-def test_what_is_recorded_later_stands_where_it_was_asked(tmp_path: Path) -> None:
+def test_later_recordings_are_inserted_where_they_were_asked(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     for mode, questions in (("record", ("first", "third")), ("auto", ("first", "second", "third"))):
         live = ScriptedModel(
@@ -93,7 +110,7 @@ def test_what_is_recorded_later_stands_where_it_was_asked(tmp_path: Path) -> Non
     assert answers == ["a", "b", "c"]
 
 
-def test_a_new_recording_takes_the_place_of_the_old_one_with_its_first_exchange(
+def test_the_first_exchange_of_a_new_recording_replaces_the_old_one(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "x.jsonl"
@@ -109,7 +126,7 @@ def test_a_new_recording_takes_the_place_of_the_old_one_with_its_first_exchange(
         replay(path)
 
 
-def test_off_asks_the_model_and_leaves_the_file_alone(tmp_path: Path) -> None:
+def test_off_does_not_touch_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text("not a cassette")
     assert (
@@ -119,7 +136,7 @@ def test_off_asks_the_model_and_leaves_the_file_alone(tmp_path: Path) -> None:
     assert path.read_text() == "not a cassette"
 
 
-def test_a_cassette_is_lines_of_json_that_keep_each_text_once(tmp_path: Path) -> None:
+def test_the_format_of_the_file(tmp_path: Path) -> None:
     record(tmp_path / "x.jsonl")
     text = (tmp_path / "x.jsonl").read_text("utf-8")
     header, *lines = map(json.loads, text.splitlines())
@@ -143,9 +160,7 @@ def test_a_replay_writes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "not json", '{"cassette": 99}', '{"cassette": 1}', "[]"])
-def test_a_file_that_is_no_cassette_is_refused_by_name_but_may_be_recorded_anew(
-    tmp_path: Path, text: str
-) -> None:
+def test_rejects_other_files_except_to_record_over_them(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.jsonl").write_text(text)
     for mode in ("replay", "auto"):
         with pytest.raises(ConfigurationError, match=r"x\.jsonl"):
@@ -154,17 +169,17 @@ def test_a_file_that_is_no_cassette_is_refused_by_name_but_may_be_recorded_anew(
     assert replay(tmp_path / "x.jsonl").answer == "It is 3."
 
 
-def test_a_replay_without_a_file_says_how_to_record_one(tmp_path: Path) -> None:
+def test_a_replay_without_a_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"does not exist. Record it .*--mode auto"):
         Cassette(tmp_path / "none.jsonl", "replay")
 
 
-def test_an_unknown_mode_is_refused(tmp_path: Path) -> None:
+def test_rejects_an_unknown_mode(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="'play'; expected one of"):
         Cassette(tmp_path / "x.jsonl", "play")  # type: ignore[arg-type]
 
 
-def test_two_kernels_record_into_one_cassette_and_lose_nothing(tmp_path: Path) -> None:
+def test_two_kernels_record_into_one_cassette(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     one, two = Cassette(path, "auto"), Cassette(path, "auto")
     for n in range(3):
@@ -179,7 +194,7 @@ def test_two_kernels_record_into_one_cassette_and_lose_nothing(tmp_path: Path) -
     assert read.unused == 0
 
 
-def test_two_kernels_that_record_anew_replace_the_old_recording_and_not_each_other(
+def test_two_new_recordings_replace_the_old_one_and_not_each_other(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "x.jsonl"
@@ -194,7 +209,7 @@ def test_two_kernels_that_record_anew_replace_the_old_recording_and_not_each_oth
     ] * 3 + [False]
 
 
-def test_agents_in_threads_share_a_cassette(tmp_path: Path) -> None:
+def test_threads_share_a_cassette(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     recording = Cassette(path, "auto")
     threads = [
@@ -210,7 +225,7 @@ def test_agents_in_threads_share_a_cassette(tmp_path: Path) -> None:
     assert [each and each.reply for each in found] == [ModelReply(f"a{n}") for n in range(12)]
 
 
-def test_a_line_that_was_not_written_to_its_end_is_said_and_left_out(tmp_path: Path) -> None:
+def test_warns_about_a_line_that_was_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     cassette = Cassette(path, "auto")
     cassette.add(ask("one"), ModelReply("1"))
@@ -226,7 +241,9 @@ def test_a_line_that_was_not_written_to_its_end_is_said_and_left_out(tmp_path: P
     assert Cassette(path, "replay").count == 2
 
 
-def test_what_cannot_be_recorded_is_said_before_a_model_is_asked(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_an_error_before_the_model_is_asked(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "folder").mkdir()
     live = ScriptedModel(*SCRIPT)
     with pytest.raises(ConfigurationError, match="cannot be written"):
@@ -234,7 +251,7 @@ def test_what_cannot_be_recorded_is_said_before_a_model_is_asked(tmp_path: Path)
     assert live.asked == []
 
 
-def test_dropping_what_was_not_asked_for_keeps_the_rest(tmp_path: Path) -> None:
+def test_prune_drops_what_was_not_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     first = Cassette(path, "auto")
     for each in ("one", "two", "three"):
@@ -250,14 +267,14 @@ def test_dropping_what_was_not_asked_for_keeps_the_rest(tmp_path: Path) -> None:
         Cassette(path, "replay").prune()
 
 
-def test_an_earlier_miss_is_named_with_the_next(tmp_path: Path) -> None:
+def test_a_miss_mentions_earlier_ones(tmp_path: Path) -> None:
     record(tmp_path / "x.jsonl")
     cassette = Cassette(tmp_path / "x.jsonl", "replay")
     assert "miss 2" not in str(cassette.miss(ask("one")))
-    assert "It is miss 2: mend the first one first" in str(cassette.miss(ask("two")))
+    assert "This is miss 2" in str(cassette.miss(ask("two")))
 
 
-def test_a_report_is_kept_up_to_date(tmp_path: Path) -> None:
+def test_keeps_its_report_up_to_date(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     record(path)
     report = tmp_path / "report.json"
@@ -274,9 +291,7 @@ def test_a_report_is_kept_up_to_date(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "replay"])
-def test_a_cell_that_is_run_again_is_given_again_what_it_was_given(
-    tmp_path: Path, mode: str
-) -> None:
+def test_a_cell_that_is_run_again_gets_the_same_replies(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "x.jsonl"
     record(path)
     again = agent(path, mode)
@@ -284,7 +299,7 @@ def test_a_cell_that_is_run_again_is_given_again_what_it_was_given(
     assert answers == ["It is 3."] * 3
 
 
-def test_the_later_questions_of_one_run_of_a_cell_are_no_new_run(tmp_path: Path) -> None:
+def test_later_questions_of_a_cell_are_no_new_run(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "x.jsonl")
     for reply in "12":
         cassette.add(ask("a"), ModelReply(reply))
@@ -298,7 +313,7 @@ def test_the_later_questions_of_one_run_of_a_cell_are_no_new_run(tmp_path: Path)
         assert replies == ["1", "2"]
 
 
-def test_a_cell_that_is_recorded_again_replaces_what_it_had_once_its_new_reply_is_there(
+def test_recording_a_cell_again_replaces_its_exchanges(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "x.jsonl"
@@ -322,3 +337,134 @@ def test_a_cell_that_is_recorded_again_replaces_what_it_had_once_its_new_reply_i
         json.loads(line["reply"]["text"])["tool_input"] for line in lines if "exchange" in line
     ]
     assert texts == ["uno", "two"]
+
+
+@given(
+    st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abcd"), max_size=14)
+)
+def test_takes_each_exchange_once_and_in_order(recorded: list[str], asked: list[str]) -> None:
+    tape = Tape(exchanged(each, reply=f"{each}{n}") for n, each in enumerate(recorded))
+    left = {
+        name: [f"{name}{n}" for n, each in enumerate(recorded) if each == name] for name in "abcd"
+    }
+    for name in asked:
+        found = tape.take(request(ask(name)).key)
+        wanted = left[name].pop(0) if left[name] else None
+        assert (found.reply.text if found else None) == wanted  # type: ignore[union-attr]
+    assert len(tape.unused) == sum(map(len, left.values()))
+
+
+@given(
+    st.lists(st.sampled_from("abc"), max_size=8),
+    st.sets(st.integers(0, 7)),
+    st.lists(st.sampled_from("xy"), max_size=4),
+)
+def test_used_exchanges_stay_used_when_others_record(
+    recorded: list[str], used: set[int], others: list[str]
+) -> None:
+    entries = [exchanged(each, reply=f"{n}") for n, each in enumerate(recorded)]
+    tape = Tape(entries)
+    for n, each in enumerate(recorded):
+        if n in used:
+            tape.take(request(ask(each)).key)
+    before = tape.unused
+    more = [exchanged(each, reply=f"new {n}") for n, each in enumerate(others)]
+    tape.follow([*entries, *more])
+    assert tape.unused == [*before, *more]
+
+
+def test_a_truncated_reply_fits_only_its_own_limit() -> None:
+    asked = request(ask("a", max_tokens=1024))
+    whole, cut = (
+        RecordedReply(asked, ModelReply("half", finish=finish)) for finish in ("stop", "length")
+    )
+    assert Tape([whole]).take(asked.key, max_tokens=16384) == whole
+    assert Tape([cut]).take(asked.key, max_tokens=16384) is None
+    assert Tape([cut]).take(asked.key, max_tokens=1024) == cut
+    assert Tape([cut, whole]).take(asked.key, max_tokens=16384) == whole
+
+
+def test_names_of_unused_exchanges_are_the_same_in_another_process() -> None:
+    entries = [
+        exchanged("a", reply="1"),
+        exchanged("b"),
+        exchanged("a", reply="2"),
+        RecordedAnswer("Run?", "y"),
+    ]
+    tape = Tape(entries)
+    tape.take(entries[0].key)
+    names = tape.unused_names()
+    other = Tape(entries)
+    other.use_all_but(names)
+    assert other.unused == tape.unused == entries[1:]
+    assert other.drop(lambda slot: slot.user is None) == 3
+    assert other.entries == entries[:1]
+
+
+def test_the_nearest_request_has_a_similar_question() -> None:
+    questions = ["How many Gentoo penguins are there?", "Where do they live?", "Who counted them?"]
+    tape = Tape(exchanged(each) for each in questions)
+    nearest = nearest_reply(request(ask("Where do they breed?")), tape)
+    assert nearest is not None
+    assert nearest.request.messages[-1].content["content"] == questions[1]
+
+
+def test_the_nearest_request_is_of_the_same_step() -> None:
+    tape = Tape(
+        [
+            exchanged("q1"),
+            exchanged("q1", "call", "outcome 1", step=2),
+            exchanged("q2"),
+            exchanged("q2", "call", "outcome 2", step=2),
+        ]
+    )
+    tape.take(exchanged("q1").key)
+    tape.take(exchanged("q2").key)
+    nearest = nearest_reply(request(ask("q2", "call", "outcome 3", step=2)), tape)
+    assert nearest == exchanged("q2", "call", "outcome 2", step=2)
+
+
+def test_the_nearest_request_after_a_failed_question() -> None:
+    def tool(name: str, text: str = "") -> dict[str, Any]:
+        return {"function": {"name": name, "description": text}}
+
+    entries = [
+        exchanged("How many Gentoo penguins are there?", tools=(tool("count"), tool("ask_user"))),
+        exchanged(
+            "How many Gentoo penguins are there?",
+            "124",
+            "And Adelie?",
+            tools=(tool("count"), tool("ask_user")),
+        ),
+        exchanged("And how many Adelie?", tools=(tool("count"),)),
+    ]
+    changed = (tool("count", "Count them."), tool("ask_user"))
+    assert nearest_reply(request(ask("And Adelie?", tools=changed)), Tape(entries)) == entries[1]
+    assert (
+        nearest_reply(request(ask("And how many Adelies?", tools=changed)), Tape(entries))
+        == entries[0]
+    )
+
+
+def test_the_nearest_request_may_be_used() -> None:
+    tape = Tape([exchanged("a")])
+    tape.take(exchanged("a").key)
+    assert nearest_reply(request(ask("a")), tape) == exchanged("a")
+    assert nearest_reply(request(ask("a")), Tape([RecordedAnswer("Run?", "y")])) is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from(["", "cell 1", "cell 2"])), max_size=10
+    )
+)
+def test_gives_a_cell_again_what_it_used(
+    asked: list[tuple[str, str]],
+) -> None:
+    tape = Tape(exchanged(name, reply=str(n)) for n, name in enumerate("abab"))
+    given_ = [(name, origin, tape.take(exchanged(name).key, origin)) for name, origin in asked]
+    tape.give_back("cell 1")
+    again = [
+        tape.take(exchanged(name).key, origin) for name, origin, _ in given_ if origin == "cell 1"
+    ]
+    assert again == [found for _, origin, found in given_ if origin == "cell 1"]

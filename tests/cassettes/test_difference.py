@@ -1,4 +1,4 @@
-"""The first difference is named for what it is: a question, a tool, an outcome, a setting."""
+"""A miss names the first difference: a question, a tool, an outcome, a setting."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
-from archytas_nb.cassettes.difference import first_difference
-from archytas_nb.cassettes.model import CassetteModel
+from archytas_nb.cassettes.difference import first_difference, text_difference
+from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import CassetteMiss
 from archytas_nb.loop.events import ModelReply, WireCall
 from archytas_nb.testing import ScriptedModel
@@ -81,6 +81,8 @@ def shelf(item: str) -> str:
 
 
 QUESTIONS = ("What does tea cost, and is there any?", "Is that enough?")
+
+
 CHANGES: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "question": (
         {"questions": ("What does coffee cost?", QUESTIONS[1])},
@@ -108,7 +110,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str, str, str]] = {
     ),
     "another tool": ({"tools": [price, stock, shelf]}, "tools", "shelf", "'shelf' is offered"),
     "a tool less": ({"tools": [price]}, "tools", "stock", "'stock' is not offered any more"),
-    "another order": ({"tools": [stock, price]}, "tools", "", "another order: stock, price"),
+    "another order": ({"tools": [stock, price]}, "tools", "", "another order: ['stock', 'price'"),
     "outcome": ({"tools": [price, other(stock, result=8)]}, "outcome", "stock", "the call stock({"),
     "first outcome": ({"tools": [other(price, result=2.75), stock]}, "outcome", "price", "+ "),
     "instructions": ({"instructions": "Be brief."}, "instructions", "", "+ Be brief."),
@@ -118,7 +120,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str, str, str]] = {
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_has_changed_is_named(tmp_path: Path, protocol: str, change: str) -> None:
+def test_names_what_has_changed(tmp_path: Path, protocol: str, change: str) -> None:
     path = tmp_path / "x.jsonl"
     live = ScriptedModel(*script(protocol), protocol=protocol)  # type: ignore[arg-type]
     talk(CassetteModel(Cassette(path, "record"), lambda: live), [price, stock], QUESTIONS)
@@ -135,7 +137,7 @@ def test_what_has_changed_is_named(tmp_path: Path, protocol: str, change: str) -
     assert said in str(caught.value)
 
 
-def test_another_bound_of_a_reply_alone_changes_nothing(tmp_path: Path) -> None:
+def test_another_reply_limit_is_no_difference(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     live = ScriptedModel(*script("react"))
     talk(CassetteModel(Cassette(path, "record"), lambda: live), [price, stock], QUESTIONS)
@@ -149,7 +151,7 @@ def test_another_bound_of_a_reply_alone_changes_nothing(tmp_path: Path) -> None:
     )
 
 
-def test_a_limit_that_is_reached_elsewhere_is_a_setting(tmp_path: Path) -> None:
+def test_a_limit_that_is_reached_at_another_step_is_a_setting(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     calls = [("stock", {"item": "tea"}), ("stock", {"item": "coffee"})]
     live = ScriptedModel(*calls, ("final_answer", "7 each."))
@@ -164,7 +166,7 @@ def test_a_limit_that_is_reached_elsewhere_is_a_setting(tmp_path: Path) -> None:
     assert "max_steps=1" in str(caught.value)
 
 
-def test_another_type_of_answer_is_a_setting(tmp_path: Path) -> None:
+def test_another_output_type_is_a_setting(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     live = ScriptedModel(("final_answer", 7), protocol="react")
     nb.Agent([stock], CassetteModel(Cassette(path, "record"), lambda: live)).run(
@@ -178,23 +180,23 @@ def test_another_type_of_answer_is_a_setting(tmp_path: Path) -> None:
     assert "final_answer" in str(caught.value) or "number" in str(caught.value)
 
 
-def test_the_model_that_is_asked_is_a_setting() -> None:
+def test_another_model_is_a_setting() -> None:
     found = first_difference(request(ask("a"), model="big"), request(ask("a")))
-    assert (found.cause, found.said) == (
+    assert (found.cause, found.text) == (
         "settings",
         "the model 'big' is asked, and the recording is of 'default'",
     )
 
 
-def test_a_conversation_that_lost_a_question_is_told_apart_from_a_changed_one() -> None:
+def test_a_shorter_conversation_is_not_a_changed_one() -> None:
     found = first_difference(request(ask("a")), request(ask("a", "b", "c")))
-    assert (found.cause, found.said) == (
+    assert (found.cause, found.text) == (
         "conversation",
         "the conversation is shorter than the recorded one",
     )
     assert "2 messages less" in found.where
     early = first_difference(request(ask("c")), request(ask("a", "b", "c")))
-    assert (early.cause, early.said, early.where, early.lines) == (
+    assert (early.cause, early.text, early.where, early.diff) == (
         "conversation",
         "the conversation is shorter than the recorded one",
         "2 messages less; the first of them:",
@@ -203,13 +205,19 @@ def test_a_conversation_that_lost_a_question_is_told_apart_from_a_changed_one() 
 
 
 TEXTS = st.text(max_size=30)
+
+
 SCHEMAS = st.none() | st.recursive(
     TEXTS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2)
 )
+
+
 SPECS = st.lists(
     st.builds(lambda name, text: {"function": {"name": name, "description": text}}, TEXTS, TEXTS),
     max_size=2,
 )
+
+
 REQUESTS = st.builds(
     lambda texts, tools, schema, most, model: request(
         ask(*texts, tools=tuple(tools), schema=schema, max_tokens=most), model=model
@@ -223,9 +231,37 @@ REQUESTS = st.builds(
 
 
 @given(REQUESTS, REQUESTS)
-def test_any_two_requests_that_differ_have_a_first_difference(one: Any, two: Any) -> None:
+def test_explains_any_two_requests_that_differ(one: Any, two: Any) -> None:
     """It is in one sentence, and the error is never lost in explaining itself."""
     if one.key != two.key:
         found = first_difference(one, two)
-        assert found.said
-        assert "\n" not in found.said
+        assert found.text
+        assert "\n" not in found.text
+
+
+def test_a_diff_shows_lines_with_their_place() -> None:
+    where, lines = text_difference("a\nb\nc", "a\nB\nc")
+    assert where == "line 2, character 1"
+    assert lines == "    - b\n    + B"
+
+
+def test_a_diff_shows_an_added_or_removed_line() -> None:
+    assert text_difference("a\nc", "a\nb\nc")[1] == "    + b"
+    assert text_difference("a\nb\nc", "a\nc")[1] == "    - b"
+
+
+def test_a_diff_cuts_long_lines() -> None:
+    before, after = ("x" * 500 + each + "y" * 500 for each in ("one", "two"))
+    where, lines = text_difference(before, after)
+    assert where == "line 1, character 501"
+    old, new = lines.split("\n")
+    assert "xone" in old
+    assert "xtwo" in new
+    assert max(len(old), len(new)) < 110
+
+
+@given(st.text(alphabet="ab\n", max_size=60), st.text(alphabet="ab\n", max_size=60))
+def test_diffs_are_short(before: str, after: str) -> None:
+    lines = text_difference(before, after)[1]
+    assert (lines == "") == (before == after)
+    assert lines.count("\n") < 12

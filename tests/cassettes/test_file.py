@@ -1,8 +1,10 @@
-"""A file is whole or as it was, whatever happens to whoever writes it."""
+"""A file is complete or unchanged, whatever happens to the processes that write it."""
 
 from __future__ import annotations
 
 import io
+import json
+import os
 import subprocess
 import sys
 import warnings
@@ -10,14 +12,190 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from archytas_nb.cassettes.cassette import Cassette
-from archytas_nb.cassettes.file import CassetteFile
-from archytas_nb.cassettes.values import Header
+from archytas_nb.cassettes.file import (
+    CassetteFile,
+    Entry,
+    RecordedAnswer,
+    RecordedReply,
+    lines_of,
+    parse,
+)
+from archytas_nb.cassettes.match import Matcher, Request
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.loop.events import AskModel, ModelReply
-from tests.cassettes.tapes import ask, exchanged
+from archytas_nb.loop.events import AskModel, ModelReply, Usage, WireCall
+from tests.cassettes.tapes import ask, exchanged, request
 
+TEXTS = st.text(max_size=20) | st.sampled_from(
+    ["\u2028\x85\n", "\ud800", "", "{}", "\x00", "é\\\"'"]
+)
+
+
+REPLIES = st.builds(
+    ModelReply,
+    TEXTS,
+    st.lists(st.builds(WireCall, TEXTS, TEXTS), max_size=2).map(tuple),
+    TEXTS,
+    st.sampled_from(["stop", "length", "tool_calls"]),
+    TEXTS,
+    st.builds(Usage, *[st.integers(0, 999)] * 4),
+    st.floats(0, 9),
+)
+
+
+REQUESTS = st.builds(
+    lambda texts, step, tools, schema, most: request(
+        ask(*texts, step=step, tools=tuple(tools), schema=schema, max_tokens=most)
+    ),
+    st.lists(TEXTS, min_size=1, max_size=4),
+    st.integers(1, 9),
+    st.lists(st.dictionaries(TEXTS, TEXTS, max_size=2), max_size=2),
+    st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2),
+    st.none() | st.integers(1, 9),
+)
+
+
+ENTRIES = st.lists(
+    st.builds(RecordedReply, REQUESTS, REPLIES)
+    | st.builds(
+        RecordedReply, REQUESTS, st.none(), st.just("overflow"), st.just({"context_tokens": 9})
+    )
+    | st.builds(RecordedAnswer, TEXTS, TEXTS),
+    max_size=4,
+)
+
+
+HEADER = {
+    "cassette": 2,
+    "models": {"default": {"name": "m", "protocol": "native"}},
+    "volatile": ["date"],
+}
+
+
+def text_of(entries: list[Entry]) -> str:
+    refs: set[str] = set()
+    lines = [json.dumps(HEADER), *(line for entry in entries for line in lines_of(entry, refs))]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def read(text: str) -> tuple[Any, list[Entry], str]:
+    header, _, entries, warning = parse("x", text, Matcher())
+    return header, entries, warning
+
+
+@given(ENTRIES)
+def test_reads_what_it_writes(entries: list[Entry]) -> None:
+    assert read(text_of(entries)) == (HEADER, entries, "")
+
+
+@given(ENTRIES, st.data())
+def test_a_file_that_is_cut_off_anywhere_keeps_the_exchanges_before(
+    entries: list[Entry], data: st.DataObject
+) -> None:
+    text = text_of(entries)
+    first = text.index("\n") + 1
+    cut = text[: data.draw(st.integers(first, len(text)))]
+    header, kept, _ = read(cut)
+    assert header == HEADER
+    assert kept == entries[: len(kept)]
+    assert len(kept) >= sum(
+        cut.startswith(text_of(entries[:n])) for n in range(1, len(entries) + 1)
+    )
+
+
+@given(ENTRIES)
+def test_writes_each_part_once(entries: list[Entry]) -> None:
+    lines = text_of(entries).split("\n")
+    parts = [line for line in lines if line.startswith('{"ref"')]
+    assert len(parts) == len(set(parts))
+
+
+def test_half_a_surrogate_pair_is_written_as_utf_8(tmp_path: Path) -> None:
+    file = CassetteFile(tmp_path / "x.jsonl", Matcher())
+    file.write([exchanged("ü", reply="\ud83d ü")])
+    assert "ü" in (tmp_path / "x.jsonl").read_bytes().decode("utf-8")
+    assert file.read() == [exchanged("ü", reply="\ud83d ü")]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 2 of the cassette 'x' is broken"),
+        (
+            '{"exchange": "1", "step": 1, "messages": ["no"], "reply": {}}',
+            "KeyError('no')",
+        ),
+        ('{"exchange": "1", "step": 1, "messages": []}', "KeyError('reply')"),
+        (
+            '{"exchange": "1", "step": 1, "messages": [], "reply": {"txt": ""}}',
+            "unexpected keyword argument 'txt'",
+        ),
+        ('{"ref": "1", "note": "?"}', "expected one of"),
+        ("[]", "broken"),
+    ],
+)
+def test_names_a_broken_line(line: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match="restore it, or record it again") as caught:
+        read(f'{{"cassette": 2}}\n{line}\n\n')
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<<<<<<< HEAD\n{"cassette": 2}\n=======\n',
+        '{"cassette": 2}\n<<<<<<< HEAD\n',
+        '{"cassette": 2}\n=======',
+    ],
+)
+def test_names_both_sides_of_a_merge(text: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"both sides of a merge \(line \d is .*keep one side"
+    ):
+        read(text)
+
+
+def test_rejects_other_versions() -> None:
+    with pytest.raises(
+        ConfigurationError, match="version 1; expected version 2: restore it, or record"
+    ):
+        read('{"cassette": 1, "model": "m"}\n')
+    with pytest.raises(
+        ConfigurationError, match="version 3; expected version 2: update archytas_nb"
+    ):
+        read('{"cassette": 3}\n')
+
+
+def test_rejects_an_invalid_header() -> None:
+    with pytest.raises(
+        ConfigurationError, match="protocol is 'smoke'; expected 'react' or 'native'"
+    ):
+        read('{"cassette": 2, "models": {"default": {"name": "m", "protocol": "smoke"}}}\n')
+
+
+def test_the_key_of_a_request_depends_on_what_the_model_reads() -> None:
+    """Every word, tool, schema and model counts; the step, the time that is left and the bound do not."""
+    base = request(ask("a", tools=({"t": 1},), schema={"s": 1}, max_tokens=5))
+    assert (
+        base.key
+        == request(
+            ask("a", step=9, tools=({"t": 1},), schema={"s": 1}, max_tokens=5, seconds=3)
+        ).key
+    )
+    assert base.key == request(ask("a", tools=({"t": 1},), schema={"s": 1}, max_tokens=6)).key
+    others: list[Request] = [
+        request(ask("b", tools=({"t": 1},), schema={"s": 1}, max_tokens=5)),
+        request(ask("a", tools=({"t": 2},), schema={"s": 1}, max_tokens=5)),
+        request(ask("a", tools=({"t": 1},), schema={"s": 2}, max_tokens=5)),
+        request(ask("a", tools=({"t": 1},), schema={"s": 1}, max_tokens=5), model="other"),
+    ]
+    assert len({each.key for each in [base, *others]}) == 5
+
+
+ROOT = Path(__file__).parents[2]
 WRITER = """
 import sys
 from archytas_nb.cassettes.cassette import Cassette
@@ -29,39 +207,33 @@ for n in range(int(sys.argv[3])):
 """
 
 
-def test_processes_that_record_into_one_file_lose_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    command = [sys.executable, "-c", WRITER, str(path)]
-    writers = [
-        subprocess.Popen([*command, name, "15"], cwd=Path(__file__).parents[3])
-        for name in ("one", "two")
-    ]
-    assert [writer.wait(60) for writer in writers] == [0, 0]
-    read = Cassette(path, "replay")
-    assert all(read.find(ask(f"{name} {n}")) for name in ("one", "two") for n in range(15))
-    assert read.unused == 0
-
-
-def test_a_process_that_is_killed_leaves_a_whole_file(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    command = [sys.executable, "-c", WRITER, str(path), "one", "100000"]
-    writer = subprocess.Popen(command, cwd=Path(__file__).parents[3])
-    while not path.exists() or path.stat().st_size < 20_000:
-        assert writer.poll() is None
-    writer.kill()
-    writer.wait(60)
-    read = Cassette(path, "auto")
-    assert read.count > 10
-    assert read.find(ask("one 0")) is not None
+@pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_killed_processes_leave_a_complete_file(tmp_path: Path, kills: int) -> None:
+    path, count = tmp_path / "x.jsonl", 0
+    for kill in range(kills):
+        size = path.stat().st_size if path.exists() else 0
+        command = [sys.executable, "-c", WRITER, str(path), f"{kill}", "100000"]
+        writer = subprocess.Popen(command, cwd=ROOT)
+        while not path.exists() or path.stat().st_size < size + 5_000:
+            assert writer.poll() is None
+        writer.kill()
+        writer.wait(60)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the last line may be cut off
+            read = Cassette(path, "auto")
+        assert read.count > count
+        assert read.find(ask(f"{kill} 0")) is not None
+        count = read.count
     read.add(ask("two"), exchanged("two").reply)
-    assert Cassette(path, "replay").count == read.count
+    assert Cassette(path, "replay").count == count + 1
+    assert names(tmp_path) == ["x.jsonl"]
 
 
-def test_a_file_that_cannot_be_written_is_as_it_was(
+def test_a_file_that_cannot_be_written_is_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = CassetteFile(tmp_path / "x.jsonl")
-    file.write(Header(), [exchanged("a")])
+    file = CassetteFile(tmp_path / "x.jsonl", Matcher())
+    file.write([exchanged("a")])
     before = file.path.read_bytes()
 
     def full(self: Path, target: Path) -> None:
@@ -69,12 +241,12 @@ def test_a_file_that_cannot_be_written_is_as_it_was(
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(ConfigurationError, match="no space left on device"):
-        file.write(Header(), [exchanged("b")])
+        file.write([exchanged("b")])
     assert file.path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["x.jsonl"]
 
 
-def test_a_file_that_its_owner_made_read_only_is_not_replaced(tmp_path: Path) -> None:
+def test_a_read_only_file_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     Cassette(path, "record").add(ask("a"), ModelReply("1"))
     before = path.read_bytes()
@@ -98,24 +270,25 @@ def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o660
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_rejects_a_binary_file(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigurationError, match="cannot be read"):
-        CassetteFile(tmp_path / "x.jsonl").read()
+        CassetteFile(tmp_path / "x.jsonl", Matcher()).read()
 
 
-def test_it_notices_that_somebody_else_has_written(tmp_path: Path) -> None:
-    one, two = CassetteFile(tmp_path / "x.jsonl"), CassetteFile(tmp_path / "x.jsonl")
-    one.write(Header(), [])
+def test_notices_a_change_by_another_process(tmp_path: Path) -> None:
+    one, two = (
+        CassetteFile(tmp_path / "x.jsonl", Matcher()),
+        CassetteFile(tmp_path / "x.jsonl", Matcher()),
+    )
+    one.write([])
     assert (one.was_changed, two.was_changed) == (False, True)
     two.read()
-    two.write(Header(), [exchanged("a")])
+    two.write([exchanged("a")])
     assert (one.was_changed, two.was_changed) == (True, False)
 
 
-def test_an_exchange_is_added_without_writing_the_others_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exchanges_are_appended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each exchange wrote all of the file, so 2,000 of them took 68 seconds."""
     written = 0
     write = CassetteFile.write
@@ -136,16 +309,14 @@ def test_an_exchange_is_added_without_writing_the_others_anew(
         again.add(ask(f"two {n}"), ModelReply(f"two {n}"))
     assert written == 1
     whole = (tmp_path / "x.jsonl").read_bytes()
-    write(again._store._file, again._store._header, again._store.tape.entries)
+    write(again._file, again.tape.entries)
     assert (tmp_path / "x.jsonl").read_bytes() == whole, (
         "added line by line it is the file that is written whole"
     )
 
 
 @pytest.mark.parametrize("end", ["", '{"ref": "3f', '{"exchange": "8a"'])
-def test_what_is_added_behind_a_last_line_without_an_end_begins_a_line(
-    tmp_path: Path, end: str
-) -> None:
+def test_appends_to_a_last_line_that_was_cut_off(tmp_path: Path, end: str) -> None:
     path = tmp_path / "x.jsonl"
     Cassette(path, "auto").add(ask("one"), ModelReply("one"))
     path.write_text(path.read_text("utf-8").rstrip("\n") + ("\n" + end if end else ""), "utf-8")
@@ -158,7 +329,7 @@ def test_what_is_added_behind_a_last_line_without_an_end_begins_a_line(
     assert (read.count, read.find(ask("two")) is not None) == (2, True)
 
 
-def test_where_an_exchange_cannot_be_added_whole_the_file_is_as_it_was(
+def test_an_exchange_that_cannot_be_appended_leaves_the_file_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.jsonl"
@@ -183,7 +354,7 @@ def test_where_an_exchange_cannot_be_added_whole_the_file_is_as_it_was(
     assert Cassette(path, "replay").find(ask("three")) is not None
 
 
-def test_a_long_conversation_is_opened_in_time_that_grows_with_its_parts(tmp_path: Path) -> None:
+def test_opening_a_long_conversation_takes_linear_time(tmp_path: Path) -> None:
     """Each request read all its messages anew, secrets and all, although requests share them."""
     path = tmp_path / "x.jsonl"
     recorded, messages = Cassette(path, "auto"), []
@@ -200,3 +371,105 @@ def test_a_long_conversation_is_opened_in_time_that_grows_with_its_parts(tmp_pat
     read = Cassette(path, "replay", scrub=counted)
     assert read.count == 100
     assert looked_at < 1000
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from archytas_nb.cassettes.file import CassetteFile
+from archytas_nb.cassettes.match import Matcher
+with CassetteFile(Path(sys.argv[1]), Matcher()).locked():
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def test_processes_that_record_into_one_file_lose_nothing(tmp_path: Path) -> None:
+    path, link = tmp_path / "here" / "x.jsonl", tmp_path / "there"
+    link.symlink_to(tmp_path / "here")
+    writers = []
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        environment = {**os.environ, "TMPDIR": str(tmp_path / name)}
+        through = link / "x.jsonl" if name == "three" and (tmp_path / "here").exists() else path
+        command = [sys.executable, "-c", WRITER, str(through), name, "25"]
+        writers.append(subprocess.Popen(command, cwd=ROOT, env=environment))
+    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    read = Cassette(path, "replay")
+    missing = [
+        (name, n)
+        for name in ("one", "two", "three")
+        for n in range(25)
+        if not read.find(ask(f"{name} {n}"))
+    ]
+    assert missing == []
+    assert names(path.parent) == ["x.jsonl"]
+
+
+@pytest.mark.parametrize("name", [".x.jsonl.lock", ".x.jsonl.{pid}"])
+def test_a_planted_link_is_not_followed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "precious").write_text("keep me")
+    folder, name = tmp_path / "cassettes", name.format(pid=os.getpid())
+    folder.mkdir()
+    (folder / name).symlink_to(tmp_path / "precious")
+    try:
+        Cassette(folder / "x.jsonl", "auto").add(ask("a"), ModelReply("1"))
+    except ConfigurationError as error:
+        assert name in str(error)  # noqa: PT017 - either way the target is as it was
+    assert (tmp_path / "precious").read_text() == "keep me"
+
+
+def test_leaves_no_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "t"))
+    Cassette(tmp_path / "x.jsonl", "auto").add(ask("a"), ModelReply("1"))
+    assert names(tmp_path) == ["t", "x.jsonl"]
+    assert names(tmp_path / "t") == []
+
+
+def test_a_killed_process_holds_no_lock(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "x.jsonl"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    with holder, holder.stdout:
+        assert holder.stdout.readline() == "held\n"
+        holder.kill()
+    Cassette(path, "auto").add(ask("a"), ModelReply("1"))
+    assert names(tmp_path) == ["x.jsonl"]
+
+
+def test_waiting_too_long_for_a_lock_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archytas_nb.cassettes.file._WAIT", 0.05)
+    path = tmp_path / "x.jsonl"
+    with (
+        CassetteFile(path, Matcher()).locked(),
+        pytest.raises(ConfigurationError, match="another process"),
+        CassetteFile(path, Matcher()).locked(),
+    ):
+        pass
+    with CassetteFile(path, Matcher()).locked():
+        pass
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", int)() == 0, reason="root may write everywhere")
+def test_names_a_read_only_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    CassetteFile(folder / "x.jsonl", Matcher()).write([exchanged("a")])
+    folder.chmod(0o555)
+    try:
+        with pytest.raises(ConfigurationError, match="read-only"):
+            Cassette(folder / "x.jsonl", "auto").add(ask("b"), ModelReply("1"))
+        assert Cassette(folder / "x.jsonl", "replay").count == 1
+    finally:
+        folder.chmod(0o755)

@@ -1,7 +1,8 @@
-"""A model behind a cassette is the model that was recorded: its name, its wire form and its refusals."""
+"""A model behind a cassette is the recorded one, and so is the user."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +11,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
-from archytas_nb.cassettes.model import CassetteModel
+from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.models.prices import Price
@@ -40,7 +41,7 @@ def one() -> int:
     return 1
 
 
-def test_a_refusal_that_steers_the_run_is_recorded_without_the_endpoints_words(
+def test_records_a_refusal_without_the_text_of_the_endpoint(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "x.jsonl"
@@ -55,7 +56,7 @@ def test_a_refusal_that_steers_the_run_is_recorded_without_the_endpoints_words(
     assert [run.protocol for run in replayed] == ["react", "react"]
 
 
-def test_what_a_run_learns_of_its_model_is_known_from_there_on_in_the_replay(
+def test_replays_what_a_run_learned_about_its_model(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "x.jsonl"
@@ -83,7 +84,7 @@ def test_what_a_run_learns_of_its_model_is_known_from_there_on_in_the_replay(
     assert replaying.context_tokens == 4096
 
 
-def test_a_failure_of_the_endpoint_is_not_recorded(tmp_path: Path) -> None:
+def test_does_not_record_failures_of_the_endpoint(tmp_path: Path) -> None:
     live = ScriptedModel(ModelError("down", kind="server"), ("final_answer", "Up."))
     model = CassetteModel(Cassette(tmp_path / "x.jsonl", "auto"), lambda: live)
     agent = nb.Agent([], model)
@@ -93,7 +94,7 @@ def test_a_failure_of_the_endpoint_is_not_recorded(tmp_path: Path) -> None:
     assert agent.run("Hello?").answer == "Up."
 
 
-def test_the_replay_knows_what_the_recorded_model_was_and_cost(tmp_path: Path) -> None:
+def test_a_replay_knows_the_model_and_its_cost(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     said = '{"tool": "final_answer", "tool_input": "Hi"}'
     live = ScriptedModel(ModelReply(said, usage=Usage(1, 10, 5, 2), seconds=1.23456))
@@ -110,7 +111,7 @@ def test_the_replay_knows_what_the_recorded_model_was_and_cost(tmp_path: Path) -
     assert [[reply.seconds for reply in each] for each in replies] == [[1.235], [1.235]]
 
 
-def test_several_models_of_a_notebook_are_told_apart(tmp_path: Path) -> None:
+def test_distinguishes_several_models_of_a_notebook(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     for mode in ("record", "replay"):
         cassette = Cassette(path, mode)  # type: ignore[arg-type]
@@ -125,7 +126,7 @@ def test_several_models_of_a_notebook_are_told_apart(tmp_path: Path) -> None:
             assert (run.answer, run.model, run.protocol) == (name, name, protocol)
 
 
-def test_a_model_that_the_recording_does_not_know_is_a_miss_in_a_replay_and_not_made(
+def test_an_unknown_model_is_a_miss(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "x.jsonl"
@@ -137,13 +138,13 @@ def test_a_model_that_the_recording_does_not_know_is_a_miss_in_a_replay_and_not_
     assert caught.value.cause == "settings"
 
 
-def test_a_cassette_without_a_model_says_so_in_a_replay(tmp_path: Path) -> None:
+def test_a_replay_of_an_empty_cassette_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"cassette": 2}\n')
     with pytest.raises(ConfigurationError, match="holds no exchange with a model"):
         nb.Agent([], CassetteModel(Cassette(tmp_path / "x.jsonl", "replay"), no_model)).run("Who?")
 
 
-def test_the_troubles_of_an_endpoint_are_seen_while_it_is_recorded_and_leave_no_trace(
+def test_retries_are_shown_while_recording_and_not_recorded(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "x.jsonl"
@@ -164,7 +165,7 @@ def test_the_troubles_of_an_endpoint_are_seen_while_it_is_recorded_and_leave_no_
     assert "secret.example" not in path.read_text()
 
 
-def test_an_interrupt_while_a_model_is_asked_records_nothing(tmp_path: Path) -> None:
+def test_an_interrupted_request_is_not_recorded(tmp_path: Path) -> None:
     live = ScriptedModel(KeyboardInterrupt(), ("final_answer", "Here."))
     agent = nb.Agent([], CassetteModel(Cassette(tmp_path / "x.jsonl", "auto"), lambda: live))
     with pytest.raises(nb.RunInterrupted):
@@ -173,7 +174,7 @@ def test_an_interrupt_while_a_model_is_asked_records_nothing(tmp_path: Path) -> 
     assert agent.run("Hello?").answer == "Here."
 
 
-def test_pictures_are_compared_by_a_placeholder(tmp_path: Path) -> None:
+def test_images_are_compared_by_a_placeholder(tmp_path: Path) -> None:
     def asked(data: str) -> AskModel:
         url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
         return AskModel(
@@ -188,7 +189,7 @@ def test_pictures_are_compared_by_a_placeholder(tmp_path: Path) -> None:
     assert found.reply == ModelReply("A cat.")
 
 
-def test_volatile_parts_of_a_prompt_still_fit(tmp_path: Path) -> None:
+def test_volatile_parts_of_a_prompt_may_differ(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     live = ScriptedModel(("final_answer", "A Tuesday."))
     model = CassetteModel(Cassette(path, "record", volatile="date"), lambda: live)
@@ -200,7 +201,7 @@ def test_volatile_parts_of_a_prompt_still_fit(tmp_path: Path) -> None:
     assert again.run("Which day is it?").answer == "A Tuesday."
 
 
-def test_a_placeholder_that_is_named_later_counts_for_what_was_recorded_before(
+def test_a_volatile_part_that_is_named_later_applies_to_the_recording(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "x.jsonl"
@@ -214,3 +215,178 @@ def test_a_placeholder_that_is_named_later_counts_for_what_was_recorded_before(
     path.write_text(f'{{"cassette": 2, "volatile": {{"order": "ORD-[0-9]+"}}}}\n{rest}')
     assert header == '{"cassette": 2}'
     assert Cassette(path, "replay").find(ask("Order ORD-3?")) is not None
+
+
+@pytest.fixture
+def patch(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    return monkeypatch
+
+
+class Somebody:
+    """A person who answers from a list."""
+
+    def __init__(self, *answers: str, there: bool = True) -> None:
+        self.answers = list(answers)
+        self.there = there
+        self.asked: list[str] = []
+
+    def ask(self, prompt: str) -> str:
+        self.asked.append(prompt)
+        return self.answers.pop(0)
+
+
+def delete(name: str) -> str:
+    """Delete a file.
+
+    Args:
+        name: Its name
+    """
+    return f"deleted {name}"
+
+
+def approvals(
+    path: Path, mode: Any, person: Any, patch: pytest.MonkeyPatch, steps_recorded: int = 0
+) -> nb.Run:
+    patch.setattr("archytas_nb.agent.Keyboard", lambda: person)
+    script = [("delete", {"name": "a"}), ("delete", {"name": "b"}), ("final_answer", "Done.")]
+    live = ScriptedModel(*script[steps_recorded:])
+    model = CassetteModel(Cassette(path, mode), lambda: live)
+    tools = nb.Toolbox()
+    tools.add(delete, approve=True)
+    return nb.Agent(tools, model, namespace={}).run("Delete both.")
+
+
+def test_approvals_are_replayed_without_a_user(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.jsonl"
+    recorded = approvals(path, "record", Somebody("y", "n, not that one"), patch)
+    kinds = [outcome.status for _, outcome in recorded.calls]
+    assert kinds == ["done", "refused"]
+    nobody = Somebody(there=False)
+    replayed = approvals(path, "replay", nobody, patch)
+    assert replayed.events == recorded.events
+    assert nobody.asked == []
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sum("answered" in line for line in lines) >= 2
+
+
+def test_a_recording_without_a_user_is_replayed_without_one(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    recorded = approvals(path, "record", Somebody(there=False), patch)
+    somebody = Somebody("y", "y")
+    replayed = approvals(path, "replay", somebody, patch)
+    assert replayed.events == recorded.events
+    assert somebody.asked == []
+
+
+def test_auto_asks_the_user_only_what_is_not_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    real = Somebody("blue", "red")
+    CassetteModel(Cassette(path, "record"), no_model).person(real).ask("Which colour?")
+    again = CassetteModel(Cassette(path, "auto"), no_model).person(real)
+    assert again.there
+    assert (again.ask("Which colour?"), again.ask("Which other?")) == ("blue", "red")
+    assert real.asked == ["Which colour?", "Which other?"]
+
+
+def test_a_question_to_the_user_that_was_not_recorded_fails_the_run(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    patch.setattr("archytas_nb.agent.Keyboard", lambda: Somebody("blue"))
+    script = (("ask_user", {"question": "Which one?"}), ("final_answer", "Blue it is."))
+    live = CassetteModel(Cassette(path, "record"), lambda: ScriptedModel(*script))
+    nb.Agent([], live, namespace={}, ask_user=True).run("Paint it.")
+    path.write_text(
+        path.read_text().replace('"asked": "The agent asks: ', '"asked": "The agent asked: ')
+    )
+    cassette = Cassette(path, "replay")
+    with pytest.raises(
+        CassetteMiss, match="holds no answer of a person to 'The agent asks: Which one"
+    ) as caught:
+        nb.Agent([], CassetteModel(cassette, no_model), namespace={}, ask_user=True).run(
+            "Paint it."
+        )
+    assert caught.value.run is not None
+    assert caught.value.run.status == "failed"
+    assert cassette.tally.missed == ["question"]
+
+
+def test_an_approval_that_was_not_recorded_fails_the_run(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    approvals(path, "record", Somebody("y", "y"), patch)
+    path.write_text(path.read_text().replace("Run it?", "Shall it run?"))
+    with pytest.raises(CassetteMiss, match="holds no answer of a person to") as caught:
+        approvals(path, "replay", Somebody(there=False), patch)
+    assert caught.value.run is not None
+    assert [outcome.status for _, outcome in caught.value.run.calls] == ["refused"]
+
+
+def test_a_new_recording_without_a_user_keeps_the_old_answers(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    approvals(path, "record", Somebody("y", "n, not that one"), patch)
+    before = path.read_bytes()
+    again = approvals(path, "record", Somebody(there=False), patch)
+    assert [outcome.status for _, outcome in again.calls] == ["done", "refused"]
+    assert path.read_bytes() == before
+    asked_anew = approvals(path, "record", Somebody("n", "", "y"), patch)
+    assert [outcome.status for _, outcome in asked_anew.calls] == ["refused", "done"]
+
+
+def test_auto_without_a_user_refuses_what_is_not_recorded(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    CassetteModel(Cassette(path, "record"), no_model).person(Somebody("blue")).ask("Which colour?")
+    nobody = Somebody(there=False)
+    run = approvals(path, "auto", nobody, patch)
+    assert [outcome.status for _, outcome in run.calls] == ["refused", "refused"]
+    assert nobody.asked == []
+    assert approvals(path, "replay", nobody, patch).events == run.events
+
+
+def test_a_new_recording_without_a_user_replays_missing_answers_too(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    approvals(path, "record", Somebody("y", "y"), patch)
+    path.write_text(path.read_text().replace('name = \\"b\\"', 'name = \\"c\\"'))
+    for mode in ("record", "replay", "record", "replay"):
+        run = approvals(path, mode, Somebody(there=False), patch)
+        assert [outcome.status for _, outcome in run.calls] == ["done", "refused"]
+
+
+def test_auto_asks_a_user_what_was_recorded_without_one(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl"
+    approvals(path, "record", Somebody("y", "y"), patch)
+    path.write_text(path.read_text().replace('name = \\"b\\"', 'name = \\"c\\"'))
+    approvals(path, "record", Somebody(there=False), patch)
+    somebody = Somebody("y")
+    run = approvals(path, "auto", somebody, patch, steps_recorded=2)
+    assert [outcome.status for _, outcome in run.calls] == ["done", "done"]
+    assert len(somebody.asked) == 1
+    for mode in ("auto", "replay"):
+        again = approvals(path, mode, Somebody(there=False), patch)
+        assert again.events == run.events
+
+
+def test_answers_of_the_user_are_replayed(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.jsonl"
+    answers = []
+    for mode, person in (("record", Somebody("the blue one")), ("replay", Somebody(there=False))):
+        patch.setattr("archytas_nb.agent.Keyboard", lambda person=person: person)
+        live = ScriptedModel(
+            ("ask_user", {"question": "Which one?"}), ("final_answer", "Blue it is.")
+        )
+        model = CassetteModel(Cassette(path, mode), lambda live=live: live)  # type: ignore[arg-type]
+        run = nb.Agent([], model, namespace={}, ask_user=True).run("Paint it.")
+        answers.append([outcome.text for _, outcome in run.calls])
+    assert answers[0] == answers[1]
+    assert "the blue one" in answers[0][0]

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from archytas_nb.cassettes.volatile import PATTERNS
+from archytas_nb.cassettes.match import PATTERNS
 from archytas_nb.errors import MissCause
 from tests.pytest_plugin.runs import change, run_pytest, write_notebook
 from tests.servers.plays import Say

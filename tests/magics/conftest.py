@@ -8,7 +8,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from archytas_nb.cassettes import recorded
+from archytas_nb.cassettes import switch
 from tests.live_kernel import NO_ENDPOINT, Kernel, live_kernel
 
 
@@ -39,7 +39,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     for name in (*NO_ENDPOINT, *(key for key in os.environ if key.startswith("ARCHYTAS_NB_"))):
         monkeypatch.delenv(name, raising=False)
     # What a test configures holds for the process, and would record all that the tests after it ask.
-    monkeypatch.setattr(recorded, "_state", recorded._State())
+    monkeypatch.setattr(switch, "_state", switch._State())
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     before = nb.toolbox.snapshot()
     nb.toolbox.restore(type(before)((), frozenset()))

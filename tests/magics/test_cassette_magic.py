@@ -9,7 +9,7 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
-from archytas_nb.cassettes import recorded
+from archytas_nb.cassettes import switch
 from archytas_nb.errors import ConfigurationError
 from tests.live_kernel import Kernel, live_kernel
 from tests.servers.plays import Say
@@ -18,7 +18,7 @@ from tests.servers.server import Server
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "_state", recorded._State())
+    monkeypatch.setattr(switch, "_state", switch._State())
 
 
 def use(shell: InteractiveShell, line: str) -> Any:
@@ -117,7 +117,7 @@ def test_without_a_path_it_shows_what_became_of_the_one_in_use(
 def test_a_path_may_have_spaces_and_variables(shell: InteractiveShell, tmp_path: Path) -> None:
     shell.user_ns["species"] = "Gentoo"
     use(shell, f'"{tmp_path}/my {{species}}.jsonl" --mode record --volatile date,path')
-    cassette = recorded.cassette_in_use()
+    cassette = switch.cassette_in_use()
     assert cassette is not None
     assert (cassette.path.name, cassette.mode) == ("my Gentoo.jsonl", "record")
 
@@ -132,7 +132,7 @@ def test_what_was_not_asked_for_can_be_dropped(shell: InteractiveShell, tmp_path
     for each in "abc":
         before.add(ask(each), ModelReply(each))
     use(shell, str(path))
-    cassette = recorded.cassette_in_use()
+    cassette = switch.cassette_in_use()
     assert cassette is not None
     cassette.find(ask("b"))
     assert repr(use(shell, "--prune")).partition(": ")[2] == "1 exchanges, 1 replayed"

@@ -9,7 +9,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
-from archytas_nb.cassettes.model import CassetteModel
+from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.loop.events import Event, Notice
 from archytas_nb.run import Run
 from tests.cassettes.tapes import no_model

@@ -16,7 +16,7 @@ import pytest
 
 from archytas_nb.agent import Agent
 from archytas_nb.cassettes.cassette import Cassette
-from archytas_nb.cassettes.model import CassetteModel
+from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.kernel.approval import Keyboard
 from archytas_nb.loop.events import AskModel, Notice

@@ -79,7 +79,7 @@ def test_what_is_not_asked_any_more_is_said_and_fails_only_where_that_is_asked_f
     )
     assert strict.code == 1
     assert (
-        "2 recorded exchanges were not asked for; pytest --agent-update asks.ipynb mends both"
+        "2 recorded exchanges were not asked for; pytest --agent-update asks.ipynb fixes both"
         in strict.out
     )
 

@@ -107,8 +107,8 @@ def test_a_notebook_that_cannot_be_run_here_is_told_in_a_few_lines(tmp_path: Pat
     nbformat.write(book, path)
     (tmp_path / "torn.ipynb").write_text('{"archytas_nb')
     done = run_pytest(tmp_path, "--agent-record", "-p", "no:logging", ".")
-    assert "elsewhere.ipynb wants the kernel 'conda-x', which is not installed here." in done.out
-    assert "torn.ipynb is no notebook: " in done.out
+    assert "elsewhere.ipynb needs the kernel 'conda-x', which is not installed." in done.out
+    assert "torn.ipynb is not a notebook: " in done.out
     assert len(done.lines) < 30
     here = run_pytest(tmp_path, "--agent-record", "--nbval-current-env", "elsewhere.ipynb")
     assert here.code == 0, here.out

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-from archytas_nb.pytest_plugin.told import Told, read_reports, summary, unused_of
+from archytas_nb.pytest_plugin.runs import Use, summary, unused_of
 
 
 def report(cassette: str, *unused: tuple[str, int], **counts: Any) -> dict[str, Any]:
@@ -36,29 +34,21 @@ def test_an_exchange_is_unused_where_none_of_its_users_asked_for_it() -> None:
     assert unused_of(reports) == {"x": [("b", 1)], "y": [("a", 0)]}
 
 
-def test_counts_of_several_cassettes_add_up_and_travel_as_text() -> None:
-    told = Told("n")
+def test_counts_of_several_cassettes_add_up() -> None:
+    told = Use("n")
     told.add(report("x", replayed=2, usage={"input_tokens": 5, "output_tokens": 1}))
     told.add(report("y", replayed=1, recorded=1, missed=["question"], pruned=2))
     assert (told.replayed, told.recorded, told.missed, told.pruned) == (3, 1, ["question"], 2)
-    assert Told.from_text(told.as_text()) == told
-
-
-def test_reports_are_read_from_all_processes_of_a_notebook(tmp_path: Path) -> None:
-    for name in ("1-1", "2-1"):
-        (tmp_path / f"{name}.json").write_text(json.dumps(report(name)))
-    (tmp_path / "2-1.part").write_text("{")
-    assert [each["cassette"] for each in read_reports(tmp_path)] == ["1-1", "2-1"]
 
 
 def test_the_summary_names_each_and_says_the_next_move() -> None:
     told = [
-        Told("a.ipynb", replayed=2, input_tokens=1000, output_tokens=50),
-        Told("bcd.ipynb", replayed=1, missed=["tool", "tool", "question"], unused=3),
-        Told("e.ipynb", unused=1),
-        Told("f.ipynb"),
+        Use("a.ipynb", replayed=2, input_tokens=1000, output_tokens=50),
+        Use("bcd.ipynb", replayed=1, missed=["tool", "tool", "question"], unused=3),
+        Use("e.ipynb", unused=1),
+        Use("f.ipynb"),
     ]
-    assert summary(told, "pytest --agent-update") == [
+    assert summary(told) == [
         "a.ipynb    2 replayed, 1,000 + 50 tokens not paid",
         "bcd.ipynb  1 replayed, 3 missed, 3 unused",
         "e.ipynb    1 unused",
@@ -67,4 +57,4 @@ def test_the_summary_names_each_and_says_the_next_move() -> None:
         "unused exchanges were recorded and are not asked for any more; pytest --agent-update drops them",
         "in all 3 replayed, 1,050 tokens not paid",
     ]
-    assert summary([], "?") == []
+    assert summary([]) == []

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import archytas_nb as nb
-from archytas_nb.cassettes import recorded
-from archytas_nb.cassettes.model import CassetteModel
+from archytas_nb.cassettes import switch
+from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import CassetteMiss, ConfigurationError
 from archytas_nb.testing import ScriptedModel
 
@@ -31,23 +31,23 @@ class Live:
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "_state", recorded._State())
-    for name in (recorded.PATH, recorded.MODE, recorded.REPORT, recorded.RERUN):
+    monkeypatch.setattr(switch, "_state", switch._State())
+    for name in (switch.PATH, switch.MODE, switch.REPORT, switch.RERUN):
         monkeypatch.delenv(name, raising=False)
 
 
 def test_without_a_cassette_a_model_is_what_it_is() -> None:
     live = Live()
-    assert recorded.recorded(live) is live
-    assert recorded.cassette_in_use() is None
+    assert switch.recorded(live) is live
+    assert switch.cassette_in_use() is None
 
 
 def test_an_agent_answers_from_the_cassette_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(recorded.PATH, str(tmp_path / "x.jsonl"))
+    monkeypatch.setenv(switch.PATH, str(tmp_path / "x.jsonl"))
     assert nb.Agent([], Live("Yes.")).run("Really?").answer == "Yes."
-    monkeypatch.setenv(recorded.MODE, "replay")
+    monkeypatch.setenv(switch.MODE, "replay")
     assert nb.Agent([], Live()).run("Really?").answer == "Yes."
     with pytest.raises(CassetteMiss):
         nb.Agent([], Live("Live!")).run("Really not?")
@@ -56,28 +56,28 @@ def test_an_agent_answers_from_the_cassette_of_the_environment(
 def test_in_a_replay_no_model_is_chosen_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(recorded.PATH, str(tmp_path / "x.jsonl"))
+    monkeypatch.setenv(switch.PATH, str(tmp_path / "x.jsonl"))
     nb.Agent([], Live("Yes.")).run("Really?")
-    monkeypatch.setenv(recorded.MODE, "replay")
+    monkeypatch.setenv(switch.MODE, "replay")
 
     def refuse(model: Any = None, *_: Any) -> Any:
         return (
             pytest.fail("a model was chosen") if model is None or isinstance(model, str) else model
         )
 
-    monkeypatch.setattr(recorded, "choose_model", refuse)
+    monkeypatch.setattr(switch, "choose_model", refuse)
     with pytest.raises(CassetteMiss) as caught:
         nb.Agent([], "gpt-4o").run("Really?")
     assert caught.value.cause == "settings"
 
 
 def test_scripted_models_and_those_with_a_cassette_of_their_own_go_past_it(tmp_path: Path) -> None:
-    cassette = recorded.insert_cassette(str(tmp_path / "x.jsonl"))
+    cassette = switch.insert_cassette(str(tmp_path / "x.jsonl"))
     scripted = ScriptedModel()
     own = CassetteModel(nb_cassette(tmp_path / "y.jsonl"), Live)
-    assert recorded.recorded(scripted) is scripted
-    assert recorded.recorded(own) is own
-    assert recorded.recorded(Live()).cassette is cassette
+    assert switch.recorded(scripted) is scripted
+    assert switch.recorded(own) is own
+    assert switch.recorded(Live()).cassette is cassette
 
 
 def nb_cassette(path: Path) -> Any:
@@ -88,28 +88,28 @@ def nb_cassette(path: Path) -> Any:
 
 def test_all_who_ask_share_one_cassette_until_it_is_inserted_again(tmp_path: Path) -> None:
     path = str(tmp_path / "x.jsonl")
-    first = recorded.insert_cassette(path)
-    assert recorded.cassette_in_use() is first
-    assert recorded.cassette_in_use() is first
-    second = recorded.insert_cassette(path)
+    first = switch.insert_cassette(path)
+    assert switch.cassette_in_use() is first
+    assert switch.cassette_in_use() is first
+    second = switch.insert_cassette(path)
     assert second is not first
-    assert recorded.cassette_in_use() is second
+    assert switch.cassette_in_use() is second
 
 
 def test_an_inserted_cassette_counts_before_the_configuration_and_that_before_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def name() -> str:
-        cassette = recorded.cassette_in_use()
+        cassette = switch.cassette_in_use()
         return cassette.path.name if cassette else ""
 
-    monkeypatch.setenv(recorded.PATH, str(tmp_path / "environment"))
+    monkeypatch.setenv(switch.PATH, str(tmp_path / "environment"))
     assert name() == "environment"
-    recorded.configure_cassette(str(tmp_path / "configured"))
+    switch.configure_cassette(str(tmp_path / "configured"))
     assert name() == "configured"
-    recorded.insert_cassette(str(tmp_path / "inserted"))
+    switch.insert_cassette(str(tmp_path / "inserted"))
     assert name() == "inserted"
-    recorded.insert_cassette("")
+    switch.insert_cassette("")
     assert name() == ""
 
 
@@ -118,21 +118,21 @@ def test_a_mode_in_the_environment_counts_before_any_other(
 ) -> None:
     """A notebook says auto, and a test run replays it."""
     path = str(tmp_path / "x.jsonl")
-    monkeypatch.setenv(recorded.MODE, "replay")
+    monkeypatch.setenv(switch.MODE, "replay")
     with pytest.raises(ConfigurationError, match="does not exist"):
-        recorded.insert_cassette(path, "auto")
-    monkeypatch.setenv(recorded.MODE, "off")
-    assert recorded.insert_cassette(path, "record") is None
-    monkeypatch.delenv(recorded.MODE)
-    assert recorded.cassette_in_use() is not None
+        switch.insert_cassette(path, "auto")
+    monkeypatch.setenv(switch.MODE, "off")
+    assert switch.insert_cassette(path, "record") is None
+    monkeypatch.delenv(switch.MODE)
+    assert switch.cassette_in_use() is not None
 
 
 def test_a_cassette_that_cannot_be_used_leaves_the_earlier_one_in_use(tmp_path: Path) -> None:
-    good = recorded.insert_cassette(str(tmp_path / "good"))
+    good = switch.insert_cassette(str(tmp_path / "good"))
     (tmp_path / "bad").write_text("no cassette")
     with pytest.raises(ConfigurationError, match="bad"):
-        recorded.insert_cassette(str(tmp_path / "bad"))
-    assert recorded.cassette_in_use() is good
+        switch.insert_cassette(str(tmp_path / "bad"))
+    assert switch.cassette_in_use() is good
 
 
 def test_models_that_a_notebook_makes_itself_are_known_by_the_names_that_it_gives_them(
@@ -146,27 +146,27 @@ def test_models_that_a_notebook_makes_itself_are_known_by_the_names_that_it_give
         model.name = name
         return model
 
-    recorded.insert_cassette(path, "record")
+    switch.insert_cassette(path, "record")
     for name in ("a", "b", "b"):
         nb.Agent([], made(name, f"I am {name}.")).run("Who?")
     for names in (["b", "a", "b"], ["b"], ["a"]):
-        recorded.insert_cassette(path, "replay")
+        switch.insert_cassette(path, "replay")
         answers = [nb.Agent([], made(name, "Live!")).run("Who?").answer for name in names]
         assert answers == [f"I am {name}." for name in names]
 
 
 def test_an_endpoint_is_not_asked_for_a_name_to_call_its_model_by() -> None:
     nameless = nb.OpenAIModel(base_url="http://127.0.0.1:9/v1")
-    assert recorded.called(nameless) == "default"
-    assert recorded.called(nb.OpenAIModel("tiny-1", "http://127.0.0.1:9/v1")) == "tiny-1"
+    assert switch.given_name(nameless) == "default"
+    assert switch.given_name(nb.OpenAIModel("tiny-1", "http://127.0.0.1:9/v1")) == "tiny-1"
 
 
 def test_what_misses_says_the_command_of_whoever_runs_the_notebook(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(recorded.PATH, str(tmp_path / "x.jsonl"))
-    monkeypatch.setenv(recorded.RERUN, "pytest --agent-update x.ipynb")
-    monkeypatch.setenv(recorded.MODE, "replay")
+    monkeypatch.setenv(switch.PATH, str(tmp_path / "x.jsonl"))
+    monkeypatch.setenv(switch.RERUN, "pytest --agent-update x.ipynb")
+    monkeypatch.setenv(switch.MODE, "replay")
     with pytest.raises(ConfigurationError, match=r"pytest --agent-update x\.ipynb"):
         nb.Agent([]).run("Hm?")
 
@@ -177,14 +177,14 @@ def test_a_cassette_stays_the_same_file_when_the_working_folder_changes(
     (tmp_path / "elsewhere").mkdir()
 
     def named(way: str) -> None:
-        monkeypatch.setattr(recorded, "_state", recorded._State())
+        monkeypatch.setattr(switch, "_state", switch._State())
         monkeypatch.chdir(tmp_path)
         if way == "inserted":
-            recorded.insert_cassette("inserted.jsonl")
+            switch.insert_cassette("inserted.jsonl")
         elif way == "configured":
-            recorded.configure_cassette("configured.jsonl")
+            switch.configure_cassette("configured.jsonl")
         else:
-            monkeypatch.setenv(recorded.PATH, "environment.jsonl")
+            monkeypatch.setenv(switch.PATH, "environment.jsonl")
 
     for way in ("inserted", "configured", "environment"):
         named(way)
@@ -192,9 +192,9 @@ def test_a_cassette_stays_the_same_file_when_the_working_folder_changes(
         monkeypatch.chdir(tmp_path / "elsewhere")
         assert nb.Agent([], Live("No.")).run("Or not?").answer == "No."
         assert len((tmp_path / f"{way}.jsonl").read_text().splitlines()) > 5
-        monkeypatch.setenv(recorded.MODE, "replay")
+        monkeypatch.setenv(switch.MODE, "replay")
         assert nb.Agent([], Live()).run("Or not?").answer == "No."
-        monkeypatch.delenv(recorded.MODE)
+        monkeypatch.delenv(switch.MODE)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
@@ -203,7 +203,7 @@ def test_the_home_folder_may_be_written_as_a_tilde(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    cassette = recorded.insert_cassette("~/x.jsonl")
+    cassette = switch.insert_cassette("~/x.jsonl")
     assert cassette is not None
     assert cassette.where == tmp_path / "x.jsonl"
 
@@ -213,7 +213,7 @@ def test_an_agent_follows_when_another_cassette_is_inserted(tmp_path: Path) -> N
     assert agent.run("Which?").answer == "One."
     answers = []
     for path in ("a", "b", "a"):
-        recorded.insert_cassette(str(tmp_path / path))
+        switch.insert_cassette(str(tmp_path / path))
         agent.reset()
         answers.append(agent.run("Which?").answer)
     assert answers == ["Two.", "Three.", "Two."]
@@ -222,8 +222,8 @@ def test_an_agent_follows_when_another_cassette_is_inserted(tmp_path: Path) -> N
 def test_in_a_replay_without_any_cassette_no_model_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(recorded.MODE, "replay")
-    recorded.insert_cassette("", "off")
+    monkeypatch.setenv(switch.MODE, "replay")
+    switch.insert_cassette("", "off")
     with pytest.raises(ConfigurationError, match=r"this is a replay .* no cassette is in use"):
         nb.Agent([], Live("Live!")).run("Really?")
     assert nb.Agent([], ScriptedModel(("final_answer", "Yes."))).run("Really?").answer == "Yes."
@@ -232,17 +232,17 @@ def test_in_a_replay_without_any_cassette_no_model_is_asked(
 def test_a_scripted_model_needs_no_cassette_also_where_a_replay_names_one_that_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(recorded.PATH, str(tmp_path / "missing.jsonl"))
-    monkeypatch.setenv(recorded.MODE, "replay")
+    monkeypatch.setenv(switch.PATH, str(tmp_path / "missing.jsonl"))
+    monkeypatch.setenv(switch.MODE, "replay")
     assert nb.Agent([], ScriptedModel(("final_answer", "Yes."))).run("Really?").answer == "Yes."
 
 
 def test_the_key_of_the_configuration_does_not_enter_the_cassette(tmp_path: Path) -> None:
     from archytas_nb.models.discover import ModelSettings
 
-    cassette = recorded.insert_cassette(str(tmp_path / "x.jsonl"))
+    cassette = switch.insert_cassette(str(tmp_path / "x.jsonl"))
     assert cassette is not None
-    recorded.recorded(None, ModelSettings(api_key="sk-live-4242424242"))
+    switch.recorded(None, ModelSettings(api_key="sk-live-4242424242"))
     cassette.add_answer("The key?", "sk-live-4242424242")
     assert "4242" not in (tmp_path / "x.jsonl").read_text()
 
@@ -252,6 +252,6 @@ def test_where_no_cassette_is_in_use_none_is_imported() -> None:
         "import sys, archytas_nb as nb\nfrom archytas_nb.testing import ScriptedModel\n"
         "nb.Agent([], ScriptedModel(('final_answer', 'x'))).run('x')\n"
         "rest = {name for name in sys.modules if name.startswith('archytas_nb.cassettes.')}\n"
-        "assert rest == {'archytas_nb.cassettes.recorded'}, rest"
+        "assert rest == {'archytas_nb.cassettes.switch'}, rest"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

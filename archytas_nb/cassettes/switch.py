@@ -1,0 +1,340 @@
+"""Puts the cassette in use in front of a model: chooses the cassette, and answers from it.
+
+It is imported for every agent, so it imports the cassette itself only where one is in use. There is
+one `Cassette` per file and mode in a process, so that an exchange is replayed once whoever asks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ModelErrorKind
+from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice
+from archytas_nb.models.discover import Confirm, ModelSettings, choose_model
+
+if TYPE_CHECKING:
+    from archytas_nb.cassettes.cassette import Cassette
+    from archytas_nb.kernel.approval import Person
+
+PATH = "ARCHYTAS_NB_CASSETTE"
+MODE = "ARCHYTAS_NB_CASSETTE_MODE"
+REPORT = "ARCHYTAS_NB_CASSETTE_REPORT"  # a folder for the tallies of cassettes
+RERUN = "ARCHYTAS_NB_CASSETTE_RERUN"  # the command that records what is missing, for messages
+DEFAULT = "default"
+
+
+@dataclass(slots=True)
+class _State:
+    """The cassettes of this process, and what it was told about which one to use."""
+
+    open: dict[tuple[Path, str], Cassette] = field(default_factory=dict)
+    inserted: tuple[Path | None, str] | None = None
+    configured: tuple[Path | None, str] = (None, "")
+    seen: dict[str, Path] = field(default_factory=dict)
+
+
+_state = _State()
+_numbers = itertools.count(1)
+
+
+def insert_cassette(
+    path: str, mode: str | None = None, volatile: Iterable[str] = ()
+) -> Cassette | None:
+    """Use a cassette from its beginning for all questions of this process from now on.
+
+    Args:
+        path: The file; an empty text for no cassette, whatever the configuration names.
+        mode: See `Cassette`; a mode in the environment takes precedence.
+        volatile: Names of parts that may differ from run to run.
+
+    Returns:
+        The cassette, or None where none is in use now.
+
+    Raises:
+        ConfigurationError: The cassette cannot be used; the earlier one stays in use.
+    """
+    chosen = os.environ.get(MODE) or mode or "auto"
+    cassette = None
+    if path and chosen != "off":
+        cassette = _opened(path, chosen, volatile)
+        _state.open[cassette.where, chosen] = cassette
+    _state.inserted = _absolute(path), mode or "auto"
+    return cassette
+
+
+def configure_cassette(path: str, mode: str = "") -> None:
+    """Set the cassette of a configuration. Precedence: inserted, configured, environment."""
+    _state.configured = _absolute(path), mode
+
+
+def cassette_in_use() -> Cassette | None:
+    """The cassette that answers now, or None.
+
+    Raises:
+        ConfigurationError: The file is no cassette, or does not exist in a replay.
+    """
+    path, mode = _state.inserted or _state.configured
+    named = os.environ.get(PATH)
+    if path is None and _state.inserted is None and named:
+        path = _state.seen.setdefault(named, Path(named).expanduser().absolute())
+    chosen = os.environ.get(MODE) or mode or "auto"
+    if path is None or chosen == "off":
+        return None
+    if (path, chosen) not in _state.open:
+        shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        _state.open[path, chosen] = _opened(shown, chosen, ())
+    return _state.open[path, chosen]
+
+
+def answers_itself(model: Any) -> bool:
+    """Whether a model needs no cassette: it is scripted, or has one already."""
+    return bool(getattr(model, "is_scripted", False)) or hasattr(model, "cassette")
+
+
+def recorded(
+    model: Any = None,
+    settings: ModelSettings | None = None,
+    cassette: Cassette | None = None,
+    confirm: Confirm | None = None,
+) -> Any:
+    """A model that answers from the cassette in use, or the model itself where there is none.
+
+    Args:
+        model: A model, a model's name, or None for the one that the environment names. A named
+            model is made only where it is asked, which in a replay is never.
+        settings: The configuration of models.
+        cassette: The cassette; None takes the one in use.
+        confirm: See `choose_model`.
+
+    Raises:
+        ConfigurationError: There is no such model, or no such cassette.
+    """
+    is_named = model is None or isinstance(model, str)
+    model = model if is_named else choose_model(model)  # which rejects what is no model
+    if answers_itself(model):
+        return model
+    used = cassette or cassette_in_use()
+    if used is None and os.environ.get(MODE) == "replay":
+        raise ConfigurationError(
+            f"this is a replay ({MODE}=replay), which never asks a model, and no cassette is in "
+            "use. Name one: %agent_cassette PATH"
+        )
+    if used is None:
+        return choose_model(model, settings, confirm) if is_named else model
+    if settings is not None and settings.api_key:
+        used.matcher.hide("api_key", settings.api_key)
+    if is_named:
+        return CassetteModel(used, lambda: choose_model(model, settings, confirm), model or DEFAULT)
+    return CassetteModel(used, lambda: model, given_name(model))
+
+
+def given_name(model: Any) -> str:
+    """The name that a notebook gave to its model; an endpoint is not asked for one."""
+    name = model.given_name if hasattr(model, "given_name") else getattr(model, "name", None)
+    return str(name or DEFAULT)
+
+
+def _opened(path: str | Path, mode: Any, volatile: Iterable[str]) -> Cassette:
+    from archytas_nb.cassettes.cassette import Cassette
+
+    folder = os.environ.get(REPORT)
+    report = Path(folder) / f"{os.getpid()}-{next(_numbers)}.json" if folder else None
+    return Cassette(path, mode, volatile=volatile, rerun=os.environ.get(RERUN), report=report)
+
+
+def _absolute(path: str) -> Path | None:
+    """A file that stays the same when the working folder changes."""
+    return Path(path).expanduser().absolute() if path else None
+
+
+# ── a model behind a cassette ─────────────────────────────────────────────────────────────────────
+
+_FACTS = ("protocol", "is_small", "context_tokens", "price", "server")
+"""The attributes of a model that a run reads, beside its name."""
+_REFUSALS: dict[str, str] = {
+    "no_tools": "the endpoint takes no tools",
+    "overflow": "the conversation is too long for the model",
+}
+"""Refusals that make a run ask in another way are recorded, without the endpoint's own words."""
+
+
+class CassetteModel:
+    """A model whose replies are replayed from a cassette, or recorded into it.
+
+    Args:
+        cassette: The cassette.
+        live: Makes the real model where a reply is not recorded; never called in a replay.
+        called: The name that the notebook gives to the model.
+    """
+
+    def __init__(self, cassette: Cassette, live: Callable[[], Any], called: str = DEFAULT) -> None:
+        self.cassette = cassette
+        self._called = called
+        self.origin = ""  # the cell that asks
+        self._make_live = live
+        self._live: Any = None
+        self.unanswered: CassetteMiss | None = None
+
+    def __repr__(self) -> str:
+        return f"CassetteModel({str(self.cassette.path)!r}, {self.cassette.mode})"
+
+    @property
+    def name(self) -> str:
+        """The name of the recorded model, or of the live one while recording."""
+        return str(self._fact("name"))
+
+    @property
+    def protocol(self) -> Literal["react", "native"]:
+        """The protocol that was recorded, or the live model's while recording."""
+        protocol: Literal["react", "native"] = self._fact("protocol")
+        return protocol
+
+    def __getattr__(self, name: str) -> Any:
+        """A fact about the model that a run reads, such as `context_tokens`."""
+        if name not in _FACTS:
+            raise AttributeError(name)
+        fact = self._fact(name)
+        if name == "price" and isinstance(fact, dict):
+            from archytas_nb.models.prices import Price
+
+            return Price(**fact)
+        return "" if name == "server" and fact is None else fact
+
+    def begins(self, origin: str, execution: str = "") -> None:
+        """Begin a question; a cell that is run again is given what it was given before."""
+        self.origin, self.unanswered = origin, None
+        self.cassette.begins(origin, execution)
+
+    def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
+        """The recorded reply, or the live model's where recording is allowed.
+
+        Raises:
+            CassetteMiss: The request, or a question to the user since the last reply, is not
+                recorded in a replay.
+            ModelError: The live model's, or a recorded refusal.
+        """
+        if self.unanswered is not None:
+            miss, self.unanswered = self.unanswered, None
+            raise miss
+        found = self.cassette.find(ask, self._called, self.origin)
+        if found is not None:
+            if found.reply is None:
+                raise _refused(found.refusal)
+            return found.reply
+        if self.cassette.mode == "replay":
+            raise self.cassette.miss(ask, self._called)
+        before = self._live_facts()
+        if self.cassette.facts(self._called) is None:
+            self.cassette.set_facts(self._called, before)
+        reply: ModelReply | None = None
+        refusal: ModelErrorKind | None = None
+        try:
+            reply = yield from _without_retries(self._real().complete(ask))
+            reply = dataclasses.replace(reply, seconds=round(reply.seconds, 3))  # as in a replay
+        except ModelError as error:
+            if error.kind not in _REFUSALS:
+                raise
+            refusal = error.kind
+        learned = {n: fact for n, fact in self._live_facts().items() if before.get(n) != fact}
+        self.cassette.add(
+            ask, reply, refusal, model=self._called, origin=self.origin, learned=learned
+        )
+        if reply is None:
+            raise _refused(refusal)
+        return reply
+
+    def person(self, real: Person) -> Person:
+        """The user whose answers are recorded; the real one is asked where that is allowed."""
+        return _RecordedPerson(self, real)
+
+    def _fact(self, name: str) -> Any:
+        facts = self.cassette.facts(self._called)
+        return getattr(self._real(), name, None) if facts is None else facts.get(name)
+
+    def _live_facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"name": str(self._real().name)}
+        for name in _FACTS:
+            fact = getattr(self._real(), name, None)
+            if fact:
+                facts[name] = dataclasses.asdict(fact) if name == "price" else fact
+        return facts
+
+    def _real(self) -> Any:
+        if self.cassette.mode == "replay":
+            raise ConfigurationError(
+                f"the cassette {str(self.cassette.path)!r} holds no exchange with a model. "
+                f"Record it with a model at hand: {self.cassette.rerun}"
+            )
+        if self._live is None:
+            self._live = self._make_live()
+        return self._live
+
+
+class _RecordedPerson:
+    """A user whose answers are recorded and replayed."""
+
+    def __init__(self, model: CassetteModel, real: Person) -> None:
+        self._model, self._cassette, self._real = model, model.cassette, real
+        self._origin = model.origin
+
+    @property
+    def there(self) -> bool:
+        """Whether a question can be answered: by the recording, or by the user."""
+        is_replay = self._cassette.mode == "replay"
+        return self._cassette.has_answers or (not is_replay and self._real.there)
+
+    def ask(self, prompt: str) -> str:
+        """The recorded answer, or the user's.
+
+        Raises:
+            EOFError: Nobody answers. Tools may catch it; where a replay lacks the answer, the
+                next reply of the model is a `CassetteMiss`, therefore.
+        """
+        cassette = self._cassette
+        found = cassette.find_answer(prompt, self._origin, is_user_there=self._real.there)
+        if found is not None:
+            return _answer(found.answer)
+        if cassette.mode == "replay":
+            miss = cassette.miss_answer(prompt)
+            self._model.unanswered = self._model.unanswered or miss  # the first is the cause
+            raise EOFError(str(miss))
+        # A new recording without a user keeps the answers of the old one.
+        answer = self._real.ask(prompt) if self._real.there else cassette.old_answer(prompt)
+        cassette.add_answer(prompt, answer, self._origin)
+        return _answer(answer)
+
+
+def _answer(answer: str | None) -> str:
+    if answer is None:
+        raise EOFError("nobody is there to be asked")
+    return answer
+
+
+def _without_retries(
+    events: Generator[Delta | Notice, None, ModelReply],
+) -> Generator[Delta | Notice, None, ModelReply]:
+    """The events of a live model, with notices about retries as progress, which no trace keeps.
+
+    A replay has no such notices, and gives the same trace.
+    """
+    try:
+        while True:
+            event = next(events)
+            if isinstance(event, Notice) and event.kind in ("retry", "protocol"):
+                event = dataclasses.replace(event, kind="progress")
+            yield event
+    except StopIteration as end:
+        reply: ModelReply = end.value
+        return reply
+    finally:
+        events.close()
+
+
+def _refused(kind: Any) -> ModelError:
+    return ModelError(_REFUSALS.get(kind, str(kind)), kind=kind)
