@@ -197,7 +197,7 @@ class Run:
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
         from archytas_nb.trace.bundle import value_bundle
-        from archytas_nb.trace.steps import fold
+        from archytas_nb.trace.view import fold
 
         if self._shows == "status":
             steps = max(

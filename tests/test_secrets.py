@@ -24,7 +24,7 @@ from archytas_nb.loop.events_json import to_json
 from archytas_nb.models import asking, openai_chat
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.trace.bundle import bundle
-from archytas_nb.trace.steps import fold
+from archytas_nb.trace.view import fold
 from tests.sampling import pairwise
 from tests.servers.faults import JSON, faults, page, patience
 from tests.servers.plays import Events, Raw, Say, Status

@@ -12,8 +12,8 @@ from archytas_nb.errors import RunError
 from archytas_nb.models import asking, openai_chat
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.run import Run
-from archytas_nb.trace.steps import fold
 from archytas_nb.trace.text import plain
+from archytas_nb.trace.view import fold
 from tests.sampling import pairwise
 from tests.servers.faults import faults, patience
 from tests.servers.plays import Say

@@ -188,7 +188,7 @@ class ArchytasNB(Settings, Magics):
 
     def _answered(self, question: Question, args: Any, *, silent: bool) -> Any:
         from archytas_nb.magics.tool import refresh_tools
-        from archytas_nb.trace.view import TraceView, display_mode
+        from archytas_nb.trace.live import TraceView, display_mode
 
         refresh_tools(self.shell.user_ns)
         agent = self._agent(args)

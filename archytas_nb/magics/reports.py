@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from archytas_nb.loop.events import Usage
-from archytas_nb.trace.clean import one_line, tidy
-from archytas_nb.trace.safe import element, table, text
-from archytas_nb.trace.table import Table as Cells
-from archytas_nb.trace.words import ending_text, ending_title
+from archytas_nb.trace.safe import Table as Cells
+from archytas_nb.trace.safe import element, one_line, table, text, tidy
+from archytas_nb.trace.text import grid_lines
+from archytas_nb.trace.view import ending_text, ending_title
 
 if TYPE_CHECKING:
     from archytas_nb.loop import events
@@ -47,18 +47,13 @@ class Table:
     def __repr__(self) -> str:
         if not self.rows:
             return self.empty
-        data = Cells((self.head,), self.rows)
-        columns = []
-        for at, cells in enumerate(zip(self.head, *self.rows, strict=True)):
-            width = max(map(len, cells))
-            just = str.rjust if data.numeric(at) else str.ljust
-            columns.append([just(cell, width) for cell in cells])
-        return "\n".join("  ".join(cells).rstrip() for cells in zip(*columns, strict=True))
+        cells = Cells(self.head, self.rows)
+        return "\n".join(grid_lines(cells, len(self.rows), width=10_000, cell=1_000))
 
     def _repr_html_(self) -> str:
         if not self.rows:
             return str(element("p", text(self.empty)))
-        drawn = table(Cells((self.head,), self.rows), style="", cell=_CELL, head="")
+        drawn = table(Cells(self.head, self.rows), style="", cell=_CELL, head="")
         return str(element("div", drawn, **_PLAIN))
 
 

@@ -1,6 +1,1 @@
-"""What a person sees of a run: text, Markdown, HTML, and a live layer of widgets.
-
-events ──▶ steps (fold) ──▶ RunView ──▶ text, markdown, html ──▶ bundle (static)
-                                    ──▶ widget, terminal (live)
-                            view: picks the layer, observes the run
-"""
+"""What a person sees of a run: a view of its events, drawn as text, HTML and widgets."""

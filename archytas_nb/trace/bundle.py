@@ -1,7 +1,6 @@
-"""A run as one display bundle: the same run in every form that a front end may choose from.
+"""A run in every form that a front end may choose from.
 
-What differs from run to run (seconds, tokens, names of versions) is metadata, so that two runs that went the
-same way have equal outputs. Pure.
+What differs in a second run (seconds, tokens, versions) is metadata: equal runs have equal data.
 """
 
 from __future__ import annotations
@@ -10,58 +9,39 @@ from dataclasses import asdict
 from typing import Any
 
 from archytas_nb._version import __version__
-from archytas_nb.trace.clean import tidy
 from archytas_nb.trace.html import html, value_html
-from archytas_nb.trace.markdown import fenced, harmless, markdown
-from archytas_nb.trace.text import plain
-from archytas_nb.trace.values import RunView
-from archytas_nb.trace.words import answer_markdown, is_answer, model_name
+from archytas_nb.trace.safe import tidy
+from archytas_nb.trace.text import fenced, harmless, markdown, plain
+from archytas_nb.trace.view import RunView, answer_markdown
 
-Metadata = dict[str, Any]
-
-
-def bundle(view: RunView) -> tuple[dict[str, str], Metadata]:
-    """Make what Jupyter displays and saves of a run.
-
-    Args:
-        view: The run, finished or not.
-
-    Returns:
-        Content by media type (``text/plain``, ``text/markdown``, ``text/html``), and the output's metadata
-        under the key ``"archytas_nb"``.
-    """
-    data = {
-        "text/plain": plain(view),
-        "text/markdown": markdown(view),
-        "text/html": str(html(view)),
-    }
-    return data, _metadata(view)
+Bundle = tuple[dict[str, str], dict[str, Any]]
+"""Content by media type, and the output's metadata."""
 
 
-def value_bundle(view: RunView, text: str, *, with_steps: bool) -> tuple[dict[str, str], Metadata]:
-    """Make what Jupyter displays of a run as a value: the answer, and folded behind it the steps.
+def bundle(view: RunView) -> Bundle:
+    """A run as Jupyter displays and saves it."""
+    page = {"text/markdown": markdown(view), "text/html": str(html(view))}
+    return {"text/plain": plain(view), **page}, _metadata(view)
+
+
+def value_bundle(view: RunView, text: str, *, with_steps: bool) -> Bundle:
+    """A run as the value of a cell: the answer, and folded behind it the steps.
 
     Args:
         view: The run, finished.
         text: The run as plain text.
-        with_steps: Whether the steps are there to be unfolded.
-
-    Returns:
-        As `bundle` does.
+        with_steps: Whether there are steps to unfold.
     """
-    said = harmless(answer_markdown(view.ending)) if is_answer(view.ending) else ""
-    data = {
-        "text/plain": tidy(text),
-        "text/markdown": said or fenced(text),
-        "text/html": str(value_html(view, with_steps=with_steps)),
-    }
-    return data, _metadata(view)
+    answer = answer_markdown(view.ending)
+    prose = harmless(answer) if answer else fenced(text)
+    page = {"text/markdown": prose, "text/html": str(value_html(view, with_steps=with_steps))}
+    return {"text/plain": tidy(text), **page}, _metadata(view)
 
 
-def _metadata(view: RunView) -> Metadata:
+def _metadata(view: RunView) -> dict[str, Any]:
     facts = {
         "version": __version__,
-        "model": model_name(view),
+        "model": view.model_name,
         "protocol": view.protocol,
         "steps": len(view.steps),
         "ending": type(view.ending).__name__ if view.ending is not None else None,

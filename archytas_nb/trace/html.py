@@ -1,115 +1,333 @@
-"""A run as a static page fragment: folded steps and the answer, with no script, no file and nothing to load.
+"""A run as a static page fragment: folded steps and the answer, with no script and nothing to load.
 
-It reads well where styles are stripped (GitHub): marks are characters, structure is structure. Pure: a view
-in, HTML out; the same in every run; bounded, whatever a run held. All HTML is made by `safe`.
+It reads well where styles are stripped: JupyterLab takes style sheets and variables from an
+untrusted notebook, GitHub all styles. So the sheet has only what ``style`` attributes cannot do, and
+marks are characters. Colours are visible on dark and on light. The size is bounded, whatever a run held.
 """
 
 from __future__ import annotations
 
-from archytas_nb.trace import style
-from archytas_nb.trace.clean import clip
-from archytas_nb.trace.html_step import LARGEST_TEXT, Room, details, step_html, table_html
-from archytas_nb.trace.safe import Html, element, join, markdown, stylesheet, text
-from archytas_nb.trace.values import RunView, StepView
-from archytas_nb.trace.words import (
+from dataclasses import replace
+
+from archytas_nb.tools.clip import clip
+from archytas_nb.trace.safe import (
+    MONO,
+    Html,
+    Table,
+    element,
+    join,
+    markdown,
+    one_line,
+    picture,
+    stylesheet,
+    table,
+    text,
+)
+from archytas_nb.trace.view import (
+    EDITED,
+    MARKS,
+    NOTHING,
+    CallView,
+    RunView,
+    Shown,
+    StepView,
     answer_markdown,
     ending_text,
     ending_title,
-    is_answer,
-    who_answers,
+    rejected_title,
 )
 
-_OPEN_STEPS = 12
-"""Steps that are listed; of a longer run the earlier ones are folded into one line."""
-_MAX_STEPS = 500
-# MathJax takes "$5 and $10" for a formula, and TeX can make links: the classes keep it away.
-CLASSES = f"{style.CLASS} tex2jax_ignore mathjax_ignore"
+CLASS, FOLDED_ONLY = "archytas-nb-trace", "archytas-nb-folded"
+"""The classes of a trace, and of what a summary need not say while it is unfolded."""
+CLASSES = f"{CLASS} tex2jax_ignore mathjax_ignore"  # MathJax takes "$5 and $10" for a formula
+SHEET = (
+    f".{CLASS} summary::marker{{color:rgba(128,128,128,.9)}}"
+    f".{CLASS} summary:hover{{background:rgba(128,128,128,.08)}}"
+    f".{CLASS} details[open]>summary{{white-space:normal!important}}"
+    f".{CLASS} details[open]>summary .{FOLDED_ONLY}{{display:none}}"
+    f".{CLASS} details:not([open])>summary .{FOLDED_ONLY}{{display:inline!important}}"
+    # On paper nothing can be unfolded or scrolled.
+    f"@media print{{.{CLASS} details::details-content"
+    "{content-visibility:visible!important;block-size:auto!important}"
+    f".{CLASS} pre,.{CLASS} div{{max-height:none!important;overflow:visible!important}}}}"
+)
+WIDTH = "56rem"
+LINE = "1px solid rgba(128,128,128,.28)"
+DIM = "opacity:.65"
+ROOT = (
+    f"max-width:{WIDTH};margin:.2em 0;line-height:1.55;overflow-wrap:anywhere;"
+    "font-size:var(--jp-content-font-size1,14px);"
+    "font-family:var(--jp-content-font-family,system-ui,-apple-system,'Segoe UI',sans-serif)"
+)
+PRE = (
+    f"{MONO};margin:.35em 0;padding:.55em .8em;border:0;border-radius:6px;"
+    "background:rgba(128,128,128,.1);color:inherit;white-space:pre-wrap;word-break:normal;"
+    "overflow-wrap:anywhere;max-height:24em;overflow:auto;line-height:1.45"
+)
+CODE = f"{MONO};background:none;color:inherit;padding:0;border:0;white-space:inherit"
+CALL = "margin:.35em 0"
+PROSE = "white-space:pre-wrap;margin:.3em 0"
+_SMALL = f"{DIM};font-size:.85em"
+_GOOD, _BAD, _WARN = "#2e9e5b", "#d64545", "#c9851b"
+_COLOURS = {"✓": _GOOD, "✗": _BAD} | dict.fromkeys("⊘■↻↺✎⇄≡!", _WARN)
+_HEAD = (
+    "margin:0 0 .5em;display:flex;flex-wrap:wrap;justify-content:space-between;"
+    "align-items:baseline;gap:0 1.5em"
+)
+_SUMMARY = (
+    "cursor:pointer;padding:.22em 0;border-radius:4px;white-space:nowrap;overflow:hidden;"
+    "text-overflow:ellipsis"
+)
+_NUMBER = (
+    f"{DIM};display:inline-block;min-width:1.35em;text-align:right;"
+    "font-variant-numeric:tabular-nums"
+)
+_TABLE = "border-collapse:collapse;border:0;margin:.3em 0;font-size:.92em"
+_TABLE_CELL = f"padding:.22em .75em;border:0;border-bottom:{LINE};white-space:nowrap"
+_PICTURE = "max-width:100%;height:auto;border-radius:4px;margin:.35em 0;background:#fff"
+
+_OPEN_STEPS, _MAX_STEPS = 12, 500  # of a longer run the earlier steps are folded into one line
+_TEXT_BUDGET, _PICTURE_BUDGET = 600_000, 16_000_000
+_LARGEST_TEXT, _SMALLEST_TEXT = 8_000, 400
+_OUTCOME, _CALL = 90, 64  # characters of a result, and of a call, in a summary
+
+
+class Room:
+    """How much may still go into a page: characters of one text, and of all pictures."""
+
+    def __init__(self, steps: list[StepView]) -> None:
+        calls = [call for step in steps for call in step.calls]
+        texts = 2 * len(steps) + 2 * len(calls) + sum(len(step.notes) for step in steps)
+        texts += sum(len(call.shown) + len(call.arguments) + len(call.texts) for call in calls)
+        self.each = min(_LARGEST_TEXT, max(_SMALLEST_TEXT, _TEXT_BUDGET // max(1, texts)))
+        self.pictures = _PICTURE_BUDGET
 
 
 def html(view: RunView) -> Html:
-    """Write a run as HTML.
-
-    Args:
-        view: The run, finished or not.
-
-    Returns:
-        One ``<div>``. Errors and pictures are unfolded, everything else is folded; the answer stands last.
-    """
-    steps = [step for step in view.steps if not step.empty]
-    parts = [stylesheet(), question_html(view), *_steps(steps, Room.of(steps)), _ending(view)]
-    return element("div", *parts, **{"class": CLASSES, "style": style.ROOT})
+    """The question, the steps and the answer; errors and pictures are unfolded, the rest is not."""
+    steps = _steps(view.shown_steps)
+    parts = [stylesheet(SHEET), question_html(view), *steps, _ending(view)]
+    return element("div", *parts, class_=CLASSES, style=ROOT)
 
 
 def value_html(view: RunView, *, with_steps: bool) -> Html:
-    """Write a run as the value that it came to: how it ended, and folded behind it how it came there.
-
-    Args:
-        view: The run, finished.
-        with_steps: Whether the steps are there to be unfolded.
-
-    Returns:
-        One ``<div>``.
-    """
-    steps = [step for step in view.steps if not step.empty] if with_steps else []
-    parts = [stylesheet(), _ending(view)]
+    """A run as the value of a cell: the answer, and where wanted the steps, folded."""
+    steps = view.shown_steps if with_steps else []
+    parts = [stylesheet(SHEET), _ending(view)]
     if steps:
-        title = element(
-            "em", text(f"in {len(steps):,} step{'s' if len(steps) > 1 else ''}"), style=style.DIM
-        )
-        parts.append(details(title, join([question_html(view), *_steps(steps, Room.of(steps))])))
-    return element("div", *parts, **{"class": CLASSES, "style": style.ROOT})
+        title = dim(f"in {len(steps):,} step{'s' if len(steps) > 1 else ''}")
+        parts.append(_details(title, question_html(view), *_steps(steps)))
+    return element("div", *parts, class_=CLASSES, style=ROOT)
 
 
 def question_html(view: RunView) -> Html:
     """The question, and who answers it."""
-    name = who_answers(view)
-    parts = [element("strong", text(clip(view.question, LARGEST_TEXT)), style=style.QUESTION)]
-    if name:
-        parts += [text(" "), element("span", text(name), style=style.MODEL)]
-    return element("p", *parts, style=style.HEAD)
+    question = text(clip(view.question, _LARGEST_TEXT))
+    style = "white-space:pre-wrap;font-weight:600;flex:0 1 auto"
+    parts = [element("strong", question, style=style)]
+    names = (view.model_name, view.protocol, one_line(view.server, 200))
+    if name := " · ".join(filter(None, names)):
+        parts += [text(" "), span(name, f"{DIM};font-size:.82em")]
+    return element("p", *parts, style=_HEAD)
 
 
-def answer_html(words: str) -> Html:
-    """An answer in the model's Markdown."""
-    return element("div", markdown(words), style=style.ANSWER)
+def answer_html(answer: str) -> Html:
+    """An answer in Markdown."""
+    return element("div", markdown(answer), style="margin:.6em 0 .3em;font-size:1.03em")
 
 
-def _steps(steps: list[StepView], room: Room) -> list[Html]:
-    if not steps:
-        return []
-    early, late = (
-        ([], steps) if len(steps) <= _OPEN_STEPS else (steps[:-_OPEN_STEPS], steps[-_OPEN_STEPS:])
-    )
+def step_html(step: StepView, room: Room, *, doing: str = "", streamed: Html | None = None) -> Html:
+    """A step.
+
+    Args:
+        step: The step.
+        room: How much may go into the page; pictures are taken from it.
+        doing: What the model does at this moment; empty where the step is over, and may be folded.
+        streamed: What is still being written, below all else.
+    """
+    pictured = any(call.pictures for call in step.calls)
+    unfolded = bool(doing) or step.failed or pictured
+    head = _head(step, doing, unfolded=unfolded)
+    body = [*_body(step, room), *([streamed] if streamed else [])]
+    return _details(head, *body, unfolded=unfolded)
+
+
+def span(value: str, style: str) -> Html:
+    """A piece of a line."""
+    return element("span", text(value), style=style)
+
+
+def dim(value: str, style: str = DIM) -> Html:
+    """A piece of a line that stands back."""
+    return element("em", text(value), style=style)
+
+
+def pre(value: str, style: str = PRE) -> Html:
+    """A block of text as it is."""
+    return element("pre", text(value), style=style)
+
+
+def thought_html(thought: str) -> Html:
+    """The model's reason for what it does."""
+    words = element("em", text(thought), style="white-space:pre-wrap")
+    return element("p", words, style="margin:.3em 0;opacity:.8")
+
+
+def _details(summary: Html, *body: Html, unfolded: bool = False) -> Html:
+    style = f"margin:.1em 0 .5em .33em;padding:0 0 0 1em;border-left:{LINE}"
+    inside = element("div", *body, style=style)
+    return element("details", element("summary", summary, style=_SUMMARY), inside, open=unfolded)
+
+
+def _edge(colour: str) -> str:
+    return f";border-left:3px solid {colour}"
+
+
+def _steps(steps: list[StepView]) -> list[Html]:
+    room = Room(steps)
+    early, late = steps[:-_OPEN_STEPS], steps[-_OPEN_STEPS:]
     parts = []
     if early:
-        drawn = early[: _MAX_STEPS - _OPEN_STEPS]
-        inner = [step_html(step, room) for step in drawn]
-        if len(drawn) < len(early):
-            inner.append(
-                element("p", text(f"… {len(early) - len(drawn):,} more steps …"), style=style.DIM)
-            )
+        inner = [step_html(step, room) for step in early[: _MAX_STEPS - _OPEN_STEPS]]
+        if more := len(early) - len(inner):
+            inner.append(element("p", text(f"… {more:,} more steps …"), style=DIM))
         failed = sum(step.failed for step in early)
         title = f"{len(early):,} earlier step{'s' if len(early) > 1 else ''}"
         title += f", {failed:,} with an error" if failed else ""
-        parts.append(details(element("em", text(title), style=style.DIM), join(inner)))
+        parts.append(_details(dim(title), *inner))
     parts += [step_html(step, room) for step in late]
-    return [element("div", *parts, style=style.STEPS)]
+    style = f"border-top:{LINE};border-bottom:{LINE};padding:.25em 0;margin:.3em 0"
+    return [element("div", *parts, style=style)] if steps else []
+
+
+def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
+    """The line of a folded step; of an unfolded one it leaves out what stands below it."""
+    spared: dict[str, str] = {"class": FOLDED_ONLY} | (
+        {"style": "display:none"} if unfolded else {}
+    )
+    mark = "…" if doing and not step.calls else step.mark
+    colour = _COLOURS.get(mark, "inherit")
+    parts = [
+        span(mark, f"display:inline-block;min-width:1.05em;font-weight:600;color:{colour}"),
+        span(f" {step.number}" if step.number else " ", _NUMBER),
+        text(" "),
+    ]
+    for index, call in enumerate(step.calls):
+        parts += [text(" · ")] if index else []
+        parts.append(element("code", text(one_line(call.signature(40), _CALL)), style=CODE))
+        if call.status is not None:
+            parts.append(element("span", span(f" → {call.summary(_OUTCOME)}", DIM), **spared))
+        parts += [span(f" {EDITED}", f"color:{_WARN}")] if call.edited else []
+    if step.calls:
+        marks = dict.fromkeys(note.mark for note in step.notes)
+        parts += [span(f" {each}", f"color:{_COLOURS[each]}") for each in marks]
+    else:
+        topic = doing if doing and not step.failed else one_line(_topic(step), 120)
+        below = step.thought and not (doing or step.rejected)
+        parts.append(element("span", span(topic, DIM), **(spared if below else {})))
+    return join(parts)
+
+
+def _topic(step: StepView) -> str:
+    if step.rejected or step.thought or not step.notes:
+        return rejected_title(step.rejected[0]) if step.rejected else step.thought or "thinking"
+    note = step.notes[-1]
+    titles = {"no reply": "no reply", "answer": "answer that was not accepted"}
+    return titles.get(note.kind, f"{note.kind}: {note.text}")
+
+
+def _body(step: StepView, room: Room) -> list[Html]:
+    parts = []
+    if step.reasoning:
+        parts.append(_details(dim("Reasoning"), pre(clip(step.reasoning, room.each))))
+    if step.thought:
+        parts.append(thought_html(clip(step.thought, room.each)))
+    parts += [_note(f"{note.mark} {note.kind}", note.text, room) for note in step.notes]
+    parts += [pre(clip(reply, room.each), PRE + _edge(_BAD)) for reply in step.rejected]
+    return parts + [_call(call, room, alone=len(step.calls) == 1) for call in step.calls]
+
+
+def _note(mark: str, value: str, room: Room) -> Html:
+    word = span(f"{mark} ", f"color:{_COLOURS[mark[0]]};font-weight:600")
+    return element("p", word, text(clip(value, room.each)), style="margin:.3em 0")
+
+
+def _call(call: CallView, room: Room, *, alone: bool) -> Html:
+    """A call, not named again where the summary has named it in full, and what came of it."""
+    long = dict(call.texts)
+    arguments = tuple((name, "…" if name in long else value) for name, value in call.arguments)
+    call = replace(call, arguments=arguments)
+    parts = []
+    for name, value in call.texts:  # arguments of several lines, named where there are others
+        named = name and len(arguments) > 1
+        parts += [element("div", text(name), style=_SMALL)] if named else []
+        parts.append(pre(clip(value, room.each), f"{PRE};background:none;border:{LINE}"))
+    shown = [_note(EDITED, call.edited, room)] if call.edited else []
+    shown += [_shown(item, room) for item in call.shown]
+    short = call.signature(10**6)
+    if alone and len(short) <= _CALL and call.signature(40) == short:
+        return join([*parts, *shown, *([] if call.status is None else [_outcome(call, room)])])
+    code = element("code", text(short if len(short) <= 300 else call.name), style=CODE)
+    if _is_short(call) and len(short) <= 100 and not parts:
+        return join([element("div", code, text(f" → {call.text}"), style=CALL), *shown])
+    given = [
+        pre(f"{name} = {clip(value, room.each)}" if name else value)
+        for name, value in arguments
+        if len(short) > 300 and name not in long
+    ]
+    return join([element("div", code, style=CALL), *given, *parts, *shown, _outcome(call, room)])
+
+
+def _is_short(call: CallView) -> bool:
+    short = len(call.text) <= 100 and "\n" not in call.text
+    return short and call.status == "done" and call.table is None
+
+
+def _outcome(call: CallView, room: Room) -> Html:
+    if call.status is None:
+        return element("div", text("…"), style=DIM)
+    result = clip(call.prefix + call.text, room.each)
+    if call.table:
+        read = _details(dim("as the model read it", _SMALL), pre(result))
+        return join([_table(call.table), read])
+    if call.status == "done" and call.shown and call.text == NOTHING:
+        return text("")
+    if _is_short(call):
+        return element("div", text(f"→ {result}"), style=CALL)
+    plain = call.status in {"done", "not_run"}
+    return pre(result, PRE if plain else PRE + _edge(_COLOURS[MARKS[call.status]]))
+
+
+def _table(value: Table) -> Html:
+    drawn = table(value, style=_TABLE, cell=_TABLE_CELL, head=";font-weight:600")
+    more = text(f"… {value.left_out:,} more rows")
+    foot = [element("div", more, style=_SMALL)] if value.left_out else []
+    return element("div", drawn, *foot, style="overflow:auto;max-height:28em")
+
+
+def _shown(item: Shown, room: Room) -> Html:
+    if item.picture:
+        media_type, data = item.picture
+        room.pictures -= len(data)
+        drawn = picture(media_type, data, _PICTURE) if room.pictures >= 0 else None
+        size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: left out]"
+        return element("div", drawn) if drawn else element("p", text(size), style=DIM)
+    value = clip(item.text, room.each)
+    if item.prose:
+        return element("div", markdown(value), style="margin:.35em 0")
+    style = _edge(_WARN) if item.kind == "stderr" else f";{DIM}"
+    return pre(value, f"{PRE};max-height:9em{style}")
 
 
 def _ending(view: RunView) -> Html:
-    title, said = ending_title(view.ending), ending_text(view.ending)
-    parts = []
+    title, words = ending_title(view.ending), ending_text(view.ending)
+    answer, parts = answer_markdown(view.ending), []
     if title:
-        colour = style.BAD if title.startswith("✗") else style.WARN
-        parts.append(
-            element("p", element("strong", text(title)), style=f"margin:.5em 0 .3em;color:{colour}")
-        )
-    if said and view.typed:
-        parts.append(element("pre", text(clip(said, LARGEST_TEXT)), style=style.PRE))
-    elif said and is_answer(view.ending):
-        parts.append(answer_html(answer_markdown(view.ending)))
-    elif said:
-        parts.append(element("p", text(said), style=style.PROSE))
-    if view.table:
-        parts.append(table_html(view.table))
-    return join(parts)
+        colour = _COLOURS[title[0]]
+        strong = element("strong", text(title))
+        parts.append(element("p", strong, style=f"margin:.5em 0 .3em;color:{colour}"))
+    if words and view.typed:
+        parts.append(pre(clip(words, _LARGEST_TEXT)))
+    elif words:
+        parts.append(answer_html(answer) if answer else element("p", text(words), style=PROSE))
+    return join([*parts, *([_table(view.table)] if view.table else [])])

@@ -1,43 +1,116 @@
-"""The one door to HTML: whatever becomes HTML in a trace was made by this file.
+"""The only door to HTML: makes text from models and tools safe to show.
 
-A live notebook is a trusted page: a script in an output runs, an image from elsewhere tells its server that
-the notebook was opened. Text from models and tools is therefore never HTML here. It is escaped; or it is
-Markdown, rendered without raw HTML, without images, with links to the web and to mail only; or it is a table
-rebuilt from the text of its cells; or an image that the page carries with it.
-
-`element` builds everything: names of tags and attributes are checked against short lists, values are escaped.
-This file knows strings, the style sheet and markdown-it, nothing of runs; which formulas a page may typeset
-`formula` says.
+A live notebook is a trusted page: a script in an output runs, and an image from elsewhere tells its
+server that the notebook was opened. So text from models and tools becomes escaped text, Markdown
+without raw HTML and images, cells of a table, or an image that the page itself carries.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from typing import Any, NewType
 
-from archytas_nb.trace.clean import tidy
-from archytas_nb.trace.formula import formula
-from archytas_nb.trace.style import KEPT, MONO, SHEET
-from archytas_nb.trace.table import Table
+from archytas_nb.tools.clip import clip
+
+KEEP = 20_000
+"""Maximum number of characters of one text that a view keeps."""
+MAX_ROWS, MAX_COLUMNS, MAX_CELL = 60, 30, 50
+MAX_PICTURE = 4_000_000
+"""Maximum number of base64 characters of an image."""
+PICTURES = ("image/png", "image/jpeg", "image/svg+xml", "image/gif", "image/webp")
+MONO = (
+    "font-family:var(--jp-code-font-family,ui-monospace,SFMono-Regular,Menlo,Consolas,monospace)"
+    ";font-size:.93em"
+)
+_ESCAPES = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles and links: ESC ] … BEL
+    r"|[\x1b\x9b]\[?[0-?]*[ -/]*[@-~]"  # colours and cursor movements
+)
+# Controls, halves of surrogate pairs (they cannot be encoded), and marks that reverse the direction of
+# text, with which a line could be made to read as what it is not.
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+_NUMBER = re.compile(r"[-+−]?[\d,._]*\d(?:\.\d*)?(?:[eE][-+]?\d+)?\s?%?")
+_BLANK = {"", "…", "nan", "NaT", "None", "<NA>", "inf", "-inf"}
+_TAGS = {"code", "details", "div", "em", "img", "p", "pre", "span", "strong", "summary"}
+_TAGS |= {"table", "tbody", "td", "th", "thead", "tr"}
+_ATTRIBUTES = {"style", "class", "open", "title", "src", "alt"}
+_LINKS = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f]+", re.IGNORECASE)
+_CODE = (
+    f"{MONO};white-space:pre-wrap;overflow-wrap:anywhere;padding:.6em .8em;border-radius:6px;"
+    "background:rgba(128,128,128,.1);color:inherit"
+)
 
 Html = NewType("Html", str)
-"""HTML that this file made. Only such text may be put into a page."""
+"""HTML that this module made; nothing else is put into a page."""
 
-_TAGS = frozenset(
-    {"code", "details", "div", "em", "img", "p", "pre", "span", "strong", "summary"}
-    | {"table", "tbody", "td", "th", "thead", "tr"}
-)
-_VOID = frozenset({"img"})
-_ATTRIBUTES = frozenset({"style", "class", "open", "title", "src", "alt"})
-_PICTURES = frozenset({"image/png", "image/jpeg", "image/svg+xml", "image/gif", "image/webp"})
-_LINKS = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f]+", re.IGNORECASE)
-MAX_PICTURE = 4_000_000
-"""Characters of base64 of the largest image that a page carries."""
+
+def tidy(text: str, limit: int = KEEP) -> str:
+    """Remove escape codes, control characters and trailing newlines, and keep `limit` characters.
+
+    A line that was overwritten with carriage returns (a progress bar) keeps its last state.
+    """
+    text = _ESCAPES.sub("", clip(text, limit)).replace("\r\n", "\n")
+    if "\r" in text:
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return _CONTROLS.sub("\ufffd", text).rstrip("\n")
+
+
+def one_line(text: str, limit: int) -> str:
+    """Fold a text into one line of at most `limit` characters, ``…`` at the cut."""
+    line = " ".join(text[: 4 * limit].split())
+    whole = len(line) <= limit and len(text) <= 4 * limit
+    return line if whole else line[: limit - 1].rstrip() + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of plain text, and how many of its rows were left out."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int = 0
+
+    def numeric(self, column: int) -> bool:
+        """Whether a column holds numbers, which are aligned to the right."""
+        cells = [row[column] for row in self.rows if column < len(row)]
+        return all(cell in _BLANK or _NUMBER.fullmatch(cell) for cell in cells)
+
+
+def table_of(value: Any) -> Table | None:
+    """The beginning of a data frame of pandas or polars; None for other values."""
+    library = type(value).__module__.partition(".")[0]
+    if type(value).__name__ != "DataFrame" or library not in {"pandas", "polars"}:
+        return None
+    try:
+        part = getattr(value, "iloc", value)[:MAX_ROWS, : MAX_COLUMNS + 1]
+        names = list(part.columns)
+        if library == "polars":
+            rows = part.rows()
+        else:
+            names = ["" if name is None else name for name in part.index.names] + names
+            rows = [
+                (*(at if isinstance(at, tuple) else (at,)), *cells)
+                for at, *cells in part.itertuples(name=None)
+            ]
+        return Table(_cells(names), tuple(map(_cells, rows)), len(value) - len(rows))
+    except Exception:  # noqa: BLE001 (the objects in a frame may raise anything)
+        return None
+
+
+def _cells(row: Sequence[Any]) -> tuple[str, ...]:
+    texts = (f"{x:.8g}" if isinstance(x, float) and len(str(x)) > 10 else str(x) for x in row)
+    cells = tuple(one_line(tidy(text), MAX_CELL) for text in texts)
+    return cells if len(cells) <= MAX_COLUMNS else (*cells[: MAX_COLUMNS - 1], "…")
+
+
+# ── HTML ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def text(value: str) -> Html:
@@ -46,168 +119,177 @@ def text(value: str) -> Html:
 
 
 def element(tag: str, *children: Html, **attributes: str | bool) -> Html:
-    """Build one element.
-
-    Args:
-        tag: The element's name.
-        children: HTML made by this file.
-        attributes: Their values as text, which is escaped; True for one without a value, False for none.
+    """Build an element; ``class_`` stands for ``class``, and a value of False for no attribute.
 
     Raises:
         ValueError: A tag, an attribute or an address that a trace has no use for.
     """
-    if tag not in _TAGS:
-        raise ValueError(f"no trace holds a <{tag}>; expected one of {sorted(_TAGS)}")
     parts = [tag]
-    for name, value in attributes.items():
-        if name not in _ATTRIBUTES:
-            raise ValueError(
-                f"no trace holds the attribute {name!r}; expected one of {sorted(_ATTRIBUTES)}"
-            )
-        if name == "src" and not str(value).startswith("data:image/"):
-            raise ValueError(
-                "a trace loads nothing: an image's address must begin with 'data:image/'"
-            )
-        if value is True:
-            parts.append(name)
-        elif value is not False:
-            parts.append(f'{name}="{escape(str(value), quote=True)}"')
+    for name, value in ((name.rstrip("_"), value) for name, value in attributes.items()):
+        if name not in _ATTRIBUTES or (name == "src" and not str(value).startswith("data:image/")):
+            raise ValueError(f"a trace has no use for {name}={value!r}")
+        if value is not False:
+            parts.append(name if value is True else f'{name}="{escape(str(value), quote=True)}"')
+    if tag not in _TAGS:
+        raise ValueError(f"a trace has no use for <{tag}>")
     opening = f"<{' '.join(parts)}>"
-    return Html(opening if tag in _VOID else f"{opening}{''.join(children)}</{tag}>")
+    return Html(opening if tag == "img" else f"{opening}{''.join(children)}</{tag}>")
 
 
-def join(parts: Sequence[Html]) -> Html:
-    """Put pieces one behind the other."""
+def join(parts: Iterable[Html]) -> Html:
+    """Concatenate pieces."""
     return Html("".join(parts))
 
 
-def stylesheet() -> Html:
-    """The style sheet of a trace: one constant text, of which nothing comes from a run."""
-    return Html(f"<style>{SHEET}</style>")
+def stylesheet(css: str) -> Html:
+    """A style sheet; nothing in it may come from a run."""
+    return Html(f"<style>{css}</style>")
 
 
-def hiding(rule: str, number: int) -> Html:
-    """A rule about the static copy of the run with that number, which is one of a process."""
-    return Html(f"<style>{rule.format(f'.{KEPT}{number:d}')}</style>")
+def picture(media_type: str, data: str, style: str) -> Html | None:
+    """An image that the page carries; None for an unknown type, broken base64, or a large one.
 
-
-def picture(media_type: str, data: str, *, style: str = "") -> Html | None:
-    """An image that the page carries with it.
-
-    Args:
-        media_type: For instance ``"image/png"``.
-        data: Base64, or XML where the media type is SVG. As an image, SVG runs no script and loads nothing.
-        style: Inline CSS.
-
-    Returns:
-        None where it is no image of a known kind, or too large.
+    As an image, SVG runs no script and loads nothing.
     """
-    if media_type not in _PICTURES or len(data) > MAX_PICTURE:
+    if media_type not in PICTURES or len(data) > MAX_PICTURE:
         return None
-    if media_type == "image/svg+xml":
-        encoded = base64.b64encode(data.encode("utf-8", "replace")).decode("ascii")
-    else:
-        try:
-            encoded = base64.b64encode(
-                base64.b64decode("".join(data.split()), validate=True)
-            ).decode("ascii")
-        except (binascii.Error, ValueError):
-            return None
-    return element(
-        "img", src=f"data:{media_type};base64,{encoded}", alt="image made by the tool", style=style
-    )
+    try:
+        raw = (
+            data.encode("utf-8", "replace")
+            if media_type == "image/svg+xml"
+            else base64.b64decode("".join(data.split()), validate=True)
+        )
+    except ValueError:
+        return None
+    source = f"data:{media_type};base64,{base64.b64encode(raw).decode('ascii')}"
+    return element("img", src=source, alt="image made by the tool", style=style)
 
 
 def table(value: Table, *, style: str, cell: str, head: str) -> Html:
-    """A table rebuilt from the text of its cells.
-
-    Args:
-        value: The cells.
-        style: Inline CSS of the table.
-        cell: Inline CSS of a cell.
-        head: Inline CSS added in header cells.
-    """
+    """A table, with the inline CSS of the whole, of a cell, and what a header cell adds to it."""
+    sides = ["right" if value.numeric(at) else "left" for at in range(MAX_COLUMNS)]
 
     def row(cells: tuple[str, ...], tag: str, css: str) -> Html:
-        sides = ("right" if value.numeric(column) else "left" for column in range(len(cells)))
-        return element(
-            "tr",
-            *(
-                element(tag, text(each), style=f"{css};text-align:{side}")
-                for each, side in zip(cells, sides, strict=True)
-            ),
-        )
+        pairs = zip(cells, sides, strict=False)
+        drawn = (element(tag, text(one), style=f"{css};text-align:{side}") for one, side in pairs)
+        return element("tr", *drawn)
 
-    parts = (
-        [element("thead", *(row(cells, "th", cell + head) for cells in value.head))]
-        if value.head
-        else []
-    )
-    parts.append(element("tbody", *(row(cells, "td", cell) for cells in value.rows)))
-    return element("table", *parts, style=style)
+    above = [element("thead", row(value.head, "th", cell + head))] if value.head else []
+    body = element("tbody", *(row(cells, "td", cell) for cells in value.rows))
+    return element("table", *above, body, style=style)
+
+
+def markdown(value: str) -> Html:
+    """Render Markdown with tables and formulas; raw HTML in it is text, an image its link text."""
+    rendered: str = _parser().render(tidy(value, 100_000))
+    return Html(rendered.strip())
 
 
 @cache
-def _markdown() -> Any:
+def _parser() -> Any:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt(
-        "commonmark", {"html": False, "linkify": False, "typographer": False, "maxNesting": 30}
-    )
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 30})
     parser.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
-    parser.validateLink = lambda url: _LINKS.fullmatch(url) is not None  # type: ignore[method-assign]
-    parser.add_render_rule("link_open", _link_open)
-    parser.add_render_rule("heading_open", lambda *_: f"<p {_HEADING}><strong>")
-    parser.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
-    parser.add_render_rule("fence", _code_block)
-    parser.add_render_rule("code_block", _code_block)
-    parser.inline.ruler.before("escape", "formula", formula)
-    parser.add_render_rule("formula", _formula)
-    parser.add_render_rule("th_open", _cell)
-    parser.add_render_rule("td_open", _cell)
+    parser.validateLink = lambda url: bool(_LINKS.fullmatch(url))  # type: ignore[method-assign]
+    parser.inline.ruler.before("escape", "formula", _formula)
+    rules = {
+        "link_open": _link,
+        "heading_open": lambda *_: '<p style="margin:1em 0 .4em"><strong>',
+        "heading_close": lambda *_: "</strong></p>\n",
+        "fence": _code_block,
+        "code_block": _code_block,
+        # A trace keeps MathJax away from everything else.
+        "formula": lambda _, tokens, index, *__: element(
+            "span", text(tokens[index].content), class_="tex2jax_process mathjax_process"
+        ),
+        "th_open": _cell,
+        "td_open": _cell,
+    }
+    for name, rule in rules.items():
+        parser.add_render_rule(name, rule)
     return parser
 
 
-_HEADING = 'style="margin:1em 0 .4em"'
-_CODE = (
-    f"{MONO};white-space:pre-wrap;overflow-wrap:anywhere;padding:.6em .8em;border-radius:6px;"
-    "background:rgba(128,128,128,.1);color:inherit"
-)
-
-
-def _link_open(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:
+def _link(_: Any, tokens: Any, index: int, *__: Any) -> str:
     # noopener, noreferrer: the page behind a link learns nothing of the notebook.
     address = escape(str(tokens[index].attrGet("href") or ""), quote=True)
     return f'<a href="{address}" target="_blank" rel="noopener noreferrer">'
 
 
-def _formula(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:
-    # A trace keeps MathJax away from everything else.
-    return element(
-        "span", text(tokens[index].content), **{"class": "tex2jax_process mathjax_process"}
-    )
+def _cell(_: Any, tokens: Any, index: int, *__: Any) -> str:
+    # Every cell is aligned: a page's own style may right-align the others, as JupyterLab's does.
+    style = str(tokens[index].attrGet("style") or "")
+    given = re.fullmatch(r"text-align:(left|center|right)", style)
+    return f'<{tokens[index].tag} style="text-align:{given[1] if given else "left"}">'
 
 
-def _cell(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:
-    # Said for every cell: a page's own style may set what has no side to the right, as JupyterLab's does.
-    said = re.fullmatch(
-        r"text-align:(left|center|right)", str(tokens[index].attrGet("style") or "")
-    )
-    return f'<{tokens[index].tag} style="text-align:{said[1] if said else "left"}">'
-
-
-def _code_block(_renderer: Any, tokens: Any, index: int, *_: Any) -> str:
+def _code_block(_: Any, tokens: Any, index: int, *__: Any) -> str:
     return element("pre", text(tokens[index].content), style=_CODE) + "\n"
 
 
-def markdown(value: str) -> Html:
-    """Render a model's Markdown.
+# ── formulas ──────────────────────────────────────────────────────────────────────────────────────
+# MathJax reads TeX that can make links, styles and classes. A formula is left to it only where all
+# its commands are known to draw and do nothing else; any other is shown as code.
 
-    Args:
-        value: CommonMark with tables and formulas; raw HTML in it is shown as text, an image as its link text.
+_LONGEST = 2_000
+_FARTHEST = 4 * _LONGEST  # where the search for a formula's end stops: many may begin, and none end
+_COMMAND = re.compile(r"\\([A-Za-z]+\*?|.)", re.DOTALL)
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}")
+_PAIRS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
+# Single dollar signs begin and end a formula where they stand like brackets, unlike "$5" or "$HOME".
+_DOLLARS = re.compile(r"(?<![\w$])\$(?=[^$]*[A-Za-z\\^_=<>])(?!\s)([^$]{1,2000})(?<!\s)\$(?![\w$])")
+_COMMANDS = """
+alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi
+varpi rho varrho sigma varsigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi
+Sigma Upsilon Phi Psi Omega ell hbar imath jmath Re Im aleph nabla partial infty emptyset varnothing
+le leq leqslant ge geq geqslant ne neq approx sim simeq cong equiv propto ll gg prec succ perp
+parallel mid nmid in notin ni subset subseteq supset supseteq cup cap setminus land lor lnot neg
+forall exists nexists pm mp times div cdot ast star circ bullet oplus ominus otimes odot wedge vee
+bmod pmod mod to gets mapsto leftarrow rightarrow leftrightarrow Leftarrow Rightarrow Leftrightarrow
+longrightarrow implies iff uparrow downarrow nearrow searrow therefore because sum prod coprod int
+iint iiint oint bigcup bigcap lim limsup liminf sup inf max min arg det dim limits nolimits exp ln
+log lg sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan gcd deg ker hom Pr frac
+dfrac tfrac cfrac binom dbinom tbinom sqrt over bar overline underline hat widehat tilde widetilde
+vec dot ddot overrightarrow overbrace underbrace overset underset stackrel prime left right big Big
+bigg Bigg bigl bigr Bigl Bigr langle rangle lfloor rfloor lceil rceil lvert rvert lVert rVert vert
+Vert lbrace rbrace lbrack rbrack mathbb mathbf mathcal mathfrak mathit mathrm mathsf mathtt
+boldsymbol text textbf textit textrm textsf texttt operatorname operatorname* displaystyle textstyle
+scriptstyle quad qquad dots ldots cdots vdots ddots colon hline begin end boxed
+"""
+_PLACES = """
+matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix cases array aligned align align* gathered
+split
+"""
+_DRAWING, _ENVIRONMENTS = {*_COMMANDS.split(), *"\\{}|,;:!%_#& "}, set(_PLACES.split())
 
-    Returns:
-        HTML in which nothing runs and nothing is loaded.
-    """
-    rendered: str = _markdown().render(tidy(value, 100_000))
-    return Html(rendered.strip())
+
+def _formula(state: Any, silent: bool) -> bool:  # noqa: FBT001 (markdown-it calls a rule so)
+    """Take in a formula; its token is ``"code_inline"`` where MathJax may not have it."""
+    source, at = state.src, state.pos
+    if closing := _PAIRS.get(source[at : at + 2]):
+        end = source.find(closing, at + 2, min(state.posMax, at + _FARTHEST))
+        if end < 0 or not source[at + 2 : end].strip():
+            return False
+        past, draws = end + 2, _only_draws(source[at + 2 : end])
+    elif (found := _DOLLARS.match(source, at, state.posMax)) and _only_draws(found[1]):
+        past, draws = found.end(), True
+    else:
+        return False
+    if not silent:
+        token = state.push("formula" if draws else "code_inline", "" if draws else "code", 0)
+        token.content = source[at:past]
+    state.pos = past
+    return True
+
+
+def _only_draws(tex: str) -> bool:
+    names, environments = _COMMAND.findall(tex), _ENVIRONMENT.findall(tex)
+    return (
+        len(tex) <= _LONGEST
+        and _DRAWING.issuperset(names)
+        and _ENVIRONMENTS.issuperset(environments)
+        and sum(name in {"begin", "end"} for name in names) == len(environments)
+        and "$" not in tex
+        and not tex.endswith("\\")
+    )

@@ -1,4 +1,4 @@
-"""A run as plain text, for a terminal, a diff, a log: it fits on a screen and is the same in every run.
+"""A run as plain text, as Markdown, and line by line in a terminal.
 
     How many Gentoo penguins are there?
 
@@ -7,147 +7,233 @@
 
     There are 124 Gentoo penguins.
 
-Pure: a view in, text out. No durations, ids or token counts; those are metadata.
+The text fits on a screen and is the same in every run: no durations, ids or token counts.
 """
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from html import unescape
+from itertools import accumulate, pairwise, zip_longest
 
-from archytas_nb.trace.clean import first_lines, one_line
-from archytas_nb.trace.grid import grid_lines
-from archytas_nb.trace.values import CallView, RunView, Shown, StepView
-from archytas_nb.trace.words import (
+from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
+from archytas_nb.trace.safe import Table, one_line, tidy
+from archytas_nb.trace.view import (
     EDITED,
     MARKS,
-    edited_text,
+    CallView,
+    RunView,
+    StepView,
+    answer_markdown,
     ending_text,
     ending_title,
-    note_mark,
-    note_text,
-    outcome_word,
     rejected_title,
-    result_text,
-    signature,
 )
 
 WIDTH = 110
-"""Characters of a line, not counting its indent."""
+"""Maximum number of characters of a line, without its indent."""
 _FIRST_STEPS, _LAST_STEPS = 8, 12
-_RESULT_LINES, _SHOWN_LINES, _THOUGHT = 8, 6, 300
-_ANSWER_ROWS = 20
+_RESULT_LINES, _SHOWN_LINES, _ANSWER_ROWS = 8, 6, 20
 _INDENT = "   "
-_NUMBERED = re.compile(r" ?\d+\. ")
+_LEFT_OUT = re.compile(r"… [\d,]+ characters left out …")
+_PUNCTUATION = re.compile(r"([\\`*_\[\]<>#|~$&]|^[-+=]|(?<=\d)[.)](?=\s))")
+# Raw HTML, images, links to other than web and mail, and TeX that reads files, links or defines.
+_HAZARDS = re.compile(
+    r"<[a-z/!?]|!\[|\]\s*:|\]\s?\(\s*(?!https?://|mailto:)|(?:javascript|vbscript|data|file)\s*:"
+    r"|\\(?:input|include|write|open|read|href|url|require|style|class|cssid|def|let|csname|catcode"
+    r"|immediate|html)",
+    re.IGNORECASE,
+)
 
 
 def plain(view: RunView) -> str:
-    """Write a run as plain text.
-
-    Args:
-        view: The run, finished or not.
-
-    Returns:
-        The question, one block for each step, the answer or how else it ended; no trailing newline. Of a long
-        run the middle steps are counted, not written.
-    """
-    steps = [step for step in view.steps if not step.empty]
-    blocks = [view.question]
-    left_out = len(steps) - _FIRST_STEPS - _LAST_STEPS
-    for index, step in enumerate(steps):
-        if left_out > 1 and _FIRST_STEPS <= index < _FIRST_STEPS + left_out:
-            if index == _FIRST_STEPS:
-                blocks.append(f"{_INDENT}… {left_out:,} more steps …")
-            continue
-        blocks.append("\n".join(step_lines(step)))
-    blocks.append(ending_lines(view))
-    text = "\n\n".join(block for block in _without_gaps(blocks) if block)
-    return "\n".join(line.rstrip() for line in text.split("\n"))
+    """A run as plain text; of a long run the steps in the middle are counted, not written."""
+    blocks = [view.question, _steps(view), ending_lines(view)]
+    lines = "\n\n".join(block for block in blocks if block).split("\n")
+    return "\n".join(line.rstrip() for line in lines)
 
 
-def _without_gaps(blocks: list[str]) -> list[str]:
-    """Join steps of a single line: a list reads better without gaps."""
-    joined: list[str] = []
-    for block in blocks:
-        before = joined[-1] if len(joined) > 1 else ""
-        if _single(block) and all(_single(line) for line in before.split("\n")):
-            joined[-1] = f"{before}\n{block}"
-        else:
-            joined.append(block)
-    return joined
+def markdown(view: RunView) -> str:
+    """A run as Markdown: the question in bold, the steps as a block of text, then the answer."""
+    title, text, steps = ending_title(view.ending), ending_text(view.ending), _steps(view)
+    answer = "" if view.typed else answer_markdown(view.ending)
+    blocks = [f"**{escaped(view.question)}**", fenced(steps) if steps else ""]
+    blocks.append(f"**{escaped(title)}**" if title else "")
+    blocks.append(harmless(answer) if answer else fenced(text) if text else "")
+    blocks.append(fenced("\n".join(grid_lines(view.table, _ANSWER_ROWS))) if view.table else "")
+    return "\n\n".join(block for block in blocks if block)
 
 
-def _single(block: str) -> bool:
-    return _NUMBERED.match(block) is not None and "\n" not in block
+def _steps(view: RunView) -> str:
+    blocks = [block for step in view.shown_steps if (block := _step_lines(step))]
+    left_out = len(blocks) - _FIRST_STEPS - _LAST_STEPS
+    if left_out > 1:
+        blocks[_FIRST_STEPS:-_LAST_STEPS] = [[f"{_INDENT}… {left_out:,} more steps …"]]
+    text = ""
+    for before, block in pairwise([[], *blocks]):  # steps of one line each make a list without gaps
+        text += ("\n" if len(before) == len(block) == 1 else "\n\n") + "\n".join(block)
+    return text.removeprefix("\n\n")
 
 
-def step_lines(step: StepView) -> list[str]:
-    """The lines of one step, the number before its first call."""
-    head = head_lines(step)
-    body = [line for call in step.calls for line in call_lines(call)]
+def _step_lines(step: StepView) -> list[str]:
+    head, body = head_lines(step), [line for call in step.calls for line in call_lines(call)]
     return [*indented(head), *numbered(step, body)] if body else numbered(step, head)
 
 
 def head_lines(step: StepView) -> list[str]:
-    """What stands before the calls of a step: the thought, the notes, what could not be used."""
-    lines = _wrapped(step.thought)
-    lines += [
-        f"{note_mark(note)} {line}" for note in step.notes for line in _wrapped(note_text(note))
-    ]
-    return lines + [
-        f"✗ {rejected_title(reply)}: {one_line(reply, WIDTH)}" for reply in step.rejected
-    ]
+    """What stands before the calls of a step: thought, notes, replies that could not be used."""
+    lines = [one_line(step.thought, 300)] if step.thought.strip() else []
+    lines += [f"{note.mark} {one_line(f'{note.kind}: {note.text}', 300)}" for note in step.notes]
+    rejected = ((rejected_title(reply), one_line(reply, WIDTH)) for reply in step.rejected)
+    return lines + [f"✗ {title}: {reply}" for title, reply in rejected]
 
 
 def indented(lines: list[str]) -> list[str]:
-    """Lines below or above a numbered one."""
+    """Lines above or below a numbered one."""
     return [_INDENT + line for line in lines]
 
 
 def numbered(step: StepView, lines: list[str]) -> list[str]:
-    """Lines of which the first one bears the number of the step."""
+    """Lines of which the first has the number of the step."""
     number = f"{step.number}. ".rjust(len(_INDENT))
     return [number + line for line in lines[:1]] + indented(lines[1:])
 
 
-def _wrapped(text: str) -> list[str]:
-    return [one_line(text, _THOUGHT)] if text.strip() else []
-
-
 def call_lines(call: CallView) -> list[str]:
-    """One call with its outcome, then what it showed."""
+    """A call with its result, in the same line where it fits, and what it printed and displayed."""
     mark = "" if call.status == "done" else f"{MARKS[call.status]} "
-    head = mark + one_line(signature(call), WIDTH)
+    head = mark + one_line(call.signature(), WIDTH)
     if call.status is None:
         return [head]
-    edited = [f"  {EDITED} {one_line(edited_text(call), WIDTH)}"] if call.edited else []
-    return [*outcome_lines(call, f"{head} →"), *edited, *shown_lines(call)]
+    head, text = f"{head} → {call.prefix}", call.result
+    if "\n" not in text and len(head) + len(text) <= 2 * WIDTH:
+        head += text
+        lines = grid_lines(call.table, _RESULT_LINES) if call.table else []
+    else:
+        lines = _first_lines(text, _RESULT_LINES)
+    edited = [f"  {EDITED} {one_line(call.edited, WIDTH)}"] if call.edited else []
+    shown = (
+        [f"[{item.picture[0]}]"] if item.picture else _first_lines(item.text, _SHOWN_LINES)
+        for item in call.shown
+    )
+    return [
+        head.rstrip(),
+        *(f"  │ {line}" for line in lines),
+        *edited,
+        *(f"  ┆ {line}" for item in shown for line in item),
+    ]
 
 
-def outcome_lines(call: CallView, head: str) -> list[str]:
-    """The outcome behind `head` where it fits in that line, below it where it does not."""
-    word, text = outcome_word(call), result_text(call)
-    if "\n" not in text and len(text) + len(head) <= 2 * WIDTH:
-        grid = grid_lines(call.table, _RESULT_LINES, WIDTH) if call.table else []
-        return [f"{head} {word}{text}", *(f"  │ {line}" for line in grid)]
-    lines = first_lines(text, _RESULT_LINES, WIDTH)
-    return [f"{head} {word}".rstrip(), *(f"  │ {line}" for line in lines)]
-
-
-def shown_lines(call: CallView) -> list[str]:
-    """What a tool printed and displayed; a picture is named."""
-    return [f"  ┆ {line}" for item in call.shown for line in _shown(item)]
-
-
-def _shown(item: Shown) -> list[str]:
-    if item.picture:
-        return [f"[{item.picture.media_type}]"]
-    if item.table:
-        return grid_lines(item.table, _RESULT_LINES, WIDTH)
-    return first_lines(item.text, _SHOWN_LINES, WIDTH)
+def _first_lines(text: str, most: int) -> list[str]:
+    lines = text.split("\n")
+    kept = [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in lines[:most]]
+    if more := len(lines) - len(kept):
+        # Where characters were left out before, the lines cannot be counted.
+        cut = next((line for line in lines[most:] if _LEFT_OUT.fullmatch(line)), None)
+        kept.append(cut or f"… {more:,} more line{'s' if more > 1 else ''}")
+    return kept
 
 
 def ending_lines(view: RunView) -> str:
     """How the run ended, and the answer last."""
-    grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS, WIDTH)) if view.table else ""
+    grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS)) if view.table else ""
     parts = (ending_title(view.ending), ending_text(view.ending), grid)
     return "\n".join(part for part in parts if part)
+
+
+def grid_lines(table: Table, rows: int, *, width: int = WIDTH, cell: int = 24) -> list[str]:
+    """A table as aligned lines.
+
+    Args:
+        table: The table.
+        rows: Maximum number of body rows; the others are counted.
+        width: Maximum number of characters of a line; ``…`` stands for columns that do not fit.
+        cell: Maximum number of characters of a cell.
+    """
+    cells = [
+        [one_line(text, cell) for text in row] for row in (table.head, *table.rows[:rows]) if row
+    ]
+    sizes = [max(map(len, column)) for column in zip_longest(*cells, fillvalue="")]
+    fits = len(sizes)
+    if sum(sizes) + 2 * (fits - 1) > width:
+        fits = max(1, sum(end + 3 <= width for end in accumulate(size + 2 for size in sizes)))
+    aligns = [">" if table.numeric(column) else "<" for column in range(fits)]
+    lines = []
+    for row in cells:
+        columns = zip(row, aligns, sizes, strict=False)
+        aligned = [f"{text:{align}{size}}" for text, align, size in columns]
+        lines.append("  ".join([*aligned, *(["…"] if fits < len(sizes) else [])]).rstrip())
+    if more := max(0, len(table.rows) - rows) + table.left_out:
+        lines.append(f"… {more:,} more row{'s' if more > 1 else ''}")
+    return lines
+
+
+# ── Markdown lets HTML through: all but a harmless answer is escaped or a block of code ───────────
+
+
+def escaped(value: str) -> str:
+    """A text as one line in which no character means anything to Markdown."""
+    return _PUNCTUATION.sub(r"\\\1", one_line(value, 2_000))
+
+
+def fenced(value: str) -> str:
+    """A text as a block of code, with a fence longer than any in it."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", value)), default=0))
+    return f"{fence}text\n{value}\n{fence}"
+
+
+def harmless(answer: str) -> str:
+    """An answer as the model wrote it where nothing in it could run or load, otherwise fenced."""
+    flat = re.sub(r"[\s\x00-\x20]+", " ", unescape(answer))
+    script = re.search(r"(?i)(?:java|vb)script:", flat.replace(" ", ""))
+    return fenced(answer) if script or _HAZARDS.search(flat) else answer
+
+
+class TerminalLayer:
+    """Prints the lines of the plain text, each as soon as it is known."""
+
+    def __init__(self) -> None:
+        self._begun = False  # whether anything was printed
+        self._over = 0  # number of steps that are printed whole
+        self._heads = self._calls = 0  # what is printed of the step after them
+
+    def update(self, view: RunView, event: Event) -> None:
+        """Print what an event has made known."""
+        if isinstance(event, Notice) and event.kind in {"progress", "retry"}:
+            self._write([f"{_INDENT}… {tidy(event.text)}"])
+        self._steps(view.steps, over=False)
+
+    def finish(self, view: RunView) -> None:
+        """Print what is left, and the ending; the error of the line says why there is no answer."""
+        self._steps(view.steps, over=True)
+        if not isinstance(view.ending, (Failed, Interrupted)):
+            self._write([*([""] if self._begun else []), ending_lines(view)])
+
+    def _steps(self, steps: Sequence[StepView], *, over: bool) -> None:
+        for index, step in enumerate(steps[self._over :], self._over + 1):
+            complete = over or index < len(steps)
+            # A retry was printed when it happened.
+            notes = tuple(note for note in step.notes if note.kind != "retry")
+            head = head_lines(replace(step, notes=notes))
+            calls = [call for call in step.calls if complete or call.status is not None]
+            body = [line for call in calls[self._calls :] for line in call_lines(call)]
+            if step.calls:
+                body = indented(body) if self._calls else numbered(step, body)
+                self._write([*indented(head[self._heads :]), *body])
+            elif (
+                complete
+            ):  # before, it may become a step with calls, of which the first is numbered
+                self._write(numbered(step, head))
+            if step.calls or complete:
+                self._heads, self._calls = len(head), len(calls)
+            if complete:
+                self._over, self._heads, self._calls = index, 0, 0
+
+    def _write(self, lines: list[str]) -> None:
+        if lines:
+            self._begun = True
+            sys.stdout.write("\n".join(lines) + "\n")
+            sys.stdout.flush()

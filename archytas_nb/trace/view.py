@@ -1,162 +1,418 @@
-"""Show a run while it happens, in the way that fits the place where it happens.
+"""Fold the events of a run into the values that every drawing of it shows.
 
-    live      a person at a notebook: widgets while it runs, then one static output in their place
-    static    nobody there (nbclient, nbconvert, papermill): one static output at the end, nothing before
-    terminal  IPython without a kernel: lines on stdout as they come
-    quiet     nothing is shown
-
-`TraceView` observes a run and never disturbs it: whatever goes wrong in drawing is logged. It knows the fold
-and the static forms, and calls for IPython and the widgets on first use.
+Text, Markdown, HTML and widgets all draw a `RunView`, so that they cannot differ in what they say. Views
+are bounded in size whatever a tool printed, and hold none of the user's objects. What differs in a
+second run (tokens, seconds) is not compared.
 """
 
 from __future__ import annotations
 
-import logging
-import sys
-from typing import Any, Literal, Protocol, Self, get_args
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Literal, assert_never
 
-from archytas_nb.loop.events import Answered, Ending, Event, Failed, Interrupted, Stopped
-from archytas_nb.trace.bundle import bundle
-from archytas_nb.trace.steps import advance, fold
-from archytas_nb.trace.values import RunView
+from archytas_nb.loop import events as ev
+from archytas_nb.tools.displayed import markup_of, words_of
+from archytas_nb.trace.safe import KEEP, PICTURES, Table, one_line, table_of, tidy
 
-Mode = Literal["live", "static", "terminal", "quiet"]
-
-_log = logging.getLogger("archytas_nb")
-
-
-class Layer(Protocol):
-    """One way to show a run."""
-
-    def update(self, view: RunView, event: Event) -> None:
-        """Show what an event, already folded into `view`, has changed."""
-
-    def finish(self, view: RunView) -> None:
-        """Show the run as it will stay; called once."""
-
-
-def display_mode(shell: Any = None) -> Mode:
-    """Find out how runs can be shown.
-
-    Args:
-        shell: The IPython shell; None asks for the current one.
-
-    Returns:
-        ``"quiet"`` where there is no shell at all, ``"terminal"`` where it has no kernel, ``"live"`` where a
-        notebook is before a person, otherwise ``"static"``.
-    """
-    if shell is None:
-        ipython = sys.modules.get("IPython")
-        shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None:
-        return "quiet"
-    kernel = getattr(shell, "kernel", None)
-    if kernel is None:
-        return "terminal"
-    return "live" if getattr(kernel, "_allow_stdin", False) and _is_notebook(kernel) else "static"
+_KINDS = "done error refused interrupted not_run retry repeat repair protocol compaction"
+MARKS: dict[str | None, str] = dict(zip(_KINDS.split(), "✓✗⊘■–↻↺✎⇄≡", strict=True))
+MARKS |= {None: "…", "no reply": "✗", "answer": "✗"}
+"""The marks of a call's status and of a note's kind; other notes have ``!``."""
+EDITED = "✎"
+NOTHING = "(no output)"
+"""What the model reads of a tool that returned nothing."""
+_ANSWER_LIMIT = 100_000
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+# How the kernel tells the model what a tool printed, and that a person changed the arguments.
+_PRINTED = "\n\nIt printed:\n"
+_EDITED = "The user changed the input before the call was run. It was run with: "
 
 
-def _is_notebook(kernel: Any) -> bool:
-    """Whether the request came from a notebook, which names its cell.
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a tool printed or displayed: text, Markdown or a formula (`prose`), or a picture."""
 
-    A console (jupyter console, qtconsole) has a person too, but draws no widgets and ignores updates of what it
-    has displayed: there a live trace would stay for ever what it was at first.
-    """
-    try:
-        return "cellId" in kernel.get_parent("shell")["metadata"]
-    except (AttributeError, KeyError, TypeError):
-        return False
+    kind: Literal["stdout", "stderr", "display"]
+    text: str = ""
+    prose: bool = False
+    picture: tuple[str, str] | None = None  # media type, and base64; XML where that is SVG
 
 
-class TraceView:
-    """Observes one run and shows it.
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """One tool call, and what came of it."""
+
+    name: str
+    arguments: tuple[tuple[str, str], ...] = ()  # names and values, as Python text on one line
+    texts: tuple[tuple[str, str], ...] = ()  # those of several lines (code, SQL, prose) as they are
+    status: ev.Status | None = None  # None while it runs
+    text: str = ""  # what the model read of the result, without what is in `shown`
+    shown: tuple[Shown, ...] = ()
+    table: Table | None = None  # the data frame that was returned
+    edited: str = ""  # what a person changed in the arguments
+
+    @property
+    def pictures(self) -> int:
+        """Number of pictures."""
+        return sum(item.picture is not None for item in self.shown)
+
+    def signature(self, limit: int = 60) -> str:
+        """The call as one line of Python, each argument cut to `limit` characters."""
+        pairs = ((f"{name}=" if name else "", one_line(x, limit)) for name, x in self.arguments)
+        return f"{self.name}({', '.join(name + value for name, value in pairs)})"
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the text of a call that is not done, such as ``"error: "``."""
+        word = "" if self.status in {None, "done"} else str(self.status).replace("_", " ")
+        return f"{word}: " if word and not self.text.lower().startswith(word) else ""
+
+    @property
+    def result(self) -> str:
+        """The text; of a table its title; of nothing but pictures their number."""
+        text = self.text.strip("\n")
+        if self.status == "done" and self.table:
+            title = text.partition("\n")[0]
+            return title if title.startswith("DataFrame") else "a table"
+        if self.status != "done" or text != NOTHING or not self.pictures:
+            return text
+        return "a picture" if self.pictures == 1 else f"{self.pictures} pictures"
+
+    def summary(self, limit: int) -> str:
+        """The result in one line: its first line, and of several faults the first."""
+        text = self.result
+        printed = [item.text.strip() for item in self.shown if item.text.strip()]
+        if text == NOTHING and printed:
+            text = printed[-1].rpartition("\n")[2]
+        first, _, rest = text.partition("\n")
+        if self.status == "error" and first.endswith(":") and rest:
+            second, _, rest = rest.partition("\n")
+            first = f"{first} {second.strip(' -')}"
+        line = one_line(self.prefix + first, limit)
+        return line if line.endswith("…") or not rest else f"{line} …"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A notice, ``"no reply"``, or an ``"answer"`` that was not accepted."""
+
+    kind: str
+    text: str
+
+    @property
+    def mark(self) -> str:
+        """One character for its kind."""
+        return MARKS.get(self.kind, "!")
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """One reply of the model and what came of it."""
+
+    number: int  # 0 holds what happened before the model was asked
+    thought: str = ""
+    reasoning: str = ""  # what a reasoning model sent apart from its reply
+    calls: tuple[CallView, ...] = ()
+    notes: tuple[Note, ...] = ()
+    reply: str | None = None  # the reply's text, until calls or an ending come of it
+    rejected: tuple[str, ...] = ()  # replies that could not be used
+
+    @property
+    def failed(self) -> bool:
+        """Whether something went wrong that a person should see at once."""
+        errors = any(call.status == "error" for call in self.calls)
+        return errors or bool(self.rejected) or any(note.mark == "✗" for note in self.notes)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to show but the ending that came of it."""
+        return not (self.thought or self.reasoning or self.calls or self.notes or self.rejected)
+
+    @property
+    def mark(self) -> str:
+        """The mark of the worst that happened in it."""
+        statuses = [call.status for call in self.calls]
+        for status in ("error", "interrupted", "refused", "not_run"):
+            if status in statuses:
+                return MARKS[status]
+        if self.failed:
+            return MARKS["error"]
+        if not statuses and self.notes:
+            return self.notes[-1].mark
+        return MARKS[None] if None in statuses else MARKS["done"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run as far as it went."""
+
+    question: str
+    model: str = ""  # as the server names it, or as it was asked for
+    protocol: str = ""
+    steps: tuple[StepView, ...] = ()
+    ending: ev.Ending | None = None  # None while it goes on, or where it was cut off
+    typed: bool = False  # whether the answer is a value of a type that was asked for, not prose
+    table: Table | None = None  # the answer, where it is a data frame
+    usage: ev.Usage = field(default=ev.Usage(), compare=False)
+    seconds: float = field(default=0.0, compare=False)  # of the model; in a replay as recorded
+    server: str = ""  # who serves the model, where that was found out
+
+    @property
+    def shown_steps(self) -> list[StepView]:
+        """The steps in which there is something to show."""
+        return [step for step in self.steps if not step.empty]
+
+    @property
+    def model_name(self) -> str:
+        """The model's name; of a path only the file's name, which is the same on every machine."""
+        name = tidy(self.model, 200)
+        if name.endswith(".gguf") or name.startswith(("/", "~", ".")) or "\\" in name:
+            name = PurePath(name.replace("\\", "/")).name.removesuffix(".gguf")
+        return name
+
+
+def fold(
+    question: str, events: Iterable[ev.Event], *, model: str = "", protocol: str = ""
+) -> RunView:
+    """Make the view of a run, which may have been cut off anywhere.
 
     Args:
         question: What was asked.
-        mode: Where it is shown; see `display_mode`.
-        model: The model's name, until a reply tells it.
-        protocol: How the model is spoken to.
-
-    Attributes:
-        view: The run so far, as `RunView`.
-
-    Raises:
-        ValueError: The mode is not one of the four.
+        events: The run's events, in order.
+        model: The model's name, where no event has it.
+        protocol: ``"react"`` or ``"native"``, where no event has it.
     """
-
-    def __init__(
-        self, question: str, *, mode: Mode = "live", model: str = "", protocol: str = ""
-    ) -> None:
-        if mode not in get_args(Mode):
-            raise ValueError(f"mode is {mode!r}; expected one of {get_args(Mode)}")
-        self.mode: Mode = mode
-        self.view: RunView = fold(question, (), model=model, protocol=protocol)
-        self._closed = False
-        self._layer = self._open(mode)
-
-    def _open(self, mode: Mode) -> Layer | None:
-        try:
-            if mode == "live":
-                from archytas_nb.trace.widget import LiveLayer
-
-                return LiveLayer(self.view)
-            if mode == "terminal":
-                from archytas_nb.trace.terminal import TerminalLayer
-
-                return TerminalLayer(self.view)
-        except Exception:  # noqa: BLE001 (a run is never disturbed by its view)
-            _log.exception("the live trace could not be opened; the run is shown when it has ended")
-        return None if mode == "quiet" else StaticLayer()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def on_event(self, event: Event) -> None:
-        """Take one event; the ending closes the view.
-
-        Args:
-            event: Any event, in order. Nothing is ever raised for it but KeyboardInterrupt.
-        """
-        try:
-            self.view = advance(self.view, event)
-            if self._layer is not None and not self._closed:
-                self._layer.update(self.view, event)
-        except Exception:  # noqa: BLE001 (a run is never disturbed by its view)
-            _log.exception("the trace could not show %s", type(event).__name__)
-        if isinstance(event, (Answered, Failed, Stopped, Interrupted)):
-            self.close()
-
-    def close(self, ending: Ending | None = None) -> None:
-        """Show the run as it will stay; called again, it does nothing.
-
-        Args:
-            ending: How the run ended, where no event has told it; None leaves the run unfinished.
-        """
-        if self._closed:
-            return
-        if ending is not None and self.view.ending is None:
-            self.on_event(ending)
-            return
-        self._closed = True
-        try:
-            if self._layer is not None:
-                self._layer.finish(self.view)
-        except Exception:  # noqa: BLE001 (a run is never disturbed by its view)
-            _log.exception("the trace could not be finished")
+    view = RunView(tidy(question), model, protocol)
+    for event in events:
+        view = advance(view, event)
+    return view
 
 
-class StaticLayer:
-    """Shows nothing until the run has ended, then all of it in one output."""
+def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (a case per event)
+    """Take one event into a view, and return the next one."""
+    last = view.steps[-1] if view.steps else StepView(0)
+    match event:
+        case ev.Delta() | ev.Notice(kind="progress" | "limit"):  # the ending repeats the limit
+            return view
+        case ev.Started():
+            model, protocol = event.model or view.model, event.protocol or view.protocol
+            return replace(view, model=model, protocol=protocol, server=event.server)
+        case ev.AskModel(
+            step=0
+        ):  # about the question, before the first step: only its cost is shown
+            return view
+        case ev.AskModel():
+            steps = (*view.steps[:-1], _reject(last)) if view.steps else ()
+            if not view.steps or last.number != event.step:  # otherwise it is asked again
+                steps = (*steps, StepView(event.step))
+            return replace(view, steps=steps)
+        case ev.ModelReply():
+            reasoning = _joined(last.reasoning, event.reasoning)
+            if view.steps:
+                view = _with_last(view, replace(last, reply=tidy(event.text), reasoning=reasoning))
+            usage = view.usage + replace(event.usage, requests=event.usage.requests or 1)
+            seconds = view.seconds + event.seconds
+            return replace(view, model=event.model or view.model, usage=usage, seconds=seconds)
+        case ev.NoReply():
+            if event.kind == "interrupted" or not event.text:
+                return view
+            return _noted(view, last, "no reply", event.text)
+        case ev.Notice():
+            if event.kind == "repeat":  # the reply was used: an earlier result is repeated
+                last = replace(last, reply=None)
+            if event.kind == "compaction":  # it is about the reply that did not come
+                notes = tuple(note for note in last.notes if note.kind != "no reply")
+                last = replace(last, notes=notes)
+            if event.kind == "protocol" and view.protocol == "native":  # the only change there is
+                view = replace(view, protocol="react")
+            return _noted(view, last, event.kind, event.text)
+        case ev.RunCalls():
+            calls, thought = map(asked, event.calls), _joined(last.thought, event.thought)
+            step = replace(last, reply=None, thought=thought, calls=(*last.calls, *calls))
+            return _with_last(view, step)
+        case ev.CallOutcomes():
+            return _with_last(view, replace(last, calls=answered(last.calls, event.outcomes)))
+        case ev.CheckAnswer():
+            return _with_last(view, replace(last, reply=literal(event.answer)))
+        case ev.Verdict():
+            said, last = one_line(last.reply or "", 200), replace(last, reply=None)
+            if event.fault:
+                fault = f"{said} was not accepted: {tidy(event.fault)}"
+                return _noted(view, last, "answer", fault)
+            typed = event.value is not None and not isinstance(event.value, str)
+            return replace(_with_last(view, last), typed=typed, table=table_of(event.value))
+        case ev.Answered():
+            step = replace(last, reply=None, thought=_joined(last.thought, event.thought))
+            return replace(_with_last(view, step), ending=event)
+        case ev.Failed() | ev.Stopped() | ev.Interrupted():
+            return replace(_with_last(view, _ended(last, event)), ending=event)
+    assert_never(event)
 
-    def update(self, view: RunView, event: Event) -> None:
-        """Wait."""
 
-    def finish(self, view: RunView) -> None:
-        """Display the bundle."""
-        from IPython.display import display
+def _with_last(view: RunView, step: StepView) -> RunView:
+    if not view.steps and step.empty and step.reply is None:
+        return view
+    return replace(view, steps=(*view.steps[:-1], step))
 
-        data, metadata = bundle(view)
-        display(data, raw=True, metadata=metadata)  # type: ignore[no-untyped-call]
+
+def _noted(view: RunView, step: StepView, kind: str, text: str) -> RunView:
+    return _with_last(view, replace(step, notes=(*step.notes, Note(kind, tidy(text)))))
+
+
+def _reject(step: StepView) -> StepView:
+    if step.reply is None:
+        return step
+    return replace(step, reply=None, rejected=(*step.rejected, step.reply or "(empty)"))
+
+
+def _ended(step: StepView, ending: ev.Failed | ev.Stopped | ev.Interrupted) -> StepView:
+    if isinstance(ending, ev.Failed):  # the ending says why no reply came; once is enough
+        same = Note("no reply", tidy(ending.reason))
+        step = replace(step, notes=tuple(note for note in step.notes if note != same))
+    # The ending has the last words of the model; an interrupt is not the reply's fault.
+    used = not isinstance(ending, ev.Failed) or ending.by == "model"
+    return replace(step, reply=None) if used else _reject(step)
+
+
+def _joined(first: str, second: str) -> str:
+    second = tidy(second).strip()
+    return f"{first}\n{second}" if first and second and first != second else first or second
+
+
+# ── calls ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def asked(call: ev.ToolCall) -> CallView:
+    """A call that has no outcome yet."""
+    given = _by_name(call.input)
+    arguments = tuple((name, _flat(value)) for name, value in given.items())
+    texts = tuple((name, tidy(value)) for name, value in given.items() if _has_lines(value))
+    return CallView(tidy(call.name, 100) or "(no name)", arguments, texts)
+
+
+def _by_name(given: ev.Json) -> dict[str, ev.Json]:
+    if isinstance(given, dict) and all(str(name).isidentifier() for name in given):
+        return given
+    return {} if given is None else {"": given}
+
+
+def _has_lines(value: ev.Json) -> bool:
+    return isinstance(value, str) and "\n" in value.strip()
+
+
+def _flat(value: ev.Json) -> str:
+    return literal(" ".join(value[:KEEP].split()) if _has_lines(value) else value)
+
+
+def literal(value: ev.Json) -> str:
+    """Write a JSON value as Python, but strings in double quotes."""
+    if isinstance(value, dict):
+        pairs = (f"{literal(key)}: {literal(item)}" for key, item in value.items())
+        return tidy(f"{{{', '.join(pairs)}}}")
+    if isinstance(value, list):
+        return tidy(f"[{', '.join(map(literal, value))}]")
+    if isinstance(value, str):
+        return tidy(json.dumps(value[: 2 * KEEP], ensure_ascii=False))
+    return tidy(repr(value))
+
+
+def answered(calls: Iterable[CallView], outcomes: Iterable[ev.CallOutcome]) -> tuple[CallView, ...]:
+    """Give each call without an outcome the next one."""
+    waiting, result = iter(outcomes), []
+    for call in calls:
+        outcome = next(waiting, None) if call.status is None else None
+        result.append(call if outcome is None else _with_outcome(call, outcome))
+    return tuple(result)
+
+
+def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
+    text, edited = outcome.text, ""
+    given, _, rest = text.removeprefix(_EDITED).partition("\n")
+    if rest and text.startswith(_EDITED):
+        text, edited = rest, f"the user changed the input: {_changed(given, call)}"
+    shown, table = [_shown(output) for output in outcome.outputs], table_of(outcome.value)
+    result, _, printed = text.rpartition(_PRINTED)
+    first = tidy(printed[:KEEP].split("\n", 1)[0])
+    if result and first and any(first in tidy(words_of(output)) for output in outcome.outputs):
+        text = tidy(result)
+    else:  # what was printed is in the text, which is folded away where there is a table
+        text = tidy(text)
+        shown = [
+            item
+            for item in shown
+            if item.picture or (item.text and (table or item.text not in text))
+        ]
+    seen = {item.picture[1] for item in shown if item.picture}
+    shown += [Shown("display", picture=("image/png", d)) for d in outcome.images if d not in seen]
+    return replace(
+        call, status=outcome.status, text=text, shown=tuple(shown), table=table, edited=edited
+    )
+
+
+def _changed(edited: str, call: CallView) -> str:
+    """The changed arguments; all of them where that cannot be said."""
+    try:
+        given = _by_name(json.loads(edited))
+    except (ValueError, RecursionError):  # a long one was cut
+        return tidy(edited)
+    before = dict(call.arguments)
+    if "" in given or not before.keys() <= given.keys():
+        return tidy(edited)
+    now = [f"{k}={literal(value)}" for k, value in given.items() if _flat(value) != before.get(k)]
+    return ", ".join(now) or tidy(edited)
+
+
+def _shown(output: ev.Output) -> Shown:
+    data = output.data
+    for media_type in PICTURES:
+        if isinstance(data.get(media_type), str):
+            return Shown(output.kind, picture=(media_type, data[media_type]))
+    if _WIDGET in data:  # it lives in its kernel; its words are those of the moment it was made
+        return Shown(output.kind, "[a widget]")
+    prose = markup_of(output) in {"text/markdown", "text/latex"}
+    return Shown(output.kind, tidy(words_of(output)), prose)
+
+
+# ── words ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def rejected_title(reply: str) -> str:
+    """The line above a reply that could not be used."""
+    return "empty reply" if reply == "(empty)" else "reply that could not be used"
+
+
+def ending_title(ending: ev.Ending | None) -> str:
+    """How a run ended, in one line; empty where it was answered."""
+    match ending:
+        case ev.Answered():
+            return ""
+        case ev.Failed(by=by):
+            return "✗ The model gave up" if by == "model" else "✗ The endpoint failed"
+        case ev.Stopped(cut=True):
+            return f"■ {'Incomplete' if ending.text else 'No'} answer: {tidy(ending.limit, 200)}"
+        case ev.Stopped():
+            more = "; incomplete answer" if ending.text else ""
+            return f"■ Stopped by the limit {tidy(ending.limit, 200)}{more}"
+        case ev.Interrupted():
+            return f"■ Interrupted during {tidy(ending.during, 200)}"
+        case None:
+            return "■ The run did not finish"
+
+
+def ending_text(ending: ev.Ending | None) -> str:
+    """The answer as the model's Markdown, or the reason why there is none."""
+    match ending:
+        case ev.Answered(text=text) | ev.Stopped(text=text) | ev.Failed(reason=text):
+            return tidy(text, _ANSWER_LIMIT).strip()
+        case _:
+            return ""
+
+
+def answer_markdown(ending: ev.Ending | None) -> str:
+    """The answer as Markdown, empty where there is none; "124." is a number, not an empty list."""
+    answer = ending_text(ending) if isinstance(ending, (ev.Answered, ev.Stopped)) else ""
+    return re.sub(r"\A(\d+)([.)])\Z", r"\1\\\2", answer)

@@ -16,7 +16,7 @@ from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.models.prices import Price
 from archytas_nb.testing import ScriptedModel
-from archytas_nb.trace.steps import fold
+from archytas_nb.trace.view import fold
 from tests.cassettes.tapes import ask, no_model
 
 

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from archytas_nb.trace.bundle import bundle
-from archytas_nb.trace.steps import fold
+from archytas_nb.trace.view import fold
 from tests.lab.lab import DARK, LIGHT, REPOSITORY, Desk, Lab
 from tests.trace.samples import SAMPLES
 

@@ -28,7 +28,7 @@ from archytas_nb.models.listing import Served, served_at
 from archytas_nb.models.local_probe import local_servers
 from archytas_nb.models.openai_chat import OpenAIModel
 from archytas_nb.trace.html import question_html
-from archytas_nb.trace.steps import fold
+from archytas_nb.trace.view import fold
 from tests.cassettes.tapes import no_model
 from tests.servers.plays import HTML, Drop, Hang, Raw, Say
 from tests.servers.server import Server

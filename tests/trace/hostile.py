@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
+
+import pandas as pd
 
 from archytas_nb.loop.events import (
     Answered,
@@ -21,12 +24,8 @@ from archytas_nb.loop.events import (
     Verdict,
 )
 from archytas_nb.trace.html import html, value_html
-from archytas_nb.trace.html_live import live_answer, live_question, live_status, live_step
-from archytas_nb.trace.progress import Progress
-from archytas_nb.trace.safe import hiding, stylesheet
-from archytas_nb.trace.steps import advance, fold
-from archytas_nb.trace.style import HIDE_KEPT
-from archytas_nb.trace.values import RunView
+from archytas_nb.trace.live import Progress, live_answer, live_question, live_status, live_step
+from archytas_nb.trace.view import RunView, advance, fold
 from tests.trace.samples import answer, ask, call, png
 
 PAYLOADS = [
@@ -127,24 +126,17 @@ def faults_of(page: str) -> list[str]:
     """What is wrong with a piece of HTML; empty where it is harmless and well formed."""
     page.encode("utf-8")
     parser = _Faults()
-    for constant in (
-        stylesheet(),
-        hiding(HIDE_KEPT, 0),
-    ):  # these may stand; any other <style> may not
+    # The style sheets of an empty live page may stand; any other <style> may not.
+    for constant in re.findall("<style>.*?</style>", live_question(RunView(""))):
         page = page.replace(constant, "")
     parser.feed(page)
     parser.close()
     return [*parser.faults, *(f"<{tag}> left open" for tag in parser.open)]
 
 
-class DataFrame:
-    """A frame whose HTML is hostile."""
-
-    def __init__(self, payload: str) -> None:
-        self.payload = payload
-
-    def _repr_html_(self) -> str:
-        return f"<table><tr><th>{self.payload}</th></tr><tr><td>{self.payload}</td></tr></table>{self.payload}"
+def frame(payload: str) -> pd.DataFrame:
+    """A data frame that is hostile in its cells, columns and index."""
+    return pd.DataFrame({payload: [payload]}, index=[payload])
 
 
 def hostile_run(payload: str) -> list[Event]:
@@ -175,7 +167,7 @@ def hostile_run(payload: str) -> list[Event]:
         ),
         *call(2, "f", {"name": payload}, payload, status="error", reasoning=payload),
         *call(3, "f", {"name": payload}, payload, status="refused"),
-        *call(4, "f", payload, f"{EDITED_WORDS}{payload}\n{payload}", value=DataFrame(payload)),
+        *call(4, "f", payload, f"{EDITED_WORDS}{payload}\n{payload}", value=frame(payload)),
         *call(5, "ask_user", {"question": payload}, payload),
         *(Notice(kind, payload) for kind in kinds),
         NoReply("endpoint", payload),
@@ -191,7 +183,7 @@ def endings(payload: str) -> list[list[Event]]:
     accepted = [
         *ask(8),
         CheckAnswer(8, [payload]),
-        Verdict(value=DataFrame(payload)),
+        Verdict(value=frame(payload)),
         Answered(payload),
     ]
     typed = [*ask(8), CheckAnswer(8, [payload]), Verdict(value=[payload]), Answered(payload)]

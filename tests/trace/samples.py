@@ -7,6 +7,8 @@ import struct
 import zlib
 from typing import Any
 
+import pandas as pd
+
 from archytas_nb.loop.events import (
     Answered,
     AskModel,
@@ -188,18 +190,9 @@ PARALLEL = [
 ]
 
 
-class DataFrame:
-    """Stands for a data frame of any library: it is asked for its HTML by the name of its class."""
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{n}</th><td>{name}</td><td>{n * 3.5}</td></tr>"
-            for n, name in enumerate("abc")
-        )
-        head = "<thead><tr><th></th><th>island</th><th>mean_mass_g</th></tr></thead>"
-        return (
-            f"<style>td {{color: red}}</style><table border=1>{head}<tbody>{rows}</tbody></table>"
-        )
+def frame() -> pd.DataFrame:
+    """A data frame of three rows."""
+    return pd.DataFrame({"island": list("abc"), "mean_mass_g": [0.0, 3.5, 7.0]})
 
 
 RICH = [
@@ -223,7 +216,7 @@ RICH = [
         "head",
         {"rows": 3},
         "  island  mean_mass_g\n0 a 0.0\n1 b 3.5\n2 c 7.0",
-        value=DataFrame(),
+        value=frame(),
     ),
     *answer(
         3,

@@ -1,14 +1,24 @@
-"""A run in every form at once."""
+"""A run in every form at once, and what becomes of it outside Jupyter."""
 
 from __future__ import annotations
 
+import io
+import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbconvert import HTMLExporter
 
 from archytas_nb import __version__
 from archytas_nb.loop.events import CallOutcomes
 from archytas_nb.trace.bundle import bundle
-from archytas_nb.trace.steps import fold
-from tests.trace.samples import SAMPLES
+from archytas_nb.trace.view import fold
+from tests.chromium import CHROMIUM, FLAGS, needs_chromium
+from tests.live_kernel import live_kernel
+from tests.trace.samples import RECOVERED, SAMPLES, answer, call
 
 
 def test_three_forms_and_the_facts() -> None:
@@ -44,3 +54,105 @@ def test_what_is_saved_does_not_depend_on_the_clock_of_the_tools() -> None:
         for event in events
     ]
     assert bundle(fold(question, slow)) == bundle(fold(question, events))
+
+
+ADDRESS = re.compile(r"""(?:src|href|url|import)\s*[=(]?\s*["']?(?:https?:)?//[^"')\s>]+""")
+DYING = '''%%tool
+import os
+
+def die() -> None:
+    """End the kernel."""
+    os._exit(1)'''
+
+
+def notebook(*outputs: Any) -> nbformat.NotebookNode:
+    """A notebook of one executed cell."""
+    cell = nbformat.v4.new_code_cell("%agent …", execution_count=1, outputs=list(outputs))
+    return nbformat.v4.new_notebook(cells=[cell])
+
+
+def saved(name: str) -> nbformat.NotebookNode:
+    """A notebook with the trace of a sample, as a front end saves it."""
+    data, metadata = bundle(fold(*SAMPLES[name]))
+    return notebook(nbformat.v4.new_output("display_data", data, metadata=metadata))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_page_made_of_a_notebook_has_the_trace_and_loads_nothing_for_it(name: str) -> None:
+    """The question, each call and the answer are in it, and no address that the page has not without a trace."""
+    page, _ = HTMLExporter().from_notebook_node(saved(name))
+    bare, _ = HTMLExporter().from_notebook_node(notebook())
+    assert set(ADDRESS.findall(page)) == set(ADDRESS.findall(bare))
+    [trace] = re.findall(r'<div class="archytas-nb-trace.*?(?=</main>)', page, re.DOTALL)
+    view = fold(*SAMPLES[name])
+    text = re.sub(r"<[^>]+>", "", trace)
+    assert view.question in text
+    for step in view.steps:
+        assert all(f"{call.name}(" in text for call in step.calls)
+
+
+@needs_chromium
+def test_on_paper_everything_is_unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nbconvert's PDF has what is folded on the screen: thoughts, outcomes, every line of a long text."""
+    playwright = pytest.importorskip("playwright.async_api")
+    pypdf = pytest.importorskip("pypdf")
+    from nbconvert import WebPDFExporter
+
+    launch = playwright.BrowserType.launch
+
+    async def launch_ours(self: Any, **options: Any) -> Any:
+        """The exporter asks for a browser that playwright has downloaded."""
+        return await launch(self, **options | {"executable_path": CHROMIUM, "args": FLAGS})
+
+    monkeypatch.setattr(playwright.BrowserType, "launch", launch_ours)
+    long = call(
+        3, "tell", {}, "\n".join(f"line {n} of sixty" for n in range(60)), thought="It is long."
+    )
+    view = fold("What is on paper?", [*RECOVERED[:8], *long, *answer(4, "All is **said**.")])
+    assert [step.failed for step in view.steps] == [True, False, False, False]
+    data, metadata = bundle(view)
+    pdf, _ = WebPDFExporter().from_notebook_node(
+        notebook(nbformat.v4.new_output("display_data", data, metadata=metadata))
+    )
+    text = re.sub(
+        r"\s+",
+        " ",
+        " ".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(pdf)).pages),
+    )
+    for words in (
+        "What is on paper?",
+        "I misspelled the name.",
+        "line 0 of sixty",
+        "line 59 of sixty",
+        "All is said.",
+    ):
+        assert words in text, text
+
+
+def test_a_kernel_that_dies_leaves_a_text_that_says_so(tmp_path: Path) -> None:
+    """What a front end has at that moment is a static output, which every converter can show."""
+    with live_kernel(tmp_path) as kernel:
+        for cell in (
+            "%load_ext archytas_nb",
+            DYING,
+            "from archytas_nb.testing import ScriptedModel\nscript = ScriptedModel(('die', {}))",
+        ):
+            assert kernel.run(cell).status == "ok"
+        client: Any = kernel.client
+        client.session.metadata = {"cellId": "a1"}
+        asked = client.execute("%agent --model script Will you finish?", allow_stdin=True)
+        outputs = []
+        while not outputs:
+            message = client.get_iopub_msg(timeout=30)
+            if (
+                message["parent_header"].get("msg_id") == asked
+                and message["msg_type"] == "display_data"
+            ):
+                outputs = [nbformat.v4.output_from_msg(message)]
+        kernel.manager.provisioner.process.wait(30)
+    [output] = outputs
+    assert set(output.data) == {"text/plain", "text/markdown", "text/html"}
+    assert "■ The run did not finish" in output.data["text/plain"]
+    page, _ = HTMLExporter().from_notebook_node(notebook(output))
+    assert "Will you finish?" in page
+    assert "■ The run did not finish" in page

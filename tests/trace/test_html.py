@@ -1,15 +1,25 @@
-"""A run as a page: what is folded, what is bounded, what is left out."""
+"""A run as a page, in which nothing that a model or a tool writes can run, load or leave its place."""
 
 from __future__ import annotations
 
+import ast
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from archytas_nb.loop.events import Output
+from archytas_nb.trace import html as page_module
+from archytas_nb.trace import safe
 from archytas_nb.trace.html import html
-from archytas_nb.trace.steps import fold
-from tests.trace.hostile import faults_of
+from archytas_nb.trace.safe import Table, markdown
+from archytas_nb.trace.view import fold
+from tests.chromium import CHROMIUM, FLAGS, needs_chromium
+from tests.growth import assert_linear
+from tests.trace.hostile import PAYLOADS, faults_of, places
 from tests.trace.samples import SAMPLES, answer, call, long_run, png
 
 
@@ -50,7 +60,6 @@ def test_a_data_frame_is_a_table() -> None:
     page = html(fold(*SAMPLES["rich"]))
     assert page.count("<table") == 1
     assert "as the model read it" in page
-    assert "color: red" not in page
 
 
 def test_five_megabytes_do_not_reach_the_page() -> None:
@@ -103,3 +112,258 @@ def test_the_path_of_a_model_is_not_shown() -> None:
 def test_a_number_with_a_full_stop_is_no_list() -> None:
     """Markdown reads "124." as the beginning of a list; a person does not."""
     assert "<p>124.</p>" in html(fold(*SAMPLES["rejected"]))
+
+
+ROOM = Path(safe.__file__).parent
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_no_payload_survives(payload: str) -> None:
+    """In every place, the page has only harmless elements, and each is closed."""
+    for page in places(payload):
+        assert faults_of(page) == []
+
+
+@pytest.mark.parametrize("payload", PAYLOADS[:19])
+def test_the_check_sees_the_payloads_themselves(payload: str) -> None:
+    """The positive control: put into a page as they are, the HTML payloads are found."""
+    assert faults_of(f"<div>{payload.encode('utf-8', 'replace').decode()}</div>")
+
+
+@given(
+    st.text(st.sampled_from("<>\"'&/=` \n[]()!#*-_|~:\\a1\x00\x1b") | st.characters(), max_size=80)
+)
+def test_markdown_is_always_harmless(text: str) -> None:
+    """Whatever text, its rendering has only harmless elements, and each is closed."""
+    assert faults_of(safe.markdown(text)) == []
+
+
+def test_math_is_left_alone() -> None:
+    """Dollar amounts are not formulas, and TeX in model text is not typeset."""
+    assert 'class="archytas-nb-trace tex2jax_ignore mathjax_ignore"' in html(
+        fold("q", answer(1, "$5 and $10"))
+    )
+
+
+def test_markdown_that_a_person_wants() -> None:
+    """Emphasis, code, tables and links to the web are rendered; a link tells its target nothing."""
+    page = safe.markdown(
+        "**b** `c` [d](https://example.org/?a=1&b=2)\n\n| h | n |\n|---|--:|\n| 1 | 2 |"
+    )
+    assert "<strong>b</strong>" in page
+    assert "<code>c</code>" in page
+    assert (
+        '<a href="https://example.org/?a=1&amp;b=2" target="_blank" rel="noopener noreferrer">d</a>'
+        in page
+    )
+    assert (
+        '<td style="text-align:left">1</td>' in page
+    )  # a page's own style may set it to the right
+    assert '<td style="text-align:right">2</td>' in page
+
+
+@pytest.mark.parametrize(
+    ("media_type", "data"),
+    [
+        ("text/html", "PHNjcmlwdD4="),
+        ("image/png", '"><script>'),
+        ("image/png", "abc"),
+        ("image/png", "A" * (safe.MAX_PICTURE + 4)),
+    ],
+)
+def test_what_is_no_picture_is_none(media_type: str, data: str) -> None:
+    """Another media type, broken base64 and images too large are not put into the page."""
+    assert safe.picture(media_type, data, "") is None
+
+
+def test_a_picture_is_carried_by_the_page() -> None:
+    """An image is a data address; SVG becomes one too, where it cannot run."""
+    assert 'src="data:image/png;base64,iVBOR' in (safe.picture("image/png", png(), "") or "")
+    assert "<svg" not in (safe.picture("image/svg+xml", "<svg onload=x>", "") or "<svg")
+
+
+@pytest.mark.parametrize(
+    ("tag", "attributes"),
+    [("script", {}), ("div", {"onclick": "x"}), ("img", {"src": "https://example.org/x"})],
+)
+def test_the_builder_refuses_what_a_trace_has_no_use_for(
+    tag: str, attributes: dict[str, str]
+) -> None:
+    """Not even our own code can put a script, a handler or a remote image into a trace."""
+    with pytest.raises(ValueError, match="trace"):
+        safe.element(tag, **attributes)
+
+
+def test_a_table_is_rebuilt_from_its_text() -> None:
+    """Cells are escaped, and numbers stand to the right."""
+    page = safe.table(Table((), (("a<i>", "1.5"),)), style="", cell="", head="")
+    assert ';text-align:left">a&lt;i&gt;</td>' in page
+    assert ';text-align:right">1.5</td>' in page
+
+
+def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
+    """Each of its rules begins with the class of a trace, and none has an address."""
+    assert not re.search(r"url|@import|expression|//|<", page_module.SHEET)
+    rules = re.findall(r"([^{}]+)\{[^{}]*\}", page_module.SHEET.replace("@media print{", ""))
+    assert rules
+    assert all(
+        part.startswith(f".{page_module.CLASS} ") for rule in rules for part in rule.split(",")
+    )
+
+
+@pytest.mark.parametrize("path", sorted(ROOM.glob("*.py")), ids=lambda path: path.name)
+def test_all_html_is_made_in_one_file(path: Path) -> None:
+    """No other file of the room writes a tag, or calls a text HTML."""
+    if path.name == "safe.py":
+        return
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    texts = [
+        each.value
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+    tags = [
+        each
+        for each in texts
+        if re.search(r"</?(?:div|p|span|a|img|pre|table|details|script|style)[ >]", each)
+    ]
+    assert [each for each in tags if "``<" not in each] == []
+    calls = [each.func for each in ast.walk(tree) if isinstance(each, ast.Call)]
+    assert "Html" not in {each.id for each in calls if isinstance(each, ast.Name)}
+
+
+OPEN = '<span class="tex2jax_process mathjax_process">'
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"$\bar{x}_i = 3.5$",
+        r"\(a^2 * b_1 * c_2\)",
+        "$$\n\\frac{1}{n} \\sum_{i=1}^{n} x_i\n$$",
+        r"\[\begin{pmatrix} a & b \\ c & d \end{pmatrix}\]",
+        r"$p < 0.05$",
+        "$x$",
+    ],
+)
+def test_a_formula_is_left_as_it_is_for_the_page_to_typeset(tex: str) -> None:
+    """Nothing in it is Markdown, and nothing around it is a formula."""
+    escaped = tex.replace("&", "&amp;").replace("<", "&lt;")
+    assert (
+        markdown(f"It is {tex}, at *most*.")
+        == f"<p>It is {OPEN}{escaped}</span>, at <em>most</em>.</p>"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "costs $5 and $10, US$5 or CA$7, $5k",
+        "from $5-$10",
+        "$HOME/$USER and ($AAPL/$MSFT)",
+        "a $ b $ c",
+        "$5/$",
+        "`$x$`",
+        "$$",
+        "$x",
+        r"\$x\$",
+    ],
+)
+def test_dollars_that_are_no_brackets_are_dollars(text: str) -> None:
+    assert OPEN not in markdown(text)
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"\href{javascript:x}{y}",
+        r"\style{color:red}{y}",
+        r"\class{c}{y}",
+        r"\require{html}",
+        r"\unicode{x41}",
+        r"\def\a{b}",
+        r"\begin{html}x\end{html}",
+        r"\begin x",
+        "x" * 5_000,
+    ],
+)
+def test_a_formula_that_may_do_more_is_code(tex: str) -> None:
+    """It is shown as it was written; a single dollar sign is then a dollar sign."""
+    assert markdown(f"\\({tex}\\)").startswith("<p><code>\\(")
+    assert markdown(f"\\[{tex}\\]").startswith("<p><code>\\[")
+    assert OPEN not in markdown(f"${tex}$")
+
+
+@given(st.lists(st.sampled_from([*"$\\()[]{}xy1 *_`<\n", "\\href", "\\frac", "$$"]), max_size=30))
+def test_no_text_makes_a_formula_of_what_may_do_more(pieces: list[str]) -> None:
+    for typeset in markdown("".join(pieces)).split(OPEN)[1:]:
+        assert "href" not in typeset.partition("</span>")[0]
+
+
+@pytest.mark.parametrize("piece", ["\\(", "\\[", "$$", "\\(a", "\\(a\\)", "$", "$a$"])
+def test_an_answer_of_many_beginnings_of_formulas_is_rendered_in_linear_time(piece: str) -> None:
+    assert_linear(lambda n: markdown(piece * n), 4000)
+
+
+DUMP = [*FLAGS, "--headless=new", "--virtual-time-budget=2000", "--dump-dom"]
+# Remote addresses lead nowhere, so that a request is seen but not sent.
+OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND"
+REPORT = """
+<script>setTimeout(() => {
+  const asked = performance.getEntriesByType('resource').map(each => each.name);
+  const loaded = asked.filter(name => !name.startsWith('data:'));
+  const report = document.createElement('output');
+  report.textContent = `ran=${window.pwned} loaded=${loaded.length} height=${document.body.scrollHeight > 100}`;
+  document.documentElement.appendChild(report);
+}, 500)</script>
+"""
+
+pytestmark = needs_chromium
+
+
+def look(body: str, directory: Path) -> dict[str, str]:
+    """Open a page and report what ran and what was asked for."""
+    page = directory / "page.html"
+    page.write_text(f"<!doctype html><meta charset=utf-8><body>{body}{REPORT}", encoding="utf-8")
+    command = [
+        str(CHROMIUM),
+        *DUMP,
+        OFFLINE,
+        f"--user-data-dir={directory / 'profile'}",
+        page.as_uri(),
+    ]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    report = re.search(r"<output>(.*?)</output>", dom)
+    assert report, f"the page did not come to its end: {dom[-500:]}"
+    return dict(each.split("=") for each in report.group(1).split())
+
+
+def test_no_payload_runs_or_loads(tmp_path: Path) -> None:
+    """Every payload in every place, unfolded, on one page: nothing runs, nothing is asked for."""
+    body = "".join(page for payload in PAYLOADS for page in places(payload)).replace(
+        "<details", "<details open"
+    )
+    assert look(body, tmp_path) == {"ran": "undefined", "loaded": "0", "height": "true"}
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "<script>window.pwned=1</script>",
+        "<img src=x onerror=window.pwned=1>",
+        "<svg onload=window.pwned=1></svg>",
+    ],
+)
+def test_what_would_run_is_seen_to_run(payload: str, tmp_path: Path) -> None:
+    """The positive control: put into the page as it is, a payload runs, and the test sees it."""
+    assert look(payload, tmp_path)["ran"] == "1"
+
+
+def test_what_would_load_is_seen_to_load(tmp_path: Path) -> None:
+    """The positive control for requests."""
+    assert look('<img src="https://example.org/pixel.png">', tmp_path)["loaded"] == "1"
+
+
+def test_three_hundred_steps_come_to_an_end(tmp_path: Path) -> None:
+    """A page with a long run is laid out."""
+    assert look(html(fold("q", long_run(300, 1))), tmp_path)["height"] == "true"

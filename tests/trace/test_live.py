@@ -1,24 +1,301 @@
-"""What a run sends over the wire of a real kernel, live and with nobody there."""
+"""How a run is shown while it happens, and what it sends over the wire of a real kernel."""
 
 from __future__ import annotations
 
+import logging
+import re
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager, start_new_kernel
+
+from archytas_nb.loop.events import (
+    Answered,
+    AskModel,
+    CallOutcome,
+    CallOutcomes,
+    Delta,
+    Event,
+    Failed,
+    Interrupted,
+    Notice,
+    RunCalls,
+    ToolCall,
+    Usage,
+)
+from archytas_nb.trace import live
+from archytas_nb.trace.html import html
+from archytas_nb.trace.live import (
+    Progress,
+    Streamed,
+    TraceView,
+    display_mode,
+    live_answer,
+    live_earlier,
+    live_question,
+    live_step,
+)
+from archytas_nb.trace.text import ending_lines, plain
+from archytas_nb.trace.view import RunView, StepView, fold
+from tests.live_kernel import Kernel, live_kernel
+from tests.trace.samples import SAMPLES
+
+
+@pytest.fixture
+def displayed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """Everything that is displayed, as (data, metadata)."""
+    import IPython.display
+
+    seen: list[tuple[Any, Any]] = []
+    monkeypatch.setattr(
+        IPython.display, "display", lambda data, raw, metadata: seen.append((data, metadata))
+    )
+    return seen
+
+
+def kernel_before_a_person(metadata: dict[str, str]) -> SimpleNamespace:
+    return SimpleNamespace(_allow_stdin=True, get_parent=lambda channel: {"metadata": metadata})
+
+
+@pytest.mark.parametrize(
+    ("shell", "mode"),
+    [
+        (SimpleNamespace(), "terminal"),
+        (SimpleNamespace(kernel=None), "terminal"),
+        (SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=False)), "static"),
+        (SimpleNamespace(kernel=kernel_before_a_person({"cellId": "a1"})), "live"),
+        (SimpleNamespace(kernel=kernel_before_a_person({})), "static"),
+        (None, "quiet"),
+    ],
+)
+def test_the_mode_follows_the_shell(shell: Any, mode: str) -> None:
+    """No shell, no kernel, nobody to ask, somebody there."""
+    assert display_mode(shell) == mode
+
+
+def test_static_is_one_display_at_the_end(displayed: list[Any]) -> None:
+    """Nothing is displayed before the ending, and one bundle with it, however often it is closed."""
+    question, events = SAMPLES["answered"]
+    with TraceView(question, "static") as view:
+        for event in events[:-1]:
+            view.on_event(event)
+        assert displayed == []
+        view.on_event(events[-1])
+        view.close()
+    ((data, metadata),) = displayed
+    assert data["text/plain"] == plain(fold(question, events))
+    assert metadata["archytas_nb"]["usage"]["requests"] == 2
+
+
+def test_quiet_is_quiet(displayed: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """Quiet shows nothing, and still folds."""
+    question, events = SAMPLES["answered"]
+    view = TraceView(question, "quiet")
+    for event in events:
+        view.on_event(event)
+    assert displayed == []
+    assert capsys.readouterr().out == ""
+    assert view.view == fold(question, events)
+
+
+def test_drawing_never_raises_into_the_run(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A display that fails is logged; the run goes on."""
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise OSError("no display")
+
+    monkeypatch.setattr(live, "bundle", broken)
+    with caplog.at_level(logging.ERROR, logger="archytas_nb"):
+        TraceView("q", "static").on_event(Answered("a"))
+    assert "the trace could not be finished" in caplog.text
+    assert "no display" in caplog.text
+
+
+def test_an_interrupt_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person's interrupt while a view draws is the run's business, not the view's."""
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    view = TraceView("q", "quiet")
+    monkeypatch.setattr(live, "advance", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        view.on_event(Answered("a"))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in SAMPLES if name not in {"unreachable", "shortened"}]
+)
+def test_a_terminal_prints_the_lines_of_the_text(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is printed step by step has the lines of the plain text, but for the question and what is an error."""
+    question, events = SAMPLES[name]
+    view = TraceView(question, "terminal")
+    for event in events:
+        view.on_event(event)
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    run = fold(question, events)
+    expected = plain(run)
+    if isinstance(run.ending, (Failed, Interrupted)):
+        expected = expected.removesuffix(ending_lines(run))
+    assert printed == [line for line in expected.splitlines()[1:] if line.strip()]
+
+
+def test_a_terminal_prints_each_step_as_soon_as_it_is_done(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A step's outcome is printed when it is there, and a retry's wait at once."""
+    _, events = SAMPLES["recovered"]
+    view = TraceView("q", "terminal")
+    for event in events[:4]:
+        view.on_event(event)
+    assert 'mean_mass(species="Gento", unit="g") → error' in capsys.readouterr().out
+    view.on_event(Notice("retry", "waiting 1 s"))
+    assert capsys.readouterr().out == "   … waiting 1 s\n"
+
+
+RUNNING = RunCalls(1, (ToolCall("a", "measure", {}),))
+DONE = CallOutcomes((CallOutcome("done", "1", call_id="a"),))
+
+
+def after(*events: Event) -> Progress:
+    progress = Progress()
+    for event in events:
+        progress.take(event)
+    return progress
+
+
+def words(text: str) -> Delta:
+    return Delta("text", text)
+
+
+def test_a_reply_is_read_while_it_is_written() -> None:
+    """Thought, tool and input of a call; the words of an answer; prose as what it may become."""
+    call = after(words('{"thought": "I look.", "tool": "head", "tool_input": {"n": '))
+    assert call.streamed() == Streamed(thought="I look.", tool="head", given='{"n": ')
+    answer = after(words('{"thought": "", "tool": "final_answer", "tool_input": "There are 1'))
+    assert answer.streamed() == Streamed(answer="There are 1")
+    assert after(words("There "), words("are")).streamed() == Streamed(answer="There are")
+
+
+def test_what_a_retry_makes_void_is_dropped() -> None:
+    """After a retry, the reply is written anew; another notice takes nothing away."""
+    begun = [AskModel(1, ()), Delta("reasoning", "hm"), words("There a")]
+    assert after(*begun, Notice("repair", "x")).streamed() is not None
+    assert after(*begun, Notice("retry", "once more")).streamed() is None
+    assert after(*begun, Notice("retry", "once more"), words("Th")).streamed() == Streamed(
+        answer="Th"
+    )
+
+
+def test_a_running_tool_shows_its_last_lines() -> None:
+    """What it prints is shown as it comes, the lines above are counted, and all is gone with the outcome."""
+    lines = [Delta("output", f"line {n}\n") for n in range(100)]
+    streamed = after(RUNNING, *lines).streamed()
+    assert streamed is not None
+    assert streamed.output.split("\n")[0] == "… 88 lines above"
+    assert streamed.output.split("\n")[1:] == [f"line {n}" for n in range(88, 100)]
+    assert after(RUNNING, *lines, DONE).streamed() is None
+    assert after(RUNNING, Delta("output", "10 %\r20 %")).streamed() == Streamed(output="20 %")
+
+
+@given(
+    st.lists(
+        st.text(max_size=30) | st.sampled_from(["x" * 50_000, "\n" * 30_000, "\x1b[31m"]),
+        max_size=30,
+    )
+)
+def test_however_much_is_printed_little_is_held_and_shown(pieces: list[str]) -> None:
+    """Neither what is kept nor what is shown grows with the output."""
+    progress = after(RUNNING, *(Delta("output", piece) for piece in pieces))
+    assert sum(map(len, progress._output)) <= 60_000
+    streamed = progress.streamed()
+    assert streamed is None or len(streamed.output) <= 13 * 201
+    assert streamed is None or streamed.output.count("\n") <= 12
+
+
+def test_the_status_says_what_is_done_the_step_the_time_and_the_tokens() -> None:
+    """One line, without what is not known yet."""
+    view = RunView("q", steps=(StepView(3),), usage=Usage(2, 1200, 0, 34))
+    assert (
+        after(RUNNING).status(view, 75.9) == "calling measure · step 3 · 1 min 15 s · 1,234 tokens"
+    )
+    assert after().status(RunView("q"), 0.2) == "starting · 0 s"
+    assert after(AskModel(1, ())).status(RunView("q"), 1) == "asking the model · 1 s"
+    waiting = after(RUNNING, Delta("person", "Run it?"))
+    assert waiting.status(view, 75.9).startswith("waiting for your answer · step 3 · ")
+    waiting.take(Delta("person", ""))
+    assert waiting.status(view, 75.9).startswith("calling measure · ")
+    assert (
+        after(Notice("retry", "busy; trying again in 2 s"))
+        .status(RunView("q"), 1)
+        .startswith("busy; trying")
+    )
+
+
+def text(page: str) -> str:
+    """A page without tags and styles."""
+    return re.sub(r"<[^>]+>", "", re.sub(r"<style>.*?</style>", "", page))
+
+
+def test_a_step_looks_live_as_it_does_when_the_run_is_over() -> None:
+    """The same words in the same order, so that nothing jumps when the static output takes its place."""
+    view = fold(*SAMPLES["parallel"])
+    static = text(html(view))
+    for step in view.steps:
+        if not step.empty:
+            assert text(live_step(step, newest=False)) in static
+    assert text(live_question(view)) in static
+
+
+def test_the_newest_step_is_open_and_shows_what_is_streamed() -> None:
+    """The call that is being written, with its input; the output of a running tool."""
+    [step, _] = fold(*SAMPLES["answered"]).steps
+    writing = live_step(
+        step, Streamed(thought="Why not?", tool="head", given='{"n": '), newest=True
+    )
+    assert "<details open>" in writing
+    assert "Why not?head …{&quot;n&quot;: ▍" in text(writing)
+    assert "30 %" in text(live_step(step, Streamed(output="30 %"), newest=True))
+    assert "<details>" in live_step(step, newest=False)
+    [_, last] = fold(*SAMPLES["answered"]).steps
+    assert "2 thinking" in text(live_step(last, newest=True))
+    assert "2 answering" in text(live_step(last, Streamed(answer="There"), newest=True))
+
+
+def test_an_answer_that_is_being_written_is_markdown_already() -> None:
+    """With a cursor at its end; nothing where none has begun."""
+    assert "<strong>124</strong>" in live_answer("There are **124**")
+    assert text(live_answer("There")).strip() == "There▍"
+    assert live_answer("") == ""
+
+
+def test_steps_that_are_not_listed_any_more_are_counted() -> None:
+    """Nothing is said where all are listed."""
+    assert text(live_earlier(1200)) == "… 1,200 earlier steps"
+    assert live_earlier(0) == ""
+
 
 HERE = Path(__file__).parent
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 PREPARE = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
 from tests.trace.samples import SAMPLES
-from archytas_nb.trace.view import TraceView, display_mode
+from archytas_nb.trace.live import TraceView, display_mode
 
 def show(question, events, mode=None):
-    view = TraceView(question, mode=mode or display_mode(get_ipython()), model="sample", protocol="react")
+    view = TraceView(question, mode or display_mode(get_ipython()))
     for event in events:
         view.on_event(event)
     return view
@@ -116,3 +393,129 @@ def test_the_static_output_follows_a_run_that_goes_on(kernel: BlockingKernelClie
     for form in first.values():
         assert "did not finish" in form
         assert "mean_mass" in form
+
+
+PIECES = 200
+STREAMING = f"""
+%load_ext archytas_nb
+import json, time
+from archytas_nb.loop.events import Delta, ModelReply
+
+class Stream:
+    '''Replies of two hundred pieces each, and a tool call or the answer in each.'''
+    name, protocol = "stream", "react"
+
+    def __init__(self, steps, pause):
+        self.steps, self.pause, self.step = steps, pause, 0
+
+    def complete(self, ask):
+        self.step += 1
+        last = self.step > self.steps
+        thought = " ".join(f"token{{n}}" for n in range({PIECES}))
+        tool, given = ("final_answer", "All is measured.") if last else ("measure", {{"n": self.step}})
+        text = json.dumps({{"thought": thought, "tool": tool, "tool_input": given}})
+        size = len(text) // {PIECES} + 1
+        for at in range(0, len(text), size):
+            yield Delta("text", text[at:at + size])
+            time.sleep(self.pause) if self.pause else None
+        return ModelReply(text)
+"""
+TOOL = '''%%tool
+def measure(n: int) -> int:
+    """Measure.
+
+    Args:
+        n: What to measure
+    """
+    return n * n'''
+
+
+@dataclass
+class Traffic:
+    """What one cell sent.
+
+    Attributes:
+        size: Bytes of all frames, as they came over the socket.
+        times: When each message was made, in seconds.
+        kinds: The type of each message.
+        shown: Text of what is displayed at the end.
+    """
+
+    size: int = 0
+    times: list[float] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    shown: str = ""
+
+    @property
+    def busiest_second(self) -> int:
+        """The most messages in any window of one second."""
+        times, first, most = sorted(self.times), 0, 0
+        for last, each in enumerate(times):
+            while each - times[first] >= 1:
+                first += 1
+            most = max(most, last - first + 1)
+        return most
+
+
+@pytest.fixture(scope="module")
+def agent_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    with live_kernel(Path(tmp_path_factory.mktemp("kernel"))) as kernel:
+        for cell in (STREAMING, TOOL):
+            done = kernel.run(cell)
+            assert done.status == "ok", done.error
+        yield kernel
+
+
+def traffic(kernel: Kernel, cell: str) -> Traffic:
+    """Run a cell as a notebook before a person does, and count what comes over the socket."""
+    client: Any = kernel.client
+    client.session.metadata = {"cellId": "a1"}  # as a notebook's front end names its cell
+    asked, counted = client.execute(cell, allow_stdin=True), Traffic()
+    ends = time.monotonic() + 240
+    while time.monotonic() < ends:
+        if not client.iopub_channel.socket.poll(1000):
+            continue
+        frames = client.iopub_channel.socket.recv_multipart()
+        message = client.session.deserialize(client.session.feed_identities(frames)[1])
+        if message["parent_header"].get("msg_id") != asked:
+            continue
+        counted.size += sum(map(len, frames))
+        counted.times.append(message["header"]["date"].timestamp())
+        counted.kinds.append(message["msg_type"])
+        content = message["content"]
+        counted.shown = content.get("data", {}).get("text/plain", counted.shown)
+        if content.get("execution_state") == "idle":
+            assert client.get_shell_msg(timeout=30)["content"]["status"] == "ok"
+            return counted
+    raise TimeoutError(f"the cell did not end; so far {len(counted.kinds)} messages")
+
+
+TWO_THOUSAND_A_SECOND = 0.0005
+"""A pause after each piece, in seconds."""
+
+
+@pytest.mark.parametrize(
+    ("steps", "pause"),
+    [
+        (100, 0),
+        (20, TWO_THOUSAND_A_SECOND),
+        pytest.param(100, TWO_THOUSAND_A_SECOND, marks=pytest.mark.slow),
+    ],
+)
+def test_many_streamed_steps_stay_far_below_what_a_front_end_can_take(
+    agent_kernel: Kernel, steps: int, pause: float
+) -> None:
+    """For a hundred steps less than 8 MB in all, and less than 500 messages in any second."""
+    agent_kernel.run(f"model = Stream({steps}, {pause})")
+    counted = traffic(
+        agent_kernel,
+        "%agent --model model --max-steps 200 --max-total-tokens 100000000 Measure a hundred times",
+    )
+    print(
+        f"{counted.size:,} bytes, {len(counted.kinds):,} messages, {counted.busiest_second} in the busiest second"
+    )
+    assert "All is measured." in counted.shown
+    assert counted.kinds.count("comm_msg") > 20  # it was shown live
+    assert counted.kinds.count("comm_open") == counted.kinds.count("comm_close")
+    assert counted.size < 80_000 * steps
+    assert counted.busiest_second < 500

@@ -1,12 +1,33 @@
-"""A run as plain text, to the letter."""
+"""A run as plain text and as Markdown, in a terminal, and tables as lines."""
 
 from __future__ import annotations
 
-import pytest
+import re
+from collections.abc import Callable
 
-from archytas_nb.trace.steps import fold
-from archytas_nb.trace.text import plain
-from tests.trace.samples import SAMPLES, long_run
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from archytas_nb.loop.events import (
+    Answered,
+    AskModel,
+    CallOutcome,
+    CallOutcomes,
+    CheckAnswer,
+    Event,
+    Notice,
+    RunCalls,
+    ToolCall,
+    Verdict,
+)
+from archytas_nb.trace.live import TraceView
+from archytas_nb.trace.safe import Table
+from archytas_nb.trace.text import ending_lines, escaped, fenced, grid_lines, markdown, plain
+from archytas_nb.trace.view import fold
+from tests.trace.hostile import PAYLOADS, endings, faults_of, hostile_run
+from tests.trace.samples import HELLO, SAMPLES, ask, long_run
 
 GOLDEN = {
     "answered": """\
@@ -161,14 +182,14 @@ What does the log say?
      │ line 5 of the log, which is long
      │ line 6 of the log, which is long
      │ line 7 of the log, which is long
-     │ … 5,568,889 characters left out …
+     │ … 5,568,924 characters left out …
      ┆ a line of a text that is printed
      ┆ a line of a text that is printed
      ┆ a line of a text that is printed
      ┆ a line of a text that is printed
      ┆ a line of a text that is printed
      ┆ a line of a text that is printed
-     ┆ … 4,930,000 characters left out …
+     ┆ … 4,930,035 characters left out …
 
 The log is long.
 """,
@@ -199,3 +220,140 @@ def test_steps_without_thoughts_make_a_list() -> None:
 def test_a_run_that_was_cut_off_says_so() -> None:
     """A run without an ending is not mistaken for one that ended."""
     assert plain(fold("q", SAMPLES["answered"][1][:3])).endswith("■ The run did not finish")
+
+
+Told = Callable[..., list[str]]
+
+ONE, TWIN, OTHER = (
+    ToolCall(f"q01s01c0{n}", name, {"n": 1}) for n, name in enumerate(("f", "f", "g"), 1)
+)
+
+
+def outcome(call: ToolCall, text: str) -> CallOutcome:
+    return CallOutcome("done", text, call_id=call.id)
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
+    """Shows events, and gives back the lines that they have printed."""
+    view = TraceView("q", "terminal")
+
+    def show(*events: Event) -> list[str]:
+        for event in events:
+            view.on_event(event)
+        return capsys.readouterr().out.splitlines()
+
+    return show
+
+
+def test_why_a_call_is_made_is_read_before_it_is_run(told: Told) -> None:
+    """Who is asked whether it may run, and who waits for it, knows what it is for."""
+    assert told(*ask(1), RunCalls(1, (ONE,), "I count.")) == ["   I count."]
+    assert told(CallOutcomes((outcome(ONE, "1"),))) == ["1. f(n=1) → 1"]
+    assert told(*ask(2), Answered("1.")) == ["", "1."]
+
+
+def test_the_calls_and_notes_behind_the_first_outcomes_of_a_step_are_printed_too(
+    told: Told,
+) -> None:
+    """Equal calls of one reply are run one after the other; an answer beside calls may not be accepted."""
+    told(*ask(1), RunCalls(1, (ONE, OTHER), "I count."))
+    first = told(CallOutcomes((outcome(ONE, "1"), outcome(OTHER, "2"))))
+    assert first == ["1. f(n=1) → 1", "   g(n=1) → 2"]
+    assert told(
+        RunCalls(1, (TWIN,)), Notice("repeat", "f was not run: it is the same call again")
+    ) == ["   ↺ repeat: f was not run: it is the same call again"]
+    assert told(CallOutcomes((outcome(TWIN, "3"),))) == ["   f(n=1) → 3"]
+    [refused] = told(CheckAnswer(1, "many"), Verdict("expected an integer"))
+    assert refused == '   ✗ answer: "many" was not accepted: expected an integer'
+
+
+def test_a_wait_is_printed_once_and_at_once(told: Told) -> None:
+    retry = Notice("retry", "busy; trying again in 1 s")
+    assert told(AskModel(1, HELLO), retry) == ["   … busy; trying again in 1 s"]
+    assert told(*ask(1)[1:], RunCalls(1, (ONE,))) == []
+    assert told(CallOutcomes((outcome(ONE, "1"),))) == ["1. f(n=1) → 1"]
+
+
+def test_an_answer_at_once_is_all_that_is_printed(told: Told) -> None:
+    assert told(*ask(1), Answered("Hello.")) == ["Hello."]
+
+
+OPEN = MarkdownIt("commonmark", {"html": True}).enable("table")
+
+
+def test_a_run_as_markdown() -> None:
+    """The question in bold, the steps as in the plain text, the answer as the model wrote it."""
+    run = fold(*SAMPLES["rich"])
+    question, steps = plain(run).split("\n\nThe three groups")[0].split("\n\n", 1)
+    answer = ending_lines(run)
+    assert markdown(run) == f"**{question}**\n\n```text\n{steps}\n```\n\n{answer}"
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_nothing_runs_or_loads_where_html_is_let_through(payload: str) -> None:
+    """Each payload in each place a model or a tool can write to is inert even in a permissive renderer."""
+    for ending in endings(payload):
+        page = OPEN.render(markdown(fold(payload, [*hostile_run(payload), *ending])))
+        assert faults_of(page) == []
+
+
+def test_a_harmless_answer_stays_markdown() -> None:
+    """Comparisons, links to the web and tables are not fenced."""
+    text = "a < b, [docs](https://example.org), **bold**\n\n| a |\n|---|\n| 1 |"
+    assert markdown(fold("q", [Answered(text)])).endswith(text)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"]), max_size=60))
+def test_escaped_text_is_only_text(text: str) -> None:
+    """An escaped text is read back as one paragraph of itself."""
+    rendered = OPEN.render(f"x {escaped(text)}")
+    inside = re.fullmatch(r"<p>(.*)</p>\n", rendered, re.DOTALL)
+    assert inside
+    assert "<" not in inside.group(1)
+
+
+@given(st.text("`ab \n", max_size=30))
+def test_a_fence_holds(text: str) -> None:
+    """A fenced text is one code block, whatever backticks are in it."""
+    kinds = [token.type for token in OPEN.parse(fenced(text))]
+    assert kinds == ["fence"]
+
+
+CELLS = st.lists(st.text(st.characters(codec="ascii"), max_size=40), min_size=1, max_size=12).map(
+    tuple
+)
+TABLES = st.builds(
+    Table,
+    CELLS | st.just(()),
+    st.lists(CELLS, min_size=1, max_size=9).map(tuple),
+    st.integers(0, 3),
+)
+
+
+def test_columns_are_aligned_and_numbers_stand_to_the_right() -> None:
+    """Header above body, two spaces between columns."""
+    table = Table(("", "island", "mass"), (("0", "Biscoe", "5076.0"), ("1", "Dream", "3.5")))
+    assert grid_lines(table, 10) == [
+        "   island    mass",
+        "0  Biscoe  5076.0",
+        "1  Dream      3.5",
+    ]
+
+
+def test_rows_and_columns_that_do_not_fit_are_counted_or_marked() -> None:
+    """Rows are counted, those that the table has left out before included; columns are marked."""
+    table = Table((), tuple((str(n), "x" * 20, "y" * 20) for n in range(5)), left_out=40)
+    assert grid_lines(table, 2, width=30) == [
+        f"0  {'x' * 20}  …",
+        f"1  {'x' * 20}  …",
+        "… 43 more rows",
+    ]
+
+
+@given(TABLES, st.integers(1, 10), st.integers(30, 120))
+def test_no_table_is_too_wide_or_too_long(table: Table, rows: int, width: int) -> None:
+    """Whatever the cells, the lines are as many and as long as was allowed."""
+    lines = grid_lines(table, rows, width=width)
+    assert len(lines) <= rows + 2
+    assert max(map(len, lines)) <= width

@@ -1,147 +1,486 @@
-"""Where a run is shown, and that showing it never disturbs it."""
+"""The fold from events to what a person sees."""
 
 from __future__ import annotations
 
-import logging
-from types import SimpleNamespace
-from typing import Any
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
 
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from archytas_nb.loop.events import Answered, Failed, Interrupted, Notice
-from archytas_nb.trace import view as view_module
-from archytas_nb.trace.steps import fold
-from archytas_nb.trace.text import ending_lines, plain
-from archytas_nb.trace.view import TraceView, display_mode
-from tests.trace.samples import SAMPLES
+from archytas_nb.loop.events import (
+    Answered,
+    AskModel,
+    CallOutcome,
+    CallOutcomes,
+    CheckAnswer,
+    Delta,
+    Event,
+    Failed,
+    Interrupted,
+    ModelReply,
+    NoReply,
+    NoReplyKind,
+    Notice,
+    NoticeKind,
+    Output,
+    RunCalls,
+    Started,
+    Stopped,
+    ToolCall,
+    Usage,
+    Verdict,
+)
+from archytas_nb.loop.events_json import from_json, to_json
+from archytas_nb.trace.bundle import bundle
+from archytas_nb.trace.html import Room, step_html
+from archytas_nb.trace.safe import MAX_COLUMNS, MAX_ROWS, Table, one_line, table_of, tidy
+from archytas_nb.trace.view import CallView, RunView, advance, answered, asked, fold, literal
+from tests.live_kernel import live_kernel
+from tests.trace.samples import SAMPLES, ask, call, frame, long_run, png
+
+TEXT = st.text(max_size=40)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+CALLS = st.lists(st.builds(ToolCall, TEXT, TEXT, JSON), max_size=3).map(tuple)
+OUTPUTS = st.lists(
+    st.builds(
+        Output,
+        st.sampled_from(["stdout", "stderr", "display"]),
+        st.dictionaries(
+            st.sampled_from(["text/plain", "text/html", "image/png", "image/svg+xml"]),
+            TEXT,
+            max_size=3,
+        ),
+    ),
+    max_size=2,
+).map(tuple)
+OUTCOMES = st.lists(
+    st.builds(
+        CallOutcome,
+        st.sampled_from(["done", "error", "refused", "interrupted", "not_run"]),
+        TEXT.filter(bool),
+        outputs=OUTPUTS,
+        images=st.lists(TEXT, max_size=1).map(tuple),
+    ),
+    max_size=3,
+).map(tuple)
+EVENTS = st.lists(
+    st.one_of(
+        st.builds(Started, TEXT, st.sampled_from(["native", "react"])),
+        st.builds(AskModel, st.integers(1, 4), st.just(())),
+        st.builds(ModelReply, TEXT, reasoning=TEXT),
+        st.builds(NoReply, st.sampled_from(get_args(NoReplyKind)), TEXT),
+        st.builds(RunCalls, st.integers(1, 4), CALLS, TEXT),
+        st.builds(CallOutcomes, OUTCOMES),
+        st.builds(Notice, st.sampled_from(get_args(NoticeKind)), TEXT),
+        st.builds(Delta, st.sampled_from(["text", "reasoning", "output"]), TEXT),
+        st.builds(CheckAnswer, st.integers(1, 4), JSON),
+        st.builds(Verdict, TEXT, st.none() | st.integers() | st.builds(frame)),
+        st.builds(Answered, TEXT, TEXT),
+        st.builds(Failed, TEXT),
+        st.builds(Stopped, TEXT, TEXT),
+        st.builds(Interrupted, TEXT),
+    ),
+    max_size=12,
+)
 
 
-@pytest.fixture
-def displayed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
-    """Everything that is displayed, as (data, metadata)."""
-    import IPython.display
+@given(EVENTS)
+def test_any_events_in_any_order_can_be_shown(events: list[Any]) -> None:
+    """The fold and every static form are total: no stream of events makes them raise, or fail to be encoded."""
+    data, metadata = bundle(fold("q", events))
+    for text in data.values():
+        text.encode("utf-8")
+    assert set(metadata) == {"archytas_nb"}
 
-    seen: list[tuple[Any, Any]] = []
-    monkeypatch.setattr(
-        IPython.display, "display", lambda data, raw, metadata: seen.append((data, metadata))
+
+@given(EVENTS, st.integers(0, 12))
+def test_a_fold_may_be_cut_anywhere(events: list[Any], cut: int) -> None:
+    """Folding the rest onto the view of the beginning is folding the whole."""
+    view = fold("q", events[:cut])
+    for event in events[cut:]:
+        view = advance(view, event)
+    assert view == fold("q", events)
+
+
+@given(EVENTS)
+def test_pieces_and_progress_leave_no_mark(events: list[Any]) -> None:
+    """A streamed run and the same run in whole replies have equal views."""
+    lasting = [
+        each
+        for each in events
+        if not isinstance(each, Delta) and getattr(each, "kind", "") != "progress"
+    ]
+    assert fold("q", events) == fold("q", lasting)
+
+
+@given(EVENTS)
+def test_an_event_leaves_the_earlier_view_as_it_was(events: list[Any]) -> None:
+    """Views are values: taking one more event does not change the view that was there."""
+    views = [RunView("q")]
+    for event in events:
+        views.append(advance(views[-1], event))
+    assert views == [fold("q", events[:n]) for n in range(len(events) + 1)]
+
+
+def without_values(event: Event) -> Event:
+    """The event as it is after a recording."""
+    if isinstance(event, CallOutcomes):
+        return CallOutcomes(tuple(replace(outcome, value=None) for outcome in event.outcomes))
+    return replace(event, value=None) if isinstance(event, Verdict) else event
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_recording_shows_what_the_run_showed(name: str) -> None:
+    """Events that went through JSON give an equal view, but for tables, which need the live object."""
+    question, events = SAMPLES[name]
+    recorded = [from_json(to_json(event)) for event in events]
+    again, first = (
+        fold(question, recorded),
+        fold(question, [without_values(event) for event in events]),
     )
-    return seen
+    assert bundle(again) == bundle(first)
+    assert again.usage == first.usage
 
 
-def kernel_before_a_person(metadata: dict[str, str]) -> SimpleNamespace:
-    return SimpleNamespace(_allow_stdin=True, get_parent=lambda channel: {"metadata": metadata})
+def test_outcomes_go_to_the_calls_that_wait() -> None:
+    """Calls are answered in their order; those of an earlier round keep their outcome."""
+    two = (ToolCall("a", "f", {"n": 1}), ToolCall("b", "g", None))
+    events = [
+        *ask(1),
+        RunCalls(1, two),
+        CallOutcomes((CallOutcome("done", "one"), CallOutcome("error", "two"))),
+        RunCalls(1, (ToolCall("c", "h", [1]),)),
+        CallOutcomes((CallOutcome("refused", "three"),)),
+    ]
+    (step,) = fold("q", events).steps
+    assert [(each.name, each.status, each.text) for each in step.calls] == [
+        ("f", "done", "one"),
+        ("g", "error", "two"),
+        ("h", "refused", "three"),
+    ]
+    assert [each.arguments for each in step.calls] == [(("n", "1"),), (), (("", "[1]"),)]
+
+
+def test_a_reply_that_leads_nowhere_is_kept() -> None:
+    """A reply after which the model is asked again was of no use, and a person may see it."""
+    view = fold("q", [*ask(1, "well …"), *ask(2, "")])
+    assert [step.rejected for step in view.steps] == [("well …",), ()]
+    assert view.steps[0].failed
+
+
+def test_a_repeated_call_is_no_rejected_reply() -> None:
+    """Where the earlier outcome is repeated, nothing is wrong with the reply."""
+    view = fold("q", [*ask(1), Notice("repeat", "f: the same call again"), *ask(2)])
+    assert view.steps[0].rejected == ()
+    assert not view.steps[0].failed
+
+
+def test_usage_and_seconds_add_up() -> None:
+    """The view counts requests and tokens of all replies, and the seconds of replies."""
+    view = fold("q", long_run(3, 5))
+    assert view.usage == Usage(4, 3100, 0, 35)
+    assert fold("q", call(1, "f", {}, "x")).seconds == pytest.approx(0.5)
+
+
+def test_a_view_is_small_whatever_was_printed() -> None:
+    """Five megabytes of output do not stay in memory."""
+    question, events = SAMPLES["huge"]
+    assert len(repr(fold(question, events))) < 100_000
+
+
+def test_the_beginning_names_the_model_and_a_change_of_protocol_is_seen() -> None:
+    """Who answers is known before the first reply; an endpoint that takes no tools is spoken to in text."""
+    events: list[Event] = [Started("tiny-1", "native"), AskModel(1, ())]
+    assert (fold("q", events).model, fold("q", events).protocol) == ("tiny-1", "native")
+    assert fold("q", [*events, Notice("protocol", "no tools here")]).protocol == "react"
+
+
+def test_an_overflow_that_a_compaction_has_got_over_is_no_failure() -> None:
+    """The compaction says why no reply came; the step is not marked as failed."""
+    events = [
+        AskModel(1, ()),
+        NoReply("overflow", "too long"),
+        Notice("compaction", "shortened"),
+        *ask(1),
+    ]
+    [step] = fold("q", [*events, Answered("done")]).steps
+    assert [note.kind for note in step.notes] == ["compaction"]
+    assert not step.failed
 
 
 @pytest.mark.parametrize(
-    ("shell", "mode"),
+    ("value", "typed"), [(7, True), (["a"], True), ("prose", False), (None, False)]
+)
+def test_an_answer_that_is_a_value_is_told_from_prose(value: object, typed: bool) -> None:
+    """A typed answer is shown as it is, not rendered as Markdown."""
+    events = [*ask(1), CheckAnswer(1, "x"), Verdict(value=value), Answered("x")]
+    assert fold("q", events).typed is typed
+
+
+CHANGED = "The user changed the input before the call was run. It was run with: "
+
+
+def with_text(text: str, *outputs: Output) -> CallView:
+    """A call with an outcome of this text."""
+    [view] = answered((asked(ToolCall("a", "f")),), (CallOutcome("done", text, outputs=outputs),))
+    return view
+
+
+def test_what_the_model_read_is_not_shown_twice() -> None:
+    """Printed text that the outcome repeats, and an image that was displayed, appear once."""
+    outputs = (
+        Output("stdout", {"text/plain": "hello\n"}),
+        Output("stderr", {"text/plain": "careful\n"}),
+        Output("display", {"image/png": png()}),
+    )
+    events = call(1, "f", {}, "done\n\nIt printed:\nhello", outputs=outputs, images=(png(),))
+    (view,) = fold("q", events).steps[0].calls
+    assert view.text == "done"
+    assert [(each.kind, each.text, bool(each.picture)) for each in view.shown] == [
+        ("stdout", "hello", False),
+        ("stderr", "careful", False),
+        ("display", "", True),
+    ]
+
+
+def test_text_of_several_lines_is_kept_as_it_is_beside_the_call_in_one_line() -> None:
+    """Code, SQL and prose are read line by line; the call that they are given to stays one line."""
+    sql = 'SELECT "a"\n  FROM b\n'
+    view = asked(ToolCall("a", "query", {"sql": sql, "limit": 3, "name": "x\n"}))
+    assert view.arguments == (
+        ("sql", '"SELECT \\"a\\" FROM b"'),
+        ("limit", "3"),
+        ("name", '"x\\n"'),
+    )
+    assert view.texts == (("sql", sql.rstrip("\n")),)
+    assert asked(ToolCall("a", "run", "a\nb")).texts == (("", "a\nb"),)
+    [step] = fold("q", call(1, "query", {"sql": sql, "limit": 3}, "[]")).steps
+    page = step_html(step, Room([step]))
+    assert page.count("SELECT") == 2  # in the line, and below it as it is
+    assert "SELECT &quot;a&quot;\n  FROM b</pre>" in page
+
+
+def test_what_was_printed_is_shown_beside_a_table() -> None:
+    """A table stands for the text that the model read, not for what the tool printed."""
+    outputs = (Output("stdout", {"text/plain": "hello\n"}),)
+    events = call(1, "f", {}, "3 rows\n\nIt printed:\nhello", outputs=outputs, value=frame())
+    (view,) = fold("q", events).steps[0].calls
+    assert view.table is not None
+    assert [each.text for each in view.shown] == ["hello"]
+
+
+def test_what_was_printed_is_shown_once_and_the_result_apart_from_it() -> None:
+    """The words that only the model needs are not shown to the person."""
+    view = with_text("5 rows\n\nIt printed:\nhello", Output("stdout", {"text/plain": "hello\n"}))
+    assert view.text == "5 rows"
+    assert [each.text for each in view.shown] == ["hello"]
+
+
+def test_a_figure_is_shown_without_the_words_that_stand_for_it() -> None:
+    """The model reads that a figure was drawn; the person sees it, and which Markdown was displayed."""
+    figure = Output(
+        "display", {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": png()}
+    )
+    view = with_text("(no output)\n\nIt printed:\n<Figure size 640x480 with 1 Axes>", figure)
+    assert (view.text, view.pictures) == ("(no output)", 1)
+    name = "<IPython.core.display.Markdown object>"
+    prose = Output("display", {"text/plain": name, "text/markdown": "# Masses"})
+    view = with_text("(no output)\n\nIt printed:\n# Masses", prose)
+    assert view.text == "(no output)"
+    assert [(each.text, each.prose) for each in view.shown] == [("# Masses", True)]
+    markup = Output(
+        "display", {"text/plain": name.replace("Markdown", "HTML"), "text/html": "<b>bold</b>"}
+    )
+    assert [(each.text, each.prose) for each in with_text("(no output)", markup).shown] == [
+        ("bold", False)
+    ]
+
+
+def test_a_widget_is_named_and_its_stale_words_are_not_shown() -> None:
+    """A progress bar of a notebook says 0 % for ever where nothing draws it."""
+    data = {
+        "application/vnd.jupyter.widget-view+json": {"model_id": "a"},
+        "text/plain": "0%|   | 0/30",
+    }
+    view = with_text("done\n\nIt printed:\n0%|   | 0/30", Output("display", data))
+    assert (view.text, [each.text for each in view.shown]) == ("done", ["[a widget]"])
+
+
+def test_a_result_that_only_looks_like_printed_text_is_left_whole() -> None:
+    """A tool may return those words; where it printed nothing of the kind, they are its result."""
+    text = "a story\n\nIt printed:\nmoney"
+    assert with_text(text).text == text
+    assert with_text(text, Output("stdout", {"text/plain": "paper"})).text == text
+
+
+def test_what_a_person_changed_is_told_apart_from_the_outcome() -> None:
+    """The input that was really run, and the result without it."""
+    view = with_text(CHANGED + '{"n": 2}\n4')
+    assert (view.edited, view.text) == ("the user changed the input: n=2", "4")
+    assert with_text("4").edited == ""
+
+
+def test_of_an_edited_input_only_what_is_another_now_is_said() -> None:
+    """The call stands above; what was left as it was is not read again, and what was cut is shown as it is."""
+    given = {"sql": "select 1\nfrom b", "limit": 3}
+
+    def edited(said: str) -> str:
+        outcome = CallOutcome("done", f"{CHANGED}{said}\n4")
+        [view] = answered((asked(ToolCall("a", "query", given)),), (outcome,))
+        return view.edited.removeprefix("the user changed the input: ")
+
+    assert edited(json.dumps({**given, "limit": 5})) == "limit=5"
+    assert edited(json.dumps({**given, "sql": "select 2\nfrom b"})) == 'sql="select 2\\nfrom b"'
+    for said in ('{"limit": 5}', '{"sql": "select … 1,000 left out', "[1]"):
+        assert edited(said) == said
+
+
+def test_the_words_are_those_that_the_kernel_says(tmp_path: Path) -> None:
+    """What is printed and what is edited in a real run is found in the outcome that it makes."""
+    cell = '''
+from archytas_nb import Tool
+from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.loop.events import ToolCall
+from archytas_nb.tools.toolbox import Toolbox
+from archytas_nb.trace.view import answered, asked
+
+def double(n: int) -> int:
+    """Double.
+
+    Args:
+        n: A number
+    """
+    print("doubling")
+    return 2 * n
+
+class Editor:
+    there = True
+    def __init__(self):
+        self.lines = ["e", "n = 4", "y"]
+    def ask(self, prompt):
+        return self.lines.pop(0)
+
+call = ToolCall("a", "double", {"n": 2})
+tools = Toolbox(Tool.from_function(double, approve=True))
+outcomes = KernelExecutor(tools, {}, person=Editor()).run([call])
+[view] = answered((asked(call),), outcomes)
+(view.text, view.edited, [each.text for each in view.shown])
+'''
+    with live_kernel(tmp_path) as kernel:
+        done = kernel.run(cell)
+        assert done.result == "('8', 'the user changed the input: n=4', ['doubling'])", done.error
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
     [
-        (SimpleNamespace(), "terminal"),
-        (SimpleNamespace(kernel=None), "terminal"),
-        (SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=False)), "static"),
-        (SimpleNamespace(kernel=kernel_before_a_person({"cellId": "a1"})), "live"),
-        (SimpleNamespace(kernel=kernel_before_a_person({})), "static"),
-        (None, "quiet"),
+        ("a\nb", '"a\\nb"'),
+        ({"a": [1, 2.5, True, None]}, '{"a": [1, 2.5, True, None]}'),
+        ("é", '"é"'),
     ],
 )
-def test_the_mode_follows_the_shell(shell: Any, mode: str) -> None:
-    """No shell, no kernel, nobody to ask, somebody there."""
-    assert display_mode(shell) == mode
+def test_a_json_value_is_written_as_python(value: Any, text: str) -> None:
+    """Arguments read like the call that a person would type."""
+    assert literal(value) == text
 
 
-def test_an_unknown_mode_is_refused() -> None:
-    """The four modes are all there are."""
-    with pytest.raises(ValueError, match="'loud'"):
-        TraceView("q", mode="loud")  # type: ignore[arg-type]
+class Broken:
+    def __str__(self) -> str:
+        raise RuntimeError("cannot be drawn")
 
 
-def test_static_is_one_display_at_the_end(displayed: list[Any]) -> None:
-    """Nothing is displayed before the ending, and one bundle with it, however often it is closed."""
-    question, events = SAMPLES["answered"]
-    with TraceView(question, mode="static") as view:
-        for event in events[:-1]:
-            view.on_event(event)
-        assert displayed == []
-        view.on_event(events[-1])
-        view.close()
-    ((data, metadata),) = displayed
-    assert data["text/plain"] == plain(fold(question, events))
-    assert metadata["archytas_nb"]["usage"]["requests"] == 2
+def test_a_data_frame_becomes_cells_of_text() -> None:
+    """The index is a column; long numbers are rounded, long texts are cut."""
+    data = pd.DataFrame(
+        {"species": ["Gentoo", "A\n<b>" + "c" * 90], "mass": [5076.0162, 0.1 + 0.2]}
+    )
+    table = table_of(data)
+    assert table is not None
+    assert table.head == ("", "species", "mass")
+    assert table.rows == (("0", "Gentoo", "5076.0162"), ("1", f"A <b>{'c' * 44}…", "0.3"))
+    polars = pytest.importorskip("polars")
+    assert table_of(polars.DataFrame({"a": [1, None], "b": ["x", "y"]})) == Table(
+        ("a", "b"), (("1", "x"), ("None", "y"))
+    )
 
 
-def test_an_ending_may_come_with_the_close(displayed: list[Any]) -> None:
-    """A session that tells the ending only when it closes the view loses nothing."""
-    view = TraceView("q", mode="static")
-    view.close(Interrupted("a tool"))
-    view.close(Answered("late"))
-    ((data, _),) = displayed
-    assert data["text/plain"] == "q\n\n■ Interrupted during a tool"
+def test_an_index_of_several_levels_has_a_column_for_each() -> None:
+    birds = pd.DataFrame({"species": ["A", "A", "B"], "sex": ["f", "m", "f"], "mass": [1, 2, 3]})
+    table = table_of(birds.groupby(["species", "sex"]).sum())
+    assert table == Table(
+        ("species", "sex", "mass"), (("A", "f", "1"), ("A", "m", "2"), ("B", "f", "3"))
+    )
 
 
-def test_quiet_is_quiet(displayed: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    """Quiet shows nothing, and still folds."""
-    question, events = SAMPLES["answered"]
-    view = TraceView(question, mode="quiet")
-    for event in events:
-        view.on_event(event)
-    assert displayed == []
-    assert capsys.readouterr().out == ""
-    assert view.view == fold(question, events)
+def test_a_large_frame_is_cut_and_its_rows_are_counted() -> None:
+    table = table_of(pd.DataFrame([range(100)] * 1_000))
+    assert table is not None
+    assert (len(table.rows), table.left_out) == (MAX_ROWS, 1_000 - MAX_ROWS)
+    assert {(len(row), row[-1]) for row in (table.head, *table.rows)} == {(MAX_COLUMNS, "…")}
 
 
-def test_drawing_never_raises_into_the_run(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A display that fails is logged; the run goes on."""
-
-    def broken(*_: Any, **__: Any) -> Any:
-        raise OSError("no display")
-
-    monkeypatch.setattr(view_module, "bundle", broken)
-    with caplog.at_level(logging.ERROR, logger="archytas_nb"):
-        TraceView("q", mode="static").on_event(Answered("a"))
-    assert "the trace could not be finished" in caplog.text
-    assert "no display" in caplog.text
-
-
-def test_an_interrupt_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A person's interrupt while a view draws is the run's business, not the view's."""
-
-    def interrupted(*_: Any) -> Any:
-        raise KeyboardInterrupt
-
-    view = TraceView("q", mode="quiet")
-    monkeypatch.setattr(view_module, "advance", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        view.on_event(Answered("a"))
+def test_other_values_have_no_table() -> None:
+    """Nor has a frame that cannot be drawn; only frames of pandas and polars are looked at."""
+    for value in (None, 3, type("DataFrame", (), {})(), pd.DataFrame({"a": [Broken()]})):
+        assert table_of(value) is None
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in SAMPLES if name not in {"unreachable", "shortened"}]
+    ("cells", "numeric"),
+    [
+        (["1", "-2.5", "nan"], True),
+        (["1,000", "5 %", "1e-3"], True),
+        (["a", "1"], False),
+        (["2024-01-01"], False),
+    ],
 )
-def test_a_terminal_prints_the_lines_of_the_text(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What is printed step by step has the lines of the plain text, but for the question and what is an error."""
-    question, events = SAMPLES[name]
-    view = TraceView(question, mode="terminal")
-    for event in events:
-        view.on_event(event)
-    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip()]
-    run = fold(question, events)
-    expected = plain(run)
-    if isinstance(run.ending, (Failed, Interrupted)):
-        expected = expected.removesuffix(ending_lines(run))
-    assert printed == [line for line in expected.splitlines()[1:] if line.strip()]
+def test_columns_of_numbers_are_known(cells: list[str], numeric: bool) -> None:
+    """A column is numeric where each cell is a number or missing."""
+    assert Table((), tuple((cell,) for cell in cells)).numeric(0) is numeric
 
 
-def test_a_terminal_prints_each_step_as_soon_as_it_is_done(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A step's outcome is printed when it is there, and a retry's wait at once."""
-    _, events = SAMPLES["recovered"]
-    view = TraceView("q", mode="terminal")
-    for event in events[:4]:
-        view.on_event(event)
-    assert 'mean_mass(species="Gento", unit="g") → error' in capsys.readouterr().out
-    view.on_event(Notice("retry", "waiting 1 s"))
-    assert capsys.readouterr().out == "   … waiting 1 s\n"
+ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=200)
+
+
+@given(ANY)
+def test_tidy_text_can_be_encoded_and_holds_no_controls(text: str) -> None:
+    """Whatever comes in, what goes out is printable, can be put on the wire, and is tidy already."""
+    clean = tidy(text)
+    clean.encode("utf-8")
+    assert "\x1b" not in clean
+    assert not [each for each in clean if ord(each) < 32 and each not in "\n\t"]
+    assert tidy(clean) == clean
+
+
+@given(ANY, st.integers(2, 50))
+def test_one_line_is_one_line(text: str, limit: int) -> None:
+    """A folded text has no newline and fits."""
+    line = one_line(text, limit)
+    assert len(line) <= limit
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]8;;http://x\x07link\x1b]8;;\x07", "link"),
+        ("10%\r50%\r100%\n", "100%"),
+        ("a\r\nb\r\n", "a\nb"),
+        ("a\x00b", "a\ufffdb"),
+        ("\ud800", "\ufffd"),
+        ("abc\u202egnp.exe", "abc\ufffdgnp.exe"),
+    ],
+)
+def test_what_is_tidied(text: str, clean: str) -> None:
+    """Colours, links, overwritten lines, controls, half pairs and reversals are removed or marked."""
+    assert tidy(text) == clean

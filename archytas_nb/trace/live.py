@@ -1,0 +1,444 @@
+"""Show a run while it happens, in the way that fits where it happens.
+
+    live      a person before a notebook: widgets, replaced by one static output at the end
+    static    no person there (nbclient, nbconvert, papermill): one static output at the end
+    terminal  IPython without a kernel: lines on stdout as they come
+    quiet     nothing
+
+The live layer draws at most twenty times a second, one HTML widget for each step, and only the steps
+that changed. A widget's state is gone with its kernel: so the run so far also stands in a static
+output, which the widgets hide while they live. At the end it becomes the final output; all widgets are closed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from archytas_nb.loop import events as ev
+from archytas_nb.loop.partial import read_partial
+from archytas_nb.trace import html as draw
+from archytas_nb.trace.bundle import bundle
+from archytas_nb.trace.html import CLASSES, DIM, LINE, Room, dim, pre
+from archytas_nb.trace.safe import Html, element, join, one_line, stylesheet, text, tidy
+from archytas_nb.trace.text import TerminalLayer
+from archytas_nb.trace.view import RunView, StepView, advance, fold
+
+Mode = Literal["live", "static", "terminal", "quiet"]
+
+_log = logging.getLogger("archytas_nb")
+
+
+def display_mode(shell: Any = None) -> Mode:
+    """How runs can be shown in an IPython shell; None stands for the current one."""
+    if shell is None:
+        ipython = sys.modules.get("IPython")
+        shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None:
+        return "quiet"
+    kernel = getattr(shell, "kernel", None)
+    if kernel is None:
+        return "terminal"
+    # A console has a person too, but draws no widgets and updates. Only a notebook names its cell.
+    try:
+        notebook = "cellId" in kernel.get_parent("shell")["metadata"]
+    except (AttributeError, KeyError, TypeError):
+        notebook = False
+    return "live" if notebook and getattr(kernel, "_allow_stdin", False) else "static"
+
+
+class TraceView:
+    """Observes a run and shows it; an error in drawing is logged and never disturbs the run.
+
+    Args:
+        question: What was asked.
+        mode: How the run is shown; see `display_mode`.
+
+    Attributes:
+        view: The run so far.
+    """
+
+    def __init__(self, question: str, mode: Mode) -> None:
+        self.view, self._mode, self._closed = fold(question, ()), mode, False
+        self._layer: LiveLayer | TerminalLayer | None = None
+        try:
+            if mode == "live":
+                self._layer = LiveLayer(self.view)
+            elif mode == "terminal":
+                self._layer = TerminalLayer()
+        except Exception:  # noqa: BLE001
+            _log.exception("the live trace could not be opened; the run is shown when it has ended")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def on_event(self, event: ev.Event) -> None:
+        """Take the next event; the ending closes the view."""
+        try:
+            self.view = advance(self.view, event)
+            if self._layer is not None and not self._closed:
+                self._layer.update(self.view, event)
+        except Exception:  # noqa: BLE001
+            _log.exception("the trace could not show %s", type(event).__name__)
+        if isinstance(event, (ev.Answered, ev.Failed, ev.Stopped, ev.Interrupted)):
+            self.close()
+
+    def close(self) -> None:
+        """Show the run as it will stay; called again, it does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._layer is not None:
+                self._layer.finish(self.view)
+            elif self._mode != "quiet":
+                _display(*bundle(self.view))
+        except Exception:  # noqa: BLE001
+            _log.exception("the trace could not be finished")
+
+
+def _display(data: dict[str, Any], metadata: dict[str, Any] | None = None, **more: Any) -> Any:
+    from IPython.display import display
+
+    return display(data, raw=True, metadata=metadata, **more)  # type: ignore[no-untyped-call]
+
+
+# ── what goes on at this moment ───────────────────────────────────────────────────────────────────
+
+_STREAMED = 6_000
+_OUTPUT, _LINES, _LINE = 20_000, 12, 200
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """What is being written: reasoning, a thought, a call, an answer, a tool's output."""
+
+    reasoning: str = ""
+    thought: str = ""
+    tool: str = ""
+    given: str = ""
+    answer: str = ""
+    output: str = ""
+
+
+class Progress:
+    """What a run does at this moment; bounded in size, however much a tool prints.
+
+    Attributes:
+        doing: What the run does, in a few words.
+    """
+
+    def __init__(self) -> None:
+        self.doing = "starting"
+        self._paused = ""  # what goes on when a person has answered; empty where nobody is asked
+        self._aside = False  # whether the model is asked about the question, not to answer it
+        self._forget()
+
+    def _forget(self) -> None:
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._output: list[str] = []
+        self._size = self._lines = 0  # characters in `_output`; lines printed
+
+    def take(self, event: ev.Event) -> None:  # noqa: C901, PLR0912 (a case for each event)
+        """Take the next event."""
+        match event:
+            case ev.Delta(kind="person", text=question):  # an empty one: the person has answered
+                if question and not self._paused:
+                    self._paused, self.doing = self.doing, "waiting for your answer"
+                elif not question:
+                    self.doing, self._paused = self._paused or self.doing, ""
+            case ev.Delta() if self._aside:
+                pass
+            case ev.Delta(kind="output"):
+                self._print(event.text)
+            case ev.Delta():
+                pieces = self._reasoning if event.kind == "reasoning" else self._text
+                pieces.append(event.text)
+            case ev.Started() | ev.AskModel():
+                self._forget()
+                self._aside = isinstance(event, ev.AskModel) and event.step == 0
+                self.doing = "seeing whether a tool fits" if self._aside else "asking the model"
+            case ev.ModelReply():
+                self.doing = "reading the reply"
+            case ev.RunCalls():
+                self._forget()
+                # Not "running": a person may be asked first whether it may run.
+                self.doing = "calling " + one_line(", ".join(call.name for call in event.calls), 80)
+            case ev.CallOutcomes():
+                self._forget()
+                self.doing = "asking the model"
+            case ev.CheckAnswer():
+                self.doing = "checking the answer"
+            case ev.Notice():
+                if event.kind in {"retry", "protocol", "progress"}:  # the reply so far is void
+                    self._forget()
+                self.doing = one_line(tidy(event.text), 160)
+
+    def _print(self, piece: str) -> None:
+        self._lines += piece.count("\n")
+        self._output.append(piece[-_OUTPUT:])
+        self._size += len(self._output[-1])
+        if self._size > 2 * _OUTPUT:  # seldom: a print costs the same however many there were
+            self._output = ["".join(self._output)[-_OUTPUT:]]
+            self._size = _OUTPUT
+
+    def streamed(self) -> Streamed | None:
+        """What is being written or printed; None where nothing is."""
+        if not (self._text or self._reasoning or self._output):
+            return None
+        partial = read_partial("".join(self._text))
+        words, answers = tidy(partial.text)[-_STREAMED:], {"", "final_answer", "fail_task"}
+        tool, given, answer = (
+            ("", "", words) if partial.tool in answers else (partial.tool, words, "")
+        )
+        reasoning = tidy("".join(self._reasoning))[-_STREAMED:]
+        return Streamed(reasoning, tidy(partial.thought), tool, given, answer, self._last_lines())
+
+    def _last_lines(self) -> str:
+        printed = "".join(self._output)[-_OUTPUT:]
+        lines = tidy(printed).split("\n")[-_LINES:]
+        shown = [line if len(line) <= _LINE else f"{line[: _LINE - 1]}…" for line in lines]
+        above = self._lines - len(lines) + (not printed.endswith("\n"))
+        if above > 0:
+            shown.insert(0, f"… {above:,} line{'s' if above > 1 else ''} above")
+        return "\n".join(shown) if printed else ""
+
+    def status(self, view: RunView, seconds: float) -> str:
+        """One line: what is done, the step, the seconds since the beginning, the tokens."""
+        minutes, rest = divmod(int(seconds), 60)
+        tokens = view.usage.input_tokens + view.usage.output_tokens
+        number = view.steps[-1].number if view.steps else 0
+        clock = f"{minutes} min {rest} s" if minutes else f"{rest} s"
+        parts = [self.doing, f"step {number}" if number else "", clock]
+        return " · ".join(filter(None, [*parts, f"{tokens:,} tokens" if tokens else ""]))
+
+
+# ── the pieces of a live page, each in its own widget; they look as in the static output ──────────
+
+_CURSOR = "▍"
+_KEPT = "archytas-nb-kept-"  # with a number: the class of the static copy of a run that goes on
+# The widgets hide the copy; where they are gone, the copy hides the error in their place.
+_HIDE_COPY = "{0}{{display:none}}.jp-OutputArea-child:has({0}){{display:none}}"
+_HIDE_ERROR = (
+    ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.archytas-nb-trace))"
+    "{{display:none}}"
+)
+# A widget is as wide as its longest line, unless the line stands in a column that may be narrower.
+_ROOT = f"{draw.ROOT};margin:0;display:grid;grid-template-columns:minmax(0,1fr)"
+_FRAME = {"padding": ".25em 0", "margin": ".3em 0", "max_width": draw.WIDTH}
+_FRAME |= dict.fromkeys(("border_top", "border_bottom"), LINE)
+
+
+def live_question(view: RunView, number: int = 0) -> Html:
+    """The question, with the style sheets of all pieces; `number` is the run's in this process."""
+    hides = stylesheet(_HIDE_COPY.format(f".{_KEPT}{number:d}"))
+    return _piece(stylesheet(draw.SHEET), hides, draw.question_html(view))
+
+
+def kept(view: RunView, number: int) -> Html:
+    """The static copy of a run that goes on, visible only where its widgets are not."""
+    name = f"{_KEPT}{number:d}"
+    return element("div", stylesheet(_HIDE_ERROR.format(f".{name}")), draw.html(view), class_=name)
+
+
+def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:
+    """A step, with what of it is being written; the newest one goes on, and is unfolded."""
+    doing = "answering" if streamed is not None and streamed.answer else "thinking"
+    writing = None if streamed is None else _streamed(streamed)
+    return _piece(
+        draw.step_html(step, Room([step]), doing=doing if newest else "", streamed=writing)
+    )
+
+
+def live_earlier(count: int) -> Html:
+    """How many steps are not listed any more."""
+    words = f"… {count:,} earlier step{'s' if count > 1 else ''}"
+    return _piece(dim(words)) if count else text("")
+
+
+def live_answer(words: str) -> Html:
+    """An answer as far as it is written."""
+    return _piece(draw.answer_html(words + _CURSOR)) if words else text("")
+
+
+def live_status(words: str) -> Html:
+    """The line that says what goes on."""
+    style = f"{DIM};font-size:.9em;font-variant-numeric:tabular-nums;margin:.35em 0"
+    return _piece(element("div", text(words), style=style))
+
+
+def _streamed(now: Streamed) -> Html:
+    parts = []
+    if now.reasoning:
+        words = element("em", text(now.reasoning))
+        parts.append(element("p", words, style=f"{draw.PROSE};{DIM}"))
+    if now.thought:
+        parts.append(draw.thought_html(now.thought))
+    if now.tool:
+        name = element("code", text(f"{now.tool} …"), style=draw.CODE)
+        parts.append(element("div", name, style=draw.CALL))
+    if now.given:
+        parts.append(pre(now.given + _CURSOR))
+    if now.output:
+        parts.append(pre(now.output, f"{draw.PRE};{DIM}"))
+    return join(parts)
+
+
+def _piece(*parts: Html) -> Html:
+    return element("div", element("div", *parts), class_=CLASSES, style=_ROOT)
+
+
+# ── widgets ───────────────────────────────────────────────────────────────────────────────────────
+
+INTERVAL = 0.05
+"""Seconds between two drawings."""
+_TICK = 1.0
+_PAUSE, _PACE = 2.0, 50_000  # seconds between two static copies; characters that cost a second more
+_MOST_STEPS, _KEPT_STEPS = 24, 12
+_numbers = itertools.count(1)
+
+
+@dataclass(slots=True)
+class _Box:
+    """The widget of a step, and what it shows."""
+
+    widget: Any
+    step: StepView | None = None
+    newest: bool = True
+
+
+class LiveLayer:
+    """Shows a run in widgets.
+
+    While the main thread waits for a model or a tool, another thread updates the clock and draws what came
+    too soon after the last drawing; `_lock` guards what both use. A step that is over is not drawn
+    again, so it stays folded or unfolded as a person left it.
+    """
+
+    def __init__(self, view: RunView) -> None:
+        import ipywidgets
+
+        self._view, self._progress = view, Progress()
+        self._started = self._drawn_at = time.monotonic()
+        self._first = 0  # number of steps that have no widget any more
+        self._boxes: dict[int, _Box] = {}
+        self._all: list[Any] = []
+        self._lock = threading.RLock()
+        self._due, self._over = threading.Event(), threading.Event()
+        self._number = next(_numbers)
+        self._html_type = ipywidgets.HTML
+        # One layout and one style serve all: each would be a model, and a message, of its own.
+        self._shared = {"layout": self._made(ipywidgets.Layout(margin="0"))}
+        self._head = self._html(live_question(view, self._number))
+        self._shared["style"] = self._made(self._head.style)
+        self._answer, self._earlier = self._html(""), self._html("")
+        self._status = self._html(live_status(self._words()))
+        frame = self._made(ipywidgets.Layout(**_FRAME))
+        self._steps = self._made(ipywidgets.VBox([self._earlier], layout=frame))
+        parts = [self._head, self._steps, self._answer, self._status]
+        top = self._made(ipywidgets.VBox(parts, layout=self._shared["layout"]))
+        self._static: Any = _display(self._copy(), display_id=True)
+        model = {"version_major": 2, "version_minor": 0, "model_id": top.model_id}
+        data = {"application/vnd.jupyter.widget-view+json": model}
+        self._live: Any = _display(data, display_id=True)
+        self._clock = threading.Thread(target=self._tick, name="archytas_nb-trace", daemon=True)
+        self._clock.start()
+
+    def update(self, view: RunView, event: ev.Event) -> None:
+        """Show what an event has changed, soon where the last drawing was just now."""
+        with self._lock:
+            self._view = view
+            self._progress.take(event)
+            if time.monotonic() - self._drawn_at >= INTERVAL:
+                self._draw()
+            else:
+                self._due.set()
+
+    def finish(self, view: RunView) -> None:
+        """Show the static output, and close all widgets."""
+        self._over.set()
+        self._due.set()
+        with self._lock:
+            try:
+                data, metadata = bundle(view)
+                self._static.update(data, raw=True, metadata=metadata)
+                self._live.update({}, raw=True)
+            finally:
+                for widget in reversed(self._all):
+                    with suppress(Exception):
+                        widget.close()
+                self._all.clear()
+        self._clock.join(timeout=_TICK)
+
+    def _tick(self) -> None:
+        while not self._over.is_set():
+            self._due.wait(_TICK)
+            self._over.wait(INTERVAL)
+            try:
+                with self._lock:
+                    if not self._over.is_set():
+                        self._draw()
+            except Exception:  # noqa: BLE001
+                _log.exception("the live trace is not updated until the run has ended")
+                return
+
+    def _draw(self) -> None:
+        self._due.clear()
+        self._drawn_at = time.monotonic()
+        steps = self._view.steps
+        if len(steps) - self._first > _MOST_STEPS:
+            # Many at once: where the first one goes, a front end builds all anew.
+            self._first = len(steps) - _KEPT_STEPS
+        steps = steps[self._first :]
+        if any(step.number not in self._boxes for step in steps):
+            self._change_boxes([step.number for step in steps])
+        streamed = self._progress.streamed()
+        for step in steps:
+            box, newest = self._boxes[step.number], step is steps[-1]
+            now = streamed if newest else None
+            if step is not box.step or newest != box.newest or now is not None:
+                box.step, box.newest = step, newest
+                box.widget.value = live_step(step, now, newest=newest)
+        self._head.value = live_question(self._view, self._number)
+        self._answer.value = live_answer(streamed.answer if streamed else "")
+        self._status.value = live_status(self._words())
+        if self._view is not self._copied and self._drawn_at - self._copied_at >= self._pause:
+            self._static.update(self._copy(), raw=True)
+
+    def _change_boxes(self, numbers: list[int]) -> None:
+        gone = [box for number, box in self._boxes.items() if number not in numbers]
+        self._boxes = {
+            number: self._boxes.get(number) or _Box(self._html("")) for number in numbers
+        }
+        self._steps.children = (self._earlier, *(box.widget for box in self._boxes.values()))
+        self._earlier.value = live_earlier(self._first)
+        for box in gone:
+            self._all.remove(box.widget)
+            box.widget.close()
+
+    def _copy(self) -> dict[str, str]:
+        """The run so far as a static output; the longer it is, the later comes the next one."""
+        self._copied, self._copied_at = self._view, time.monotonic()
+        data, _ = bundle(self._view)
+        self._pause = max(_PAUSE, len(data["text/html"]) / _PACE)
+        return {**data, "text/html": kept(self._view, self._number)}
+
+    def _words(self) -> str:
+        return self._progress.status(self._view, time.monotonic() - self._started)
+
+    def _html(self, value: str) -> Any:
+        return self._made(self._html_type(value, **self._shared))
+
+    def _made(self, widget: Any) -> Any:
+        self._all.append(widget)
+        return widget
