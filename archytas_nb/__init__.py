@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from archytas_nb.loop.events import CallOutcome
     from archytas_nb.models.openai_chat import OpenAIModel
     from archytas_nb.run import Run
-    from archytas_nb.tools.reference import ByName
+    from archytas_nb.tools.names import ByName
     from archytas_nb.tools.tool import Tool
     from archytas_nb.tools.toolbox import Toolbox, tool, toolbox
 
 _HOMES = {
     "Agent": "agent",
     "ArchytasError": "errors",
-    "ByName": "tools.reference",
+    "ByName": "tools.names",
     "CallOutcome": "loop.events",
     "CassetteMiss": "errors",
     "ConfigurationError": "errors",

@@ -45,8 +45,8 @@ from archytas_nb.loop.wire import Wire, messages_of
 from archytas_nb.loop.wire_native import NativeWire
 from archytas_nb.loop.wire_react import ReactWire
 from archytas_nb.run import Run
-from archytas_nb.tools.pictures import attached
-from archytas_nb.tools.reference import keep
+from archytas_nb.tools.data import attached
+from archytas_nb.tools.names import keep
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox
 

@@ -13,8 +13,7 @@ from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import CallOutcome, Json, Verdict
 from archytas_nb.loop.history import AnswerForm
 from archytas_nb.loop.wire import ANSWER, as_text
-from archytas_nb.tools.clip import clip
-from archytas_nb.tools.failure import failure_text
+from archytas_nb.tools.render import clip, failure_text
 from archytas_nb.tools.tool import Tool
 
 Until = Callable[[Any], Any]
@@ -114,8 +113,8 @@ def _tool(output_type: Any) -> Tool:
 def _form(tool: Tool) -> AnswerForm:
     spec = tool.spec()
     spec["function"]["name"] = ANSWER  # a name that no tool of a user's may have
-    carrier = tool.parameters[0].carrier
-    text = "\n".join([carrier.text, *carrier.details])
+    kind = tool.parameters[0].type
+    text = "\n".join([kind.text, *kind.details])
     return AnswerForm(text, tool.schema("simple")["properties"]["answer"], spec)
 
 

@@ -32,7 +32,6 @@ ALONE = {
 DOORS = {
     "openai": {"models.openai_chat"},
     "ipywidgets": {"trace.live"},
-    "docstring_parser": {"tools.docstring"},
     "pydantic": {"tools"},
     "pydantic_core": {"tools"},
     "typing_extensions": {"tools"},
@@ -227,7 +226,6 @@ def test_the_files_are_there_and_were_read() -> None:
         ("testing.py", "from archytas_nb.agent import Agent", "it may import less"),
         ("models/x.py", "import openai", "its door is models.openai_chat"),
         ("trace/text.py", "import ipywidgets", "its door is trace.live"),
-        ("tools/tool.py", "import docstring_parser", "its door is tools.docstring"),
         ("kernel/x.py", "from IPython.display import display", "its door is command, magics"),
         ("models/x.py", "def f():\n    import IPython", "its door is command, magics"),
         ("loop/x.py", "import pydantic", "its door is tools"),

@@ -18,10 +18,8 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from archytas_nb.kernel.namespace import Namespace, current_shell
 from archytas_nb.loop.events import Json, ToolCall
-from archytas_nb.tools import approval
-from archytas_nb.tools.bound import BoundCall
-from archytas_nb.tools.plain import safe_repr
-from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.render import safe_repr
+from archytas_nb.tools.tool import BoundCall, Tool
 
 Policy = Literal["ask", "auto", "deny"]
 """What becomes of a call whose tool wants approval: ask the person, run it, refuse it."""
@@ -249,7 +247,7 @@ class ApprovalDialogue:
 
     def _call(self, *, whole: bool = False) -> str:
         """The call with what the function will receive: a name may stand for anything."""
-        values = approval.values(self._tool.parameters, self._bound)
+        values = self._tool.arguments(self._bound)
         return call_text(self._tool.name, values, self._given, whole=whole)
 
     def _confirms_refusal(self, reason: str) -> bool:

@@ -35,9 +35,8 @@ from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.namespace import Namespace, current_shell
 from archytas_nb.kernel.output import Capture, guarded
 from archytas_nb.loop.events import CallOutcome, ToolCall
-from archytas_nb.tools.bound import BoundCall
-from archytas_nb.tools.clip import clip
-from archytas_nb.tools.tool import MAX_CHARS, Tool
+from archytas_nb.tools.render import clip
+from archytas_nb.tools.tool import MAX_CHARS, BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox
 
 _SECONDS_TO_RENDER = 2.0
@@ -156,7 +155,6 @@ class KernelExecutor:
         self._person = PausingPerson(Keyboard() if person is None else person, guarded(on_question))
         self._approver = Approver(approve, allow, self._person)
         self._on_output = guarded(on_output)
-        from archytas_nb.tools import result  # noqa: F401  (loaded now, not in a tool's time)
 
     @property
     def waited(self) -> float:

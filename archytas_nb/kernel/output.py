@@ -31,9 +31,8 @@ from archytas_nb.kernel import descriptors
 from archytas_nb.kernel.descriptors import Kind
 from archytas_nb.kernel.namespace import current_shell
 from archytas_nb.loop.events import Json, Output
-from archytas_nb.tools.clip import clip, note
-from archytas_nb.tools.displayed import words_of
-from archytas_nb.tools.pictures import picture
+from archytas_nb.tools.data import figures_in, picture
+from archytas_nb.tools.render import clip, note, words_of
 
 MAX_CHARS = 4000
 """Maximum number of characters of a call's output that the model reads."""
@@ -423,32 +422,21 @@ def take_figures(before: Mapping[int, Any], capture: Capture, returned: Sequence
     Args:
         before: The figures that were open before.
         capture: The record.
-        returned: What the calls returned; a figure that is returned is the result, not shown twice.
+        returned: What the calls returned; figures in it are shown with the result, not twice.
     """
     known = {id(figure) for figure in before.values()}
     new = {number: each for number, each in open_figures().items() if id(each) not in known}
-    results = {id(each) for value in returned for each in (value, _figure_of(value))}
+    results = {id(each) for value in returned for each in figures_in(value)}
     pyplot = sys.modules.get("matplotlib.pyplot")
     backend = str(pyplot.get_backend()).lower() if pyplot is not None else ""
-    drawn = 0
-    for number, figure in new.items():
-        if id(figure) not in results and drawn < _MAX_FIGURES:
-            drawn += 1
-            png = picture(figure)
-            if png is not None:
-                capture.display({"image/png": png, "text/plain": repr(figure)})
-        if pyplot is not None and ("inline" in backend or backend in _SILENT_BACKENDS):
+    left = [figure for figure in new.values() if id(figure) not in results]
+    for figure in left[:_MAX_FIGURES]:
+        png = picture(figure)
+        if png is not None:
+            capture.display({"image/png": png, "text/plain": repr(figure)})
+    if pyplot is not None and ("inline" in backend or backend in _SILENT_BACKENDS):
+        for number in new:
             pyplot.close(number)
-    if len(new) > _MAX_FIGURES:
-        text = f"{len(new)} figures were left open; {drawn} of them are shown\n"
+    if len(left) > _MAX_FIGURES:
+        text = f"{len(left)} figures were left open; {_MAX_FIGURES} of them are shown\n"
         capture.write("stderr", text)
-
-
-def _figure_of(value: Any) -> Any:
-    """The figure of axes; no attribute of another object is read."""
-    if not str(type(value).__module__).startswith(("matplotlib", "seaborn")):
-        return None
-    try:
-        return value.figure
-    except Exception:  # noqa: BLE001 - a user's attribute may do anything
-        return None

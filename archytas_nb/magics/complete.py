@@ -151,7 +151,7 @@ def _words(magics: Any, name: str, place: _Place) -> list[str]:
 
 
 def _variables(magics: Any) -> list[str]:
-    from archytas_nb.tools.reference import visible
+    from archytas_nb.tools.names import visible
 
     return visible(magics.shell.user_ns)
 

@@ -29,8 +29,7 @@ from typing import Any, NamedTuple
 
 from IPython.core.error import UsageError
 
-from archytas_nb.tools.names import did_you_mean
-from archytas_nb.tools.reference import is_hidden, visible
+from archytas_nb.tools.names import did_you_mean, is_hidden, visible
 
 _MAX_SOURCE = 2000
 _MAX_CELLS = 10**7
@@ -326,8 +325,7 @@ def _written(
     lookup: _Lookup, namespace: Mapping[str, Any], max_chars: int, images: list[str]
 ) -> str:
     """A lookup's value as the model reads it; raises LookupFault."""
-    from archytas_nb.tools.clip import clip
-    from archytas_nb.tools.result import is_lazy, render
+    from archytas_nb.tools.render import clip, is_lazy, render
 
     value = look(lookup.source, namespace)
     if lookup.conversion or lookup.spec:

@@ -22,8 +22,7 @@ from IPython.core.magic_arguments import argument, argument_group
 from archytas_nb.errors import ToolError
 from archytas_nb.magics.expand import LookupFault, look
 from archytas_nb.magics.settings import APPROVALS, PROTOCOLS
-from archytas_nb.tools.names import did_you_mean
-from archytas_nb.tools.reference import visible
+from archytas_nb.tools.names import did_you_mean, visible
 
 if TYPE_CHECKING:
     from archytas_nb.tools.toolbox import Toolbox
@@ -194,7 +193,7 @@ def picture(source: str, namespace: dict[str, Any]) -> str:
     Raises:
         UsageError: There is no such variable and no such file, or it is not a picture.
     """
-    from archytas_nb.tools.pictures import attached
+    from archytas_nb.tools.data import attached
 
     try:
         value = look(source, namespace)

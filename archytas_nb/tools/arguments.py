@@ -1,19 +1,96 @@
-"""From what the model sent as ``tool_input`` to the arguments of one call, or to faults. Calls nothing."""
+"""Validate what a model sent as ``tool_input``, and word each fault of it as ``reason @ $.path``.
+
+What a model certainly meant is read: JSON in a string, an enum's member by its name, null for "left
+out". A value that is fine where it is, is never touched. What pydantic accepts but the schema does
+not say (unknown fields, a boolean for a number, a number for a date) is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from archytas_nb.tools import repairs
-from archytas_nb.tools.faults import Fault, received
-from archytas_nb.tools.names import did_you_mean
-from archytas_nb.tools.parameters import Parameter
+from pydantic import ValidationError
 
-Values = dict[str, Any]
-Result = tuple[Values, tuple[Fault, ...]]
+from archytas_nb.tools.annotation import enum_choices
+from archytas_nb.tools.names import a, did_you_mean, referred
+from archytas_nb.tools.render import clip
+from archytas_nb.tools.schema import ArgumentType, branches_of, choices_of, ref_name
+from archytas_nb.tools.signature import Parameter
 
+Path = tuple[str | int, ...]
+Result = tuple[dict[str, Any], tuple["Fault", ...]]
+
+MAX_FAULTS = 10
+"""How many faults of a call the model reads."""
+
+_LONGEST = 400  # characters of one reason
 _NOTHING = ("", "{}", "null", "None", "none")
+_NO_REPAIR = object()
+_LONG_NUMBER = re.compile(r"\d{300}")
+_KINDS: dict[type, tuple[str, tuple[str, ...]]] = {
+    type(None): ("", ("null",)),
+    bool: ("a boolean", ("boolean",)),
+    int: ("a number", ("integer", "number")),
+    float: ("a number", ("number",)),
+    str: ("a string", ("string",)),
+    list: ("an array", ("array",)),
+    dict: ("an object", ("object",)),
+}
+"""What a JSON value is called, and the types of a schema that are its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of a call; written as ``reason @ $.path``."""
+
+    reason: str
+    path: Path = ()
+
+    def __str__(self) -> str:
+        return f"{_cut(self.reason)} @ {_cut(_path_text(self.path))}"
+
+    def under(self, name: str) -> Fault:
+        """The fault one level deeper, below the argument of that name."""
+        return Fault(self.reason, (name, *self.path))
+
+
+def listed(faults: Sequence[Fault]) -> list[str]:
+    """The first faults as text, and how many there are more."""
+    more = len(faults) - MAX_FAULTS
+    return [*map(str, faults[:MAX_FAULTS]), *([f"… and {more:,} more faults"] if more > 0 else [])]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else clip(text, _LONGEST).replace("\n", " ")
+
+
+def _path_text(path: Iterable[str | int]) -> str:
+    text = "$"
+    for step in path:
+        if isinstance(step, str) and step.isidentifier():
+            text += f".{step}"
+        else:
+            text += f"[{json.dumps(step, ensure_ascii=False)}]"
+    return text
+
+
+def _received(value: Any) -> str:
+    """What came, short, with its JSON type: ``"abc" (a string)``."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return f"received a {type(value).__name__}"
+    text = text if len(text) <= 80 else f"{text[:79]}…"
+    kind, _ = _KINDS.get(type(value), ("", ()))
+    return f"received {text} ({kind})" if kind else f"received {text}"
+
+
+# ── all arguments ─────────────────────────────────────────────────────────────────────────────────
 
 
 def read(
@@ -22,12 +99,12 @@ def read(
     """Read the input of a tool.
 
     Args:
-        parameters: The arguments that the model sets (not the injected ones).
-        tool_input: Decoded JSON, as the model sent it.
+        parameters: The arguments that the model sets.
+        tool_input: Decoded JSON, as the model sent it; in a call by hand also live objects.
         namespace: Where references are looked up.
 
     Returns:
-        Typed values by argument name (those left out are absent) and no faults, or no values and all faults.
+        Typed values by name, those left out absent, and no faults; or no values and all faults.
     """
     if not parameters:
         return _none(tool_input)
@@ -37,94 +114,376 @@ def read(
 
 
 def _none(tool_input: Any) -> Result:
-    if tool_input is None or tool_input in ({}, []):
-        return {}, ()
-    if isinstance(tool_input, str) and tool_input.strip() in _NOTHING:
+    is_blank = isinstance(tool_input, str) and tool_input.strip() in _NOTHING
+    if tool_input is None or is_blank or tool_input in ({}, []):
         return {}, ()
     if isinstance(tool_input, dict):
-        return {}, tuple(
-            Fault(f"unknown argument {key!r}: this tool takes none, send null", (str(key),))
-            for key in tool_input
-        )
-    return {}, (Fault(f"this tool takes no arguments, send null; received {received(tool_input)}"),)
+        reason = "unknown argument {!r}: this tool takes none, send null"
+        return {}, tuple(Fault(reason.format(key), (str(key),)) for key in tool_input)
+    return {}, (Fault(f"this tool takes no arguments, send null; {_received(tool_input)}"),)
 
 
 def _one(parameter: Parameter, tool_input: Any, namespace: Mapping[str, Any] | None) -> Result:
     """Read the input of a tool with one argument: bare, or under the argument's name."""
+    name, kind = parameter.name, parameter.type
     if isinstance(tool_input, str) and not parameter.simple:
         opened = _opened(tool_input)
-        tool_input = (
-            opened if isinstance(opened, dict) and set(opened) == {parameter.name} else tool_input
-        )
-    wrapped = isinstance(tool_input, dict) and set(tool_input) == {parameter.name}
-    if wrapped or (tool_input is None and not parameter.takes_null):
+        if isinstance(opened, dict) and set(opened) == {name}:
+            tool_input = opened
+    wrapped = isinstance(tool_input, dict) and set(tool_input) == {name}
+    if wrapped or (tool_input is None and not kind.admits_none):
         values, faults = _fields((parameter,), tool_input, namespace)
         if not faults or not wrapped:
             return values, faults
-        bare, bare_faults = parameter.carrier.read(
-            tool_input, namespace
-        )  # a dict may happen to have this key
-        return ({}, faults) if bare_faults else ({parameter.name: bare}, ())
-    if tool_input == {} and isinstance(tool_input, dict) and parameter.optional:
+        value, bare_faults = read_value(kind, tool_input, namespace)  # a dict may have this key
+        return ({}, faults) if bare_faults else ({name: value}, ())
+    if isinstance(tool_input, dict) and not tool_input and parameter.optional:
         return {}, ()
-    bare, bare_faults = parameter.carrier.read(tool_input, namespace)
-    if not bare_faults:
-        return {parameter.name: bare}, ()
-    if isinstance(tool_input, dict) and (
-        parameter.name in tool_input or not _is_structured(parameter)
-    ):
+    value, faults = read_value(kind, tool_input, namespace)
+    if not faults:
+        return {name: value}, ()
+    is_structured = kind.schema.get("type") == "object" or kind.schema.keys() & {"$ref", "anyOf"}
+    if isinstance(tool_input, dict) and (name in tool_input or not is_structured):
         return _fields((parameter,), tool_input, namespace)
-    if parameter.simple:
-        return {}, bare_faults
-    return {}, tuple(fault.under(parameter.name) for fault in bare_faults)
-
-
-def _is_structured(parameter: Parameter) -> bool:
-    kind = parameter.carrier.schema
-    return kind.get("type") == "object" or "$ref" in kind or "anyOf" in kind
+    return {}, faults if parameter.simple else tuple(fault.under(name) for fault in faults)
 
 
 def _fields(
     parameters: Sequence[Parameter], tool_input: Any, namespace: Mapping[str, Any] | None
 ) -> Result:
+    """Read an object with a field for each argument."""
     names = [each.name for each in parameters]
+    known = ", ".join(f'"{name}"' for name in names)
     if isinstance(tool_input, str):
-        tool_input = _opened(tool_input)
-    if tool_input is None or (isinstance(tool_input, str) and tool_input.strip() in _NOTHING):
-        tool_input = {}
+        tool_input = {} if tool_input.strip() in _NOTHING else _opened(tool_input)
+    tool_input = {} if tool_input is None else tool_input
     if not isinstance(tool_input, dict):
-        wanted = ", ".join(f'"{name}"' for name in names)
-        return {}, (
-            Fault(f"expected an object with the fields {wanted}; received {received(tool_input)}"),
-        )
-    values: Values = {}
+        return {}, (Fault(f"expected an object with the fields {known}; {_received(tool_input)}"),)
+    values: dict[str, Any] = {}
     faults: list[Fault] = []
     for each in parameters:
-        sent = tool_input.get(each.name)
-        if sent is None and each.optional and not (each.takes_null and each.name in tool_input):
-            continue
-        if each.name not in tool_input:
-            faults.append(Fault(f"missing, expected {each.carrier.text}", (each.name,)))
-        elif sent is None and not each.takes_null:
-            faults.append(
-                Fault(f"null is no value here, expected {each.carrier.text}", (each.name,))
-            )
-        else:
-            values[each.name], found = each.carrier.read(sent, namespace)
-            faults += [fault.under(each.name) for fault in found]
+        name, kind = each.name, each.type
+        if name in tool_input and (tool_input[name] is not None or kind.admits_none):
+            values[name], found = read_value(kind, tool_input[name], namespace)
+            faults += [fault.under(name) for fault in found]
+        elif not each.optional:
+            why = "null is no value here" if name in tool_input else "missing"
+            faults.append(Fault(f"{why}, expected {kind.text}", (name,)))
     for key in tool_input:
         if key not in names:
-            guess = did_you_mean(
-                str(key), [name for name in names if name not in tool_input] or names
-            )
-            known = ", ".join(f'"{name}"' for name in names)
-            faults.append(
-                Fault(f"unknown argument {key!r}{guess or ','} expected {known}", (str(key),))
-            )
+            left = [name for name in names if name not in tool_input]
+            guess = did_you_mean(str(key), left or names) or ","
+            faults.append(Fault(f"unknown argument {key!r}{guess} expected {known}", (str(key),)))
     return ({}, tuple(faults)) if faults else (values, ())
 
 
+# ── one value ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_value(
+    kind: ArgumentType, sent: Any, namespace: Mapping[str, Any] | None = None
+) -> tuple[Any, tuple[Fault, ...]]:
+    """The typed value and no faults, or None and at least one, with paths relative to the value."""
+    core_schema = kind.adapter.core_schema
+    faults: list[Fault] = []
+    value = sent
+    for attempt in range(6):  # each one may open one more level of strings inside strings
+        result, errors = None, []
+        try:
+            result = _validated(kind, value, namespace)
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+        except RecursionError:
+            return None, (Fault("the value is nested too deeply"),)
+        contrary = tuple(_violations(value, kind.schema, kind.defs))
+        if not errors:
+            return (None, contrary) if contrary else (result, ())
+        if attempt == 0:
+            known = {fault.path for fault in contrary}
+            explained = _explained(errors, value, core_schema)
+            faults = [*contrary, *(each for each in explained if each.path not in known)]
+        repaired = _repaired(value, errors, core_schema)
+        if repaired is _NO_REPAIR:
+            break
+        value = repaired
+    name = sent if isinstance(sent, str) and sent in (namespace or {}) else referred(sent)
+    if name is not None and not kind.by_reference:  # handles are offered by their names
+        reason = f"names of variables such as {name!r} are not accepted here"
+        return None, (Fault(f"{reason}: send {a(kind.text)} itself; {_received(sent)}"),)
+    return None, tuple(faults)
+
+
+def _validated(kind: ArgumentType, value: Any, namespace: Mapping[str, Any] | None) -> Any:
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError):  # a live object, or a number with too many digits for text
+        return kind.adapter.validate_python(value, context=namespace)
+    if _LONG_NUMBER.search(text):  # in JSON pydantic rounds what a float cannot hold to infinity
+        return kind.adapter.validate_python(value, context=namespace)
+    try:
+        return kind.adapter.validate_json(text, context=namespace)
+    except ValidationError as error:
+        if error.errors(include_url=False)[0]["type"] != "json_invalid":
+            raise
+        # A lone surrogate is legal in Python's JSON and not in pydantic's.
+        return kind.adapter.validate_python(value, context=namespace)
+
+
+# ── what the schema does not say ──────────────────────────────────────────────────────────────────
+
+_DATES = {
+    "date-time": ("a date and time", "2024-01-31T10:30:00"),
+    "date": ("a date", "2024-01-31"),
+    "time": ("a time", "10:30:00"),
+    "duration": ("a duration", "PT1H30M"),
+}
+_NUMBERS = {"integer": "expected an integer", "number": "expected a number"}
+
+
+def _violations(
+    value: Any, schema: Mapping[str, Any], defs: Mapping[str, Any], path: Path = ()
+) -> Iterator[Fault]:
+    """What contradicts the schema though pydantic would accept it, one fault for each place."""
+    schema = _resolved(schema, defs)
+    branches = [_resolved(each, defs) for each in branches_of(schema)]
+    if branches:
+        yield from _in_union(value, branches, defs, path)
+    elif isinstance(value, dict):
+        yield from _in_object(value, schema, defs, path)
+    elif isinstance(value, list):
+        first = schema.get("prefixItems", ())
+        for at, each in enumerate(value):
+            item = first[at] if at < len(first) else schema.get("items")
+            if isinstance(item, dict):
+                yield from _violations(each, item, defs, (*path, at))
+    elif reason := _in_scalar(value, schema):
+        yield Fault(f"{reason}; {_received(value)}", path)
+
+
+def _in_object(
+    value: dict[Any, Any], schema: Mapping[str, Any], defs: Mapping[str, Any], path: Path
+) -> Iterator[Fault]:
+    fields, other = schema.get("properties", {}), schema.get("additionalProperties")
+    is_open = "properties" not in schema or other or "patternProperties" in schema
+    for key, each in value.items():
+        if key in fields or isinstance(other, dict):
+            yield from _violations(each, fields.get(key, other), defs, (*path, key))
+        elif not is_open:
+            left = [name for name in fields if name not in value]
+            guess = did_you_mean(str(key), left or fields) or ","
+            known = ", ".join(f'"{name}"' for name in fields) or "none"
+            yield Fault(f"unknown field {key!r}{guess} expected {known}", (*path, str(key)))
+
+
+def _resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
+    while "$ref" in schema:
+        schema = defs.get(ref_name(schema), {})
+    return schema
+
+
+def _in_union(
+    value: Any, branches: list[Mapping[str, Any]], defs: Mapping[str, Any], path: Path
+) -> Iterator[Fault]:
+    """Check against the branches of the value's own kind, else against those it may become."""
+    meant = [each for each in branches if _is_kind(value, each)]
+    found = [list(_violations(value, each, defs, path)) for each in meant or branches]
+    if meant and isinstance(value, (dict, list)):
+        yield from min(found, key=len)
+    elif meant:
+        yield from found[0]  # of scalars pydantic takes the leftmost
+    else:
+        yield from next((each for each in found if each), [])
+
+
+def _is_kind(value: Any, schema: Mapping[str, Any]) -> bool:
+    if "type" in schema and schema["type"] not in _KINDS.get(type(value), ("", ()))[1]:
+        return False
+    if not isinstance(value, dict):
+        return value in (choices_of(schema) or [value])
+    fields = schema.get("properties", {}).items()
+    tags = {key: each["const"] for key, each in fields if "const" in each}
+    has_all = all(key in value for key in schema.get("required", ()))
+    return has_all and all(value.get(key, tag) == tag for key, tag in tags.items())
+
+
+def _in_scalar(value: Any, schema: Mapping[str, Any]) -> str:
+    kind, form = schema.get("type"), schema.get("format")
+    number = _number(value)
+    if kind == "string" and form in _DATES and number is not None and math.isfinite(number):
+        what, example = _DATES[form]
+        return f'expected {what} as text, such as "{example}"'
+    is_huge = isinstance(value, str) and number is not None and math.isinf(number)
+    is_huge = is_huge and kind == "number" and "i" not in value.lower()  # "inf" is meant so
+    if kind in _NUMBERS and (isinstance(value, bool) or is_huge):
+        return _NUMBERS[kind]
+    choices = choices_of(schema)
+    equal = [each for each in choices if each == value]  # True equals 1
+    if equal and all(isinstance(each, bool) != isinstance(value, bool) for each in equal):
+        return f"expected {' or '.join(map(repr, choices))}"
+    return ""
+
+
+def _number(value: Any) -> float | None:
+    """The number that a scalar is, or that its text says; one beyond a float's range is infinite."""
+    if isinstance(value, (str, float)):
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return 0.0 if isinstance(value, int) else None
+
+
+# ── pydantic's errors ─────────────────────────────────────────────────────────────────────────────
+
+_MISSING = "missing, a value is required here"
+_REASONS = {
+    "missing": _MISSING,
+    "int_type": "expected an integer",
+    "int_parsing": "expected an integer",
+    "int_from_float": "expected an integer",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "none_required": "expected null",
+}
+_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
+
+
+def _explained(errors: Sequence[Any], value: Any, core_schema: Any) -> list[Fault]:
+    """One fault for each place of the value; the branches of a union share one sentence."""
+    grouped: dict[Path, dict[str, Any]] = {}
+    for error in errors:
+        path = _located(error["loc"], value)
+        if error["type"] == "missing" and error["loc"]:
+            path = (*path, error["loc"][-1])
+        grouped.setdefault(path, {})[_reason(error, core_schema)] = error["input"]
+    return [
+        Fault(_MISSING, path)
+        if _MISSING in reasons
+        else Fault(f"{', or '.join(reasons)}; {_received([*reasons.values()][-1])}", path)
+        for path, reasons in grouped.items()
+    ]
+
+
+def _located(loc: Sequence[str | int], value: Any) -> Path:
+    """A path through the value out of pydantic's location, without the names of union branches."""
+    path: list[str | int] = []
+    for step in loc:
+        is_place = isinstance(step, int) and isinstance(value, list) and 0 <= step < len(value)
+        if is_place or (isinstance(value, dict) and step in value):
+            path.append(step)
+            value = value[step]
+    return tuple(path)
+
+
+def _reason(error: Any, core_schema: Any) -> str:
+    kind, message = error["type"], str(error["msg"])
+    if kind in _REASONS:
+        return _REASONS[kind]
+    if kind == "value_error":  # raised by a validator, ours or the user's: its own words
+        return message.removeprefix("Value error, ")
+    if kind == "enum":
+        for cls in (node["cls"] for node in _nodes(core_schema) if node["type"] == "enum"):
+            if _or([each.value for each in cls]) in message:
+                message = f"Input should be {_or(enum_choices(cls))}"
+    reason = message.replace("Input should be", "expected")
+    reason = reason[:1].lower() + reason[1:]
+    if kind in {"enum", "literal_error"} and isinstance(error["input"], str):
+        reason += did_you_mean(error["input"], _QUOTED.findall(message))
+    return reason
+
+
+def _or(choices: Sequence[Any]) -> str:
+    """Choices as pydantic writes them: ``'a', 'b' or 'c'``."""
+    *first, last = map(repr, choices)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+# ── what was meant ────────────────────────────────────────────────────────────────────────────────
+
+
+def _repaired(value: Any, errors: Sequence[Any], core_schema: Any) -> Any:
+    """A copy of the value with what can be read in another way, or `_NO_REPAIR`."""
+    changed = _NO_REPAIR
+    for error in errors:
+        path = _located(error["loc"], value)
+        wrong = value
+        for step in path:
+            wrong = wrong[step]
+        better: Any = _NO_REPAIR
+        # Null for a field: where every field is required, it stands for "left out".
+        left_out = wrong is None and bool(path) and isinstance(path[-1], str)
+        if error["type"] in {"enum", "literal_error"} and not left_out:
+            better = _choice(wrong, core_schema)
+        if better is _NO_REPAIR and isinstance(wrong, str):
+            better = _decoded(wrong)
+        if left_out or better is not _NO_REPAIR:
+            changed = _put(value if changed is _NO_REPAIR else changed, path, better)
+    return changed
+
+
+def _put(value: Any, path: Path, better: Any) -> Any:
+    """A copy with a better value at the path, or with nothing there for `_NO_REPAIR`."""
+    if not path:
+        return better
+    copy = value.copy()
+    if len(path) == 1 and better is _NO_REPAIR:
+        copy.pop(path[0], None)
+    else:
+        copy[path[0]] = _put(copy[path[0]], path[1:], better)
+    return copy
+
+
 def _opened(text: str) -> Any:
-    """Decode an input that was sent as JSON inside a string; leave other text alone."""
-    opened = repairs.decoded(text)
+    """An input that was sent as a JSON object in a string; other text is left alone."""
+    opened = _decoded(text)
     return opened if isinstance(opened, dict) else text
+
+
+def _decoded(text: str) -> Any:
+    """What a string with a JSON array or object in it holds, or `_NO_REPAIR`."""
+    if not text.strip().startswith(("[", "{")):
+        return _NO_REPAIR
+    try:
+        return json.loads(text, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return _NO_REPAIR
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise ValueError(f"the number {digits} is too large")
+    return number
+
+
+def _choice(wrong: Any, core_schema: Any) -> Any:
+    """The member of that name, or the number that is written as text; `_NO_REPAIR` in doubt."""
+    found: list[Any] = []
+    for node in _nodes(core_schema):
+        if node["type"] == "literal":
+            found += [each for each in node["expected"] if _is_written(wrong, each)]
+        elif isinstance(wrong, str) and wrong in (members := node["cls"].__members__):
+            value = members[wrong].value
+            found.append(value if value in enum_choices(node["cls"]) else members[wrong])
+    if found and all(type(each) is type(found[0]) and each == found[0] for each in found):
+        return found[0]
+    return _NO_REPAIR
+
+
+def _is_written(sent: Any, choice: Any) -> bool:
+    """Whether a number was sent as ``int`` would take it too: ``"7"`` or ``7.0`` for 7."""
+    if type(choice) not in (int, float) or isinstance(sent, bool):
+        return False
+    return bool(sent == (choice if isinstance(sent, (int, float)) else str(choice)))
+
+
+def _nodes(schema: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """The enums and literals of a core schema."""
+    if depth > 60:  # a core schema is a finite tree, but a user's metadata may be anything
+        return
+    inside: Iterable[Any] = schema if isinstance(schema, (list, tuple)) else ()
+    if isinstance(schema, dict):
+        if schema.get("type") in {"enum", "literal"} and ("cls" in schema or "expected" in schema):
+            yield schema
+        inside = [each for key, each in schema.items() if key not in {"metadata", "serialization"}]
+    for each in inside:
+        yield from _nodes(each, depth + 1)

@@ -1,20 +1,52 @@
-"""A docstring's words. The only importer of docstring_parser.
+"""Read a docstring in Google, NumPy, Sphinx or Epydoc style: prose, arguments, result and examples.
 
-docstring_parser is given nothing but clean fields: a docstring is first cut into prose and fields, because on
-raw docstrings the parser loses repeated sections, stops at types with a colon, and takes ``Args:`` for a
-summary. The words are never evaluated, and what they claim about types is only ever compared.
+The words are never evaluated; the types that they claim are only compared with the signature.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from docstring_parser import common, google, numpydoc, rest
-
-from archytas_nb.tools import docfields
+_ARGS = (
+    r"args?|arguments?|params?|parameters?|keyword arg(?:ument)?s?|keyword param(?:eter)?s?|kwargs"
+    r"|other (?:arg(?:ument)?s?|param(?:eter)?s?)"
+)
+_RETURNS = r"returns?|yields?"
+_NOTES = (
+    r"notes?|raises?|exceptions?|except|examples?|warnings?|warns?|see also|references?|todo"
+    r"|attributes?|tips?|important|usage|receives?"
+)
+_TITLE = re.compile(
+    rf"(?P<args>{_ARGS})|(?P<returns>{_RETURNS})|(?P<notes>{_NOTES})", re.IGNORECASE
+)
+_FIELD = re.compile(
+    r"[:@](?P<key>[a-z]+)(?P<head>(?:[ \t][^\n]*?)?)[ \t]*:(?:[ \t]+(?P<text>.*))?$", re.IGNORECASE
+)
+_HAS_FIELDS = re.compile(
+    r"^[:@](?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises?)\b[^\n]*:",
+    re.MULTILINE,
+)
+_HAS_UNDERLINES = re.compile(
+    rf"^(?:{_ARGS}|{_RETURNS}|{_NOTES})[ ]*\n[-=]{{3,}}$", re.IGNORECASE | re.MULTILINE
+)
+_HAS_TITLES = re.compile(rf"^(?:{_ARGS}|{_RETURNS})[ ]*:$", re.IGNORECASE | re.MULTILINE)
+_BLANK_LINES = re.compile(r"\n{3,}")
+_UNDERLINE = re.compile(r"[-=]{3,}")
+_ITEM = re.compile(
+    r"(?:[-*•]\s+)?(?P<names>`{0,2}\*{0,2}[^\W\d]\w*`{0,2}(?:\s*,\s*\*{0,2}[^\W\d]\w*)*)\s*"
+    r"(?=[(:\[]|$|\s[-–—]\s)"
+)
+_FLAT_ITEM = re.compile(r"\*{0,2}\w+\s*(\(.*\))?\s*:\s")
+_TYPED = re.compile(r"([\w.]+(?:\[.*?\])?(?:\s*\|\s*[\w.]+(?:\[.*?\])?)*)\s*:(?:\s|$)")
+_OPTIONAL = re.compile(r"\s*,?\s*\(?\boptional\b\)?(?!\[)", re.IGNORECASE)
+_TYPE_DEFAULT = re.compile(r"\s*,\s*defaults?\b.*$", re.IGNORECASE | re.DOTALL)
+_DEFAULT = re.compile(r"\bdefaults?\b(?!\s*dict)", re.IGNORECASE)
+_ARG_KEYS = {"param", "parameter", "arg", "argument", "key", "keyword", "kwarg", "kwparam"}
+_RETURN_KEYS = {"return", "returns", "yield", "yields", "rtype", "returntype"}
+_RAISE_KEYS = {"raise", "raises", "except", "exception", "throws"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +64,7 @@ class Described:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Docstring:
     """A parsed docstring.
 
@@ -40,8 +72,8 @@ class Docstring:
         short: The first paragraph on one line; empty where there is none.
         long: The other prose, notes, raises and examples included.
         params: Argument name to description, in the docstring's order.
-        returns: The result, or None where the docstring is silent.
-        examples: The text of the examples, for checking them.
+        returns: The result, or None where the docstring does not mention it.
+        examples: The text of the examples.
     """
 
     short: str = ""
@@ -51,72 +83,223 @@ class Docstring:
     examples: str = ""
 
 
-_OPTIONAL = re.compile(r"\s*,?\s*\(?\boptional\b\)?(?!\[)", re.IGNORECASE)
-_TYPE_DEFAULT = re.compile(r"\s*,\s*defaults?\b.*$", re.IGNORECASE | re.DOTALL)
-_DEFAULT = re.compile(r"\bdefaults?\b(?!\s*dict)", re.IGNORECASE)
-_PARSERS: dict[str, Callable[[str], common.Docstring]] = {
-    "google": google.GoogleParser().parse,
-    "numpy": numpydoc.NumpydocParser().parse,
-    "fields": rest.parse,
-}
+_Section = tuple[re.Match[str], str, list[str]]
+"""The title, the heading as the model reads it, and the lines below."""
 
 
 def parse(text: str | None, names: Collection[str] = ()) -> Docstring:
-    """Parse a docstring of any of the four common styles.
-
-    Args:
-        text: The raw docstring: Google, NumPy, Sphinx or Epydoc.
-        names: The signature's argument names; they decide where the style is unclear.
-
-    Returns:
-        The words; empty where there are none.
-    """
+    """Parse a raw docstring; where its style is unclear, the signature's names decide."""
     if not text or not text.strip():
         return Docstring()
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    clean = "\n".join([line.rstrip() for line in inspect.cleandoc(text.expandtabs(4)).split("\n")])
-    readings = [_read(style, clean) for style in docfields.styles(clean)]
-    return (
-        readings[0]
-        if len(readings) == 1
-        else max(readings, key=lambda reading: sum(name in reading.params for name in names))
+    text = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
+    lines = [line.rstrip() for line in inspect.cleandoc(text).split("\n")]
+    clean = "\n".join(lines)
+    readers: list[Callable[[list[str]], Docstring]] = []
+    if _HAS_FIELDS.search(clean):
+        readers.append(_fields)
+    if _HAS_UNDERLINES.search(clean):
+        readers.append(_numpy)
+    if not readers or _HAS_TITLES.search(clean):
+        readers.append(_google)
+    readings = [reader(lines) for reader in readers]
+    return max(readings, key=lambda reading: sum(name in reading.params for name in names))
+
+
+def _google(lines: list[str]) -> Docstring:
+    prose: list[str] = []
+    sections: list[_Section] = []
+    body: list[str] | None = None
+    for line in lines:
+        is_flat = bool(line) and line[0] != " "
+        title = _TITLE.fullmatch(line.rstrip(": ")) if is_flat and line[-1] == ":" else None
+        if title:
+            body = []
+            sections.append((title, line, body))
+        elif body is None or (is_flat and not _continues(sections[-1], line)):
+            prose += [line] if body is None else ["", line]
+            body = None
+        else:
+            body.append(line)
+    result, args, returns = _sorted(_BLANK_LINES.sub("\n\n", "\n".join(prose)), sections)
+    for head, body in _items(args):
+        _add(result, *_item(head), body)
+    if any(returns):
+        base = min(_indent(line) for line in returns if line)
+        first, *rest = [line[base:] for line in returns]
+        typed = _TYPED.match(first)
+        if typed and not any(_TYPED.match(line) for line in rest):
+            text = _text(first[typed.end() :].strip(), rest)
+            result.returns = Described(text, typed.group(1).replace(" ", ""))
+        else:  # several named values are words, not a type
+            result.returns = Described(_text("", [first, *rest]))
+    return result
+
+
+def _numpy(lines: list[str]) -> Docstring:
+    prose: list[str] = []
+    sections: list[_Section] = []
+    target, indent, skip = prose, "", False
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        heading = line.strip().rstrip(":")
+        title = _TITLE.fullmatch(heading) if _UNDERLINE.fullmatch(below) else None
+        if title:
+            target, indent, skip = [], "    " * bool(title["notes"]), True
+            sections.append((title, f"{heading}:", target))
+        elif skip:
+            skip = False
+        elif line or target:
+            target.append(f"{indent}{line}".rstrip())
+    result, args, returns = _sorted("\n".join(prose), sections)
+    for head, body in _entries(args, lambda line: line[:1] not in {"", " "}):
+        names, _, kind = head.partition(":")
+        _add(result, names, kind.strip(), "", body)
+    for head, body in _entries(returns, lambda line: line[:1] not in {"", " "})[:1]:
+        name, colon, kind = head.partition(":")
+        result.returns = Described(_text("", body), (kind if colon else name).strip())
+    return result
+
+
+def _fields(lines: list[str]) -> Docstring:
+    prose: list[str] = []
+    entries: list[tuple[re.Match[str], list[str]]] = []
+    target, after_blank = prose, False
+    for line in lines:
+        entry = _FIELD.match(line)
+        if entry:
+            target = []
+            entries.append((entry, target))
+        else:
+            if line and line[0] != " " and after_blank and target is not prose:
+                prose.append("")
+                target = prose
+            target.append(line)
+        after_blank = not line
+    result, _, _ = _sorted(_BLANK_LINES.sub("\n\n", "\n".join(prose)), [])
+    types: dict[str, str] = {}
+    raised: list[str] = []
+    for match, body in entries:
+        _add_field(result, types, raised, match, body)
+    if raised:
+        result.long = "\n".join([*([result.long, ""] if result.long else []), "Raises:", *raised])
+    for name, each in result.params.items():
+        if not each.type and name in types:
+            result.params[name] = _described(types[name], each.text)
+    return result
+
+
+def _add_field(
+    result: Docstring,
+    types: dict[str, str],
+    raised: list[str],
+    match: re.Match[str],
+    body: list[str],
+) -> None:
+    key, head = match["key"].lower(), match["head"].strip()
+    written = "\n".join([match["text"] or "", *body])
+    first, *rest = written.strip().split("\n")
+    text, known = _text(first, rest), result.returns or Described("")
+    if key in _RAISE_KEYS:
+        raised.append(f"    {head}: {written.rstrip()}".rstrip())
+    elif key in _ARG_KEYS and head:
+        *kind, name = head.split()
+        _add(result, name, " ".join(kind), first, rest)
+    elif key == "type" and head:
+        types[head.lstrip("*")] = text
+    elif key in {"rtype", "returntype"}:
+        result.returns = Described(known.text, known.type or text)
+    elif key in _RETURN_KEYS:
+        result.returns = Described(known.text or text, known.type or head)
+
+
+def _sorted(prose: str, sections: list[_Section]) -> tuple[Docstring, list[str], list[str]]:
+    """The prose with its notes, the lines about arguments and those about the result."""
+    args: list[str] = []
+    returns: list[str] = []
+    notes: list[str] = []
+    examples = ""
+    for title, head, body in sections:
+        while body and not body[-1]:
+            body.pop()
+        if title["args"]:
+            args += body
+        elif title["returns"]:
+            returns = returns or body
+        else:
+            notes.append("\n".join([head, *body]))
+            if title["notes"].lower().startswith(("example", "usage")):
+                examples += "\n".join(body) + "\n"
+    short, _, rest = prose.strip("\n").partition("\n\n")
+    long = "\n\n".join(part for part in (rest.strip("\n"), *notes) if part)
+    return Docstring(" ".join(short.split()), long, examples=examples), args, returns
+
+
+def _continues(section: _Section, line: str) -> bool:
+    """Whether an unindented line still belongs to the section: arguments that were not indented."""
+    title, _, body = section
+    flat = not body or (bool(body[-1]) and _indent(body[0]) == 0)
+    return bool(title["args"]) and flat and bool(_FLAT_ITEM.match(line))
+
+
+def _entries(lines: Iterable[str], begins: Callable[[str], object]) -> list[tuple[str, list[str]]]:
+    """Each line that begins an entry, with the lines below it."""
+    found: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if begins(line):
+            found.append((line.strip(), []))
+        elif found:
+            found[-1][1].append(line)
+    return found
+
+
+def _items(lines: list[str]) -> list[tuple[str, list[str]]]:
+    """Google's entries; "Args: None" says that there are none."""
+    base = min((_indent(line) for line in lines if line), default=0)
+    found = _entries(
+        lines, lambda line: line and _indent(line) == base and _ITEM.match(line.strip())
     )
+    while found and found[0][0].lower().strip(".") in {"none", "n/a"}:
+        found.pop(0)
+    deep = base + 4  # where a continuation begins; what is deeper keeps its indentation
+    return [
+        (head, [" " * max(_indent(each) - deep, 0) + each.strip() for each in body])
+        for head, body in found
+    ]
 
 
-def _read(style: str, clean: str) -> Docstring:
-    cut = docfields.cut(style, clean)
-    params: dict[str, Described] = {}
-    returns: Described | None = None
-    try:
-        parsed = _PARSERS[style]("\n" + cut.fields).meta if cut.fields else []
-    except common.ParseError:  # the fields are not of this style; another reading may know better
-        parsed = []
-    for meta in parsed:
-        if isinstance(meta, common.DocstringParam):
-            for name in docfields.split_names(meta.arg_name):
-                params.setdefault(name, _described(meta))
-        elif isinstance(meta, common.DocstringReturns) and returns is None:
-            returns = _returned(meta)
-    short, _, rest_of_prose = cut.prose.partition("\n\n")
-    long = "\n\n".join(part for part in (rest_of_prose.strip("\n"), *cut.notes) if part)
-    return Docstring(" ".join(short.split()), long, params, returns, cut.examples)
+def _item(head: str) -> tuple[str, str, str]:
+    """The names, the type and the first line of ``name (type): text``."""
+    match = _ITEM.match(head)
+    assert match is not None  # noqa: S101  (it began the entry)
+    rest, kind = head[match.end() :], ""
+    if rest[:1] in {"(", "["}:
+        depth, end = 1, 1
+        while depth and end < len(rest):
+            depth += (rest[end] in "([{") - (rest[end] in ")]}")
+            end += 1
+        kind, rest = rest[1 : end - 1].strip(), rest[end:].lstrip()
+    return match["names"], kind, re.sub(r"^(?::|\s?[-–—]\s)\s*", "", rest)
 
 
-def _described(meta: common.DocstringParam) -> Described:
-    kind = docfields.unmask(meta.type_name or "").strip()
-    optional = bool(meta.is_optional) or meta.default is not None
-    lower = kind.lower()
-    if "optional" in lower:  # "int, optional" speaks of the argument, Optional[int] of the type
-        optional = optional or bool(_OPTIONAL.search(kind))
-        kind = _OPTIONAL.sub("", kind).strip(" ,")
-    if "default" in lower:
+def _add(result: Docstring, names: str, kind: str, first: str, body: list[str]) -> None:
+    for each in names.split(","):  # one entry may describe several
+        if name := each.strip().strip("`").lstrip("*\\ "):
+            result.params.setdefault(name, _described(kind, _text(first, body)))
+
+
+def _described(kind: str, text: str) -> Described:
+    optional = kind.endswith("?") or bool(_DEFAULT.search(text))
+    kind = kind.removesuffix("?")
+    if _OPTIONAL.search(kind):  # "int, optional" speaks of the argument, Optional[int] of the type
+        optional, kind = True, _OPTIONAL.sub("", kind).strip(" ,")
+    if "default" in kind.lower():
         optional, kind = True, _TYPE_DEFAULT.sub("", kind)
-    text = docfields.unmask(meta.description or "").strip()
-    return Described(text, kind, optional or bool(_DEFAULT.search(text)))
+    return Described(text, kind, optional)
 
 
-def _returned(meta: common.DocstringReturns) -> Described:
-    kind = docfields.unmask(meta.type_name or "").strip()
-    text = docfields.unmask(meta.description or "").strip()
-    return Described(text, kind)
+def _text(first: str, rest: list[str]) -> str:
+    more = "\n".join(rest)
+    return f"{first}\n{inspect.cleandoc(more if first else f'{chr(10)}{more}')}".strip()
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -1,7 +1,7 @@
-"""The examples of a docstring, run as a model would run them: as JSON, through validation. No token is spent.
+"""Run the examples of a docstring as a model would: as JSON, through validation.
 
-A model sees the examples and copies them; here one learns what it would trip over. Only calls of the tool itself
-with literal arguments, or with names of variables, are run; nothing is evaluated.
+A model copies the examples that it sees. Only calls of the tool itself with literal arguments, or with
+names of variables, are run; nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from archytas_nb.loop.events import CallOutcome
-from archytas_nb.tools import docstring, signature
-from archytas_nb.tools.plain import safe_repr
-from archytas_nb.tools.reference import VAR
+from archytas_nb.tools import signature
+from archytas_nb.tools.names import VAR
+from archytas_nb.tools.render import safe_repr
 from archytas_nb.tools.tool import Tool
 
 
@@ -29,7 +29,7 @@ class Example:
         source: The call as the docstring shows it.
         tool_input: What a model would send for it, or None where that cannot be said.
         outcome: What became of the call; None where it was not run.
-        problem: What a model would trip over, in one sentence; empty where nothing.
+        problem: What a model would get wrong, in one sentence; empty where nothing.
     """
 
     source: str
@@ -41,44 +41,32 @@ class Example:
 def check_examples(
     tool: Tool, namespace: MutableMapping[str, Any] | None = None
 ) -> tuple[Example, ...]:
-    """Run the examples of a tool's docstring.
+    """Run the examples of a tool's docstring that call the tool, in order.
 
     Args:
         tool: The tool.
         namespace: The live variables that examples may name.
-
-    Returns:
-        One entry for each example that calls the tool, in order; empty where the docstring has none.
     """
     sig = signature.read(tool.function)
-    text = docstring.parse(sig.doc, [each.name for each in sig.parameters]).examples
+    text = sig.doc.examples
     try:
         found = doctest.DocTestParser().get_examples(inspect.cleandoc("\n" + text))
     except ValueError as error:  # the prompt is malformed; the parser says where
         return (Example(text.strip(), problem=f"the examples cannot be read: {error}"),)
     names = {sig.name, tool.name, tool.source_name.rpartition(".")[2]}
-    checked = []
-    for each in found:
-        call = _call(each.source, names)
-        if call is not None:
-            checked.append(_check(tool, each, call, namespace))
-    return tuple(checked)
+    calls = [(each, _call(each.source, names)) for each in found]
+    return tuple(_check(tool, each, call, namespace) for each, call in calls if call is not None)
 
 
 def _call(source: str, names: set[str]) -> ast.Call | None:
-    """Return the call of the tool in a line such as ``f(1)`` or ``x = obj.f(1)``."""
+    """The call of the tool in a line such as ``f(1)`` or ``x = obj.f(1)``."""
     try:
-        statement = ast.parse(source).body[0]
+        value = getattr(ast.parse(source).body[0], "value", None)
     except (SyntaxError, IndexError):
         return None
-    value = getattr(statement, "value", None)
     if not isinstance(value, ast.Call):
         return None
-    called = (
-        value.func.attr
-        if isinstance(value.func, ast.Attribute)
-        else getattr(value.func, "id", None)
-    )
+    called = getattr(value.func, "attr", None) or getattr(value.func, "id", None)
     return value if called in names else None
 
 
@@ -86,43 +74,37 @@ def _check(
     tool: Tool, example: doctest.Example, call: ast.Call, namespace: MutableMapping[str, Any] | None
 ) -> Example:
     source = example.source.strip()
-    names = [each.name for each in tool.parameters if not each.injected]
-    if any(isinstance(each, ast.Starred) for each in call.args) or any(
-        word.arg is None for word in call.keywords
-    ):
-        return Example(
-            source, problem="the example unpacks its arguments; a model names each of them"
-        )
-    if len(call.args) > len(names):
-        return Example(
-            source,
-            problem=f"the example gives {len(call.args)} arguments, the tool has {len(names)}",
-        )
-    given = dict(zip(names, call.args, strict=False)) | {
-        str(word.arg): word.value for word in call.keywords
-    }
+    parameters = [each for each in tool.parameters if not each.injected]
+    unpacks = any(isinstance(each, ast.Starred) for each in call.args)
+    if unpacks or any(word.arg is None for word in call.keywords):
+        why = "the example unpacks its arguments; a model names each of them"
+        return Example(source, problem=why)
+    if len(call.args) > len(parameters):
+        why = f"the example gives {len(call.args)} arguments, the tool has {len(parameters)}"
+        return Example(source, problem=why)
+    given = dict(zip((each.name for each in parameters), call.args, strict=False))
+    given |= {str(word.arg): word.value for word in call.keywords}
+    named = {each.name for each in parameters if each.type.by_reference}
     try:
-        named = {each.name for each in tool.parameters if each.carrier.by_reference}
-        tool_input = {
+        sent = {
             name: _json(node, {} if name in named else namespace) for name, node in given.items()
         }
-        tool_input = json.loads(json.dumps(tool_input, allow_nan=False))
+        sent = json.loads(json.dumps(sent, allow_nan=False))
     except (ValueError, TypeError) as error:
         return Example(source, problem=f"a model cannot send these arguments as JSON: {error}")
-    outcome = tool.call(tool_input, namespace)
-    return Example(source, tool_input, outcome, _problem(example, outcome))
+    outcome = tool.call(sent, namespace)
+    return Example(source, sent, outcome, _problem(example, outcome))
 
 
 def _json(node: ast.expr, values: Mapping[str, Any] | None) -> Any:
-    """Read a literal; the name of a variable stands for its value, or becomes a reference to it."""
+    """A literal; the name of a variable stands for its value, or becomes a reference to it."""
     if isinstance(node, ast.Name):
         return values[node.id] if values and node.id in values else {VAR: node.id}
     try:
         return ast.literal_eval(node)
     except ValueError:
-        raise ValueError(
-            f"{ast.unparse(node)!r} is neither a literal nor the name of a variable"
-        ) from None
+        why = "is neither a literal nor the name of a variable"
+        raise ValueError(f"{ast.unparse(node)!r} {why}") from None
 
 
 def _problem(example: doctest.Example, outcome: CallOutcome) -> str:

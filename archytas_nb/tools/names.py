@@ -1,57 +1,189 @@
-"""Names: which ones a tool may have, and which one was probably meant. Knows no tools, only text."""
+"""Names: of tools, and of the variables that stand for values which JSON cannot carry.
+
+A reference is looked up, never evaluated, and only names that a user made are passed to a tool: a
+model that read a hostile text must not reach anything else.
+"""
 
 from __future__ import annotations
 
 import difflib
+import inspect
+import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from types import ModuleType
+from typing import Any
+
+from typing_extensions import get_protocol_members, is_protocol
 
 from archytas_nb.errors import ToolError
 
 RESERVED = frozenset({"final_answer", "fail_task"})
 """Names of the actions that end a run; no tool may take one."""
 
+VAR = "$var"
+"""The key of an explicit reference: ``{"$var": "df"}``."""
+
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_SHELL = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})  # IPython's own
+_MISSING = object()
+
+
+class ByName:
+    """Annotate a parameter with it, and the model names a variable instead of sending a value.
+
+    Parameters that JSON cannot carry, such as a data frame, are passed so anyhow. All others take
+    values only: a tool that sends text away must not be given any variable that the model names.
+
+    Example:
+        >>> def archive(text: Annotated[str, nb.ByName]) -> str: ...
+    """
+
+
+class ReferenceFault(ValueError):
+    """A reference to no variable, or to one of another type; the message is for the model."""
 
 
 def legal_name(name: str) -> str:
-    """Make a tool's name one that every endpoint takes: dots become underscores.
-
-    Args:
-        name: A function's name or the one that the user chose; may be dotted, like ``"math.factorial"``.
-
-    Returns:
-        The name on the wire, matching ``^[a-zA-Z0-9_-]{1,64}$``.
-
-    Raises:
-        ToolError: The name is empty, reserved, too long or has other characters.
-    """
+    """The name that every endpoint takes, dots made underscores; raises ToolError where none is."""
     fix = 'choose another with @tool(name="…")'
+    wire = name.replace(".", "_") if isinstance(name, str) else ""
+    if _LEGAL.fullmatch(wire) and wire not in RESERVED:
+        return wire
     if not isinstance(name, str):
-        raise ToolError(f"a tool's name is text, not {name!r}; {fix}")
-    wire = name.replace(".", "_")
-    if not wire:
-        raise ToolError(f"a tool's name is empty; {fix}")
-    if wire in RESERVED:
-        raise ToolError(f"the name {name!r} is reserved: it ends a run; {fix}")
-    if name == "<lambda>":
-        raise ToolError(f"a lambda has no name and no docstring; write it with def, or {fix}")
-    if not _LEGAL.fullmatch(wire):
-        raise ToolError(
-            f"{name!r} is no tool name: expected 1 to 64 characters out of a-z, A-Z, 0-9, _ and -; {fix}"
+        why = f"a tool's name is text, not {name!r};"
+    elif not wire:
+        why = "a tool's name is empty;"
+    elif wire in RESERVED:
+        why = f"the name {name!r} is reserved: it ends a run;"
+    elif name == "<lambda>":
+        why = "a lambda has no name and no docstring; write it with def, or"
+    else:
+        why = (
+            f"{name!r} is no tool name: expected 1 to 64 characters out of a-z, A-Z, 0-9, _ and -;"
         )
-    return wire
+    raise ToolError(f"{why} {fix}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that was probably meant, or None where none is near."""
-    names = [each for each in known if isinstance(each, str)]
-    folded = {each.casefold(): each for each in reversed(names)}
+    """The known name that was probably meant, or None where none is near."""
+    folded: dict[str, str] = {}
+    for each in known:
+        if isinstance(each, str):
+            folded.setdefault(each.casefold(), each)
     found = difflib.get_close_matches(str(name)[:200].casefold(), folded, n=1, cutoff=0.6)
     return folded[found[0]] if found else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``", did you mean 'x'?"`` for the nearest known name, or an empty string."""
+    """``", did you mean 'x'?"`` for the nearest known name, or an empty string."""
     near = nearest(name, known)
     return f", did you mean {near!r}?" if near is not None else ""
+
+
+def a(label: str) -> str:
+    """The name of a type with its article."""
+    return f"{'an' if label[:1].lower() in 'aeiou' or label.startswith('nd') else 'a'} {label}"
+
+
+def referred(value: object) -> str | None:
+    """The name in ``{"$var": name}``, or None where the value is something else."""
+    if isinstance(value, dict) and len(value) == 1 and isinstance(value.get(VAR), str):
+        return str(value[VAR])
+    return None
+
+
+def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label: str = "") -> Any:
+    """The object itself that ``"df"`` or ``{"$var": "df"}`` names; a call by hand may give it.
+
+    Raises:
+        ReferenceFault: There is no such variable, or its object is no instance of the class.
+    """
+    what = a(label or getattr(cls, "__name__", str(cls)))
+    explicit = referred(value)
+    is_name = isinstance(value, str) and namespace is not None
+    if explicit is None and not is_name and is_instance(value, cls):
+        return value
+    name = explicit if explicit is not None else value
+    if not isinstance(name, str):
+        raise ReferenceFault(f"expected the name of a variable that holds {what}")
+    if namespace is None:
+        raise ReferenceFault(
+            f"there is no namespace to look {name!r} up in: call the tool with namespace=…"
+        )
+    name = name.strip()
+    is_legal = name.isidentifier() and not keyword.iskeyword(name)
+    found = namespace.get(name, _MISSING) if is_legal else _MISSING
+    if why := _withheld(name, found):
+        fault = f"{name!r} is not passed to tools: {why}; expected {what}"
+    elif found is _MISSING:
+        fault = f"no variable is named {name!r}"
+    elif is_instance(found, cls):
+        return found
+    else:
+        fault = f"the variable {name!r} is {a(type(found).__name__)}, expected {what}"
+    raise ReferenceFault(f"{fault}{_hint(name, cls, namespace, what)}")
+
+
+def visible(namespace: Mapping[str, Any]) -> list[str]:
+    """The variables that a user made: none that begins with ``_``, none of IPython's."""
+    return [name for name in list(namespace) if isinstance(name, str) and not is_hidden(name)]
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a name is private or IPython's."""
+    return name.startswith("_") or name in _SHELL
+
+
+def is_instance(value: object, cls: Any) -> bool:
+    """``isinstance``, also for objects and classes that refuse to answer."""
+    if cls is Callable:
+        return callable(value)
+    try:
+        return isinstance(value, cls)
+    except Exception:  # noqa: BLE001  (a Protocol that is not checked at run time, or a lying __class__)
+        return is_protocol(cls) and all(
+            inspect.getattr_static(value, name, _MISSING) is not _MISSING
+            for name in get_protocol_members(cls)
+        )
+
+
+def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
+    """Store a result under a name that is free, for later calls, and return the name.
+
+    Where a variable holds the object already, its name is returned. Nothing is overwritten.
+    """
+    for name in visible(namespace):
+        if namespace[name] is value:
+            return name
+    stem = re.sub(r"\W", "_", hint).strip("_") or "result"
+    stem = f"result_{stem}" if stem[0].isdigit() else stem
+    number = 1
+    while f"{stem}_{number}" in namespace:
+        number += 1
+    namespace[f"{stem}_{number}"] = value
+    return f"{stem}_{number}"
+
+
+def _withheld(name: str, value: Any) -> str:
+    """Why a variable is not passed to a tool; an empty text where it may be."""
+    from archytas_nb.tools.tool import is_tool
+
+    if name.startswith("_"):
+        return "its name begins with '_'"
+    if name in _SHELL:
+        return "it belongs to IPython"
+    if issubclass(type(value), ModuleType):
+        return "it is a module"
+    return "it is a tool, and a tool is called, not passed on" if is_tool(value) else ""
+
+
+def _hint(name: str, cls: Any, namespace: Mapping[str, Any], what: str) -> str:
+    """Which variables hold what is expected, and which of them was probably meant."""
+    held = [(each, namespace[each]) for each in visible(namespace)]
+    names = [each for each, it in held if is_instance(it, cls) and not _withheld(each, it)]
+    if not names:
+        return f"; no variable holds {what}"
+    near = nearest(name, names) or (names[0] if len(names) == 1 else None)
+    shown = ", ".join(repr(each) for each in names[:8]) + (", …" if len(names) > 8 else "")
+    return f"{f', did you mean {near!r}?' if near else '.'} Variables that hold {what}: {shown}"

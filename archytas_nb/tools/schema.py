@@ -1,40 +1,39 @@
-"""How the values of a type travel as JSON. Only this file and ``portable.py`` import pydantic.
+"""Describe arguments as a JSON schema, at three levels.
 
-Types are pydantic's business. What is added here is small: classes that JSON cannot carry become references to
-variables, what lax mode would take for something else is refused (``schema_check.py``), and what models often
-send in a string (``"[1, 2]"``, the name of an enum's member) is read before it is refused.
+- ``full`` says everything.
+- ``simple`` has no ``$ref``, no ``anyOf`` and no lists of types, for engines that know little.
+- ``strict`` is what OpenAI's structured outputs take: everything required, nothing additional, no
+  defaults. An optional argument may be null there, and a free-form object is sent as JSON text.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
+import marshal
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
-from archytas_nb.tools import portable, repairs
-from archytas_nb.tools.describe import by_name, structures
-from archytas_nb.tools.explain import explained
-from archytas_nb.tools.faults import Fault, received
-from archytas_nb.tools.reference import a, referred
-from archytas_nb.tools.schema_check import violations
-from archytas_nb.tools.typetext import admits_none, type_text
+from archytas_nb.tools import annotation as types
+from archytas_nb.tools.names import a
 
-_LONG_NUMBER = re.compile(r"\d{300}")
+if TYPE_CHECKING:
+    from archytas_nb.tools.signature import Parameter
+
+Schema = dict[str, Any]
 
 
-class Carrier:
-    """Carries values of one annotation between Python and JSON.
+class ArgumentType:
+    """A type as the model sees it, and what validates its values.
 
     Attributes:
-        annotation: The resolved annotation, as written.
         text: The type in the words of the text protocol.
+        adapter: Validates a value.
         schema: JSON schema of a value, without its definitions.
         defs: The definitions that the schema refers to, by name.
         admits_none: Whether null is a value of the type.
@@ -42,185 +41,402 @@ class Carrier:
         details: Lines for the text protocol: what the type's name leaves unsaid.
     """
 
-    __slots__ = (
-        "_adapter",
-        "admits_none",
-        "annotation",
-        "by_reference",
-        "defs",
-        "details",
-        "schema",
-        "text",
-    )
+    __slots__ = ("adapter", "admits_none", "by_reference", "defs", "details", "schema", "text")
 
     def __init__(self, annotation: Any) -> None:
-        self.annotation = annotation
-        self.text = type_text(annotation)
-        self.admits_none = admits_none(annotation)
-        self._adapter, whole, references = _adapter(annotation)
-        self.by_reference = bool(references)
-        self.defs: dict[str, Any] = whole.pop("$defs", {})
-        self.schema: dict[str, Any] = whole
-        self.details: tuple[str, ...] = structures(self.schema, self.defs, self.text)
-        for each in references:
-            self.details = (
-                by_name(a(each.label), whole=self.text == each.label, explicit=each.explicit),
-                *self.details,
-            )
-
-    def read(
-        self, value: Any, namespace: Mapping[str, Any] | None = None
-    ) -> tuple[Any, tuple[Fault, ...]]:
-        """Turn what the model sent into a typed value.
-
-        Args:
-            value: Decoded JSON; in a call by hand also the typed value itself.
-            namespace: Where references are looked up.
-
-        Returns:
-            The value and no faults, or None and at least one fault, with paths relative to the value.
-        """
-        sent = value
-        faults: list[Fault] = []
-        for attempt in range(6):  # each round may open one more level of strings inside strings
-            result, errors = None, []
-            try:
-                result = self._validate(value, namespace)
-            except ValidationError as error:
-                errors = error.errors(include_url=False)
-            except RecursionError:
-                return None, (Fault("the value is nested too deeply"),)
-            contrary = list(violations(value, self.schema, self.defs))
-            if not errors:
-                return (None, tuple(contrary)) if contrary else (result, ())
-            if attempt == 0:
-                known = {fault.path for fault in contrary}
-                faults = [
-                    *contrary,
-                    *(
-                        each
-                        for each in explained(errors, value, self._adapter.core_schema)
-                        if each.path not in known
-                    ),
-                ]
-            repaired = repairs.repair(value, errors, self._adapter.core_schema)
-            if repaired is repairs.NOTHING:
-                break
-            value = repaired
-        name = sent if isinstance(sent, str) and sent in (namespace or {}) else referred(sent)
-        if (
-            name is not None and not self.by_reference
-        ):  # it may be a handle, which is offered by its name
-            reason = f"names of variables such as {name!r} are not accepted here: send {a(self.text)} itself"
-            faults = [Fault(f"{reason}; received {received(sent)}")]
-        return None, tuple(faults)
-
-    def _validate(self, value: Any, namespace: Mapping[str, Any] | None) -> Any:
+        self.text = types.type_text(annotation)
+        self.admits_none = types.admits_none(annotation)
+        rewriter = types.Rewriter()
+        rewritten = rewriter.rewrite(annotation)
         try:
-            text = json.dumps(value)
-        except (TypeError, ValueError):  # a live object, or a number with too many digits for text
-            return self._adapter.validate_python(value, context=namespace)
-        if _LONG_NUMBER.search(
-            text
-        ):  # in JSON pydantic rounds what a float cannot hold to infinity
-            return self._adapter.validate_python(value, context=namespace)
-        try:
-            return self._adapter.validate_json(text, strict=True, context=namespace)
-        except ValidationError as error:
-            if any(each["type"] == "json_invalid" for each in error.errors(include_url=False)):
-                # A lone surrogate is legal in Python's JSON and not in pydantic's.
-                return self._adapter.validate_python(value, context=namespace)
-        return self._adapter.validate_json(text, context=namespace)
-
-
-def _adapter(
-    annotation: Any,
-) -> tuple[TypeAdapter[Any], dict[str, Any], tuple[portable.Reference, ...]]:
-    rewritten, references = portable.portable(annotation)
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(rewritten)
-        return (
-            adapter,
-            normalized(adapter.json_schema(schema_generator=portable.JsonSchema)),
-            references,
+            self.adapter: TypeAdapter[Any] = TypeAdapter(rewritten)
+            whole = normalized(self.adapter.json_schema(schema_generator=types.JsonSchema))
+        except (PydanticUserError, TypeError, NameError) as error:
+            raise types.Unusable(str(error).split("\n", 1)[0]) from error
+        self.by_reference = bool(rewriter.references)
+        self.defs: Schema = whole.pop("$defs", {})
+        self.schema: Schema = whole
+        names = [self._how_to_send(each) for each in reversed(rewriter.references)]
+        is_object = "properties" in whole and "$var" not in whole["properties"]
+        self.details = (
+            *names,
+            *_structures({**({self.text: whole} if is_object else {}), **self.defs}),
         )
-    except (PydanticUserError, TypeError, NameError) as error:
-        raise portable.Unusable(str(error).split("\n", 1)[0]) from error
+
+    def _how_to_send(self, reference: types.Reference) -> str:
+        what = a(reference.label)
+        if reference.explicit:
+            return f'For {what} send {{"$var": "the name of a variable that holds it"}}.'
+        if self.text == reference.label:
+            return f"Send the name of a variable that holds {what}."
+        return f"In place of {what} send the name of a variable that holds it."
 
 
 @lru_cache(maxsize=2048)
-def _shared(annotation: Any, spelled: str) -> Carrier:  # noqa: ARG001  (int | str equals str | int, yet is not the same)
-    return Carrier(annotation)
+def _shared(annotation: Any, spelled: str) -> ArgumentType:  # noqa: ARG001  (int | str equals str | int)
+    return ArgumentType(annotation)
 
 
-def carrier(annotation: Any, field: FieldInfo | None = None) -> Carrier:
-    """Return the carrier of an annotation; equal annotations share one.
-
-    Args:
-        annotation: The resolved annotation.
-        field: The ``Field(…)`` that is the argument's default, whose bounds hold too.
+def argument_type(annotation: Any, field: FieldInfo | None = None) -> ArgumentType:
+    """The type of an annotation, and of the bounds in the ``= Field(…)`` beside it.
 
     Raises:
-        portable.Unusable: pydantic cannot make sense of the annotation.
+        Unusable: pydantic cannot make sense of the annotation.
     """
     if field is not None and field.metadata:
         annotation = Annotated[(annotation, *field.metadata)]
     try:
         return _shared(annotation, repr(annotation))
     except TypeError:  # an unhashable annotation, such as Annotated[int, Field(gt=0)]
-        return Carrier(annotation)
+        return ArgumentType(annotation)
 
 
-def field_of(default: Any) -> FieldInfo | None:
-    """Return the default where the user wrote ``= Field(…)``, else None."""
-    return default if isinstance(default, FieldInfo) else None
+def copied(schema: Any) -> Any:
+    """Copy a JSON value; `marshal` does it in a tenth of the time of `copy.deepcopy`."""
+    return marshal.loads(marshal.dumps(schema))  # noqa: S302  (our own bytes)
 
 
-def field_default(info: FieldInfo, missing: Any) -> Any:
-    """Return the value that a ``Field`` gives an argument that is left out, or ``missing`` for a required one."""
-    factory: Any = info.default_factory
-    value = factory() if factory is not None else info.default
-    return missing if value is PydanticUndefined or value is ... else value
+# ── in words ──────────────────────────────────────────────────────────────────────────────────────
+
+_WORDS = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "null": "None",
+    "object": "dict",
+}
 
 
-def wire_default(value: Any) -> tuple[Any, ...]:
-    """Return the default as JSON in a tuple, or an empty tuple where JSON cannot say it exactly."""
-    if value is None or type(value) in (str, bool, int):
-        return (value,)
-    try:
-        plain = to_jsonable_python(value)
-        if type(value) in {bool, int, float, str, type(None), list, dict} and plain != value:
-            return ()
-        json.dumps(plain, allow_nan=False)
-    except Exception:  # noqa: BLE001  (a sentinel, NaN, or an object whose methods fail: it stays ours)
-        return ()
-    return (plain,)
+def _structures(named: Mapping[str, Schema]) -> list[str]:
+    """A line for each object in an argument: function calling has the schema, the text has these."""
+    lines = []
+    for title, each in named.items():
+        if "properties" in each:
+            required = each.get("required", ())
+            fields = [
+                f'"{key}": {_words(value)}{"" if key in required else " (optional)"}'
+                for key, value in each["properties"].items()
+            ]
+            lines.append(f"{title} is {{{', '.join(fields)}}}")
+        elif "enum" in each:
+            lines.append(f"{title} is one of {', '.join(map(repr, each['enum']))}")
+    return lines
 
 
-def normalized(schema: Any) -> Any:
-    """A schema in the one form that all versions of pydantic's share, so that recordings outlive an update.
+def _words(schema: Any) -> str:
+    if not isinstance(schema, dict) or not schema:
+        return "Any"
+    if "$ref" in schema:
+        return ref_name(schema)
+    if branches := branches_of(schema):
+        return " | ".join(dict.fromkeys(map(_words, branches)))
+    if choices := choices_of(schema):
+        return f"Literal[{', '.join(map(repr, choices))}]"
+    kind, other = schema.get("type"), schema.get("additionalProperties")
+    if kind == "array":
+        return f"list[{_words(schema['items'])}]" if schema.get("items") else "list"
+    if kind == "string" and schema.get("format"):
+        return f"str ({schema['format']})"
+    if kind == "object" and isinstance(other, dict):
+        return f"dict[str, {_words(other)}]"
+    return _WORDS.get(str(kind), "Any")
 
-    Titles cost tokens and say nothing. From 2.11 on an open object says that it is one, and 2.12 alone spells out
-    the text that a Decimal may be.
-    """
-    if isinstance(schema, list):
-        return [normalized(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    result: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in {"properties", "$defs", "patternProperties"}:
-            result[key] = {name: normalized(each) for name, each in value.items()}
-        elif key in {"default", "const", "enum", "examples"}:
-            result[key] = value
-        elif not (key == "title" and isinstance(value, str)):
-            result[key] = normalized(value)
-    if result.get("type") == "object" and not result.keys() & {*_FIELDS, "additionalProperties"}:
-        result = {"additionalProperties": True, **result}
-    if str(result.get("pattern", "")).startswith(_DECIMAL):
-        del result["pattern"]
+
+def ref_name(schema: Mapping[str, Any]) -> str:
+    """The name of the definition that a schema refers to."""
+    return str(schema["$ref"]).rsplit("/", 1)[-1]
+
+
+def choices_of(schema: Mapping[str, Any]) -> list[Any]:
+    """The values of ``enum`` or ``const``."""
+    choices: list[Any] = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return choices
+
+
+# ── full ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def full(parameters: Sequence[Parameter]) -> Schema:
+    """The schema of the arguments as one object."""
+    properties: Schema = {}
+    defs: Schema = {}
+    for each in parameters:
+        schema = dict(_merged(each.type, defs))
+        hint = schema.get("description", "")
+        if each.text or hint:
+            words = [each.text, hint if each.type.by_reference else ""]
+            schema["description"] = " - ".join(filter(None, words)) or hint
+        if each.optional:
+            schema.update(_default(each.default))
+        properties[each.name] = schema
+    result: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required := [each.name for each in parameters if not each.optional]:
+        result["required"] = required
+    if defs:
+        result["$defs"] = defs
     return result
 
 
-_FIELDS = ("properties", "patternProperties")
-_DECIMAL = "^(?!^[-+.]*$)[+-]?0*"
+def _default(value: Any) -> Schema:
+    """The default, where JSON can say exactly what it is."""
+    if value is None or type(value) in (str, bool, int):
+        return {"default": value}
+    try:
+        plain = to_jsonable_python(value)
+        if type(value) in (float, list, dict) and plain != value:
+            return {}
+        json.dumps(plain, allow_nan=False)
+    except Exception:  # noqa: BLE001  (a sentinel, NaN, or an object whose methods fail)
+        return {}
+    return {"default": plain}
+
+
+def _merged(one: ArgumentType, defs: Schema) -> Schema:
+    """Add a type's definitions to the common ones; another type of the same name gets a number."""
+    renamed = {}
+    for name, each in one.defs.items():
+        new, number = name, 1
+        while new in defs and defs[new] != each:
+            number += 1
+            new = f"{name}_{number}"
+        renamed[name] = new
+
+    def rename(schema: Schema) -> Schema:
+        return (
+            {**schema, "$ref": f"#/$defs/{renamed[ref_name(schema)]}"}
+            if "$ref" in schema
+            else schema
+        )
+
+    for name, each in one.defs.items():
+        defs[renamed[name]] = _mapped(each, rename)
+    return _mapped(one.schema, rename) if renamed else one.schema
+
+
+def normalized(schema: Schema) -> Schema:
+    """A schema as all versions of pydantic would write it, so that recordings outlive an update.
+
+    Titles cost tokens and say nothing. From 2.11 on an open object says that it is one, and 2.12
+    alone spells out the text that a Decimal may be.
+    """
+    result: Schema = _mapped(schema, _normal)
+    return result
+
+
+def _normal(schema: Schema) -> Schema:
+    if isinstance(schema.get("title"), str):
+        del schema["title"]
+    is_open = not schema.keys() & {"properties", "patternProperties", "additionalProperties"}
+    if schema.get("type") == "object" and is_open:
+        schema = {"additionalProperties": True, **schema}
+    if str(schema.get("pattern", "")).startswith("^(?!^[-+.]*$)[+-]?0*"):
+        del schema["pattern"]
+    return schema
+
+
+def _mapped(schema: Any, change: Callable[[Schema], Schema]) -> Any:
+    """Change each schema inside a schema, the innermost first."""
+    if isinstance(schema, list):
+        return [_mapped(each, change) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result: Schema = {}
+    for key, value in schema.items():
+        if key in {"properties", "$defs", "patternProperties"}:
+            result[key] = {name: _mapped(each, change) for name, each in value.items()}
+        elif key in {"default", "const", "enum", "examples"}:
+            result[key] = value
+        else:
+            result[key] = _mapped(value, change)
+    return change(result)
+
+
+def input_schema(parameters: Sequence[Parameter], schema: Schema) -> Schema:
+    """The schema of ``tool_input``: null, the bare value of the only simple argument, or the object."""
+    if not parameters:
+        return {"type": "null"}
+    if len(parameters) > 1 or not parameters[0].simple:
+        return schema
+    only: Schema = schema["properties"][parameters[0].name]
+    return {"oneOf": [only, {"type": "null"}]} if parameters[0].optional else only
+
+
+# ── simple ────────────────────────────────────────────────────────────────────────────────────────
+
+_DEPTH = 2  # how often a type may occur inside itself before it is left open: a grammar is finite
+_SIMPLE_FORMATS = {"date", "time", "date-time", "uuid"}
+_NOT_SIMPLE = {
+    "$defs", "pattern", "uniqueItems", "propertyNames", "patternProperties", "discriminator",
+    "examples", "title", "anyOf", "oneOf", "allOf", "prefixItems",
+}  # fmt: skip
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+
+
+def simple(schema: Schema) -> Schema:
+    """The schema without references, ``anyOf`` and lists of types."""
+    result: Schema = _simple(schema, schema.get("$defs", {}), ())
+    return result
+
+
+def _simple(schema: Any, defs: Schema, trail: tuple[str, ...]) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _in_place(schema, defs, trail)
+    result: Schema = {}
+    for each in schema.get("allOf", ()):
+        result.update(_simple(each, defs, trail))
+    for key, value in schema.items():
+        if key == "properties":
+            result[key] = {name: _simple(each, defs, trail) for name, each in value.items()}
+        elif key in {"items", "additionalProperties"}:
+            result[key] = _simple(value, defs, trail)
+        elif key not in _NOT_SIMPLE and (key != "format" or value in _SIMPLE_FORMATS):
+            result[key] = value
+    if "prefixItems" in schema:
+        result["items"] = _union([_simple(each, defs, trail) for each in schema["prefixItems"]])
+    branches = [_simple(each, defs, trail) for each in branches_of(schema)]
+    if isinstance(schema.get("type"), list):
+        branches = [{"type": each} for each in result.pop("type")]
+    return {**_union(branches), **result} if branches else _typed_enum(result)
+
+
+def _in_place(schema: Schema, defs: Schema, trail: tuple[str, ...]) -> Schema:
+    name = ref_name(schema)
+    beside = {key: each for key, each in schema.items() if key != "$ref"}
+    target = defs.get(name, {})
+    if trail.count(name) >= _DEPTH:
+        return {**({"type": target["type"]} if "type" in target else {}), **beside}
+    found: Schema = _simple(target, defs, (*trail, name))
+    return {**found, **_simple(beside, defs, trail)}
+
+
+def branches_of(schema: Mapping[str, Any]) -> list[Any]:
+    """The schemas of ``anyOf`` and ``oneOf``."""
+    return [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+
+
+def _typed_enum(schema: Schema) -> Schema:
+    """Split an enum of several types, and give each part its type."""
+    groups: dict[str, list[Any]] = {}
+    for value in choices_of(schema):
+        groups.setdefault(_TYPES.get(type(value), "null"), []).append(value)
+    if not groups:
+        return schema
+    rest = {key: each for key, each in schema.items() if key not in {"enum", "const", "type"}}
+    parts = [
+        {"type": "null"} if kind == "null" else {"type": kind, "enum": each}
+        for kind, each in groups.items()
+    ]
+    return {**rest, **(parts[0] if len(parts) == 1 else {"oneOf": parts})}
+
+
+def _union(branches: list[Schema]) -> Schema:
+    """Join branches so that a value fits exactly one of them."""
+    flat: list[Schema] = []
+    for part in (part for each in branches for part in each.get("oneOf", [each])):
+        if not part or set(part) <= {"description"}:
+            return {}  # one branch takes anything
+        if part not in flat:
+            flat.append(part)
+    by_type: dict[str, list[Schema]] = {}
+    for part in flat:
+        by_type.setdefault(str(part.get("type")), []).append(part)
+    if "number" in by_type:
+        by_type.pop("integer", None)  # every integer is a number
+    joined: list[Schema] = []
+    for kind, parts in by_type.items():
+        joined += parts if len(parts) == 1 else _same_type(kind, parts)
+    return joined[0] if len(joined) == 1 else {"oneOf": joined}
+
+
+def _same_type(kind: str, parts: list[Schema]) -> list[Schema]:
+    """Unite choices; otherwise keep the widest schema and let the validator decide."""
+    if kind == "None":
+        return [{}]
+    if all("enum" in each for each in parts):
+        choices = list(dict.fromkeys(value for each in parts for value in each["enum"]))
+        return [{"type": kind, "enum": choices}]
+    if kind == "array":
+        items = _union([each.get("items", {}) for each in parts])
+        return [{"type": kind, **({"items": items} if items else {})}]
+    if kind == "object" and all(_is_distinct(each, parts) for each in parts):
+        return parts
+    described = {"description": parts[0]["description"]} if "description" in parts[0] else {}
+    return [{"type": kind, **described}]
+
+
+def _is_distinct(one: Schema, parts: list[Schema]) -> bool:
+    """Whether the object is closed and requires a field that no other has."""
+    others = {name for each in parts if each is not one for name in each.get("properties", {})}
+    is_closed = one.get("additionalProperties") is False
+    return is_closed and bool(set(one.get("required", ())) - others)
+
+
+# ── strict ────────────────────────────────────────────────────────────────────────────────────────
+
+_STRICT = {
+    "type", "description", "enum", "items", "required", "anyOf", "$ref", "additionalProperties",
+    "pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+    "minItems", "maxItems",
+}  # fmt: skip
+_STRICT_FORMATS = {
+    "date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid",
+}  # fmt: skip
+_NULL: Schema = {"type": "null"}
+_SCALAR: Schema = {"anyOf": [{"type": each} for each in ("string", "number", "boolean", "null")]}
+
+
+def strict(schema: Schema) -> Schema:
+    """The schema in the subset of OpenAI's structured outputs."""
+    result: Schema = _mapped(schema, _strict)
+    return result
+
+
+def _strict(schema: Schema) -> Schema:
+    described = {key: schema[key] for key in ("description",) if schema.get(key)}
+    if not schema.keys() - {"description", "default", "title"}:
+        return {**_SCALAR, **described}
+    if "$ref" in schema:
+        return {"$ref": schema["$ref"]}  # nothing may stand beside a reference
+    fields, other = schema.get("properties"), schema.get("additionalProperties")
+    if schema.get("type") == "object" and (fields is None or other not in (None, False)):
+        words = [*described.values(), "a JSON object, written as text"]
+        return {"type": "string", "description": " - ".join(words)}
+    result = {key: value for key, value in schema.items() if key in _STRICT}
+    if schema.get("format") in _STRICT_FORMATS:
+        result["format"] = schema["format"]
+    if "const" in schema:
+        result["enum"] = [schema["const"]]
+    if "(?" in result.get("pattern", ""):
+        del result["pattern"]  # look-around is refused
+    if branches := branches_of(schema):
+        result["anyOf"] = branches
+    if fields is not None:
+        required = schema.get("required", ())
+        result["properties"] = {
+            name: each if name in required else _nullable(each) for name, each in fields.items()
+        }
+        result.update(required=list(fields), additionalProperties=False)
+    if schema.get("type") == "array":
+        result["items"] = _items(schema)
+    return {**result, "$defs": schema["$defs"]} if "$defs" in schema else result
+
+
+def _items(schema: Schema) -> Schema:
+    kinds: list[Schema] = []
+    for each in schema.get("prefixItems", [schema.get("items", _SCALAR)]):
+        kinds += [each] if each not in kinds else []
+    return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+
+
+def _nullable(schema: Schema) -> Schema:
+    """Let null stand for "left out", because every field is required."""
+    branches = schema.get("anyOf", [])
+    if schema.get("type") == "null" or None in schema.get("enum", ()) or _NULL in branches:
+        return schema
+    if branches:
+        return {**schema, "anyOf": [*branches, _NULL]}
+    described = {"description": schema.pop("description")} if "description" in schema else {}
+    return {"anyOf": [schema, _NULL], **described}

@@ -1,35 +1,95 @@
-"""What a callable's signature says: its parameters, their resolved types, what it is. The signature is the truth.
+"""Read a callable's signature, compare it with the docstring, and write what the model reads of it.
 
-Knows functions, not docstrings and not JSON. Calls nothing of the user's.
+The signature decides what is required, optional and of which type; the docstring gives the words.
 """
 
 from __future__ import annotations
 
+import collections.abc
+import copy
 import functools
 import inspect
+import re
 import sys
 import typing
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NewType
+from typing import Annotated, Any, NewType, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from archytas_nb.errors import ToolError
+from archytas_nb.tools import docstring
+from archytas_nb.tools.annotation import Unusable, is_simple, type_text
+from archytas_nb.tools.docstring import Described, Docstring
+from archytas_nb.tools.names import legal_name, nearest
+from archytas_nb.tools.schema import ArgumentType, argument_type
 
 MISSING: Any = inspect.Parameter.empty
 """Stands for "no annotation" and "no default"."""
 
 Namespace = NewType("Namespace", MutableMapping[str, Any])
-"""Annotate a parameter with it and the tool is given the live namespace; the model neither sees nor sends it."""
+"""Annotate a parameter with it and the tool is given the live namespace; the model does not see it."""
 
 _OURS = str(Path(__file__).parent.parent)
+_MUTABLE = (list, dict, set, bytearray)
+_YIELDING = (
+    collections.abc.Generator, collections.abc.Iterator, collections.abc.Iterable,
+    collections.abc.AsyncGenerator, collections.abc.AsyncIterator, collections.abc.AsyncIterable,
+)  # fmt: skip
+_GENERATES = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+_AWAITS = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
 @dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a tool.
+
+    Attributes:
+        name: Its name, in the signature and on the wire.
+        text: Its description.
+        type: What its values are.
+        default: What the function gets where it is left out, or `MISSING` for a required one.
+        positional: Whether it can only be passed by position.
+        explicit: Whether the default must be passed: it is in a ``Field(…)`` or mutable.
+        simple: Whether, alone, it is sent as the bare value.
+        injected: Whether it is the namespace, which the model does not see.
+    """
+
+    name: str
+    text: str
+    type: ArgumentType
+    default: Any
+    positional: bool
+    explicit: bool
+    simple: bool
+    injected: bool = False
+
+    @property
+    def optional(self) -> bool:
+        """Whether it may be left out."""
+        return self.default is not MISSING
+
+    def fresh_default(self) -> Any:
+        """The default; a mutable one is copied, so that calls do not share it."""
+        return copy.deepcopy(self.default) if isinstance(self.default, _MUTABLE) else self.default
+
+    def line(self, indent: str) -> str:
+        """Its line in the text protocol."""
+        text = "\n".join([self.text, *self.type.details] if self.text else self.type.details)
+        return _line(f"{self.type.text}{', optional' if self.optional else ''}", text, indent)
+
+
+@dataclass(slots=True)
 class Signature:
-    """What is known of a callable before its docstring is read.
+    """What is known of a callable.
 
     Attributes:
         name: Its own name.
-        doc: Its raw docstring.
+        doc: Its parsed docstring.
         parameters: The parameters that a caller can set, in order, with resolved annotations.
         returns: The resolved return annotation, or `MISSING`.
         bound: Names that the signature once had and that are bound already (``partial``).
@@ -39,83 +99,157 @@ class Signature:
     """
 
     name: str
-    doc: str
-    parameters: tuple[inspect.Parameter, ...]
+    doc: Docstring
+    parameters: list[inspect.Parameter]
     returns: Any
     bound: frozenset[str]
     is_async: bool
-    faults: tuple[str, ...]
-    issues: tuple[str, ...] = ()
+    faults: list[str]
+    issues: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a tool is made of; see `archytas_nb.tools.tool.Tool`."""
+
+    name: str
+    source_name: str
+    text: str
+    description: str
+    issues: tuple[str, ...]
+    is_async: bool
+    parameters: tuple[Parameter, ...]
+
+
+def define(f: Callable[..., Any], name: str | None) -> Definition:
+    """Bring name, signature, docstring and schema together; raises ToolError with every fault."""
+    if isinstance(f, type):
+        raise ToolError(
+            f"{f.__name__!r} is a class: Toolbox({f.__name__}) makes tools of its methods"
+        )
+    if not callable(f):
+        raise ToolError(
+            f"{f!r} cannot be called; expected a function"
+            " (Toolbox(obj) makes tools of an object's methods)"
+        )
+    sig = read(f)
+    source_name = sig.name if name is None else name
+    try:
+        wire_name, faults = legal_name(source_name), []
+    except ToolError as error:
+        wire_name, faults = "", [str(error)]
+    parameters, more_faults, issues = _parameters(sig)
+    if faults := [*faults, *more_faults]:
+        code = getattr(inspect.unwrap(_unbound(f)[0]), "__code__", None)
+        where = f" (defined at line {code.co_firstlineno})" if code is not None else ""
+        raise ToolError(f"{source_name!r} cannot be a tool{where}:", faults)
+    kind, text, more_issues = _result(sig, is_generator=_is_any(_GENERATES, f))
+    prose = [part for part in (sig.doc.short, sig.doc.long) if part]
+    sent = [each for each in parameters if not each.injected]
+    described = [*prose, *([f"Returns: {_line(kind, text, '')}"] if kind else [])]
+    return Definition(
+        wire_name,
+        source_name,
+        _protocol_text(wire_name, prose, sent, _line(kind, text, "    ") if kind else "None"),
+        "\n\n".join(described),
+        (*issues, *more_issues),
+        sig.is_async,
+        tuple(parameters),
+    )
+
+
+# ── the text protocol ─────────────────────────────────────────────────────────────────────────────
+
+
+def _protocol_text(name: str, prose: list[str], sent: list[Parameter], output: str) -> str:
+    """The description of a tool, byte for byte."""
+    lines = [f"{name}:"]
+    for part in prose:
+        lines += [*(f"    {each}".rstrip() for each in part.split("\n")), ""]
+    if not sent:
+        lines.append("    _input_: None")
+    elif len(sent) == 1 and sent[0].simple:
+        lines.append(f"    _input_: {sent[0].line('    ')}")
+    else:
+        lines += ["    _input_: a json object with the following fields:", "    {"]
+        lines += [f'        "{each.name}": # {each.line("        ")}' for each in sent]
+        lines.append("    }")
+    return "\n".join([*lines, f"    _output_: {output}"])
+
+
+def _line(kind: str, text: str, indent: str) -> str:
+    """``(TYPE, optional) DESC``; the description's further lines go below the indent."""
+    first, *more = text.split("\n")
+    below = [f"{indent}    {each}".rstrip() for each in more]
+    return "\n".join([f"({kind}) {first}".rstrip(), *below])
+
+
+# ── the signature ─────────────────────────────────────────────────────────────────────────────────
 
 
 def read(f: Callable[..., Any]) -> Signature:
-    """Read a callable: a function of any kind, a bound method, a partial, an object with ``__call__``."""
+    """Read a function of any kind, a bound method, a partial, an object with ``__call__``."""
     base, bound = _unbound(f)
+    sig = Signature(_name(f, base), Docstring(), [], MISSING, bound, _is_any(_AWAITS, base), [], [])
     try:
-        signature = inspect.signature(f)
+        parameters = inspect.signature(f).parameters
     except (TypeError, ValueError) as error:
-        fault = f"its signature cannot be read ({error}): wrap it in a function with annotations"
-        return Signature(
-            _name(f, base), "", (), MISSING, frozenset(), is_async=False, faults=(fault,)
-        )
-    faults: list[str] = []
+        why = f"its signature cannot be read ({error}): wrap it in a function with annotations"
+        sig.faults.append(why)
+        return sig
+    sig.doc = docstring.parse(_doc(f, base), list(parameters))
+    hints: dict[str, Any] = {}
     try:
         hints = _hints(base)
     except NameError as error:
         name = getattr(error, "name", None) or str(error)
-        hints = {}
-        faults.append(
-            f"the annotation {name!r} is not defined: define or import it before the function"
-        )
+        why = f"the annotation {name!r} is not defined: define or import it before the function"
+        sig.faults.append(why)
     except Exception as error:  # noqa: BLE001  (annotations are user code when they are strings)
-        hints = {}
-        faults.append(f"its annotations cannot be evaluated: {type(error).__name__}: {error}")
-    parameters: list[inspect.Parameter] = []
-    issues: list[str] = []
+        sig.faults.append(f"its annotations cannot be evaluated: {type(error).__name__}: {error}")
+    is_unread = bool(sig.faults)
+    sig.returns = hints.get("return", MISSING)
     # functools.singledispatch looks at the first argument by position, and refuses it by name
     dispatches = hasattr(base, "registry") and hasattr(base, "dispatch")
-    for each in signature.parameters.values():
+    for each in parameters.values():
         if each.name in bound:
             continue
         if each.kind in {each.VAR_POSITIONAL, each.VAR_KEYWORD}:
-            faults.append(_starred(each))
+            star = "*" if each.kind is each.VAR_POSITIONAL else "**"
+            sig.faults.append(
+                f"{star}{each.name} cannot be described to a model: name each argument"
+                " (a wrapper keeps its function's signature with functools.wraps)"
+            )
             continue
-        annotation = hints.get(each.name, MISSING if not hints and faults else each.annotation)
-        if annotation is MISSING and inspect.isbuiltin(
-            base
-        ):  # written in C: nobody can add annotations
+        annotation = hints.get(each.name, MISSING if is_unread else each.annotation)
+        if annotation is MISSING and inspect.isbuiltin(base):  # nobody can annotate it
             annotation = Any
-            issues.append(f"the argument {each.name!r} has no annotation: the model reads (Any)")
-        by_position = dispatches and not parameters and each.kind is each.POSITIONAL_OR_KEYWORD
-        kind = each.POSITIONAL_ONLY if by_position else each.kind
-        parameters.append(each.replace(annotation=annotation, kind=kind))
-    if _is_method_without_object(base, parameters):
-        faults[:] = [
-            "it is a method without its object: add the object's method, or decorate the class too"
-        ]
-    is_async = any(check(each) for check in _ASYNC for each in (base, inspect.unwrap(base)))
-    doc = (
-        inspect.getdoc(f)
-        if isinstance(f, functools.partial) and f.__doc__ != functools.partial.__doc__
-        else None
-    )
-    return Signature(
-        _name(f, base),
-        doc or _doc(f, base),
-        tuple(parameters),
-        hints.get("return", MISSING),
-        bound,
-        is_async,
-        tuple(faults),
-        tuple(issues),
-    )
+            sig.issues.append(
+                f"the argument {each.name!r} has no annotation: the model reads (Any)"
+            )
+        by_place = dispatches and not sig.parameters and each.kind is each.POSITIONAL_OR_KEYWORD
+        kind = each.POSITIONAL_ONLY if by_place else each.kind
+        sig.parameters.append(each.replace(annotation=annotation, kind=kind))
+    first = sig.parameters[0] if sig.parameters else None
+    is_method = first and first.name in {"self", "cls"} and first.annotation is MISSING
+    if is_method and not inspect.ismethod(base) and is_in_class(base):
+        why = "add the object's method, or decorate the class too"
+        sig.faults[:] = [f"it is a method without its object: {why}"]
+    return sig
 
 
-_ASYNC = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+def is_in_class(f: Any) -> bool:
+    """Whether a function was defined in the body of a class."""
+    outer = getattr(f, "__qualname__", "").rpartition(".")[0]
+    return bool(outer) and not outer.endswith("<locals>")
+
+
+def _is_any(checks: Iterable[Callable[[Any], bool]], f: Any) -> bool:
+    return any(check(each) for check in checks for each in (f, inspect.unwrap(f)))
 
 
 def _unbound(f: Any) -> tuple[Any, frozenset[str]]:
-    """Return the function that holds name, hints and docstring, and the names that ``partial`` has bound."""
+    """The function with name, hints and docstring, and the names that ``partial`` has bound."""
     bound: set[str] = set()
     while isinstance(f, functools.partial):
         try:
@@ -140,32 +274,30 @@ def _name(f: Any, base: Any) -> str:
 
 
 def _doc(f: Any, base: Any) -> str:
+    is_partial = isinstance(f, functools.partial)
+    if is_partial and f.__doc__ != functools.partial.__doc__ and (own := inspect.getdoc(f)):
+        return own
     own = getattr(base, "__doc__", None)
     if isinstance(own, str) and own.strip():
         return own
     inherited = inspect.getdoc(base) if inspect.isroutine(base) else None
-    described = (
-        type(f).__doc__
-        if not inspect.isroutine(f) and not isinstance(f, functools.partial)
-        else None
-    )
-    return inherited or described or ""
+    of_object = type(f).__doc__ if not inspect.isroutine(f) and not is_partial else None
+    return inherited or of_object or ""
 
 
 def _hints(base: Any) -> dict[str, Any]:
-    """Resolve the annotations, those written as strings against globals, closure and the defining scopes."""
+    """The annotations, resolved against globals, closure and the defining scopes."""
     raw = getattr(base, "__annotations__", None) or {}
     if not any(isinstance(each, str) or "'" in repr(each) for each in raw.values()):
         return dict(typing.get_type_hints(base, include_extras=True)) if raw else {}
     function = inspect.unwrap(base)
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
-    local: dict[str, Any] = {}
+    local = {each.__name__: each for each in getattr(function, "__type_params__", ())}
     for name, cell in zip(code.co_freevars if code else (), cells or (), strict=False):
         try:
             local[name] = cell.cell_contents
         except ValueError:  # the cell is not filled yet: the variable is assigned later
             continue
-    local.update({each.__name__: each for each in getattr(function, "__type_params__", ())})
     while True:
         try:
             return dict(typing.get_type_hints(base, localns=local or None, include_extras=True))
@@ -178,7 +310,7 @@ def _hints(base: Any) -> dict[str, Any]:
 
 
 def _in_callers(name: str) -> Any:
-    """Find a type that is local to the function in which the tool is being defined."""
+    """A type that is local to the function in which the tool is being defined."""
     frame = sys._getframe(1)  # noqa: SLF001  (the one way to see a scope that nothing has closed over)
     while frame is not None:
         if not frame.f_code.co_filename.startswith(_OURS) and name in frame.f_locals:
@@ -187,27 +319,144 @@ def _in_callers(name: str) -> Any:
     return MISSING
 
 
-def _starred(parameter: inspect.Parameter) -> str:
-    star = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
-    return (
-        f"{star}{parameter.name} cannot be described to a model: name each argument"
-        " (a wrapper keeps its function's signature with functools.wraps)"
-    )
+# ── signature and docstring ───────────────────────────────────────────────────────────────────────
 
 
-def _is_method_without_object(base: Any, parameters: list[inspect.Parameter]) -> bool:
-    if inspect.ismethod(base) or not parameters or parameters[0].name not in {"self", "cls"}:
-        return False
-    return is_in_class(base) and parameters[0].annotation is MISSING
+def _parameters(sig: Signature) -> tuple[list[Parameter], list[str], list[str]]:
+    """The parameters, the faults, and what differs between signature and docstring without harm."""
+    faults, issues = list(sig.faults), list(sig.issues)
+    made: list[Parameter] = []
+    undescribed = []
+    for each in sig.parameters:
+        words = sig.doc.params.get(each.name)
+        if each.annotation is MISSING:
+            if not any("annotation" in fault for fault in sig.faults):
+                is_type = words and re.fullmatch(r"[\w\[\], |.]+", words.type)
+                guess = f"{each.name}: {words.type if words and is_type else '<its type>'}"
+                faults.append(f"the argument {each.name!r} has no annotation: write {guess}")
+            continue
+        try:
+            made.append(_parameter(each, words))
+        except Unusable as error:
+            faults.append(f"the annotation of {each.name!r} cannot be used: {error}")
+            continue
+        if words:
+            issues += _differences(made[-1], words)
+        elif not made[-1].text and not made[-1].injected:
+            undescribed.append(each.name)
+    signed = [each.name for each in sig.parameters if each.annotation is not Namespace]
+    known = {*sig.bound, *(each.name for each in sig.parameters)}
+    unknown = [name for name in sig.doc.params if name not in known]
+    if unknown:  # an argument under a wrong name would mislead the model
+        faults += _misnamed(undescribed, unknown, signed, list(sig.doc.params))
+    elif sig.doc == Docstring():
+        issues.append('it has no docstring: add one that says what it does, """Like this."""')
+    elif undescribed:
+        names = ", ".join(map(repr, undescribed))
+        issues.append(f"the docstring does not describe {names}: say in Args what is expected")
+    return made, faults, issues
 
 
-def is_in_class(f: Any) -> bool:
-    """Whether a function was defined in the body of a class."""
-    outer = getattr(f, "__qualname__", "").rpartition(".")[0]
-    return bool(outer) and not outer.endswith("<locals>")
+def _parameter(one: inspect.Parameter, words: Described | None) -> Parameter:
+    positional = one.kind is one.POSITIONAL_ONLY
+    if one.annotation is Namespace:
+        return Parameter(
+            one.name, "", argument_type(Any), None, positional,
+            explicit=True, simple=False, injected=True,
+        )  # fmt: skip
+    field = one.default if isinstance(one.default, FieldInfo) else None
+    text = words.text if words else _annotated_text(one.annotation)
+    if not words and not text and field:
+        text = field.description or ""
+    default = one.default if field is None else _field_default(field)
+    explicit = field is not None or isinstance(default, _MUTABLE)
+    kind, simple = argument_type(one.annotation, field), is_simple(one.annotation)
+    return Parameter(one.name, text, kind, default, positional, explicit, simple)
 
 
-def defined_at(f: Any) -> str:
-    """Say where a callable was defined, or nothing where that is unknown."""
-    code = getattr(inspect.unwrap(_unbound(f)[0]), "__code__", None)
-    return f" (defined at line {code.co_firstlineno})" if code is not None else ""
+def _field_default(info: FieldInfo) -> Any:
+    factory: Any = info.default_factory
+    value = factory() if factory is not None else info.default
+    return MISSING if value is PydanticUndefined or value is ... else value
+
+
+def _annotated_text(annotation: Any) -> str:
+    """The description in ``Annotated[int, "text"]``, with ``Field(description=…)`` or ``Doc(…)``."""
+    if get_origin(annotation) is Annotated:
+        for each in get_args(annotation)[1:]:
+            described = [getattr(each, name, None) for name in ("description", "documentation")]
+            for text in (each, *described):
+                if isinstance(text, str) and text:
+                    return text
+    return ""
+
+
+def _misnamed(
+    undescribed: list[str], unknown: list[str], signed: list[str], described: list[str]
+) -> list[str]:
+    one, other = (", ".join(map(repr, names)) for names in (signed, described))
+    both = f" (the signature has {{{one}}}, the docstring describes {{{other}}})"
+    faults = []
+    for name in unknown:
+        near = nearest(name, undescribed or signed)
+        guess = f"did you mean {near!r}?" if near else "remove it, or add it to the signature"
+        faults.append(f"the docstring describes {name!r}, which is not an argument: {guess}{both}")
+    guessed = {nearest(each, undescribed) for each in unknown}
+    return faults + [
+        f"the docstring does not describe {name!r}: add the line '{name}: <what it is>' to Args{both}"
+        for name in undescribed
+        if name not in guessed
+    ]
+
+
+def _differences(one: Parameter, words: Described) -> list[str]:
+    issues = []
+    if words.optional and not one.optional:
+        why = "but it has no default in the signature: it is required"
+        issues.append(f"the docstring calls {one.name!r} optional, {why}")
+    if words.type and not _agree(words.type, one.type.text):
+        issues.append(
+            f"the docstring gives {one.name!r} the type {words.type!r}, the signature"
+            f" {one.type.text!r}: the signature counts"
+        )
+    return issues
+
+
+def _result(sig: Signature, *, is_generator: bool) -> tuple[str, str, list[str]]:
+    """The result's type in words, empty for none; its description; and what differs without harm."""
+    words = sig.doc.returns or Described("")
+    if sig.returns is None or sig.returns is type(None):
+        return "", "", []
+    if sig.returns is MISSING:
+        return "Any", words.text, ["the return annotation is missing: the model reads (Any)"]
+    kind = type_text(sig.returns)
+    if is_generator and (get_origin(sig.returns) or sig.returns) in _YIELDING:
+        args = get_args(sig.returns)  # what it yields is read to the end
+        kind = f"list[{type_text(args[0])}]" if args else "list"
+    if not words.type or _agree(words.type, kind):
+        return kind, words.text, []
+    issue = f"the docstring says that it returns {words.type!r}, the signature {kind!r}"
+    return kind, words.text, [f"{issue}: the signature counts"]
+
+
+_SYNONYMS = {
+    "string": "str", "text": "str", "integer": "int", "boolean": "bool", "dictionary": "dict",
+    "array": "list", "double": "float", "nonetype": "none", "object": "any", "mapping": "dict",
+    "sequence": "list", "iterable": "list", "function": "callable", "enum": "literal",
+}  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _agree(claimed: str, text: str) -> bool:
+    """Whether two spellings of a type may mean the same; only the outermost names are compared."""
+    a, b = _outer(claimed), _outer(text)
+    is_number = "number" in a and bool(b & {"int", "float", "decimal"})
+    return not a or bool(a & b) or "any" in a | b or "literal" in b or is_number
+
+
+def _outer(text: str) -> set[str]:
+    inner = re.sub(r"^(?:Optional|Union)\[(.*)\]$", r"\1", text.strip())
+    plain = re.sub(r"\[.*\]|\{.*\}|\(.*\)", "", inner)
+    names = re.split(r"\s*(?:\||,|\bor\b|\bof\b.*)\s*", plain)
+    outer = {each.rsplit(".", 1)[-1].strip("`' ").lower() for each in names if each.strip()}
+    return {_SYNONYMS.get(each, each) for each in outer} - {"none"}

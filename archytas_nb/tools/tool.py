@@ -1,34 +1,67 @@
-"""A function becomes a frozen `Tool`: what a model reads of it, and the one way to call it.
+"""A function as a tool: what a model reads of it, how its input is validated, and how it is called.
 
-The function itself is left as it was. Nothing reaches it unvalidated, and whatever it does, a call ends in a
-`CallOutcome`. Output is not captured here; the kernel room does that around `BoundCall.run`.
+The function is left as it was, and nothing reaches it unvalidated. Whatever it does, a call ends in a
+`CallOutcome`. Output is not captured here; the kernel does that around `BoundCall.run`.
 """
 
 from __future__ import annotations
 
+import _thread
+import contextlib
+import contextvars
 import inspect
+import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import CallOutcome, Json
-from archytas_nb.tools import approval
-from archytas_nb.tools.approval import Approval
-from archytas_nb.tools.bound import BoundCall, awaited
+from archytas_nb.tools.names import did_you_mean, keep
+from archytas_nb.tools.render import MAX_CHARS, Drained, clip, drain, failure_text, is_lazy, render
 
 if TYPE_CHECKING:
-    from archytas_nb.tools.parameters import Parameter
+    from archytas_nb.tools.signature import Parameter
 
-__all__ = ["MAX_CHARS", "BoundCall", "Level", "Tool"]
+__all__ = ["MAX_CHARS", "Approval", "BoundCall", "Level", "Tool", "is_tool"]
+
+# pydantic is loaded when the first tool is defined: loading the extension must cost next to nothing.
 
 Level = Literal["full", "simple", "strict"]
 
-MAX_CHARS = 8000
-"""How much of a result the model reads, where the tool does not say otherwise."""
+Approval: TypeAlias = bool | Callable[..., bool | str] | None
+"""Whether a person must agree before a call; a callable may return the words to ask with."""
+
+_CANCEL_SECONDS = 2.0  # what a cancelled coroutine may take to clean up
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundCall:
+    """A call whose arguments are validated.
+
+    Attributes:
+        function: The function.
+        args: Values by position.
+        kwargs: Values by name.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def run(self) -> Any:
+        """Call the function; return its value, or an awaitable of it.
+
+        A generator is read to its end, up to a limit, because its body is the tool's body: what it
+        raises and prints belongs to the call.
+        """
+        value = self.function(*self.args, **self.kwargs)
+        if inspect.isasyncgen(value):
+            return _drain(value)
+        return drain(value) if is_lazy(value) else value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,13 +74,14 @@ class Tool:
         text: What the model reads in the text protocol.
         description: What the model reads beside the schema in function calling.
         issues: What differs between docstring and signature without harm.
+        is_async: Whether a call gives an awaitable.
+        parameters: The arguments, in order.
         function: The function itself, untouched.
-        approve: Whether a person must agree before a call: True, False (or None), or a callable that is given the
-            validated arguments by name and says so.
+        approve: Whether a person must agree before a call: True, False (or None), or a callable that
+            is given the validated arguments by name and decides.
         timeout: Seconds that a call may take, or None.
         max_chars: How much of a result the model reads, or None for the default.
         repeat: Whether the same call may run again where it gave the same outcome before.
-        is_async: Whether a call gives an awaitable.
     """
 
     name: str
@@ -55,14 +89,14 @@ class Tool:
     text: str
     description: str
     issues: tuple[str, ...]
+    is_async: bool
+    parameters: tuple[Parameter, ...]
     function: Callable[..., Any]
     approve: Approval
     timeout: float | None
     max_chars: int | None
     repeat: bool
-    is_async: bool
-    parameters: tuple[Parameter, ...]
-    _schemas: dict[Any, Json] = field(default_factory=dict)
+    _schemas: dict[str, dict[str, Json]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _TOOLS.add(self)
@@ -81,10 +115,12 @@ class Tool:
         """Make a tool of a callable.
 
         Args:
-            f: A function with annotations and a docstring, a bound method, a partial, a callable object.
+            f: A function with annotations and a docstring, a bound method, a partial, or an object
+                that can be called.
             name: The tool's name; by default the function's own. Dots become underscores.
-            approve: Whether a person must agree before a call: True, False, or a callable that is given those of
-                the validated arguments that it names; what it says may be the words that the person is shown.
+            approve: Whether a person must agree before a call: True, False, or a callable that is
+                given those of the validated arguments that it names; a text that it returns is
+                shown to the person.
             timeout: Seconds that a call may take; None for no limit.
             max_chars: How many characters of a result the model reads.
             repeat: Whether the same call may run again where it gave the same outcome before.
@@ -95,46 +131,59 @@ class Tool:
         Raises:
             ToolError: The function cannot be a tool; every fault is named, with what to change.
         """
-        from archytas_nb.tools import build
+        from archytas_nb.tools.signature import define
 
-        built = build.build(f, name)
+        made = define(f, name)
         for option, value in (("timeout", timeout), ("max_chars", max_chars)):
             if value is not None and (isinstance(value, bool) or not value > 0):
                 raise ToolError(
-                    f"{option} is {value!r} for the tool {built.name!r}; expected a positive number or None"
+                    f"{option} is {value!r} for the tool {made.name!r};"
+                    " expected a positive number or None"
                 )
-        approval.check(
-            approve, built.name, [each.name for each in built.parameters if not each.injected]
-        )
+        if fault := _approval_fault(
+            approve, [each.name for each in made.parameters if not each.injected]
+        ):
+            raise ToolError(f"approve of the tool {made.name!r} {fault}")
         return cls(
-            name=built.name, source_name=built.source_name, text=built.text, description=built.description,
-            issues=built.issues, function=f, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat,
-            is_async=built.is_async, parameters=built.parameters,
+            made.name, made.source_name, made.text, made.description, made.issues, made.is_async,
+            made.parameters, f, approve, timeout, max_chars, repeat,
         )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"Tool({self.name}: {', '.join(each.name for each in self._sent) or 'no arguments'})"
 
+    @property
+    def _sent(self) -> tuple[Parameter, ...]:
+        return tuple(each for each in self.parameters if not each.injected)
+
     # ── what the model reads ──────────────────────────────────────────────────────────────────────
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the text costs in each request; four characters are counted as one."""
+        """About how many tokens the text costs in each request; four characters are one."""
         return -(-len(self.text) // 4)
 
     def schema(self, level: Level = "full") -> dict[str, Json]:
         """Return the JSON schema of the arguments, always an object.
 
         Args:
-            level: ``"full"``; ``"simple"`` without references, ``anyOf`` and lists of types, for small engines;
-                ``"strict"`` for OpenAI's structured outputs.
+            level: ``"full"``; ``"simple"`` without references, ``anyOf`` and lists of types, for
+                small engines; ``"strict"`` for OpenAI's structured outputs.
 
         Returns:
             A copy that the caller may change.
         """
-        from archytas_nb.tools import levels
+        from archytas_nb.tools import schema
 
-        copy: dict[str, Json] = levels.copied(self._schema(level))
+        if level not in ("full", "simple", "strict"):
+            expected = "expected 'full', 'simple' or 'strict'"
+            raise ValueError(f"no schema level is named {level!r}; {expected}")
+        if level not in self._schemas:
+            full = self._schemas.setdefault("full", schema.full(self._sent))
+            if level != "full":
+                change = schema.simple if level == "simple" else schema.strict
+                self._schemas[level] = change(schema.copied(full))
+        copy: dict[str, Json] = schema.copied(self._schemas[level])
         return copy
 
     def spec(self, level: Level = "full") -> dict[str, Json]:
@@ -148,55 +197,25 @@ class Tool:
             function["strict"] = True
         return {"type": "function", "function": function}
 
-    def input_schema(
-        self, level: Level = "simple", *, max_length: int | None = None
-    ) -> dict[str, Json]:
+    def input_schema(self, level: Level = "simple") -> dict[str, Json]:
         """Return the JSON schema of ``tool_input`` as the text protocol words it.
 
         Args:
             level: As in `schema`.
-            max_length: The most characters of each string in it; None leaves strings unbounded.
 
         Returns:
             A schema for null, for the bare value of the only simple argument, or for the object.
         """
-        from archytas_nb.tools import levels
+        from archytas_nb.tools import schema
 
-        key = ("input", level, max_length)
-        if key not in self._schemas:
-            self._schemas[key] = levels.bounded(
-                levels.input_schema(self._sent, self._schema(level)), max_length
-            )
-        copy: dict[str, Json] = levels.copied(self._schemas[key])
-        return copy
-
-    def _schema(self, level: Level) -> dict[str, Json]:
-        if level not in self._schemas:
-            from archytas_nb.tools import levels
-
-            if level not in {"full", "simple", "strict"}:
-                raise ValueError(
-                    f"no schema level is named {level!r}; expected 'full', 'simple' or 'strict'"
-                )
-            full = self._schemas.get("full") or levels.full(self._sent)
-            self._schemas["full"] = full
-            if level != "full":
-                self._schemas[level] = (
-                    levels.simple(full) if level == "simple" else levels.strict(full)
-                )
-        found: dict[str, Json] = self._schemas[level]
-        return found
-
-    @property
-    def _sent(self) -> tuple[Parameter, ...]:
-        return tuple(each for each in self.parameters if not each.injected)
+        return schema.input_schema(self._sent, self.schema(level))
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 
     def check(
         self, tool_input: Json, namespace: Mapping[str, Any] | None = None
     ) -> tuple[str, ...]:
-        """Return what is wrong with an input, each fault as ``reason @ $.path``; empty where it is acceptable."""
+        """Return the faults of an input, each as ``reason @ $.path``; empty where it is acceptable."""
         from archytas_nb.tools import arguments
 
         return tuple(str(fault) for fault in arguments.read(self._sent, tool_input, namespace)[1])
@@ -211,42 +230,50 @@ class Tool:
             namespace: The variables that arguments by reference may name.
 
         Returns:
-            A call that is ready to run, or an outcome with the status ``"error"`` that says every fault.
+            A call that is ready to run, or an outcome with the status ``"error"`` and every fault.
         """
         from archytas_nb.tools import arguments
-        from archytas_nb.tools.clip import clip
-        from archytas_nb.tools.faults import listed
 
         values, faults = arguments.read(self._sent, tool_input, namespace)
         if faults:
-            error = ToolError(
-                f"{self.name} was not called: its tool_input is wrong.", listed(faults)
-            )
+            why = f"{self.name} was not called: its tool_input is wrong."
+            error = ToolError(why, arguments.listed(faults))
             expected = clip(self._expected(), MAX_CHARS // 4)
             return CallOutcome("error", f"{error}\nExpected tool_input: {expected}", error=error)
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for each in self.parameters:
             if each.injected:
-                value = namespace if namespace is not None else {}
-            elif each.name in values:
-                value = values[each.name]
-            elif each.positional or each.explicit:
-                value = each.fresh_default()
-            else:
+                value: Any = {} if namespace is None else namespace
+            elif each.name not in values and not (each.positional or each.explicit):
                 continue
+            else:
+                value = values[each.name] if each.name in values else each.fresh_default()
             if each.positional:
                 args.append(value)
             else:
                 kwargs[each.name] = value
         return BoundCall(self.function, tuple(args), kwargs)
 
+    def arguments(self, bound: BoundCall) -> dict[str, Any]:
+        """What the function will receive, by name: defaults too, but nothing that is injected."""
+        by_place = iter(bound.args)
+        found: dict[str, Any] = {}
+        for each in self.parameters:
+            given = next(by_place) if each.positional else bound.kwargs.get(each.name, _LEFT_OUT)
+            if not each.injected:
+                found[each.name] = each.fresh_default() if given is _LEFT_OUT else given
+        return found
+
     def wants_approval(self, bound: BoundCall) -> bool | str:
         """Whether a person must agree to this call, or the words to ask with; raises what `approve` raises."""
         if not callable(self.approve):
             return bool(self.approve)
-        said = approval.ask(self.approve, self.parameters, bound)
-        return said if isinstance(said, str) else bool(said)
+        given, wanted = self.arguments(bound), _parameters_of(self.approve)
+        if wanted is not None and not any(each.kind is each.VAR_KEYWORD for each in wanted):
+            given = {each.name: given[each.name] for each in wanted if each.name in given}
+        answer = self.approve(**given)
+        return answer if isinstance(answer, str) else bool(answer)
 
     def call(
         self, tool_input: Json = None, namespace: MutableMapping[str, Any] | None = None
@@ -267,71 +294,150 @@ class Tool:
         try:
             value = bound.run()
             if inspect.isawaitable(value):
-                value = awaited(value)
+                value = _awaited(value)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001  (SystemExit too: a tool must not end the kernel)
+        except BaseException as error:  # noqa: BLE001  (a tool must not end the kernel)
             return self.failure(error, seconds=time.perf_counter() - started)
         return self.outcome(value, namespace, seconds=time.perf_counter() - started)
 
     def outcome(
         self, value: Any, namespace: MutableMapping[str, Any] | None = None, *, seconds: float = 0.0
     ) -> CallOutcome:
-        """Render what a call returned; what is not small is kept in the namespace, under a name for the model."""
-        from archytas_nb.tools import result
-        from archytas_nb.tools.reference import keep
-
+        """Render what a call returned; what is not small is kept in the namespace under a name."""
         limit = self.max_chars or MAX_CHARS
-        returned = value
-        shown = result.render(returned, limit)
-        if isinstance(value, result.Drained):
-            value = value.items
+        shown = render(value, limit)
+        kept = value.items if isinstance(value, Drained) else value
         # Without these words a model that sees no images calls the tool again.
-        text = f"{shown.text} It is drawn, and the user sees it." if shown.images else shown.text
-        if namespace is not None and not shown.images and not (shown.complete and shown.plain):
-            try:
-                handle = keep(value, namespace, self.source_name)
-            except Exception:  # noqa: BLE001  (a namespace that refuses to store costs the handle, not the result)
-                handle = ""
-            if handle:
-                note = f'\n(kept as the variable {handle}: send "{handle}" to pass it on)'
-                # Rendered anew, not cut again: a second cut would swallow the first one's count.
-                text = result.render(returned, max(limit - len(note), 1)).text + note
-        return CallOutcome("done", text, value=value, images=shown.images, seconds=seconds)
+        more = " It is drawn, and the user sees it." if shown.images else ""
+        if namespace is not None and not (shown.complete and shown.plain):
+            with contextlib.suppress(Exception):  # a namespace that stores nothing costs the name
+                name = keep(kept, namespace, self.source_name)
+                more += f'\n(kept as the variable {name}: send "{name}" to pass it on)'
+                # Rendered again, not cut again: a second cut would swallow the first one's count.
+                shown = render(value, max(limit - len(more), 1))
+        text = shown.text + more
+        return CallOutcome("done", text, value=kept, images=shown.images, seconds=seconds)
 
     def failure(self, error: BaseException, *, seconds: float = 0.0) -> CallOutcome:
         """Render what a call raised: type, message and the user's frames."""
-        from archytas_nb.tools.failure import failure_text
-
-        return CallOutcome(
-            "error", failure_text(error, self.max_chars or MAX_CHARS), error=error, seconds=seconds
-        )
+        text = failure_text(error, self.max_chars or MAX_CHARS)
+        return CallOutcome("error", text, error=error, seconds=seconds)
 
     def _expected(self) -> str:
         sent = self._sent
         if not sent:
             return "null"
         if len(sent) == 1 and sent[0].simple:
-            return f"{sent[0].line().worded('')}"
-        fields = ", ".join(
-            f'"{p.name}": ({p.carrier.text}{", optional" * p.optional})' for p in sent
-        )
-        details = dict.fromkeys(line for p in sent for line in p.carrier.details)
+            return sent[0].line("")
+        fields = ", ".join(f'"{p.name}": ({p.type.text}{", optional" * p.optional})' for p in sent)
+        details = dict.fromkeys(line for p in sent for line in p.type.details)
         return "\n".join([f"{{{fields}}}", *details])
 
 
+_LEFT_OUT = object()
 _TOOLS: weakref.WeakSet[Tool] = weakref.WeakSet()
 
 
 def is_tool(value: Any) -> bool:
-    """Whether it is a tool, a toolbox, or a function that is a tool: whoever has it could call it unasked."""
+    """Whether it is a tool, a toolbox, or a function that is a tool."""
     from archytas_nb.tools.toolbox import Toolbox
 
     if issubclass(type(value), (Tool, Toolbox)):
         return True
     functions = [each.function for each in _TOOLS] if callable(value) else []
-    is_method = type(value) is MethodType  # it is made anew each time it is looked up
-    return any(
-        value is each or (is_method and type(each) is MethodType and value == each)
-        for each in functions
-    )
+    if type(value) is MethodType:  # it is made anew each time it is looked up
+        return any(type(each) is MethodType and value == each for each in functions)
+    return any(value is each for each in functions)
+
+
+# ── approval ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _approval_fault(approve: Any, names: Sequence[str]) -> str:
+    """Why an ``approve`` could not be asked about a call, known when the tool is defined."""
+    if approve is None or isinstance(approve, bool):
+        return ""
+    if not callable(approve):
+        return (
+            f"is {approve!r}; expected True, False or a callable that is given the arguments and"
+            " says whether to ask"
+        )
+    if inspect.iscoroutinefunction(approve):
+        return "is async: write it with def, it is asked before the call"
+    for each in _parameters_of(approve) or ():
+        starred = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        if each.name not in names and not starred and each.default is each.empty:
+            guess = did_you_mean(each.name, names) or ";"
+            return (
+                f"asks for {each.name!r}, which is no argument of the tool{guess}"
+                f" it has {', '.join(names) or 'none'}"
+            )
+        if each.kind is each.POSITIONAL_ONLY:
+            return f"takes {each.name!r} by position only: the arguments are given by name"
+    return ""
+
+
+def _parameters_of(approve: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """Its arguments; None where Python cannot tell, as for some built-in functions."""
+    try:
+        return list(inspect.signature(approve).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
+# ── awaiting ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _drain(items: AsyncIterator[Any]) -> Drained:
+    read = Drained([])
+    async for each in items:
+        if not read.takes(each):
+            close = getattr(items, "aclose", None)
+            if close is not None:
+                await close()
+            break
+    return read
+
+
+def _awaited(awaitable: Any) -> Any:
+    """Await on another thread, because every cell runs inside an event loop.
+
+    On an interrupt what is awaited is cancelled, and given time to clean up.
+    """
+    import asyncio  # slow to load, and few tools are async
+
+    box: dict[str, Any] = {}
+
+    async def main() -> Any:
+        box["task"], box["loop"] = asyncio.current_task(), asyncio.get_running_loop()
+        if "stopped" in box:
+            box["task"].cancel()
+        return await awaitable
+
+    def work() -> None:
+        try:
+            box["value"] = asyncio.run(main())
+        except BaseException as error:  # noqa: BLE001  (carried over to the caller's thread)
+            box["error"] = error
+        finally:
+            ended.release()
+
+    # Not an event, whose lock stays closed where an interrupt comes while it opens; nor a join, which
+    # takes the thread for ended then.
+    ended = _thread.allocate_lock()
+    ended.acquire()
+    context = contextvars.copy_context()  # the kernel keeps in it to which cell an output belongs
+    try:
+        threading.Thread(target=context.run, args=(work,), daemon=True).start()
+        while not ended.acquire(timeout=0.2):  # without a bound Windows cannot interrupt it
+            pass
+    except BaseException:
+        box["stopped"] = True
+        with contextlib.suppress(KeyError, RuntimeError):  # not begun yet, or just ended
+            box["loop"].call_soon_threadsafe(box["task"].cancel)
+        ended.acquire(timeout=_CANCEL_SECONDS)
+        raise
+    if "error" in box:
+        raise box["error"]
+    return box.get("value")

@@ -1,8 +1,4 @@
-"""Name → `Tool`, in order; and the decorator that fills the default one.
-
-Cheap to import: pydantic and the docstring parser are loaded when the first tool is defined. Prints nothing; who
-wants to tell a person that a tool was replaced sets `Toolbox.notify`.
-"""
+"""Tools by name, in order, and the decorator that fills the default toolbox."""
 
 from __future__ import annotations
 
@@ -13,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from archytas_nb.errors import ToolError
-from archytas_nb.tools.approval import Approval
 from archytas_nb.tools.names import did_you_mean
-from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.tool import Approval, Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,7 +85,8 @@ class Toolbox(Mapping[str, Tool]):
 
         Args:
             f: A function or a `Tool`.
-            **options: ``name``, ``approve``, ``timeout``, ``max_chars``, ``repeat``; see `Tool.from_function`.
+            **options: ``name``, ``approve``, ``timeout``, ``max_chars``, ``repeat``; see
+                `Tool.from_function`.
 
         Returns:
             The tool.
@@ -98,17 +94,14 @@ class Toolbox(Mapping[str, Tool]):
         Raises:
             ToolError: The function cannot be a tool, or another tool's name is the same on the wire.
         """
-        known = f if isinstance(f, Tool) else None if self is toolbox else _decorated(f)
-        tool = (
-            Tool.from_function(getattr(f, "function", f), **options)
-            if options or known is None
-            else known
-        )
+        tool = f if isinstance(f, Tool) else None if self is toolbox else _decorated(f)
+        if options or tool is None:
+            tool = Tool.from_function(getattr(f, "function", f), **options)
         before = self._tools.get(tool.name)
         if before is not None and before.source_name != tool.source_name:
             raise ToolError(
-                f"the names {before.source_name!r} and {tool.source_name!r} are both {tool.name!r} on the wire;"
-                ' choose another with @tool(name="…")'
+                f"the names {before.source_name!r} and {tool.source_name!r} are both {tool.name!r}"
+                ' on the wire; choose another with @tool(name="…")'
             )
         self._tools[tool.name] = tool
         if before is not None and before is not tool and tool.name not in self._told:
@@ -121,19 +114,16 @@ class Toolbox(Mapping[str, Tool]):
         """Add everything that a source offers.
 
         Args:
-            source: A function or tool; a class (made without arguments) or an object, of which the decorated
-                methods are taken or, where none is decorated, the public ones; or a toolbox.
+            source: A function or tool; a class (made without arguments) or an object, of which the
+                decorated methods are taken or, where none is decorated, the public ones; or a
+                toolbox.
 
         Returns:
             The tools, in order.
         """
         if isinstance(source, Toolbox):
             return [self.add(each) for each in source.active().values()]
-        if (
-            isinstance(source, Tool)
-            or inspect.isroutine(source)
-            or (callable(source) and not isinstance(source, type))
-        ):
+        if isinstance(source, Tool) or (callable(source) and not isinstance(source, type)):
             return [self.add(source)]
         found = methods(source)
         before = self.snapshot()
@@ -187,11 +177,7 @@ class UnknownToolError(KeyError):
 
 
 def methods(source: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
-    """Return the methods of a class or an object that become tools, bound, each with its options.
-
-    Raises:
-        ToolError: The class cannot be made without arguments, or offers no method.
-    """
+    """The methods of a class or an object that become tools, bound, each with its options."""
     cls = source if isinstance(source, type) else type(source)
     if isinstance(source, type):
         try:
@@ -201,35 +187,32 @@ def methods(source: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
                 f"the class {cls.__name__!r} cannot be made without arguments ({error}):"
                 f" add an object, Toolbox({cls.__name__}(…))"
             ) from error
-    names = [name for each in reversed(cls.__mro__) for name in vars(each) if each is not object]
-    found = []
+    names = [name for each in reversed(cls.__mro__) if each is not object for name in vars(each)]
+    found: dict[str, Any] = {}
     for name in dict.fromkeys(names):
-        raw = inspect.getattr_static(cls, name)
-        function = getattr(raw, "__func__", raw)
+        function = _function(inspect.getattr_static(cls, name))
         if inspect.isfunction(function):
-            found.append((name, _METHODS.get(function)))
-    decorated = [(getattr(source, name), options) for name, options in found if options is not None]
-    public: list[tuple[Any, dict[str, Any]]] = [
-        (getattr(source, name), {}) for name, _ in found if not name.startswith("_")
-    ]
-    chosen = decorated or public
+            found[name] = _METHODS.get(function)
+    chosen = [name for name, options in found.items() if options is not None]
+    chosen = chosen or [name for name in found if not name.startswith("_")]
     if not chosen:
         raise ToolError(f"{cls.__name__!r} has no public method that could be a tool")
-    return chosen
+    return [(getattr(source, name), found[name] or {}) for name in chosen]
 
 
 def has_decorated_methods(cls: type) -> bool:
-    """Whether a method in the body of this class was decorated, and so waits for the class to be added."""
-    raw = (inspect.getattr_static(cls, name) for name in vars(cls))
-    return any(getattr(each, "__func__", each) in _METHODS for each in raw if _is_function(each))
+    """Whether a method in the body of this class was decorated, and so waits for the class."""
+    found = (_function(inspect.getattr_static(cls, name)) for name in vars(cls))
+    return any(inspect.isfunction(each) and each in _METHODS for each in found)
 
 
-def _is_function(raw: Any) -> bool:
-    return inspect.isfunction(getattr(raw, "__func__", raw))
+def _function(raw: Any) -> Any:
+    """The function under a static or a class method."""
+    return getattr(raw, "__func__", raw)
 
 
 def _decorated(f: Any) -> Tool | None:
-    """The tool that a function was made by ``@tool``: a function keeps its approval and its limits everywhere."""
+    """The tool made by ``@tool``: a function keeps its approval and its limits everywhere."""
     return next((each for each in toolbox.values() if each.function is f), None)
 
 
@@ -255,25 +238,25 @@ def tool(
 def tool(f: Any = None, /, **options: Any) -> Any:
     """Make a function a tool of the default toolbox, and leave it as it is.
 
-    Spelled ``@tool``, ``@tool()``, ``@tool(name="x")`` or ``tool(f)``. On a class, its decorated methods become
-    tools; a method decorated in the body of a class waits for its class or object to be added.
+    Spelled ``@tool``, ``@tool()``, ``@tool(name="x")`` or ``tool(f)``. On a class, its decorated
+    methods become tools; a method decorated in the body of a class waits for its class or object.
 
     Args:
         f: The function; left out where options are given.
-        **options: ``name``, ``approve``, ``timeout``, ``max_chars``, ``repeat``; see `Tool.from_function`.
+        **options: ``name``, ``approve``, ``timeout``, ``max_chars``, ``repeat``; see
+            `Tool.from_function`.
 
     Returns:
         The function itself, or a decorator that returns it.
 
     Raises:
-        ToolError: The function cannot be a tool, and every fault is named; or there is no such option.
+        ToolError: The function cannot be a tool, or there is no such option.
     """
     unknown = [option for option in options if option not in _OPTIONS]
     if unknown:
         guess = did_you_mean(unknown[0], _OPTIONS) or ";"
-        raise ToolError(
-            f"tool() has no option {unknown[0]!r}{guess} expected {', '.join(_OPTIONS)}"
-        )
+        expected = f"expected {', '.join(_OPTIONS)}"
+        raise ToolError(f"tool() has no option {unknown[0]!r}{guess} {expected}")
     if f is None:
         return lambda each: tool(each, **options) if options else tool(each)
     register(toolbox, f, options)
@@ -281,24 +264,17 @@ def tool(f: Any = None, /, **options: Any) -> Any:
 
 
 def register(box: Toolbox, f: Any, options: dict[str, Any]) -> list[Tool]:
-    """Add what was decorated to a toolbox; methods in the body of a class are remembered for later.
-
-    Returns:
-        The tools that were added; none for a method that waits for its object.
-    """
+    """Add what was decorated; methods in the body of a class are remembered for later."""
     from archytas_nb.tools.signature import is_in_class
 
-    function = getattr(f, "__func__", f) if isinstance(f, (staticmethod, classmethod)) else f
+    function = _function(f)
     if inspect.isfunction(function) and is_in_class(function) and _in_class_body():
         _METHODS[function] = options
         return []
-    if isinstance(f, type):
-        if options:
-            raise ToolError(
-                f"options on the class {f.__name__!r} are ambiguous: give them to its methods"
-            )
-        return box.extend(f)
-    return [box.add(f, **options)]
+    if isinstance(f, type) and options:
+        why = "are ambiguous: give them to its methods"
+        raise ToolError(f"options on the class {f.__name__!r} {why}")
+    return box.extend(f) if isinstance(f, type) else [box.add(f, **options)]
 
 
 def _in_class_body() -> bool:

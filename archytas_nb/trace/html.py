@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from archytas_nb.tools.clip import clip
+from archytas_nb.tools.render import clip
 from archytas_nb.trace.safe import (
     MONO,
     Html,

@@ -15,7 +15,7 @@ from functools import cache
 from html import escape
 from typing import Any, NewType
 
-from archytas_nb.tools.clip import clip
+from archytas_nb.tools.render import clip
 
 KEEP = 20_000
 """Maximum number of characters of one text that a view keeps."""

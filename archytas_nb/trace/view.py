@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import Literal, assert_never
 
 from archytas_nb.loop import events as ev
-from archytas_nb.tools.displayed import markup_of, words_of
+from archytas_nb.tools.render import markup_of, words_of
 from archytas_nb.trace.safe import KEEP, PICTURES, Table, one_line, table_of, tidy
 
 _KINDS = "done error refused interrupted not_run retry repeat repair protocol compaction"

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from functools import partialmethod
 from typing import Any
 from unittest.mock import patch
 
@@ -22,6 +21,7 @@ from archytas_nb.models import embedded
 from archytas_nb.tools.tool import Tool
 from tests.evals.task import KINDS
 from tests.evals.tasks import selected
+from tests.tools.shapebook import bounded
 
 Patch = Callable[[], "AbstractContextManager[Any] | Iterable[AbstractContextManager[Any]]"]
 
@@ -107,7 +107,8 @@ def _values() -> AbstractContextManager[Any]:
     "strings of arguments of at most 200 characters, in place of no bound but the reply's",
 )
 def _strings() -> AbstractContextManager[Any]:
-    return patch.object(Tool, "input_schema", partialmethod(Tool.input_schema, max_length=200))
+    whole = Tool.input_schema
+    return patch.object(Tool, "input_schema", lambda *given: bounded(whole(*given), 200))
 
 
 @_piece("thought-bound", "without a bound for the thought")

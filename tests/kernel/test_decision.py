@@ -3,8 +3,7 @@
 import pytest
 
 from archytas_nb.kernel.approval import ApprovalDialogue, Decision
-from archytas_nb.tools.bound import BoundCall
-from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.tool import BoundCall, Tool
 from tests.kernel.people import Scripted
 
 

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,39 @@ def test_a_figure_that_is_returned_or_whose_axes_are_is_the_result_and_not_shown
         outcome = run_one(function)
         assert (len(outcome.images), outcome.outputs) == (1, ())
         assert pyplot.get_fignums() == []
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda figure: (figure, 3),
+        lambda figure: [figure],
+        lambda figure: {"plot": figure, "n": [1]},
+        lambda figure: {"plots": [figure.add_subplot()]},
+        lambda figure: (figure, figure.add_subplot()),
+    ],
+)
+def test_a_figure_inside_a_returned_container_is_drawn_once_and_announced(wrap: Any) -> None:
+    def draw() -> object:
+        """Draw."""
+        return wrap(pyplot.figure())
+
+    outcome = run_one(draw)
+    assert (len(outcome.images), outcome.outputs) == (1, ())
+    assert "[image: " in outcome.text
+    assert "It is drawn, and the user sees it." in outcome.text
+    assert "<Figure" not in outcome.text
+    assert pyplot.get_fignums() == []
+
+
+def test_of_many_returned_figures_those_not_drawn_with_the_result_are_shown_as_output() -> None:
+    def draw() -> object:
+        """Draw."""
+        return [pyplot.figure(figsize=(1, 1)) for _ in range(12)]
+
+    outcome = run_one(draw)
+    assert outcome.text.count("[image: Figure]") == 10
+    assert len(outcome.outputs) == 2
 
 
 def test_the_figures_of_a_tool_that_fails_are_shown_too() -> None:

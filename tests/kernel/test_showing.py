@@ -15,7 +15,7 @@ import pytest
 
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop.events import CallOutcome, ToolCall
-from archytas_nb.tools.result import render
+from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 
@@ -180,7 +180,7 @@ def test_more_items_than_a_container_says_are_not_read() -> None:
 def test_a_generator_of_large_items_is_read_as_far_as_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("archytas_nb.tools.result.MAX_BYTES", 10_000_000)
+    monkeypatch.setattr("archytas_nb.tools.render.MAX_BYTES", 10_000_000)
     made = 0
 
     def items() -> Iterator[bytes]:

@@ -34,7 +34,7 @@ def test_loading_prints_and_shows_nothing_and_imports_nothing_heavy(tmp_path: Pa
         cell = kernel.run("%load_ext archytas_nb")
         assert (before.status, cell.status, cell.printed, cell.displayed) == ("ok", "ok", "", [])
         heavy = kernel.run(
-            "sorted({'openai', 'ipywidgets', 'pydantic', 'docstring_parser'} & set(sys.modules) - before)"
+            "sorted({'openai', 'ipywidgets', 'pydantic'} & set(sys.modules) - before)"
         )
         assert heavy.result == "[]"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from archytas_nb.magics.expand import LookupFault, look
-from archytas_nb.tools.reference import visible
+from archytas_nb.tools.names import visible
 
 
 class Box:

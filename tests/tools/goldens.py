@@ -11,7 +11,7 @@ import pandas as pd
 
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.names import legal_name
-from archytas_nb.tools.result import render
+from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 from tests.tools.shapes import add_one, ask, choose, count_rows, order, ping, total, travel

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ToolError
-from archytas_nb.tools.bound import BoundCall
-from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.tool import BoundCall, Tool
 
 
 def move(table: str, rows: list[int], /, to: str = "archive", *, force: bool = False) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.answers import Answers
-from archytas_nb.tools.reference import keep
+from archytas_nb.tools.names import keep
 from archytas_nb.tools.tool import Tool
 
 SECRET = "hunter2-hunter2"

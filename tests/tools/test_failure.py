@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from archytas_nb.tools.failure import failure_text
+from archytas_nb.tools.render import failure_text
 from archytas_nb.tools.tool import Tool
 
 

@@ -15,6 +15,7 @@ import pytest
 from archytas_nb.tools.tool import Tool
 from tests.tools.docstyles import STYLES
 from tests.tools.goldens import PAGES
+from tests.tools.shapebook import bounded
 from tests.tools.shapes import SHAPES
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -29,7 +30,7 @@ def pages(functions) -> str:
         parts += [
             f"{level}: {json.dumps(tool.schema(level))}" for level in ("full", "simple", "strict")
         ]
-        parts += [f"tool_input: {json.dumps(tool.input_schema(max_length=200))}", ""]
+        parts += [f"tool_input: {json.dumps(bounded(tool.input_schema(), 200))}", ""]
     return "\n".join(parts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archytas_nb.tools.levels import bounded, simple, strict
+from archytas_nb.tools.schema import simple, strict
 
 
 def of(schema, **more):
@@ -161,21 +161,3 @@ def test_strict_drops_what_it_does_not_take():
         "pattern": "^x",
         "format": "uuid",
     }
-
-
-def test_only_free_strings_are_bounded():
-    schema = of(
-        {
-            "anyOf": [
-                {"type": "string"},
-                {"type": "string", "enum": ["long"]},
-                {"type": "string", "maxLength": 3},
-            ]
-        }
-    )
-    assert bounded(schema, 9)["properties"]["a"]["anyOf"] == [
-        {"type": "string", "maxLength": 9},
-        {"type": "string", "enum": ["long"]},
-        {"type": "string", "maxLength": 3},
-    ]
-    assert bounded(schema, None) == schema

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from archytas_nb.tools.pictures import attached, picture
+from archytas_nb.tools.data import attached, picture
 from archytas_nb.tools.tool import Tool
 
 PNG = b"\x89PNG\r\n\x1a\n rest"

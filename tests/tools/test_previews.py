@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from archytas_nb.tools.result import render
+from archytas_nb.tools.render import render
 
 
 @pytest.mark.parametrize(

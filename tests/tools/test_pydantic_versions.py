@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.tools.schema import Carrier, normalized
+from archytas_nb.tools.arguments import read_value
+from archytas_nb.tools.schema import ArgumentType, normalized
 
 OPEN = {"additionalProperties": True, "type": "object"}
 NUMBER = {"anyOf": [{"type": "number"}, {"type": "string"}]}
@@ -46,8 +47,8 @@ def test_what_versions_write_differently_is_written_in_one_way(written: Any, sam
     ],
 )
 def test_the_installed_version_writes_what_is_stored_here(annotation: Any, schema: Any) -> None:
-    assert Carrier(annotation).schema == schema
+    assert ArgumentType(annotation).schema == schema
 
 
 def test_a_counter_is_still_read_as_one() -> None:
-    assert Carrier(collections.Counter).read({"a": 2}) == (collections.Counter(a=2), ())
+    assert read_value(ArgumentType(collections.Counter), {"a": 2}) == (collections.Counter(a=2), ())

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from archytas_nb.tools.reference import ReferenceFault, keep, resolve
+from archytas_nb.tools.names import ReferenceFault, keep, resolve
 from archytas_nb.tools.tool import Tool
 from tests.tools.shapes import count_rows, mix, source, total
 

@@ -21,7 +21,7 @@ import polars as pl
 import pytest
 from pydantic import BaseModel
 
-from archytas_nb.tools.result import Drained, render
+from archytas_nb.tools.render import Drained, render
 
 
 class Color(enum.Enum):
@@ -256,7 +256,7 @@ def test_a_matplotlib_figure_is_an_image():
 
 def test_none_of_the_data_libraries_is_imported():
     code = (
-        "import sys; from archytas_nb.tools.result import render; render({'a': [1]}); render(object());"
+        "import sys; from archytas_nb.tools.render import render; render({'a': [1]}); render(object());"
         "print({'numpy', 'pandas', 'polars', 'matplotlib'} & set(sys.modules))"
     )
     env = {**os.environ, "PYTHONWARNINGS": ""}

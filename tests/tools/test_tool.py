@@ -10,7 +10,7 @@ import pytest
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.signature import Namespace
 from archytas_nb.tools.tool import Tool
-from tests.tools.shapes import Counter, ask, count_to, later, order, ping
+from tests.tools.shapes import Counter, count_to, later, order, ping
 
 
 def call(f, sent=None, namespace=None):
@@ -173,11 +173,6 @@ def test_schemas_are_copies_that_may_be_changed():
 def test_an_unknown_schema_level_is_refused():
     with pytest.raises(ValueError, match="expected 'full', 'simple' or 'strict'"):
         Tool.from_function(ping).schema("loose")
-
-
-def test_strings_of_the_input_schema_are_bounded_where_asked():
-    assert Tool.from_function(ask).input_schema(max_length=50)["maxLength"] == 50
-    assert "maxLength" not in Tool.from_function(ask).input_schema()
 
 
 def test_the_function_is_left_as_it_was():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from archytas_nb.loop.events import CallOutcome
-from archytas_nb.tools.result import render
+from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 
 

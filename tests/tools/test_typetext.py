@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from archytas_nb.tools.typetext import admits_none, is_simple, type_text
+from archytas_nb.tools.annotation import admits_none, is_simple, type_text
 
 
 class Color(enum.Enum):

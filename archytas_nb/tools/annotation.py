@@ -1,0 +1,324 @@
+"""Make an annotation a type that pydantic can validate as JSON, and write it in words for the model.
+
+What JSON cannot carry, such as a data frame, becomes a reference to a variable.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import datetime as dt
+import enum
+import math
+import numbers
+import types
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typing_extensions
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
+
+from archytas_nb.tools.names import ByName, a, referred, resolve
+
+_LAZY = {collections.abc.Iterable, collections.abc.Collection, collections.abc.Reversible}
+_SCALARS = (str, int, float, dt.datetime, dt.date, dt.time, dt.timedelta)
+_NUMPY = {
+    "bool_": bool,
+    "bool": bool,
+    "datetime64": dt.datetime,
+    "timedelta64": dt.timedelta,
+}
+
+
+class Unusable(Exception):
+    """An annotation that means nothing to the validator; the message says why."""
+
+
+class UndefinedTypeError(Unusable):
+    """A type inside it is not defined: a mistake, and no reason to pass it by reference."""
+
+    def __init__(self, error: NameError) -> None:
+        super().__init__(
+            f"a field in it has the type {error.name!r}, which is not defined:"
+            " define or import it before the function"
+        )
+
+
+# ── in words ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def bare(annotation: Any) -> Any:
+    """The type under ``Annotated``, ``NewType`` and ``type X = …``."""
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        elif isinstance(annotation, typing.NewType):
+            annotation = annotation.__supertype__
+        elif type(annotation).__name__ == "TypeAliasType":
+            annotation = annotation.__value__
+        else:
+            return annotation
+
+
+def is_simple(annotation: Any) -> bool:
+    """Whether a single argument of this type is sent as the bare value."""
+    inner = bare(annotation)
+    return isinstance(inner, type) and inner in (str, int, float, bool)
+
+
+def admits_none(annotation: Any) -> bool:
+    """Whether None is itself a value of the type, so that null is not merely "left out"."""
+    inner = bare(annotation)
+    if inner in (None, type(None), Any, object):
+        return True
+    if _is_union(inner):
+        return any(admits_none(each) for each in get_args(inner))
+    return get_origin(inner) is Literal and None in get_args(inner)
+
+
+def type_text(annotation: Any) -> str:
+    """Write a type as the model reads it: ``list[str]``, ``int | str``, ``Literal['a', 'b']``."""
+    inner = bare(annotation)
+    origin, args = get_origin(inner), get_args(inner)
+    if inner is None or inner is type(None):
+        return "None"
+    if _is_union(inner):
+        return " | ".join(dict.fromkeys(type_text(each) for each in args))
+    if isinstance(inner, type) and issubclass(inner, enum.Enum) and len(inner):
+        origin, args = Literal, tuple(enum_choices(inner))
+    if origin is Literal:
+        choices = (each.value if isinstance(each, enum.Enum) else each for each in args)
+        return f"Literal[{', '.join(map(repr, choices))}]"
+    if origin is Callable:
+        return "Callable"
+    if origin is not None and args:
+        inside = ("..." if each is ... else type_text(each) for each in args)
+        return f"{_name(origin)}[{', '.join(inside)}]"
+    return _name(origin or inner)
+
+
+def enum_choices(cls: type[enum.Enum]) -> list[Any]:
+    """What stands for the members of an enum in JSON: their values, or else their names."""
+    values = [member.value for member in cls]
+    are_plain = all(isinstance(each, (str, int, float)) for each in values)
+    return values if are_plain else list(cls.__members__)
+
+
+def _name(thing: Any) -> str:
+    if isinstance(thing, str):
+        return thing
+    for attribute in ("__name__", "__forward_arg__", "_name"):
+        name = getattr(thing, attribute, None)
+        if isinstance(name, str):
+            return name
+    return str(thing).rsplit(".", 1)[-1]
+
+
+def _is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in {Union, types.UnionType}
+
+
+# ── for pydantic ──────────────────────────────────────────────────────────────────────────────────
+
+
+class JsonSchema(GenerateJsonSchema):
+    """Describes a few types in words that a model can act on, where pydantic's are none."""
+
+    def enum_schema(self, schema: Any) -> dict[str, Any]:
+        """Name the members of an enum whose values JSON cannot carry."""
+        choices = enum_choices(schema["cls"])
+        if choices == [each.value for each in schema["members"]]:
+            return super().enum_schema(schema)
+        return {"type": "string", "enum": choices}
+
+    def named_tuple_schema(self, schema: Any) -> dict[str, Any]:
+        """Describe a named tuple by its fields, not by their number."""
+        return self.kw_arguments_schema(schema["fields"], None)
+
+    def arguments_schema(self, schema: Any) -> dict[str, Any]:
+        """Do the same where pydantic still takes a named tuple for the arguments of a call."""
+        return super().arguments_schema(dict(schema, metadata={}))  # type: ignore[arg-type]
+
+
+class _Made:
+    """Turns a validated value into a class of its own, such as ``pandas.Timestamp``."""
+
+    def __init__(self, cls: Any) -> None:
+        self.cls = cls
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_after_validator_function(self._make, handler(source))
+
+    def _make(self, value: Any) -> Any:
+        try:
+            made = self.cls(value)
+        except Exception as error:
+            raise ValueError(f"expected {a(self.cls.__name__)}: {error}") from error
+        if isinstance(value, float) and math.isfinite(value) and not math.isfinite(made):
+            raise ValueError(f"expected a number that {a(self.cls.__name__)} can hold")
+        return made
+
+
+class Reference:
+    """Marks a place of a type where the model names a variable instead of giving a value.
+
+    Attributes:
+        label: How the type is written.
+        explicit: Whether a bare name would be taken for text.
+    """
+
+    def __init__(
+        self, cls: Any, label: str, *, explicit: bool, whole: TypeAdapter[Any] | None
+    ) -> None:
+        self.cls, self.label, self.explicit = cls, label, explicit
+        self._whole = whole  # the type that JSON could carry too, of which `cls` is the outer part
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Validate by looking the variable up; the namespace is the validation's context."""
+        return core_schema.with_info_plain_validator_function(self._validate)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        """Say in words what to send."""
+        words = f"the name of a variable that holds {a(self.label)}"
+        if not self.explicit:
+            return {"type": "string", "description": words}
+        return {
+            "type": "object",
+            "description": words,
+            "properties": {"$var": {"type": "string", "description": words}},
+            "required": ["$var"],
+            "additionalProperties": False,
+        }
+
+    def _validate(self, value: Any, info: Any) -> Any:
+        words = f"the name of a variable that holds {a(self.label)}"
+        if self.explicit and isinstance(value, str):
+            raise ValueError(f'expected {{"$var": "{words}"}}')
+        is_name = isinstance(value, str) or referred(value)
+        if self._whole is not None and info.mode == "json" and not is_name:
+            raise ValueError(f"expected {words}")
+        found = resolve(value, self.cls, info.context, self.label)
+        if self._whole is not None:
+            try:
+                self._whole.validate_python(found, strict=True)
+            except ValidationError:
+                raise ValueError(f"the variable {value!r} does not hold {a(self.label)}") from None
+        return found
+
+
+class Rewriter:
+    """Rewrites one annotation, and collects the parts of it that are passed by reference."""
+
+    def __init__(self) -> None:
+        self.references: list[Reference] = []
+        self._typed_dicts: dict[Any, Any] = {}
+
+    def rewrite(self, annotation: Any, *, beside_text: bool = False) -> Any:
+        """Return the type to validate with; raises Unusable where the annotation is no type."""
+        origin, args = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            return self._annotated(args[0], annotation.__metadata__, beside_text)
+        if _is_union(annotation):
+            text = str in args
+            return Union[tuple(self.rewrite(each, beside_text=text) for each in args)]  # noqa: UP007
+        if origin is Callable or annotation is Callable:
+            return self._reference(Callable, "function", beside_text)
+        if (origin or annotation) in _LAZY:  # pydantic would validate these while they are read
+            return list[(self.rewrite(args[0]) if args else Any,)]  # type: ignore[misc]
+        if typing_extensions.is_typeddict(annotation):
+            return self._typed_dict(annotation)
+        if isinstance(origin, type) and args:
+            return self._generic(annotation, origin, args, beside_text)
+        if _is_carried(annotation):
+            # Before 2.11 pydantic did not say of a bare Counter that its values are integers.
+            return collections.Counter[Any] if annotation is collections.Counter else annotation
+        if not isinstance(annotation, type):
+            raise Unusable(f"{annotation!r} is no type that can be checked")
+        base = _scalar_base(annotation)
+        if base is not None:
+            return Annotated[base, _Made(annotation)]
+        return self._reference(annotation, type_text(annotation), beside_text)
+
+    def _generic(
+        self, annotation: Any, origin: Any, args: tuple[Any, ...], beside_text: object
+    ) -> Any:
+        try:
+            inside = tuple(each if each is ... else self.rewrite(each) for each in args)
+        except UndefinedTypeError:
+            raise
+        except Unusable:  # a parameter of a class that JSON cannot carry, such as ndarray's shape
+            return self._reference(origin, type_text(annotation), beside_text)
+        same = all(one is other for one, other in zip(args, inside, strict=True))
+        candidate = annotation if same else origin[inside]
+        if _is_carried(candidate):
+            return candidate
+        return self._reference(origin, type_text(annotation), beside_text)
+
+    def _reference(
+        self, cls: Any, label: str, explicit: object, whole: TypeAdapter[Any] | None = None
+    ) -> Any:
+        self.references.append(Reference(cls, label, explicit=bool(explicit), whole=whole))
+        return Annotated[Any, self.references[-1]]
+
+    def _annotated(self, annotation: Any, metadata: tuple[Any, ...], beside_text: bool) -> Any:  # noqa: FBT001
+        if not any(each is ByName or isinstance(each, ByName) for each in metadata):
+            return Annotated[(self.rewrite(annotation, beside_text=beside_text), *metadata)]
+        inner = bare(annotation)
+        cls = get_origin(inner) or inner
+        is_class = isinstance(cls, type) and cls is not Any and not _is_union(inner)
+        if not is_class or typing_extensions.is_typeddict(cls):
+            cls = object  # no class of its own: the whole type decides
+        whole = TypeAdapter(Rewriter().rewrite(annotation))
+        return self._reference(cls, type_text(annotation), beside_text, whole)
+
+    def _typed_dict(self, source: Any) -> Any:
+        """Rebuild a ``typing.TypedDict``, which pydantic refuses before Python 3.12."""
+        if source in self._typed_dicts:
+            return self._typed_dicts[source]
+        try:
+            hints = typing.get_type_hints(source, include_extras=True)
+        except NameError as error:
+            raise UndefinedTypeError(error) from error
+        wrap = {
+            name: typing.Required if name in source.__required_keys__ else typing.NotRequired
+            for name in hints
+        }
+        made: Any = typing_extensions.TypedDict(  # type: ignore[misc]
+            source.__name__, {name: each[Any] for name, each in wrap.items()}
+        )
+        made.__doc__, made.__module__ = source.__doc__, source.__module__
+        self._typed_dicts[source] = made  # before its fields: it may contain itself
+        for name, hint in hints.items():
+            is_wrapped = get_origin(hint) in {typing.Required, typing.NotRequired}
+            inner = self.rewrite(get_args(hint)[0] if is_wrapped else hint)
+            made.__annotations__[name] = wrap[name][inner]
+        return made
+
+
+def _is_carried(annotation: Any) -> bool:
+    """Whether pydantic can both validate the type and describe it as JSON."""
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        adapter.rebuild(raise_errors=True)  # its error says which name is not defined
+        adapter.json_schema(schema_generator=JsonSchema)
+    except NameError as error:
+        raise UndefinedTypeError(error) from error
+    except (PydanticUserError, TypeError, AttributeError):
+        return False
+    return True
+
+
+def _scalar_base(cls: type) -> Any:
+    """The plain type that JSON can carry and that a class of text, numbers or dates is made from."""
+    for base in _SCALARS:
+        if issubclass(cls, base):
+            return base
+    if cls.__module__ != "numpy":
+        return None
+    if issubclass(cls, numbers.Real):
+        return int if issubclass(cls, numbers.Integral) else float
+    return _NUMPY.get(cls.__name__)

@@ -1,0 +1,260 @@
+"""Show data and pictures: previews of arrays, series and frames, and PNG images.
+
+Recognises numpy, pandas, polars and matplotlib by the module of the type, and imports none of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from archytas_nb.errors import ToolTimeout
+
+MAX_IMAGES = 10
+"""The most pictures of one value that are drawn; each takes a moment."""
+
+STOPS = (KeyboardInterrupt, ToolTimeout)
+"""What no object may swallow."""
+
+_ROWS, _LAST_ROWS, _COLUMNS = 10, 5, 40
+_SMALL_ROWS, _SMALL_COLUMNS = 20, 12
+_CELLS_TO_COUNT = 20_000_000  # above it, counting nulls would take seconds
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether the value is a numpy scalar, or an array of no dimension."""
+    is_flat = _library(value) == "numpy" and getattr(value, "ndim", None) == 0
+    return is_flat and hasattr(type(value), "item")
+
+
+def is_data(value: Any) -> bool:
+    """Whether the value is an array, a series, an index or a frame."""
+    has_shape = bool(_library(value)) and hasattr(type(value), "shape")
+    return has_shape and bool(getattr(value, "shape", ()))
+
+
+def one_line(value: Any) -> tuple[str, bool]:
+    """Describe data inside another value; also whether the text shows every value."""
+    head = f"{type(value).__name__} of shape {_shape(value)}"
+    if hasattr(value, "columns"):
+        names = ", ".join(str(name) for name in list(value.columns)[:_ROWS])
+        more = ", …" if len(value.columns) > _ROWS else ""
+        return f"{head} with the columns {names}{more}", False
+    head += f" and dtype {value.dtype}" if hasattr(value, "dtype") else ""
+    if math.prod(value.shape) <= 2 * _ROWS:
+        return f"{head}: {_listed(value)!r}", True
+    first, last = map(str, map(_listed, _ends(_flat(value))))
+    return f"{head}: {first[:-1]}, …, {last[1:]}", False
+
+
+def preview(value: Any) -> tuple[str, bool]:
+    """Describe data; also whether the text shows everything."""
+    if _library(value) == "numpy":
+        return _array(value)
+    return _frame(value) if hasattr(value, "columns") else _series(value)
+
+
+def _library(value: Any) -> str:
+    for kind in type(value).__mro__:
+        root = str(getattr(kind, "__module__", "")).split(".", 1)[0]
+        if root in {"numpy", "pandas", "polars"}:
+            return root
+    return ""
+
+
+def _shape(value: Any) -> str:
+    return " × ".join(map(str, value.shape))
+
+
+def _flat(value: Any) -> Any:
+    return value.ravel() if _library(value) == "numpy" else value
+
+
+def _ends(value: Any) -> tuple[Any, Any]:
+    """The first and the last values, by position whatever the index of a series is."""
+    by_position = getattr(value, "iloc", value)
+    return by_position[:_ROWS], by_position[-_LAST_ROWS:]
+
+
+def _listed(part: Any) -> Any:
+    return part.to_list() if hasattr(part, "to_list") else part.tolist()
+
+
+def _array(value: Any) -> tuple[str, bool]:
+    head = f"{type(value).__name__} of shape {_shape(value)}, dtype {value.dtype}"
+    if value.size <= 200:
+        return f"{head}\n{value.tolist()!r}" if value.ndim == 1 else f"{head}\n{value!s}", True
+    first, last = map(_listed, _ends(_flat(value)))
+    return f"{head}\nfirst values: {first!r}\nlast values: {last!r}", False
+
+
+def _series(value: Any) -> tuple[str, bool]:
+    size, is_polars = int(value.shape[0]), _library(value) == "polars"
+    name = f" {value.name!r}" if getattr(value, "name", None) not in {None, ""} else ""
+    head = f"{type(value).__name__}{name} of {size} values, dtype {value.dtype}"
+    plain = is_polars or not hasattr(value, "to_string")  # polars, or an Index
+    if is_polars or not plain:
+        head += f", {int(value.null_count() if is_polars else value.isna().sum())} null"
+
+    def written(part: Any) -> str:
+        return repr(_listed(part)) if plain else str(part.to_string(dtype=False, name=False))
+
+    if size <= (_ROWS if plain else _SMALL_ROWS):
+        return f"{head}\n{written(value)}", True
+    first, last = map(written, _ends(value))
+    return f"{head}\nfirst {_ROWS} values:\n{first}\nlast {_LAST_ROWS} values:\n{last}", False
+
+
+def _frame(value: Any) -> tuple[str, bool]:
+    rows, columns = (int(each) for each in value.shape)
+    is_polars = _library(value) == "polars"
+    small = rows <= _SMALL_ROWS and columns <= _SMALL_COLUMNS
+    names = list(value.columns)[:_COLUMNS]
+    kinds = list(value.dtypes)
+    nulls = [0] * columns
+    if rows * columns <= _CELLS_TO_COUNT:  # by position: pandas allows two columns of one name
+        nulls = list(value.null_count().row(0)) if is_polars else value.isna().sum().tolist()
+    lines = [f"{type(value).__name__} of {rows} rows × {columns} columns", "columns:"]
+    for name, kind, null in zip(names, kinds, nulls, strict=False):
+        lines.append(f"  {name} ({kind}{f', {int(null)} null' if null else ''})")
+    if columns > len(names):
+        lines.append(f"  … {columns - len(names)} more columns")
+    part = value[names] if is_polars else value.iloc[:, : len(names)]
+    if rows and small:
+        lines += ["rows:", _rows(part, is_polars)]
+    elif rows:
+        lines += [f"first {min(rows, _ROWS)} rows:", _rows(part.head(_ROWS), is_polars)]
+        last = min(rows - _ROWS, _LAST_ROWS)
+        if last > 0:
+            lines += [f"last {last} rows:", _rows(part.tail(last), is_polars)]
+    return "\n".join(lines), small
+
+
+def _rows(part: Any, is_polars: object) -> str:
+    if not is_polars:
+        return str(part.to_string(max_colwidth=60))
+    rows = (" | ".join(map(str, row)) for row in part.rows())
+    return "\n".join([" | ".join(map(str, part.columns)), *rows])
+
+
+# ── pictures ──────────────────────────────────────────────────────────────────────────────────────
+
+_MAX_BYTES = 5_000_000
+_PNG, _JPEG = b"\x89PNG", b"\xff\xd8\xff"
+
+
+def picture(value: Any) -> str | None:
+    """The value as a PNG in base64, or None where it is no picture or too large to send."""
+    for draw in (_repr_png, _bundle, _figure):
+        data = draw(value)
+        data = data[0] if isinstance(data, tuple) and data else data  # (data, metadata)
+        data = _decoded(data) if isinstance(data, str) else data
+        if isinstance(data, (bytes, bytearray)) and data[:4] == _PNG and len(data) <= _MAX_BYTES:
+            return base64.b64encode(data).decode("ascii")
+    return None
+
+
+def _repr_png(value: Any) -> Any:
+    return asked(value, "_repr_png_")
+
+
+def _bundle(value: Any) -> Any:
+    bundle = asked(value, "_repr_mimebundle_", include={"image/png"}, exclude=set())
+    bundle = bundle[0] if isinstance(bundle, tuple) and bundle else bundle
+    return bundle.get("image/png") if isinstance(bundle, dict) else None
+
+
+def _figure(value: Any) -> Any:
+    """Draw a matplotlib figure, or the figure of an axes."""
+    figure = figure_of(value)
+    if not hasattr(figure, "savefig"):
+        return None
+    buffer = io.BytesIO()
+    asked(figure, "savefig", fname=buffer, format="png", bbox_inches="tight")
+    return buffer.getvalue()
+
+
+def figure_of(value: Any) -> Any:
+    """A matplotlib figure itself, the figure of an axes, or None; nothing else is asked."""
+    if not str(type(value).__module__).startswith(("matplotlib", "seaborn")):
+        return None
+    try:
+        return value if hasattr(value, "savefig") else getattr(value, "figure", None)
+    except STOPS:
+        raise
+    except BaseException:  # noqa: BLE001  (a user's attribute may do anything)
+        return None
+
+
+def figures_in(value: Any, depth: int = 4) -> list[Any]:
+    """The figures that are drawn where a value is shown: itself, or in its lists, tuples and dicts."""
+    items: list[Any] = []
+    if depth and type(value) in (list, tuple, dict):
+        items = list(value.values() if type(value) is dict else value)[:1000]
+    found = [each for item in items for each in figures_in(item, depth - 1)]
+    return [each for each in (figure_of(value), *found) if each is not None][:MAX_IMAGES]
+
+
+def asked(value: Any, name: str, **options: Any) -> Any:
+    """What a method of an object's class returns; None where there is none, or it fails."""
+    method = getattr(type(value), name, None)
+    try:
+        return method(value, **options) if callable(method) else None
+    except STOPS:
+        raise
+    except BaseException:  # noqa: BLE001  (whatever the object does, another way may work)
+        return None
+
+
+def attached(value: Any) -> str:
+    """Return what a user wants to show to a model as PNG or JPEG in base64.
+
+    Args:
+        value: PNG or JPEG as bytes, base64 text, a data URL or the path of a file; or a figure.
+
+    Raises:
+        ValueError: It is none of these, or larger than 5 MB.
+        OSError: The file cannot be read.
+    """
+    data: Any = value
+    if isinstance(value, str):
+        data = _decoded(value.partition(",")[2] if value.startswith("data:") else value)
+        if data is None or not data.startswith((_PNG, _JPEG)):
+            if not os.path.isfile(value):  # noqa: PTH113 - a Path of any text may raise
+                neither = "is neither the path of a file nor PNG or JPEG in base64"
+                raise ValueError(f"the image {_short(value)} {neither}")
+            data = Path(value)
+    if isinstance(data, os.PathLike):
+        data = Path(data).read_bytes()
+    if not isinstance(data, (bytes, bytearray)):
+        drawn = picture(value)
+        if drawn is None:
+            expected = "expected PNG or JPEG (bytes, base64 or a path) or a figure"
+            raise ValueError(f"the image is {_short(value)}; {expected}")
+        return drawn
+    if not data.startswith((_PNG, _JPEG)):
+        why = "is neither PNG nor JPEG; save it as one of them"
+        raise ValueError(f"the image {_short(value)} {why}")
+    if len(data) > _MAX_BYTES:
+        raise ValueError(
+            f"the image has {len(data):,} bytes; at most {_MAX_BYTES:,} are sent: make it smaller"
+        )
+    return base64.b64encode(data).decode("ascii")
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    if "\n" in shown:
+        return f"an object of type {type(value).__name__!r}"
+    return shown if len(shown) <= 60 else f"{shown[:57]}…"
+
+
+def _decoded(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=False)
+    except ValueError:
+        return None

@@ -1,0 +1,417 @@
+"""Write a Python value as what a model reads: bounded, deterministic, never empty, never an exception.
+
+No object is trusted. Types are asked of ``type(value)``, because ``__class__`` may lie, and libraries
+of data and plots are recognised by the names of their modules and never imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+import itertools
+import json
+import linecache
+import math
+import re
+import sys
+import sysconfig
+import traceback
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from archytas_nb.loop.events import Output
+from archytas_nb.tools import data
+from archytas_nb.tools.data import MAX_IMAGES, STOPS, picture
+
+NO_OUTPUT = "(no output)"
+MAX_CHARS = 8000
+"""How much of a result the model reads, where the tool does not say otherwise."""
+MAX_BYTES = 256_000_000
+"""The most bytes of a generator's items that are read."""
+MAX_ITEMS = 1000
+"""The most items of one container that are read."""
+
+_MAX_TEXT = 10_000_000  # characters of all texts in a value that are looked at
+_MAX_SET = 20_000_000  # items of a set: a user's own iterator may never end
+_MAX_DATA = 500  # characters of an array or a frame inside another value
+_MAX_DEPTH = 12
+_LAZY = (
+    types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice,
+)  # fmt: skip
+_AS_TEXT = {"decimal", "fractions", "pathlib", "uuid", "re"}  # modules whose values are their text
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+_ANSI = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What the model reads of a value.
+
+    Attributes:
+        text: Never empty, at most as long as was asked for.
+        images: PNG images, base64.
+        complete: Whether the text shows the whole value.
+        plain: Whether the value needs no name: JSON could carry it back, or it is a picture.
+    """
+
+    text: str
+    images: tuple[str, ...] = ()
+    complete: bool = True
+    plain: bool = True
+
+
+def render(value: Any, max_chars: int = MAX_CHARS) -> Rendered:
+    """Show a value to the model.
+
+    Args:
+        value: Any object. One that defines ``_ai_repr_`` or ``_repr_llm_`` speaks for itself.
+        max_chars: The most characters of the text; at least 1.
+
+    Returns:
+        Its text and images; whatever the object does, never an exception (save KeyboardInterrupt).
+    """
+    max_chars = max(max_chars, 1)
+    try:
+        shown = _render(value, max_chars)
+    except STOPS:
+        raise
+    except BaseException:  # noqa: BLE001  (whatever the object does, the loop goes on)
+        shown = Rendered(safe_repr(value), plain=False)
+    text = shown.text
+    if not text.strip():
+        text = "(only white space)" if text else "(empty text)"
+    text = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be sent
+    clipped = clip(text, max_chars)
+    return dataclasses.replace(shown, text=clipped, complete=shown.complete and clipped == text)
+
+
+def _render(value: Any, max_chars: int) -> Rendered:
+    kind = type(value)
+    if value is None:
+        return Rendered(NO_OUTPUT)
+    if kind is str:
+        return Rendered(value)
+    spoken = [data.asked(value, name) for name in ("_ai_repr_", "_repr_llm_")]
+    if texts := [each for each in spoken if isinstance(each, str) and each]:
+        return Rendered(texts[0], plain=False)
+    if issubclass(kind, BaseException):
+        return Rendered(failure_text(value, max_chars), plain=False)
+    if issubclass(kind, (bytes, bytearray)):
+        return Rendered(_bytes_text(value), complete=len(value) <= 100)
+    if data.is_data(value):
+        text, complete = data.preview(value)
+        return Rendered(text, complete=complete, plain=False)
+    if is_lazy(value):
+        value = drain(value)
+    if isinstance(value, Drained):
+        return _drained(value, max_chars)
+    image = picture(value)
+    if image is not None:
+        return Rendered(f"[image: {kind.__name__}]", (image,))
+    plain = _Plain()
+    converted = plain.convert(value)
+    text = converted if isinstance(converted, str) else _json(converted)
+    return Rendered(text, tuple(dict.fromkeys(plain.images)), plain.complete, not plain.opaque)
+
+
+def _drained(value: Drained, max_chars: int) -> Rendered:
+    inner = _render(value.items, max_chars)
+    if value.complete:
+        return inner
+    rest = f"\n… the first {len(value.items)} items; the rest was not read"
+    return dataclasses.replace(inner, text=inner.text + rest, complete=False)
+
+
+def _json(value: Any) -> str:
+    """JSON; a list of objects gets a line for each, as models read tables better so."""
+    if isinstance(value, list) and len(value) > 1 and all(isinstance(each, dict) for each in value):
+        return "[\n" + ",\n".join(json.dumps(each, ensure_ascii=False) for each in value) + "\n]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+# ── texts ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def clip(text: str, max_chars: int) -> str:
+    """Keep at most ``max_chars`` characters: the head, how much is left out, and the tail."""
+    if len(text) <= max_chars:
+        return text
+    # The note's own length depends on the number in it; its largest form is assumed.
+    room = max_chars - len(note(len(text)))
+    if room <= 0:
+        return text[: max(max_chars, 0)]
+    tail = room // 4
+    head = room - tail
+    return text[:head] + note(len(text) - head - tail) + (text[-tail:] if tail else "")
+
+
+def note(count: int) -> str:
+    """What stands for characters left out."""
+    return f"\n… {count:,} characters left out …\n"
+
+
+def safe_repr(value: Any) -> str:
+    """``repr(value)`` without memory addresses; the type's name where the repr fails."""
+    try:
+        return _ADDRESS.sub("", str.__str__(repr(value)))
+    except STOPS:
+        raise
+    except BaseException as error:  # noqa: BLE001  (whatever the object does)
+        return f"<{type(value).__name__} object, its repr raised {type(error).__name__}>"
+
+
+def _bytes_text(value: Any) -> str:
+    return f"{len(value):,} bytes: {bytes(value[:100])!r}{'…' if len(value) > 100 else ''}"
+
+
+_NAMELESS = re.compile(r"<IPython\.core\.display\.\w+ object>")
+_MARKUP = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^<>]*>")
+
+
+def words_of(output: Output) -> str:
+    """The words of an output, as a person sees it; empty where it has none.
+
+    A line that was overwritten, as progress bars do, is read in its last state.
+    """
+    mime = markup_of(output)
+    if mime:
+        text = clip(str(output.data[mime]), 16_000)
+        return _MARKUP.sub("", text) if mime == "text/html" else text
+    text = _ANSI.sub("", str(output.data.get("text/plain", "")).replace("\r\n", "\n"))
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+
+
+def markup_of(output: Output) -> str:
+    """The media type to read where the plain text is only the name of a class, as Markdown's."""
+    text = str(output.data.get("text/plain", ""))
+    if output.kind != "display" or (text and not _NAMELESS.fullmatch(text.strip())):
+        return ""
+    kinds = ("text/markdown", "text/latex", "text/html")
+    return next((mime for mime in kinds if isinstance(output.data.get(mime), str)), "")
+
+
+# ── values ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Plain:
+    """Converts one value to a bounded one that JSON can carry.
+
+    Attributes:
+        complete: Whether nothing has been left out so far.
+        opaque: Whether some part was an object that only its repr could show.
+        images: The pictures in it, PNG in base64.
+    """
+
+    def __init__(self) -> None:
+        self.complete = True
+        self.opaque = False
+        self.images: list[str] = []
+        self._open: set[int] = set()
+        self._chars = _MAX_TEXT
+        self._left = 20 * MAX_ITEMS  # values in all, whatever the nesting
+
+    def convert(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is str:
+            return self._text(value)
+        if kind in (bool, type(None)):
+            return value
+        self._left -= 1
+        if self._left < 0 or len(self._open) >= _MAX_DEPTH or id(value) in self._open:
+            self.complete = False
+            return "…" if id(value) not in self._open else "… (contains itself)"
+        self._open.add(id(value))
+        try:
+            return self._convert(value, kind)
+        except STOPS:
+            raise
+        except BaseException:  # noqa: BLE001  (whatever the object does, the loop goes on)
+            self.opaque = True
+            return self._text(safe_repr(value))
+        finally:
+            self._open.discard(id(value))
+
+    def _convert(self, value: Any, kind: Any) -> Any:
+        if issubclass(kind, enum.Enum):
+            return self.convert(value.value)
+        if issubclass(kind, str):
+            return self._text(str.__str__(value))
+        if issubclass(kind, int):
+            small = abs(value) < 10**300
+            return int(value) if small else f"an integer of {value.bit_length()} bits"
+        if issubclass(kind, float):
+            return float(value) if math.isfinite(value) else str(float(value))
+        if issubclass(kind, (bytes, bytearray, memoryview)):
+            return _bytes_text(value)
+        if issubclass(kind, (dt.date, dt.time)):
+            return value.isoformat()
+        modules = {each.__module__.partition(".")[0] for each in kind.__mro__}
+        if modules & _AS_TEXT or issubclass(kind, (dt.timedelta, complex, range)):
+            return str(value)
+        if data.is_scalar(value):
+            return self.convert(value.item())
+        if data.is_data(value):
+            self.opaque = True
+            text, whole = data.one_line(value)
+            shown = clip(text, _MAX_DATA)
+            self.complete &= whole and shown == text
+            return shown
+        return self._container(value, kind)
+
+    def _container(self, value: Any, kind: Any) -> Any:
+        if issubclass(kind, Mapping):
+            items = self._some(value.items(), len(value))
+            return {self._key(key): self.convert(each) for key, each in items}
+        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            pairs = zip(kind._fields, value, strict=True)
+            return {name: self.convert(each) for name, each in pairs}
+        if issubclass(kind, (list, tuple)) or kind.__name__ == "deque":
+            return self._list(value)
+        if issubclass(kind, (set, frozenset)):
+            return self._list(sorted(itertools.islice(value, _MAX_SET), key=_order))
+        if kind.__name__ in {"dict_keys", "dict_values", "dict_items"}:
+            return self._list(list(itertools.islice(value, _MAX_SET)))
+        return self._object(value, kind)
+
+    def _object(self, value: Any, kind: Any) -> Any:
+        if len(self.images) < MAX_IMAGES and (image := picture(value)) is not None:
+            self.opaque = True
+            self.images.append(image)
+            return f"[image: {kind.__name__}]"
+        if dataclasses.is_dataclass(kind):
+            names = [field.name for field in dataclasses.fields(kind) if field.repr]
+            return {name: self.convert(getattr(value, name)) for name in names}
+        if callable(getattr(kind, "model_dump", None)):
+            return self.convert(value.model_dump(mode="python"))
+        self.opaque = True
+        return self._text(safe_repr(value))
+
+    def _text(self, text: str) -> str:
+        """A text, whole as long as there is room."""
+        self._chars -= len(text)
+        if self._chars >= 0:
+            return text
+        self.complete = False
+        return text[:20] + "…"
+
+    def _list(self, value: Any) -> list[Any]:
+        size = len(value)
+        if size <= MAX_ITEMS:
+            return [self.convert(each) for each in itertools.islice(value, MAX_ITEMS)]
+        self.complete = False
+        head, tail = MAX_ITEMS * 3 // 4, MAX_ITEMS // 4
+        if not hasattr(type(value), "__getitem__") or type(value).__name__ == "deque":
+            value = list(itertools.islice(value, _MAX_SET))
+        first = [self.convert(each) for each in itertools.islice(value[:head], head)]
+        last = [self.convert(each) for each in itertools.islice(value[size - tail :], tail)]
+        return [*first, f"… {size - head - tail:,} items left out …", *last]
+
+    def _some(self, items: Iterable[Any], size: int) -> Iterable[Any]:
+        for count, each in enumerate(items):
+            if count >= MAX_ITEMS:
+                self.complete = False
+                yield f"… {size - MAX_ITEMS:,} entries left out", "…"
+                return
+            yield each
+
+    def _key(self, key: Any) -> str:
+        plain = key if type(key) is str else self.convert(key)
+        return plain if isinstance(plain, str) else safe_repr(plain)
+
+
+def _order(value: Any) -> tuple[str, Any, str]:
+    is_number = type(value) in (int, float)
+    number = value if is_number and value == value else 0  # noqa: PLR0124  (NaN has no order)
+    return "number" if is_number else type(value).__name__, number, safe_repr(value)
+
+
+# ── generators ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class Drained:
+    """The items of a generator, as far as they were read."""
+
+    items: list[Any]
+    complete: bool = True
+    size: int = 0
+
+    def takes(self, item: Any) -> bool:
+        """Take an item; False where there was no room for it, and nothing more is to be read."""
+        self.complete = len(self.items) < MAX_ITEMS and self.size < MAX_BYTES
+        if self.complete:
+            self.items.append(item)
+            try:
+                self.size += sys.getsizeof(item)
+            except Exception:  # noqa: BLE001  (a user's __sizeof__ may do anything)
+                self.size += 1
+        return self.complete
+
+
+def is_lazy(value: Any) -> bool:
+    """Whether the value yields its items only once, so that they must be read to be shown."""
+    return issubclass(type(value), _LAZY)
+
+
+def drain(iterator: Iterator[Any]) -> Drained:
+    """Read the first items and close the iterator; what it raises is the caller's to handle."""
+    read = Drained([])
+    for item in iterator:
+        if not read.takes(item):
+            if hasattr(iterator, "close"):
+                iterator.close()
+            break
+    return read
+
+
+# ── exceptions ────────────────────────────────────────────────────────────────────────────────────
+
+_PATHS = ("stdlib", "platstdlib", "purelib", "platlib")
+_NOT_THE_USERS = (
+    str(Path(__file__).parent.parent), "<frozen", *filter(None, map(sysconfig.get_path, _PATHS)),
+)  # fmt: skip
+
+
+def failure_text(error: BaseException, max_chars: int = MAX_CHARS) -> str:
+    """Describe an exception: type and message, the lines of the user's code, then the causes.
+
+    No colours, no frames of this package or of libraries, no absolute paths. Never raises.
+    """
+    parts: list[str] = []
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen and len(parts) < 5:
+        seen.add(id(current))
+        parts.append(("caused by " if parts else "") + _failure(current))
+        hidden = None if current.__suppress_context__ else current.__context__
+        current = current.__cause__ or hidden
+    return clip("\n".join(parts), max_chars)
+
+
+def _failure(error: BaseException) -> str:
+    try:
+        message = _ANSI.sub("", str(error))
+    except Exception:  # noqa: BLE001  (a user's __str__ may do anything)
+        message = "(its message cannot be read)"
+    lines = [f"{type(error).__name__}: {message}".rstrip(": ")]
+    try:
+        found = [each for each in traceback.extract_tb(error.__traceback__) if _is_users(each)]
+    except Exception:  # noqa: BLE001  (the source may have vanished)
+        found = []
+    for frame in found[-5:]:
+        source = (frame.line or linecache.getline(frame.filename, frame.lineno or 0)).strip()
+        is_cell = "ipykernel" in frame.filename or frame.filename.startswith("<")
+        file = "" if is_cell else f"{Path(frame.filename).name}, "
+        code = f": {source}" if source else ""
+        lines.append(f"  {file}line {frame.lineno}, in {frame.name}{code}")
+    notes = [each for each in getattr(error, "__notes__", ()) if isinstance(each, str)]
+    return "\n".join([*lines, *(f"  note: {_ANSI.sub('', each)}" for each in notes)])
+
+
+def _is_users(frame: traceback.FrameSummary) -> bool:
+    is_library = "site-packages" in frame.filename or "dist-packages" in frame.filename
+    return not is_library and not frame.filename.startswith(_NOT_THE_USERS)
