@@ -1,56 +1,109 @@
-"""A value that was read → the call that it means, held against the tools that there are.
+"""Finds the tool calls in a reply's text: in JSON, in tags, as Python code, after ``Action:``.
 
-It knows the keys that models use and the schemas of the tools; it never looks at the text around.
+Thoughts in ``<think>`` blocks, and all that follows an outcome which the model invented, are no part of the
+text; but inside of a value every mark is just text. It takes time linear in the text's length.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from archytas_nb.loop.events import Json
-from archytas_nb.loop.exact import UnreadableError
-from archytas_nb.loop.lenient import Reading, read_value
+from archytas_nb.loop.lenient import (
+    STRICT,
+    Reading,
+    UnreadableError,
+    read_json,
+    replace_surrogates,
+    unique,
+)
 
 Schemas = Mapping[str, Json]
-"""The known tools: name → JSON schema of ``tool_input``, or None where it is not known."""
+"""The known tools: name → JSON schema of the input, or None where it is not known."""
 
 _NAME = ("tool", "toolname", "name", "functionname", "function", "action")
-_INPUT = (
-    "toolinput",
-    "arguments",
-    "parameters",
-    "args",
-    "input",
-    "actioninput",
-    "toolarguments",
-    "params",
-    "kwargs",
-)
+_INPUT = ("toolinput", "arguments", "parameters", "args", "input", "actioninput", "toolarguments",
+          "params", "kwargs")  # fmt: skip
 _THOUGHT = ("thought", "thoughts", "reasoning", "rationale")
-_BESIDE = {*_NAME, *_INPUT, *_THOUGHT, "type", "id", "index", "toolcalls"}
+_BESIDE_INPUT = {*_NAME, *_INPUT, *_THOUGHT, "type", "id", "index", "toolcalls"}
+_BESIDE_NAME = "arguments beside the tool's name"
+_AS_CODE = "a call written as code"
+
+_THINK = r"<think(?:ing)?>|\[THINK\]|<\|channel\|>analysis<\|message\|>"
+_UNTHINK = r"</think(?:ing)?>|\[/THINK\]"
+_THOUGHT_ENDS = re.compile(rf"{_UNTHINK}|<\|end\|>(?:<\|start\|>assistant)?|(?=<\|channel\|>)")
+_THINK_MARK = re.compile(rf"{_THINK}|{_UNTHINK}|<\|end\|>(?:<\|start\|>assistant)?")
+_VALUE = re.compile(r"""(?:\[\s*)?\{\s*(?:["'“”‘’}]|\\|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
+_ESCAPED = re.compile(r"\{\s*(?:\\n)*\s*\\\"(?:[^\"\\]|\\.)*", re.DOTALL)
+_KEY_BEFORE = re.compile(r"""["'“”‘’]\s*:\s*\Z""")
+_DEBRIS = re.compile(r"""["'“”‘’]\s*\}|,\s*["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""")
+_LOOKS_LIKE_CALL = re.compile(
+    r"""["'“‘]?\b(?:tool|tool_input|arguments|action|function|name|final_answer|fail_task)["'”’]?\s*:"""
+)
+_LINE_BEFORE = re.compile(r"[\s\"'`>(]*(?:```\w*|<[^<>]*>|\[[A-Z_]+\]|\w+(?: \w+)?:)*[\s\"'`]*\Z")
+_LINE_AFTER = re.compile(r"(?:[ \t\r\"'`\])};,.]|<[^<>\n]*>)*+(?=\n|\Z)")
+_NOTHING_AFTER = re.compile(r"[\s\"'`\])};,.]*\Z")
+_INPUT_ENDS = re.compile(
+    r"\n\s*(?:Observation|Outcome|Thought|Action|Final Answer)\b|\n\s*\n|```|\Z"
+)
+_BRACKET = re.compile(  # or a string, in which there may be some
+    r"'''(?:[^\\]|\\.)*?'''|\"\"\"(?:[^\\]|\\.)*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\""
+    r"|[(\[{}\])]",
+    re.DOTALL,
+)
+_ARGUMENT = re.compile(
+    r"\s*(?:<parameter(?:=|\s+name=)[\"']?(?P<key>[\w.-]+)[\"']?[^<>]*>(?P<value>.*?)</parameter>"
+    r"|<arg_key>\s*(?P<glm_key>[\w.-]+)\s*</arg_key>\s*<arg_value>(?P<glm_value>.*?)</arg_value>)",
+    re.DOTALL,
+)
+_NEXT_CALL = re.compile(r"\s*(?:\]|,\s*([\w.]+)\()")
+_ARGUMENTS_END = re.compile(r"\s*</(?:function|invoke|tool_call)>")
+_BEFORE_NAME = (  # Llama, Mistral, Kimi, gpt-oss, DeepSeek
+    r"<function=|\[TOOL_CALLS\]\s*|<\|tool_call_begin\|>\s*(?:functions\.)?|\bto=(?:functions\.)?"
+    r"|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"
+)
+_AFTER_NAME = (
+    r">|\[CALL_ID\]\w+|\[ARGS\]|:\d+|<\|tool_call_argument_begin\|>|<\|(?:channel|constrain)\|>\s*\w+"
+    r"|<\|message\|>|<｜tool▁sep｜>|```json|json\b|\s"
+)
+
+
+@functools.lru_cache(maxsize=64)
+def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Where a thought, an invented outcome or a call may begin; the group's name says which."""
+    known = "|".join(re.escape(name).replace("_", "[._]") for name in names) or r"(?!)"
+    head = r"^[ \t`>*]*(?:(?:Action|Call|Tool|Tool call|Function call)\s*:\s*)?(?:print\()?"
+    over = r"Observation\b|Outcome of \w+|<\|im_start\|>|<\|eot_id\|>|(?:User|Human)\s*:"
+    return re.compile(
+        rf"(?P<think>{_THINK})|(?P<unthink>{_UNTHINK})"
+        r"|(?P<blank><\|channel\|>final<\|message\|>|<\|return\|>)"
+        rf"|(?P<over>^[ \t]*(?:{over}))"
+        rf"|(?:{head}|(?<=<tool_call>)|(?<=\|>))\[?(?P<code>(?:functions\.|tools\.)?(?:{known}))"
+        r"(?:\.call)?\s*\("
+        rf"|^[ \t]*(?:Action|Tool)\s*:\s*`?(?P<headed>{known})`?[ \t]*\n"
+        r"\s*(?:Action|Tool)[ _]Input\s*:[ \t]*"
+        rf"|(?:{_BEFORE_NAME})(?P<named>{known})(?:{_AFTER_NAME})*(?=\{{)"
+        rf"|(?:<function=|<invoke name=[\"']|<tool_call>\s*)(?P<tags>{known})[\"']?>?\s*"
+        r"(?=<(?:parameter|arg_key|/))"
+        r"|(?P<value>[{\[])",
+        re.MULTILINE,
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
-    """One call that a reply may mean.
-
-    Attributes:
-        name: The tool's name; a known one wherever the model's spelling allows it.
-        input: The tool's input.
-        thought: What was said with it.
-        known: Whether there is such a tool.
-        mended: What had to be mended, in words.
-        fault: Why it cannot be run, or an empty string.
-    """
+class Call:
+    """One call that a reply may mean; `fault` says why it cannot be run, and is mostly empty."""
 
     name: str
     input: Json = None
     thought: str = ""
-    known: bool = True
-    mended: tuple[str, ...] = ()
+    known: bool = True  # there is such a tool
+    repairs: tuple[str, ...] = ()  # in words
     fault: str = ""
 
     @property
@@ -59,170 +112,396 @@ class Meant:
         return f"{self.name}:{json.dumps(self.input, sort_keys=True)}"
 
 
-def meant_by(reading: Reading, tools: Schemas) -> list[Meant]:
-    """The calls that a value means; none where it is only data."""
-    found = _meant(reading.value, tools)
-    checked = [_checked(each, reading, tools) for each in found]
-    return [replace(each, mended=(*reading.mended, *each.mended)) for each in checked]
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A part of the text that holds calls; or none, and `why` says how it is broken."""
+
+    start: int
+    end: int
+    calls: tuple[Call, ...] = ()
+    why: str = ""
+    marked: bool = False  # as a call, by what stands around it
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a tool for one of its calls."""
+        return any(call.known for call in self.calls)
 
 
-def opened(given: Json, schema: Json) -> tuple[Json, tuple[str, ...], str]:
+class Scan:
+    """What a text holds.
+
+    Attributes:
+        text: The text with thoughts blanked out, and cut where the model invented an outcome.
+        places: What may be calls, in order.
+        was_cut: Whether it was cut.
+        thoughts: What stood in ``<think>`` blocks.
+    """
+
+    def __init__(self, text: str, tools: Schemas) -> None:
+        self.text: str = replace_surrogates(text)
+        self.places: list[Place] = []
+        self.was_cut = False
+        self._tools = tools
+        self._budget = 30 * len(text) + 10_000  # characters which broken places may cost
+        self._hidden: list[tuple[int, int]] = []
+        self._shown = 0  # what stands before is a thought
+        self._thoughts: list[str] = []
+        self.text = self._blanked(0, self._scan())
+        self.thoughts = "\n".join(each for each in self._thoughts if each)
+
+    def _scan(self) -> int:
+        """Find all; return where the text ends."""
+        text, at = self.text, 0
+        marks = _marks(tuple(sorted(self._tools, key=len, reverse=True)))
+        while mark := marks.search(text, at):
+            start, at = mark.span()
+            kind = str(mark.lastgroup)
+            if kind in ("think", "unthink", "blank"):
+                at = self._hide(kind, start, at)
+            elif kind == "over":
+                if self.places:
+                    self.was_cut = True
+                    return start
+            elif self._budget < 0:
+                if _LOOKS_LIKE_CALL.search(text, start):
+                    why = "it is too long or too broken to be read"
+                    self.places.append(Place(start, len(text), why=why))
+                break
+            elif place := self._place(kind, mark):
+                at = max(at, place.end)
+                if place.calls or place.why:
+                    self.places.append(place)
+        return len(text)
+
+    def _hide(self, kind: str, start: int, end: int) -> int:
+        """Blank out a thought, or a mark of the model's template; return where the text goes on."""
+        text = self.text
+        if kind == "think":
+            ends = _THOUGHT_ENDS.search(text, end)
+            end = ends.end() if ends else len(text)
+            self._thoughts.append(_THINK_MARK.sub("", text[start:end]).strip())
+        if kind == "unthink":  # some servers swallow the opening mark
+            self._thoughts.append(_THINK_MARK.sub("", self._blanked(self._shown, end)).strip())
+            self._hidden, self._shown, start = [], end, 0
+            self.places.clear()
+        self._hidden.append((start, end))
+        return end
+
+    def _blanked(self, start: int, end: int) -> str:
+        """A part of the text, with spaces in place of what is hidden."""
+        parts: list[str] = []
+        for first, last in self._hidden:
+            if first >= start:
+                parts += [self.text[start:first], " " * (last - first)]
+                start = last
+        return "".join([*parts, self.text[start:end]])
+
+    def is_alone(self, place: Place) -> bool:
+        """Whether a place is marked, begins and ends its line, or ends the text: no part of a sentence."""
+        text, start = self.text, place.start
+        if place.marked:
+            return True
+        if not _LINE_AFTER.match(text, place.end):
+            return False
+        line = max(text.rfind("\n", max(0, start - 200), start) + 1, start - 200)
+        before = _LINE_BEFORE.match(text[line:start])
+        return before is not None or _NOTHING_AFTER.match(text, place.end) is not None
+
+    def _place(self, kind: str, mark: re.Match[str]) -> Place | None:
+        text, start, at = self.text, mark.start(), mark.end()
+        if kind == "value":
+            return self._value(start)
+        name = resolve_name(mark[kind], self._tools)
+        if kind == "code":
+            return self._code(mark.start(kind), at, name)
+        try:
+            fields = _fields(self._tools.get(name))
+            is_tags = kind == "tags"
+            reading = _read_tags(text, at, fields) if is_tags else _read_headed(text, at)
+        except UnreadableError as error:
+            self._budget -= len(text) - start
+            return Place(start, _balanced(text, at), why=error.why, marked=True)
+        given, repairs, fault = decoded(reading.value, self._tools.get(name))
+        call = Call(name, given, repairs=(*reading.repairs, *repairs), fault=fault)
+        return Place(start, reading.end, (call,), marked=kind != "headed")
+
+    def _value(self, start: int) -> Place | None:
+        """An object, or an array of objects."""
+        text = self.text
+        if not _VALUE.match(text, start):
+            return None
+        if _KEY_BEFORE.search(text, max(0, start - 80), start):
+            why = "a brace is missing before it"
+            return Place(start, _balanced(text, start), why=why, marked=True)
+        if escaped := _ESCAPED.match(text, start):
+            try:
+                reading = _read_escaped(escaped[0])
+            except UnreadableError as error:
+                return Place(start, escaped.end(), why=error.why)
+            return Place(start, escaped.end(), _calls_in(reading, self._tools))
+        try:
+            reading = read_json(text, start, may_be_open=True)
+            next_object = text.find("{", reading.end)
+            rest = len(text) if next_object == -1 else next_object
+            if _DEBRIS.search(text, reading.end, rest):
+                raise UnreadableError(reading.end, "a brace closes it before its end")
+        except UnreadableError as error:
+            end = _balanced(text, start)
+            self._budget -= error.reached - start + len(text) // 100
+            if not _LOOKS_LIKE_CALL.search(text, start, end):
+                return Place(start, end)
+            near = repr(text[max(0, error.at - 20) : error.at + 20])
+            near = near if error.at < len(text) else "its end"
+            return Place(start, end, why=f"{error.why}, at {near}")
+        if reading.repairs:
+            self._budget -= len(text) // 100
+        return Place(start, reading.end, _calls_in(reading, self._tools))
+
+    def _code(self, start: int, at: int, name: str) -> Place | None:
+        """Calls written as Python, ``name({…})``, ``name(a=1)`` or a list of them, at the parenthesis."""
+        in_list = self.text[start - 1 : start] == "["
+        start -= in_list
+        try:
+            calls, end = _read_code(self.text, at - 1, name, self._tools, in_list=in_list)
+            place = Place(start, end, calls)
+        except UnreadableError as error:
+            end = _balanced(self.text, at - 1)
+            self._budget -= error.reached - start
+            place = Place(start, end, why=f"a call written as code cannot be read: {error.why}")
+        if self.is_alone(place):
+            return place
+        self._budget -= end - start
+        return None  # a sentence that mentions a call
+
+
+def resolve_name(name: str, tools: Schemas) -> str:
+    """The known tool that a spelling names, or the spelling itself."""
+    name = name.strip().removesuffix("()")
+    short = name.removeprefix("functions.").removeprefix("tools.")
+    dotless = name.replace(".", "_"), short.replace(".", "_")
+    spellings = (name, short, *dotless, short.removesuffix(".call"))
+    return next((each for each in spellings if each in tools), name)
+
+
+def decoded(given: Json, schema: Json) -> tuple[Json, tuple[str, ...], str]:
     """Decode an input that was sent as JSON inside a string, where the tool takes an object.
 
     Returns:
-        The input, what was mended, and the fault, empty where there is none.
+        The input, what was repaired, and why it cannot be read.
     """
     takes_object = isinstance(schema, Mapping) and schema.get("type") == "object"
     if not (takes_object and isinstance(given, str) and given.lstrip()[:1] == "{"):
         return given, (), ""
     try:
-        inner = read_value(given, len(given) - len(given.lstrip()))
+        inner = read_json(given, len(given) - len(given.lstrip()))
     except UnreadableError as error:
         return given, (), f"the input is JSON inside a string, and cannot be read: {error.why}"
     if given[inner.end :].strip():
         return given, (), "the input is a string with an object and something after it"
-    return inner.value, ("JSON inside a string", *inner.mended), ""
+    return inner.value, ("JSON inside a string", *inner.repairs), ""
 
 
-def resolved(name: str, tools: Schemas) -> str:
-    """The known tool that a spelling names, or the spelling itself."""
-    name = name.strip().removesuffix("()")
-    short = name.removeprefix("functions.").removeprefix("tools.")
-    for spelling in (
-        name,
-        short,
-        name.replace(".", "_"),
-        short.replace(".", "_"),
-        short.removesuffix(".call"),
-    ):
-        if spelling in tools:
-            return spelling
-    return name
+def _balanced(text: str, start: int) -> int:
+    """The index after the bracket that closes the first one from an index on, or the text's end."""
+    depth = 0
+    for each in _BRACKET.finditer(text, start):
+        if each[0] in "{[(":
+            depth += 1
+        elif each[0] in "}])":
+            depth -= 1
+            if depth <= 0:
+                return each.end()
+    return len(text)
 
 
-def _meant(value: Json, tools: Schemas) -> list[Meant]:
+# ── forms of calls ────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_escaped(text: str) -> Reading:
+    r"""An object whose quotes are all escaped, as in ``{\"tool\": …}``: it was written inside a string."""
+    try:
+        inner = json.loads(f'"{text.rstrip()}"', strict=False)
+    except ValueError as error:
+        raise UnreadableError(0, str(error), len(text)) from None
+    reading = read_json(inner)
+    if inner[reading.end :].strip():
+        raise UnreadableError(0, "an escaped object with text after it", len(text))
+    return replace(reading, repairs=("JSON inside a string", *reading.repairs))
+
+
+def _read_headed(text: str, at: int) -> Reading:
+    """The input after ``Action Input:`` or a tool's name: a value, or the bare text."""
+    if text[at : at + 1] in ("{", "[", '"', "'"):
+        return read_json(text, at)
+    ends = _INPUT_ENDS.search(text, at)
+    bare = text[at : ends.start() if ends else len(text)].strip()
+    try:
+        reading = read_json(bare)
+        value = reading.value if reading.end == len(bare) else bare
+    except UnreadableError:
+        value = bare or None
+    return Reading(value, at + len(bare))
+
+
+def _read_tags(text: str, at: int, fields: Mapping[str, Json]) -> Reading:
+    """The arguments in tags, one each, as Qwen, Claude, MiniMax and GLM write them."""
+    pairs: list[tuple[str, Json]] = []
+    while argument := _ARGUMENT.match(text, at):
+        key = argument["key"] or argument["glm_key"]
+        value = (argument["value"] or argument["glm_value"] or "").removeprefix("\n")
+        value = value.removesuffix("\n")
+        if not _is_text(fields.get(key)):
+            with contextlib.suppress(ValueError, RecursionError):
+                value = replace_surrogates(STRICT.decode(value.strip()))
+        pairs.append((key, value))
+        at = argument.end()
+    end = _ARGUMENTS_END.match(text, at)
+    if end is None:
+        raise UnreadableError(at, "a tag is not closed")
+    return Reading(unique(pairs) or None, end.end())
+
+
+def _is_text(schema: Json) -> bool:
+    """Whether a schema takes text only, or null: what looks like a number is then text too."""
+    if not isinstance(schema, Mapping):
+        return False
+    kinds = schema.get("type")
+    if kinds is None:
+        return "enum" in schema and all(isinstance(each, str) for each in schema["enum"])
+    return kinds == "string" or (
+        isinstance(kinds, list) and {"string"} <= {*kinds} <= {"string", "null"}
+    )
+
+
+def _read_code(
+    text: str, at: int, name: str, tools: Schemas, *, in_list: bool
+) -> tuple[tuple[Call, ...], int]:
+    """The calls of a piece of Python, from the first one's parenthesis on, and where they end."""
+    calls = []
+    while True:
+        reading = read_json(text, at, is_call=True)
+        at = reading.end
+        calls.append(_code_call(name, reading.value, tools))
+        following = _NEXT_CALL.match(text, at) if in_list else None
+        if following is None or following[1] is None:
+            return tuple(calls), following.end() if following else at
+        name, at = resolve_name(following[1], tools), following.end() - 1
+
+
+def _code_call(name: str, arguments: list[Json], tools: Schemas) -> Call:
+    """A call with its arguments; those without names get them from the tool's schema."""
+    given = [each[0] for each in arguments if isinstance(each, list)]
+    named = unique([pair for each in arguments if isinstance(each, dict) for pair in each.items()])
+    fields = list(_fields(tools.get(name)))
+    if len(given) == 1 and not named and (len(fields) < 2 or isinstance(given[0], dict)):
+        value: Json = given[0]
+    elif len(given) > len(fields) or {*fields[: len(given)]} & {*named}:
+        raise UnreadableError(0, "it has values without names")
+    else:
+        value = {**dict(zip(fields, given, strict=False)), **named} or None
+    return Call(name, value, known=name in tools, repairs=(_AS_CODE,))
+
+
+# ── a decoded value → the calls that it means ─────────────────────────────────────────────────────
+
+
+def _calls_in(reading: Reading, tools: Schemas) -> tuple[Call, ...]:
+    """The calls that a value means; none where it is only data."""
+    calls = [_checked(each, reading, tools) for each in _meant(reading.value, tools)]
+    return tuple(replace(each, repairs=(*reading.repairs, *each.repairs)) for each in calls)
+
+
+def _meant(value: Json, tools: Schemas) -> list[Call]:
     if isinstance(value, list):
         return [each for item in value for each in _meant(item, tools)]
     if not isinstance(value, dict):
         return []
-    folded = {
-        key.casefold().replace("_", "").replace("-", "").replace(" ", ""): key for key in value
-    }
     if isinstance(value.get("tool_calls"), list):
         return _meant(value["tool_calls"], tools)
-    thought = next(
-        (value[folded[key]] for key in _THOUGHT if isinstance(value.get(folded.get(key)), str)), ""
-    )
+    parts = {_folded(key): each for key, each in value.items()}
+    thought = next((parts[key] for key in _THOUGHT if isinstance(parts.get(key), str)), "")
+    inputs = {key: parts[key] for key in _INPUT if key in parts}
     for key in _NAME:
-        inner = value.get(folded.get(key, ""))
-        if isinstance(inner, dict):
-            beside = {folded[each]: value[folded[each]] for each in _INPUT if each in folded}
-            meant = _meant({**beside, **inner}, tools)
-            return [replace(each, thought=each.thought or thought) for each in meant]
+        if isinstance(parts.get(key), dict):
+            inner = _meant({**inputs, **parts[key]}, tools)
+            return [replace(each, thought=each.thought or thought) for each in inner]
     names = {
-        key: resolved(value[folded[key]], tools)
+        key: resolve_name(parts[key], tools)
         for key in _NAME
-        if key in folded and isinstance(value[folded[key]], str) and value[folded[key]].strip()
+        if isinstance(parts.get(key), str) and parts[key].strip()
     }
     known = list(dict.fromkeys(name for name in names.values() if name in tools))
     if len(known) > 1:
-        return [
-            Meant(known[0], thought=thought, fault=f"it names both {known[0]!r} and {known[1]!r}")
-        ]
-    if known:
-        return [_with_input(Meant(known[0], thought=thought), value, folded, tools)]
-    if names and ("tool" in names or "action" in names or any(key in folded for key in _INPUT)):
-        name = next(iter(names.values()))
-        return [_with_input(Meant(name, thought=thought, known=False), value, folded, tools)]
+        fault = f"it names both {known[0]!r} and {known[1]!r}"
+        return [Call(known[0], thought=thought, fault=fault)]
+    if known or (names and (inputs or {"tool", "action"} & {*names})):
+        name = known[0] if known else next(iter(names.values()))
+        beside = {key: each for key, each in value.items() if _folded(key) not in _BESIDE_INPUT}
+        call = Call(name, thought=thought, known=bool(known))
+        return [_with_input(call, list(inputs.values()), beside, tools.get(name))]
     heads = [key for key in value if key in tools]
-    if len(heads) == 1 and all(
-        folded_key in _THOUGHT for folded_key, key in folded.items() if key != heads[0]
-    ):
-        return [
-            Meant(heads[0], value[heads[0]], thought, mended=("the tool's name in place of a key",))
-        ]
+    if len(heads) == 1 and all(_folded(key) in _THOUGHT for key in value if key != heads[0]):
+        repairs = ("the tool's name in place of a key",)
+        return [Call(heads[0], value[heads[0]], thought, repairs=repairs)]
     return []
 
 
-def _with_input(
-    meant: Meant, value: dict[str, Json], folded: dict[str, str], tools: Schemas
-) -> Meant:
-    """Find the input under one of its keys, or beside the tool's name."""
-    given = [value[folded[key]] for key in _INPUT if key in folded]
-    beside = {key: value[key] for short, key in folded.items() if short not in _BESIDE}
-    schema = tools.get(meant.name)
+def _folded(key: str) -> str:
+    return re.sub("[-_ ]", "", key.casefold())
+
+
+def _with_input(call: Call, given: list[Json], beside: dict[str, Json], schema: Json) -> Call:
+    """Give a call its input, which stands under a key of its own or beside the tool's name."""
+    fields, kind = _fields(schema), schema.get("type") if isinstance(schema, Mapping) else None
+    if given:
+        some = [each for each in given if each not in (None, {}, "")] or given[:1]
+        if len({json.dumps(each, sort_keys=True) for each in some}) > 1:
+            return replace(call, fault="it gives two different inputs")
+        for key in beside if isinstance(some[0], dict) else ():
+            if key in fields and key not in some[0]:
+                return replace(call, fault=f"{key!r} stands beside the tool_input, not in it")
+        return replace(call, input=some[0])
+    if not beside or kind == "null":
+        return call
+    if kind == "string" and len(beside) == 1:
+        value = next(iter(beside.values()))
+        return replace(call, input=value, repairs=("an input under a key of its own",))
+    if fields and set(schema.get("required", ())) <= set(beside) <= set(fields):
+        return replace(call, input=beside, repairs=(_BESIDE_NAME,))
+    return replace(call, fault="it has no tool_input")
+
+
+def _checked(call: Call, reading: Reading, tools: Schemas) -> Call:
+    """Check a call against its schema: where something was repaired, it must make sense."""
+    schema = tools.get(call.name)
+    given, repairs, fault = decoded(call.input, schema)
+    call = replace(call, input=given, repairs=(*call.repairs, *repairs), fault=call.fault or fault)
+    if call.fault or not (reading.repairs or call.repairs):
+        return call
+    if not call.known:
+        return replace(call, fault=f"there is no tool named {call.name!r}")
+    if reading.open and (given is None or _BESIDE_NAME in call.repairs):
+        return replace(call, fault="it is cut off")
     fields = _fields(schema)
-    if not given:
-        return _with_beside(meant, beside, schema)
-    some = [each for each in given if each not in (None, {}, "")] or given[:1]
-    if any(
-        json.dumps(each, sort_keys=True) != json.dumps(some[0], sort_keys=True) for each in some[1:]
-    ):
-        return replace(meant, fault="it gives two different inputs")
-    astray = [
-        key for key in beside if key in fields and isinstance(some[0], dict) and key not in some[0]
-    ]
-    if astray:
-        return replace(meant, fault=f"{astray[0]!r} stands beside the tool_input, not in it")
-    return replace(meant, input=some[0])
+    for key in given if isinstance(given, dict) else ():
+        if key not in fields and (fields or key in ("thought", "tool", "tool_input")):
+            return replace(call, fault=f"{key!r} is no argument of {call.name!r}")
+    if reading.open and isinstance(given, dict) and _may_close_earlier(given, fields):
+        return replace(call, fault="a brace is missing, and there is more than one place for it")
+    return call
 
 
-def _with_beside(meant: Meant, beside: dict[str, Json], schema: Json) -> Meant:
-    fields = _fields(schema)
-    if not beside or (isinstance(schema, Mapping) and schema.get("type") == "null"):
-        return meant
-    if (
-        isinstance(schema, Mapping)
-        and not fields
-        and len(beside) == 1
-        and schema.get("type") == "string"
-    ):
-        return replace(
-            meant, input=next(iter(beside.values())), mended=("an input under a key of its own",)
-        )
-    if fields and set(schema.get("required", ())) <= set(beside) <= fields:
-        return replace(meant, input=beside, mended=("arguments beside the tool's name",))
-    return replace(meant, fault="it has no tool_input")
+def _fields(schema: Json) -> Mapping[str, Json]:
+    return schema.get("properties", {}) if isinstance(schema, Mapping) else {}
 
 
-def _checked(meant: Meant, reading: Reading, tools: Schemas) -> Meant:
-    """Hold a call against its schema: where something was mended, the mending must make sense."""
-    schema = tools.get(meant.name)
-    given, mended, fault = opened(meant.input, schema)
-    meant = replace(meant, input=given, mended=(*meant.mended, *mended), fault=meant.fault or fault)
-    if meant.fault or not (reading.mended or meant.mended):
-        return meant
-    if not meant.known:
-        return replace(meant, fault=f"there is no tool named {meant.name!r}")
-    fields = _fields(schema)
-    if reading.open and (given is None or "arguments beside the tool's name" in meant.mended):
-        return replace(meant, fault="it is cut off")
-    if isinstance(given, dict):
-        strange = [
-            key
-            for key in given
-            if key in ("thought", "tool", "tool_input") or (fields and key not in fields)
-        ]
-        if strange and not (fields and strange[0] in fields):
-            return replace(meant, fault=f"{strange[0]!r} is no argument of {meant.name!r}")
-        if reading.open and _may_close_earlier(given, fields):
-            return replace(
-                meant, fault="a brace is missing, and there is more than one place for it"
-            )
-    return meant
-
-
-def _fields(schema: Json) -> set[str]:
-    return set(schema.get("properties", ())) if isinstance(schema, Mapping) else set()
-
-
-def _may_close_earlier(given: dict[str, Any], fields: set[str]) -> bool:
+def _may_close_earlier(given: dict[str, Json], fields: Mapping[str, Json]) -> bool:
     """Whether the missing brace may as well have closed the last object inside, before its end."""
     last = next(reversed(given.values()), None)
-    if not isinstance(last, dict) or len(last) < 2:
-        return isinstance(last, dict) and _may_close_earlier(last, set())
-    return (
-        not fields
-        or any(key in fields for key in list(last)[1:])
-        or _may_close_earlier(last, set())
-    )
+    if not isinstance(last, dict):
+        return False
+    others = list(last)[1:]
+    if others and (not fields or any(key in fields for key in others)):
+        return True
+    return _may_close_earlier(last, {})

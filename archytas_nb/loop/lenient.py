@@ -1,122 +1,443 @@
-"""JSON as models write it → a value, or the reason why it cannot be read for certain.
+"""Reads JSON as models write it: strict JSON first, then one tolerant tokenizer.
 
-Exact JSON is read by `json`. Anything else is read by a grammar that forgives what has one meaning only: trailing
-and missing commas, comments, single, smart and triple quotes, Python's literals, bare keys, raw line breaks and
-unescaped quotes in strings, backslashes before what is no escape, a missing last brace. Where a text can be cut
-into strings in more than one way, every way is tried, and two ways that both make sense are a fault: a guess
-would run a call that nobody asked for.
-
-It knows no tools and no protocol. Nothing here completes a string, a number or a list that was cut off.
+The tokenizer rewrites a text as strict JSON in one pass, which `json` then reads. It repairs what has
+one meaning: trailing and missing commas, comments, other quotes, Python's literals, bare keys, raw line
+breaks, quotes and backslashes in strings that are not escaped, and a missing last brace. No other value
+that was cut off is completed.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 from dataclasses import dataclass
+from typing import NoReturn
 
 from archytas_nb.loop.events import Json
-from archytas_nb.loop.exact import EXACT, TOO_MUCH, UnreadableError, Work, same, whole
-from archytas_nb.loop.grammar import Attempt
-from archytas_nb.loop.strings import Closings
 
-MAX_TRIES = 200
-"""How many ways to cut a text into strings are tried before it counts as unreadable."""
+MAX_DEPTH = 80
+"""Levels of nesting which are read; no tool takes more, and recursive code elsewhere must return."""
+
+_PAIRS = {'"': '"', "'": "'", "“": '“”"', "”": '“”"', "‘": "‘’'", "’": "‘’'"}
+_QUOTES = {mark: re.compile(rf"\\.|[{ends}]", re.DOTALL) for mark, ends in _PAIRS.items()}
+"""By opening quote: the quotes which may close the string, and escapes, which are skipped."""
+
+_COMMENT = (  # with a quote in it, it may be part of a string
+    r"""(?://|\#)(?:[^\n"'“”‘’]|(?<=\w)['’](?=\w))*+(?=\n|\Z)"""
+    r"""|/\*(?:[^"'“”‘’*]|(?<=\w)['’](?=\w)|\*(?!/))*+\*/"""
+)
+_GAP = re.compile(rf"(?:\s|{_COMMENT})*+")
+_KEY = r"""(?:"[^"\n]*"|'[^'\n]*'|[“”][^“”\n]*[“”]|[‘’][^‘’\n]*[‘’]|[A-Za-z_][\w-]*)\s*:"""
+_MEMBER_FOLLOWS = re.compile(rf"{_KEY}|\}}")
+_ITEM_FOLLOWS = re.compile(r"""["'“”‘’\[{\]\d.+-]|(?:true|false|null|True|False|None)\b""")
+_KEY_FOLLOWS = re.compile(r"""["'“”‘’]\w[^"'“”‘’\n]*["'“”‘’]\s*:""")
+_BARE_KEY = re.compile(r"([A-Za-z_][\w-]*)\s*:")
+_ARGUMENT_NAME = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)")
+_ENDS_TEXT = re.compile(r"\s*(?:\Z|[`<,\])}])|[^\S\n]*\n")
+_ENDS_OBJECT = re.compile(r"""\s*(?:\Z|</|<\||```)|[^\S\n]*\n\s*[^"'“”‘’{}\[\]:,\s]""")
+_STRING_THEN_BRACE = re.compile(r"""["'“”‘’]\s*\}""")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_WORD = re.compile(r"[A-Za-z_]+(?![\w(.])")
+_LITERALS = {
+    **{each: each for each in ("true", "false", "null")},
+    "True": "true",
+    "False": "false",
+    "None": "null",
+}
+_ESCAPE = re.compile(r"""\\(u[0-9a-fA-F]{4}|.)|["\x00-\x1f]""", re.DOTALL)
+_OTHER_ESCAPE = re.compile(
+    r"\\(?:x[0-9a-fA-F]|U[0-9a-fA-F]{2}|u[0-9a-fA-F]|N\{|0|[1-7][0-7]{2}|[av](?![a-z])|\n)"
+)
+"""What Python and JavaScript know as an escape, and JSON does not; or a part of one that JSON knows."""
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+class UnreadableError(ValueError):
+    """A text that cannot be read with certainty.
+
+    Args:
+        at: Index in the text of what is wrong.
+        why: The reason, for the model.
+        reached: Index up to which the text was looked at; None for `at`.
+    """
+
+    def __init__(self, at: int, why: str, reached: int | None = None) -> None:
+        super().__init__(why)
+        self.at = at
+        self.why = why
+        self.reached = at if reached is None else reached
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a text was read as.
+    """A value that was read.
 
     Attributes:
         value: Decoded JSON.
-        end: Where it ends in the text.
-        mended: What had to be mended, in words; empty for exact JSON.
+        end: Index after its last character.
+        repairs: What had to be repaired, in words; empty for strict JSON.
         open: Whether the last closing brace was missing.
     """
 
     value: Json
     end: int
-    mended: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
     open: bool = False
 
 
-def read_value(
-    text: str, at: int = 0, *, may_be_open: bool = False, work: Work | None = None
+def read_json(
+    text: str, at: int = 0, *, may_be_open: bool = False, is_call: bool = False
 ) -> Reading:
-    """Read the JSON value that begins at a place in a text.
+    """Read the JSON value which begins at an index. It takes linear time.
 
     Args:
         text: Any text.
         at: Where the value begins.
         may_be_open: Whether the last closing brace may be missing.
-        work: How much work may be done; None for what the text's length is worth.
+        is_call: Read the arguments of a Python call, from the parenthesis on, as a list with ``[value]``
+            or ``{name: value}`` for each.
 
     Returns:
-        The reading; whatever follows it in the text is left alone.
+        The reading; text after the value is ignored.
 
     Raises:
-        UnreadableError: There is no value here, it is cut off, or it has more than one meaning.
+        UnreadableError: There is no value, it is cut off, or it has more than one meaning.
     """
     try:
-        value, end = EXACT.raw_decode(text, at)
-        return Reading(whole(value), end)
+        try:
+            value, end = STRICT.raw_decode(text, at)
+            return Reading(replace_surrogates(value), end)
+        except json.JSONDecodeError:
+            tokens = _Tokenizer(text, at, may_be_open=may_be_open, is_call=is_call)
+        value = replace_surrogates(STRICT.decode(tokens.rewrite()))
+        return Reading(value, tokens.end, tuple(tokens.repairs), tokens.open)
     except RecursionError:
         raise UnreadableError(at, "it is nested too deeply") from None
-    except json.JSONDecodeError as error:
-        work = work or Work(len(text) - at)
-        work.spend((error.pos - at) // 10)
-        return _search(text, at, work, may_be_open=may_be_open)
     except UnreadableError as error:
-        raise UnreadableError(at, error.why) from None
+        raise UnreadableError(max(at, error.at), error.why, error.reached) from None
+    except json.JSONDecodeError:
+        raise UnreadableError(at, "it is no JSON") from None
     except ValueError:  # thousands of digits
         raise UnreadableError(at, "it holds a number that is too long") from None
 
 
-def _search(text: str, at: int, work: Work, *, may_be_open: bool) -> Reading:
-    """Try the ways to cut the text into strings, the earliest closing quotes first.
+def replace_surrogates(value: Json, depth: int = 0) -> Json:
+    """Replace lone surrogates in the texts of a value, which no request could carry.
 
-    A way that leaves quotes in pairs wins at once. One that does not, or that puts a comma in within a line, is
-    taken only where it is the only one.
+    Raises:
+        UnreadableError: It is nested too deeply.
     """
-    choices: list[int] = []
-    closings = Closings(text, work)
-    doubtful: list[Reading] = []
-    joined = False
-    deepest = UnreadableError(at, "it is no JSON")
-    for _ in range(MAX_TRIES):
-        attempt = Attempt(text, closings, choices, work, may_be_open=may_be_open)
-        read = _attempted(attempt, at)
-        if work.left < 0:
-            raise UnreadableError(at, TOO_MUCH)
-        if isinstance(read, UnreadableError):
-            deepest = max(deepest, read, key=lambda error: error.at)
-        elif not (attempt.uneven or attempt.joined):
-            if joined:
-                raise UnreadableError(at, "a comma is missing, and it can be read in two ways")
-            return read
-        else:
-            joined |= attempt.joined and not attempt.uneven
-            if not any(same(read.value, other.value) for other in doubtful):
-                doubtful.append(read)
-        choices = attempt.next_choices()
-        if not choices:
-            break
-    else:
-        raise UnreadableError(deepest.at, "its quotes can be read in too many ways")
-    if len(doubtful) == 1:
-        return doubtful[0]
-    if doubtful:
-        raise UnreadableError(
-            at, "the quotes in its strings are not escaped, and it can be read in two ways"
+    if isinstance(value, str):
+        return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
+    if depth > MAX_DEPTH:
+        raise UnreadableError(0, "it is nested too deeply")
+    if isinstance(value, list):
+        return [replace_surrogates(each, depth + 1) for each in value]
+    if isinstance(value, dict):
+        return {
+            replace_surrogates(key): replace_surrogates(each, depth + 1)
+            for key, each in value.items()
+        }
+    return value
+
+
+def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """Make an object of its members.
+
+    Raises:
+        UnreadableError: A key is there twice with different values.
+    """
+    found: dict[str, Json] = {}
+    for key, value in pairs:  # 1, 1.0 and true are equal in Python, but not as JSON
+        if key in found and _canonical(found[key]) != _canonical(value):
+            raise UnreadableError(0, f"the key {key!r} is written twice with different values")
+        found[key] = value
+    return found
+
+
+def _canonical(value: Json) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise UnreadableError(0, f"{word} is no JSON value; write null, or the text {word!r} in quotes")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise UnreadableError(0, f"the number {digits} is too large")
+    return number
+
+
+STRICT = json.JSONDecoder(
+    object_pairs_hook=unique, parse_constant=_no_constant, parse_float=_finite
+)
+
+
+class _Tokenizer:
+    """Rewrites a value that is nearly JSON as strict JSON, from left to right and in linear time.
+
+    Attributes:
+        end: Index after the last token.
+        repairs: What had to be repaired, in words and in order.
+        open: Whether the last closing brace was missing.
+    """
+
+    def __init__(self, text: str, at: int, *, may_be_open: bool, is_call: bool) -> None:
+        self.end = at
+        self.repairs: dict[str, None] = {}
+        self.open = False
+        self._text = text
+        self._at = at
+        self._may_be_open = may_be_open
+        self._is_call = is_call
+        self._argument_end = ""
+        self._out: list[str] = []
+        self._closers: list[str] = []  # of the objects and arrays which are open
+        self._has_stray = False
+        self._after_number = False
+
+    def rewrite(self) -> str:
+        """Return the value as strict JSON, or raise `UnreadableError`."""
+        while True:
+            mark = self._skip()
+            is_first = mark in ("{", "[") or (self._is_call and not self._closers)
+            if is_first:
+                if len(self._closers) > MAX_DEPTH:
+                    raise UnreadableError(self._at, "it is nested too deeply")
+                self._closers.append({"{": "}", "[": "]"}.get(mark, ")"))
+                self._emit("{" if mark == "{" else "[", self._at + 1)
+            else:
+                self._scalar(mark)
+            while self._closers and not self._goes_on(is_first=is_first):
+                is_first = False
+            if not self._closers:
+                return "".join(self._out)
+            if self._closers[-1] == "}":
+                self._key()
+            elif self._closers[-1] == ")":
+                self._argument()
+
+    def _skip(self) -> str:
+        """Skip white space and comments; return the character that follows, empty at the end."""
+        start, self._at = self._at, self._after_gap(self._at)
+        if self._text[start : self._at].strip():
+            self._repair("a comment")
+        return self._text[self._at : self._at + 1]
+
+    def _after_gap(self, at: int) -> int:
+        gap = _GAP.match(self._text, at)
+        return gap.end() if gap else at
+
+    def _emit(self, token: str, end: int) -> None:
+        self._out.append(token)
+        self._at = self.end = end
+        self._after_number = False
+
+    def _repair(self, what: str) -> None:
+        self.repairs[what] = None
+
+    def _goes_on(self, *, is_first: bool) -> bool:
+        """Whether the innermost object or array has another member; else it is closed."""
+        mark, closer = self._skip(), self._closers[-1]
+        if closer == ")" and not is_first:
+            self._out.append(self._argument_end)
+        if mark == "," and not is_first:
+            self._at += 1
+            mark = self._skip()
+            if mark != closer:
+                self._out.append(",")
+                return True
+            self._repair("a trailing comma")
+        if mark == closer:
+            self._closers.pop()
+            self._emit("}" if closer == "}" else "]", self._at + 1)
+            return False
+        if is_first:
+            return True
+        if closer == "}" and _KEY_FOLLOWS.match(self._text, self._at):
+            self._repair("a missing comma")
+            self._out.append(",")
+            return True
+        # A number at the end of the text may have lost digits.
+        if self._is_over(self.end) and not (self._after_number and not mark):
+            self._repair("a missing brace at the end")
+            self.open = True
+            self._out.append(self._closers.pop())
+            return False
+        what = "brace" if closer == "}" else "bracket"
+        why = f"expected a comma or a closing {what}" if mark else "it is cut off"
+        raise UnreadableError(self._at, why)
+
+    def _is_over(self, end: int) -> bool:
+        """Whether only the outermost brace is missing: what follows cannot belong to the object."""
+        return (
+            self._may_be_open
+            and self._closers == ["}"]
+            and _ENDS_OBJECT.match(self._text, end) is not None
+            and _last_string_then_brace(self._text) < end
         )
-    raise deepest
+
+    def _key(self) -> None:
+        mark = self._skip()
+        if bare := _BARE_KEY.match(self._text, self._at):
+            self._repair("a key without quotes")
+            self._emit(f'"{bare[1]}":', bare.end())
+            return
+        if mark not in _PAIRS:
+            why = "expected a key in double quotes" if mark else "it is cut off"
+            raise UnreadableError(self._at, why)
+        marks = _QUOTES[mark].finditer(self._text, self._at + 1)
+        close = next((each.start() for each in marks if self._is_quote(each.start())), -1)
+        if close == -1:
+            raise UnreadableError(self._at, "a key has no closing quote", len(self._text))
+        self._string(self._at + 1, close, 1)
+        if self._skip() != ":":
+            raise UnreadableError(self._at, "expected a colon after the key")
+        self._emit(":", self._at + 1)
+
+    def _argument(self) -> None:
+        """Begin an argument of a call: an object with its name, or an array without."""
+        self._skip()
+        name = _ARGUMENT_NAME.match(self._text, self._at)
+        self._argument_end = "}" if name else "]"
+        self._emit(f'{{"{name[1]}":' if name else "[", name.end() if name else self._at)
+
+    def _scalar(self, mark: str) -> None:
+        if mark in _PAIRS:
+            close = -1
+            if self._text.startswith(mark * 3, self._at):
+                close = self._text.find(mark * 3, self._at + 3)
+            if close != -1:
+                self._repair("triple quotes")
+                self._string(self._at + 3, close, 3)
+            else:
+                self._string(self._at + 1, self._closing_quote(mark), 1)
+        elif number := _NUMBER.match(self._text, self._at):
+            digits = number[0]
+            if re.match(r"[+-]?0\d", digits):  # an octal number? a date? a code?
+                raise UnreadableError(self._at, f"{digits} is no JSON number")
+            if not _JSON_NUMBER.fullmatch(digits):
+                self._repair("a number in another notation")
+                is_float = re.search(r"[.eE]", digits)
+                digits = json.dumps(float(digits)) if is_float else digits.removeprefix("+")
+            self._emit(digits, number.end())
+            self._after_number = True
+        else:
+            word = _WORD.match(self._text, self._at)
+            if word is None or word[0] not in _LITERALS:
+                raise UnreadableError(self._at, "expected a value" if mark else "it is cut off")
+            if word[0][0].isupper():
+                self._repair("Python's True, False or None")
+            self._emit(_LITERALS[word[0]], word.end())
+
+    def _closing_quote(self, mark: str) -> int:
+        """The index of the quote which closes the string value that opens here.
+
+        It is the first which leaves the quotes inside in pairs, as those of a quotation, and after which
+        the object or array goes on. One string may hold a stray quote, as in `5" pipe`, where there is
+        no such end.
+        """
+        text, start = self._text, self._at
+        if self._is_call:  # Python has no such strings
+            quotes = (each.start() for each in _QUOTES[mark].finditer(text, start + 1))
+            return next((n for n in quotes if text[n] == mark), len(text))
+        inside: list[int] = []
+        stray, paired = -1, True
+        for each in _QUOTES[mark].finditer(text, start + 1):
+            n = each.start()
+            if not self._is_quote(n):
+                continue
+            opens = len(inside) % 2 == 0
+            if (opens or len(inside) == 1) and self._string_may_end(n + 1):
+                if opens and paired:
+                    if inside:
+                        self._repair("quotes in a string that were not escaped")
+                    return n
+                if not opens and self._is_stray(start, inside[0], n):
+                    stray = n
+            paired = paired and (self._may_open if opens else self._may_close)(n)
+            if not paired and inside:
+                break
+            inside.append(n)
+        if stray == -1 or self._has_stray:
+            reached = n if inside and not paired else len(text)
+            raise UnreadableError(start, "a string has no closing quote", reached)
+        self._has_stray = True
+        self._repair("quotes in a string that were not escaped")
+        return stray
+
+    def _is_quote(self, n: int) -> bool:
+        """Whether there is a quote, and neither an escape nor an apostrophe within a word."""
+        text = self._text
+        if text[n] in '"\\':
+            return text[n] == '"'
+        return not (text[n - 1].isalnum() and text[n + 1 : n + 2].isalnum())
+
+    def _string_may_end(self, end: int) -> bool:
+        """Whether what follows is the rest of the object or array that the string is in."""
+        text = self._text
+        if not self._closers:
+            return _ENDS_TEXT.match(text, end) is not None
+        at, closer = self._after_gap(end), self._closers[-1]
+        if text.startswith(closer, at):
+            return True
+        if text.startswith(",", at):
+            follows = _MEMBER_FOLLOWS if closer == "}" else _ITEM_FOLLOWS
+            return follows.match(text, self._after_gap(at + 1)) is not None
+        if closer == "}" and _KEY_FOLLOWS.match(text, at):
+            return True
+        return self._is_over(end)
+
+    def _is_stray(self, start: int, n: int, close: int) -> bool:
+        """Whether a single quote in a string stands within its text, and not at the edge of a member."""
+        before, after = self._text[start + 1 : n].rstrip(), self._text[n + 1 : close].lstrip()
+        return before[-1:] not in ("", ",") and after[:1] not in ("", ",")
+
+    def _may_open(self, n: int) -> bool:
+        """Whether a quotation may begin here: no word ends before, or one begins after."""
+        before, after = self._text[n - 1], self._text[n + 1 : n + 2]
+        return before in " \t\n([{=<>:,/+-\"'“”‘’" or not (after.isspace() or after in ",:;.!?)]}")
+
+    def _may_close(self, n: int) -> bool:
+        before, after = self._text[n - 1], self._text[n + 1 : n + 2]
+        return after in " \t\n)]}=<>:;,.!?/+-\"'“”‘’" or before not in " \t\n([{=<>:,/+-\"'“”‘’"
+
+    def _string(self, start: int, close: int, width: int) -> None:
+        """Add a string whose quotes are so many characters wide."""
+        raw = self._text[start:close]
+        escapes = [each for each in _ESCAPE.finditer(raw) if each[1]]
+        strange = [each for each in escapes if not _is_known(each[1])]
+        if strange:
+            mixed = any(_is_known(each[1]) and each[1][0] in "bfnrtu\\" for each in escapes)
+            if mixed or any(_OTHER_ESCAPE.match(raw, each.start()) for each in strange):
+                raise UnreadableError(start, "a backslash in a string is not escaped", close)
+            self._repair("backslashes in a string that were not escaped")
+        if any(mark in raw for mark in "\n\t\r"):
+            self._repair("a raw line break or tab in a string")
+        if width == 1 and self._text[start - 1] != '"':
+            self._repair("quotes that JSON does not know")
+        self._emit(f'"{_ESCAPE.sub(_as_json, raw)}"', close + width)
 
 
-def _attempted(attempt: Attempt, at: int) -> Reading | UnreadableError:
-    try:
-        value, end = attempt.value(at)
-    except UnreadableError as error:
-        return error
-    except RecursionError:
-        return UnreadableError(at, "it is nested too deeply")
-    return Reading(whole(value), end, tuple(dict.fromkeys(attempt.mended)), attempt.open)
+def _is_known(escape: str) -> bool:
+    return escape != "u" and escape[0] in "\"'\\/bfnrtu“”‘’"
+
+
+def _as_json(match: re.Match[str]) -> str:
+    """An escape, or a character which JSON wants escaped, as JSON has it."""
+    escape = match[1]
+    if escape is None or not _is_known(escape):
+        return json.dumps(match[0])[1:-1]
+    if escape in "'“”‘’":
+        return escape
+    return match[0]
+
+
+@functools.lru_cache(maxsize=1)
+def _last_string_then_brace(text: str) -> int:
+    """The index of the last quote with a closing brace after it, or -1."""
+    return max((each.start() for each in _STRING_THEN_BRACE.finditer(text)), default=-1)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from archytas_nb.loop.events import AskModel, Json, Message, ModelReply
-from archytas_nb.loop.exact import whole
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
+from archytas_nb.loop.lenient import replace_surrogates
 
 ANSWER = "final_answer"
 FAIL = "fail_task"
@@ -147,7 +147,7 @@ class Wire(Protocol):
 
 def messages_of(wire: Wire, exchanges: Sequence[Exchange]) -> list[Message]:
     """The conversation so far in wire form, always one that a strict server accepts."""
-    messages: list[Message] = whole([wire.system()])
+    messages: list[Message] = replace_surrogates([wire.system()])
     for exchange in exchanges:
         messages += messages_of_exchange(wire, exchange)
     return messages
@@ -155,17 +155,17 @@ def messages_of(wire: Wire, exchanges: Sequence[Exchange]) -> list[Message]:
 
 def messages_of_exchange(wire: Wire, exchange: Exchange) -> list[Message]:
     """One question, its steps and its end in wire form."""
-    messages: list[Message] = whole(wire.question(exchange))
+    messages: list[Message] = replace_surrogates(wire.question(exchange))
     for step in exchange.steps:
         messages += messages_of_step(wire, step)
     if exchange.ending is not None:
-        messages += whole(wire.closing(exchange.closing))
+        messages += replace_surrogates(wire.closing(exchange.closing))
     return messages
 
 
 def messages_of_step(wire: Wire, step: Step) -> list[Message]:
     """One step in wire form; what a tool printed may hold half characters, and a message must not."""
-    messages: list[Message] = whole(wire.step(step))
+    messages: list[Message] = replace_surrogates(wire.step(step))
     return messages
 
 

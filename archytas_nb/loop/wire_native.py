@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from archytas_nb.loop.calls import resolved
+from archytas_nb.loop.calls import resolve_name
 from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
-from archytas_nb.loop.parse import read_action, read_arguments, split_think
 from archytas_nb.loop.prompt import FAIL_SPEC, native_system
+from archytas_nb.loop.reply import read_action, read_arguments, split_think
 from archytas_nb.loop.wire import (
     ANSWER,
     FAIL,
@@ -137,7 +137,7 @@ class NativeWire:
         cut: CutIn = ""
         repaired: list[str] = []
         for call in reply.calls:
-            name = resolved(call.name, self._inputs)
+            name = resolve_name(call.name, self._inputs)
             given, how, fault = read_arguments(call.arguments, self._inputs.get(name))
             is_last = call is reply.calls[-1]
             if reply.finish == "length" and (fault or (is_last and not _is_whole(call.arguments))):

@@ -11,8 +11,8 @@ from typing import Literal
 
 from archytas_nb.loop.events import REFUSED, AskModel, CallOutcome, Json, Message, ModelReply
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
-from archytas_nb.loop.parse import read_action
 from archytas_nb.loop.prompt import react_system
+from archytas_nb.loop.reply import read_action
 from archytas_nb.loop.wire import (
     ANSWER,
     FAIL,

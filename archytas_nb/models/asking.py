@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import REFUSED, AskModel, Delta, ModelReply, Notice, Usage
-from archytas_nb.loop.parse import read_action
+from archytas_nb.loop.reply import read_action
 from archytas_nb.models import faults
 from archytas_nb.models.capabilities import (
     Capabilities,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archytas_nb.loop.parse import read_action, read_arguments
+from archytas_nb.loop.reply import read_action, read_arguments
 from archytas_nb.loop.wire import Action
 from tests.loop import corpus, truths
 from tests.loop.style import Style

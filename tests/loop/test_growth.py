@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop import exact
 from archytas_nb.loop.events import ModelReply, WireCall
-from archytas_nb.loop.exact import Work
-from archytas_nb.loop.parse import read_action, read_arguments
+from archytas_nb.loop.reply import read_action, read_arguments
 from archytas_nb.loop.wire_native import NativeWire
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "s": {"type": "string"}}}
@@ -59,13 +57,6 @@ def test_what_no_reader_can_take_is_a_fault_of_the_reply(text: str) -> None:
     ):
         action = wire.read(reply, prose_is_answer=False)
         assert action.calls == () or len(action.unread) == len(action.calls) or action.answers
-
-
-def test_work_is_bounded_whatever_the_length() -> None:
-    assert Work(10**9).left == Work(10**8).left
-    work = Work(0)
-    with pytest.raises(exact.UnreadableError):
-        work.spend(10**9)
 
 
 def test_a_long_and_exact_input_is_read_whatever_its_length() -> None:

@@ -6,8 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from archytas_nb.loop.parse import read_action, read_arguments, split_think
+from archytas_nb.loop.reply import Partial, read_action, read_arguments, read_partial, split_think
 from archytas_nb.loop.wire import Action
 
 ADD = {
@@ -77,7 +79,7 @@ def test_these_are_calls(text: str, calls: Any) -> None:
         ('{"tool": "add", "tool_input": {"a": NaN}}', "NaN is no JSON value"),
         ('{"tool": "add", "tool_input": {"a": 1e999}}', "too large"),
         ('{"tool": "add", "why": "because"}', "no tool_input"),
-        ("add(a=open('x'))", "must be literals"),
+        ("add(a=open('x'))", "written as code cannot be read"),
         ('{"tool": "lookup", "tool_input": 1} {"tool": "now"}', "no such tool"),
         ('{"thought": "hm"}', "no tool is named"),
         (
@@ -277,3 +279,89 @@ def test_what_is_nested_without_end_is_a_fault_and_nothing_worse(depth: int, str
         in read_action(text, {"look": None}, prose_is_answer=strict, strict=strict).fault
     )
     assert "nested too deeply" in read_arguments(f'{{"place": {deep}}}')[2]
+
+
+# ── calls in tags ─────────────────────────────────────────────────────────────────────────────────
+
+
+def argument(schema: Any, value: str) -> Any:
+    tools = {"put": {"type": "object", "properties": {"a": schema}}}
+    text = f"<function=put>\n<parameter=a>{value}</parameter>\n</function>"
+    [(_, given)] = read_action(text, tools, prose_is_answer=False).calls
+    return given["a"]
+
+
+@pytest.mark.parametrize(
+    "value", ["3", "true", "null", '{"x": 1}', " a ", "two\nlines", "<b>bold</b>", ""]
+)
+@pytest.mark.parametrize(
+    "schema", [{"type": "string"}, {"type": ["string", "null"]}, {"enum": ["3", "x"]}]
+)
+def test_text_in_tags_stays_text_where_the_schema_wants_text(schema: Any, value: str) -> None:
+    assert argument(schema, value) == argument(schema, f"\n{value}\n") == value
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "meant"),
+    [
+        ({"type": "integer"}, "3", 3), ({"type": "number"}, "\n3.5\n", 3.5), ({}, "3", 3),
+        ({"type": "boolean"}, "true", True), ({"type": "array"}, '["a", 1]', ["a", 1]),
+        ({"type": "object"}, '{"x": 1}', {"x": 1}), ({"type": ["string", "integer"]}, "3", 3),
+        ({"type": "integer"}, "three", "three"), ({}, "NaN", "NaN"),
+    ],
+)  # fmt: skip
+def test_text_in_tags_is_read_as_json_elsewhere(schema: Any, value: str, meant: Any) -> None:
+    assert argument(schema, value) == meant
+
+
+@pytest.mark.parametrize(
+    "fields", ["<parameter=a>1", "<parameter=a>1</parameter>", "<parameter=a>1</a></function>"]
+)
+def test_refuses_a_call_whose_tag_is_not_closed(fields: str) -> None:
+    assert "a tag is not closed" in read(f"<function=add>{fields}").fault
+
+
+# ── a reply that is still being written ─────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "partial"),
+    [
+        ("", Partial()),
+        ("Plain words", Partial(text="Plain words")),
+        ('{"thou', Partial()),
+        ('{"thought": "I count', Partial("I count")),
+        ('```json\n{"thought": "I\\u', Partial("I")),
+        ('{"thought": "a\\nb", "tool": "cou', Partial("a\nb")),
+        (
+            '{"thought": "a", "tool": "count", "tool_input": {"n": 1',
+            Partial("a", "count", '{"n": 1'),
+        ),
+        (
+            '{"thought": "a", "tool": "count", "tool_input": {"n": 1}}',
+            Partial("a", "count", '{"n": 1}'),
+        ),
+        (
+            '{"thought": "a", "tool": "final_answer", "tool_input": "There are \\"1',
+            Partial("a", "final_answer", 'There are "1'),
+        ),
+        (
+            '{"tool": "final_answer", "tool_input": {"answer": "Yes"}}',
+            Partial("", "final_answer", "Yes"),
+        ),
+    ],
+)
+def test_what_has_begun_is_read(text: str, partial: Partial) -> None:
+    """Thought, tool and words appear as soon as they begin, without JSON's signs."""
+    assert read_partial(text) == partial
+
+
+@given(st.text(max_size=30), st.text(max_size=30), st.integers(0, 200))
+def test_every_cut_can_be_read(thought: str, words: str, cut: int) -> None:
+    """A reply cut anywhere is read without an error; whole, it gives back what went in."""
+    reply = json.dumps({"thought": thought, "tool": "final_answer", "tool_input": words})
+    begun = read_partial(reply[:cut])
+    if begun.tool:
+        assert words.startswith(begun.text)
+    assert thought.startswith(begun.thought)
+    assert read_partial(reply) == Partial(thought, "final_answer", words)

@@ -1,4 +1,4 @@
-"""A missing comma on one line and a backslash that JSON does not know: one reading is taken, of two neither."""
+"""Reads JSON as models write it: one meaning is taken, of two neither."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.loop.exact import UnreadableError
-from archytas_nb.loop.lenient import read_value
+from archytas_nb.loop.lenient import UnreadableError, read_json
 
 
 @pytest.mark.parametrize(
@@ -24,9 +23,9 @@ from archytas_nb.loop.lenient import read_value
     ],
 )
 def test_a_missing_comma_before_a_key_is_put_in(text: str, value: Any) -> None:
-    reading = read_value(text)
+    reading = read_json(text)
     assert reading.value == value
-    assert "a missing comma" in reading.mended
+    assert "a missing comma" in reading.repairs
 
 
 @pytest.mark.parametrize(
@@ -41,12 +40,12 @@ def test_a_missing_comma_before_a_key_is_put_in(text: str, value: Any) -> None:
 )
 def test_where_a_comma_is_missing_between_values_nothing_is_taken(text: str) -> None:
     with pytest.raises(UnreadableError):
-        read_value(text)
+        read_json(text)
 
 
 def test_a_quotation_that_looks_like_a_key_stays_in_its_text() -> None:
     for inside in ('he wrote ("b": 2) here', 'say "x" "b": "y" and go'):
-        assert read_value(f'{{"a": "{inside}"}}').value == {"a": inside}
+        assert read_json(f'{{"a": "{inside}"}}').value == {"a": inside}
 
 
 @pytest.mark.parametrize(
@@ -57,9 +56,9 @@ def test_a_quotation_that_looks_like_a_key_stays_in_its_text() -> None:
     ],
 )  # fmt: skip
 def test_a_backslash_before_what_is_no_escape_is_itself(inside: str) -> None:
-    reading = read_value(f'{{"a": "{inside}"}}')
+    reading = read_json(f'{{"a": "{inside}"}}')
     assert reading.value == {"a": inside}
-    assert reading.mended
+    assert reading.repairs
 
 
 @pytest.mark.parametrize(
@@ -71,4 +70,4 @@ def test_a_backslash_before_what_is_no_escape_is_itself(inside: str) -> None:
 )  # fmt: skip
 def test_a_backslash_with_two_readings_is_refused(inside: str) -> None:
     with pytest.raises(UnreadableError):
-        read_value(f'{{"a": "{inside} \\d"}}')
+        read_json(f'{{"a": "{inside} \\d"}}')

@@ -1,0 +1,277 @@
+"""Reads the text of a reply: the tool calls, the answer or the plain text that it means.
+
+Exact JSON is taken as it is. Broken JSON is repaired only where that has one meaning, and must then name a
+known tool and fit its schema. Where two readings remain nothing is run, and the model is told which words
+were wrong: running another call than the one that was meant is worse than one more request.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from archytas_nb.loop.calls import Call, Place, Scan, Schemas, decoded
+from archytas_nb.loop.events import Json
+from archytas_nb.loop.history import AnswerForm
+from archytas_nb.loop.lenient import UnreadableError, read_json, replace_surrogates
+from archytas_nb.loop.wire import ANSWER, FAIL, Action, answer_in, only_value
+
+_FORM = '{"thought": "…", "tool": "…", "tool_input": …}'
+_REACT_FORM = f"Reply with one JSON object, and nothing else: {_FORM}"
+_NATIVE_FORM = "Make it a function call, or reply with the answer in plain text."
+_FEWER_WORDS = "Your reply was cut off for its length. Say it in fewer words."
+_TEXT = {"type": "string"}
+_ENDS = (ANSWER, FAIL)
+
+_UNREAD_TAG = re.compile(
+    r"<(?:\w+:)?tool_calls?>|<function=|<function_calls>|<invoke name=|<\|python_tag\|>|\[TOOL_CALLS\]"
+    r"|<\|tool_call|<｜tool▁|<\|channel\|>commentary|<\w+_function_call>"
+)
+_BETWEEN = re.compile(
+    r"(?:```\w*|<[^<>]*>|\b(?:and|then)\b|\b(?:Action|Call)\s*:|[\s,;`\]\[\"'])*+"
+)
+_SEVERAL = re.compile(r"<[^<>]*(?:tool_call|function)[^<>]*>|\[TOOL_CALLS\]")
+_INTRODUCTION = re.compile(r"```\w*|<[^<>]*>|\[TOOL_CALLS\]|^\s*Thought:|\bAction:\s*$")
+_FENCED = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
+_STRING = r'"((?:[^"\\]|\\.)*+)("?)'
+_THOUGHT = re.compile(r'"thought"\s*:\s*' + _STRING, re.DOTALL)
+_TOOL = re.compile(r'"tool"\s*:\s*' + _STRING, re.DOTALL)
+_INPUT = re.compile(r'"tool_input"\s*:\s*(.*)', re.DOTALL)
+_ANSWER = re.compile(r"(?:\{\s*\"\w+\"\s*:\s*)?" + _STRING, re.DOTALL)
+_HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
+
+
+def split_think(text: str) -> tuple[str, str]:
+    """The text outside ``<think>`` blocks, and that inside; an unclosed block reaches to the end."""
+    scan = Scan(text, {})
+    return scan.text.strip(), scan.thoughts
+
+
+def read_action(
+    text: str,
+    tools: Schemas,
+    *,
+    prose_is_answer: bool,
+    strict: bool = False,
+    form: AnswerForm | None = None,
+    cut: bool = False,
+    refused: bool = False,
+) -> Action:
+    """Read the action that a text means.
+
+    Args:
+        text: The reply's text.
+        tools: The known tools: name → JSON schema of the input, or None where that is not known.
+        prose_is_answer: Whether text without any call is the answer.
+        strict: Only a call of a known tool that stands by itself counts; any other text is prose. (In a
+            reply of function calling JSON may well be the answer itself.)
+        form: How the answer is to be given; None for text.
+        cut: Whether the reply was cut off for its length: plain text is then no whole answer of any type.
+        refused: Whether the server did not accept the reply: prose is then no answer.
+
+    Returns:
+        The action; with `fault` set where the text means none.
+    """
+    scan = Scan(text, {**tools, ANSWER: _TEXT if form is None else form.schema, FAIL: _TEXT})
+    ask = _NATIVE_FORM if strict else _REACT_FORM
+    found = scan.places
+    if strict:
+        found = [each for each in found if scan.is_alone(each) and (each.why or each.known)]
+    if found:
+        action = _called(scan, found, ask, form)
+    else:
+        as_answer = prose_is_answer and not refused
+        prose_form = None if cut else form
+        action = _prose(scan.text.strip(), ask, as_answer=as_answer, strict=strict, form=prose_form)
+        if cut and action.answers:
+            action = replace(action, fault=_FEWER_WORDS, cut="answer")
+    if refused and action.fault:
+        words = " ".join(text.split())
+        words = words if len(words) <= 300 else f"{words[:299]}…"
+        return _fault(ask, f"the server refused it ({words}).")
+    if cut and action.fault and not action.cut:
+        action = _cut_off(action, scan, ask)
+    return replace(action, reasoning=scan.thoughts)
+
+
+def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
+    """Read the arguments of a function call, as a server sent them.
+
+    Args:
+        text: The arguments: JSON text, or nothing.
+        schema: JSON schema of the tool's input, where it is known.
+
+    Returns:
+        The input; what was repaired, in words; and why it cannot be read. The last two are mostly empty.
+    """
+    bare = str(replace_surrogates(text)).strip()
+    if not bare:
+        return None, "", ""
+    if bare[0] not in "{[\"'“‘" and not re.match(r"[-\d]|(?:true|false|null)\b", bare):
+        return bare, "text in place of JSON", ""
+    try:
+        reading = read_json(bare)
+        rest = bare[reading.end :].strip()
+        again = read_json(rest) if rest.startswith("{") else None
+    except UnreadableError as error:
+        return None, "", f"the arguments are no JSON that can be read: {error.why}"
+    twice = again is not None and (again.value, again.end) == (reading.value, len(rest))
+    if rest and not twice and rest.strip("}` \n"):
+        return None, "", f"the arguments are followed by {rest[:40]!r}"
+    repairs = [*reading.repairs, *(["something after the arguments was left out"] if rest else [])]
+    given, more, fault = decoded(reading.value, schema)
+    return None if fault else given, ", ".join(dict.fromkeys([*repairs, *more])), fault
+
+
+def _called(scan: Scan, found: Sequence[Place], ask: str, form: AnswerForm | None) -> Action:
+    """The action of a text that holds something which may be a call."""
+    first = found[0]
+    if first.why:
+        return _fault(ask, f"{_quoted(scan, first)} could not be read: {first.why}.")
+    if not first.known and any(each.known for each in found):
+        named = first.calls[0].name
+        return _fault(ask, f"{_quoted(scan, first)} names {named!r}, and there is no such tool.")
+    calls, notes, fault = _wanted(scan, found)
+    fault = fault or next(
+        (f"{_quoted(scan, first)} was not run: {call.fault}." for call in calls if call.fault), ""
+    )
+    if fault:
+        return _fault(ask, fault)
+    thought = next((call.thought for call in calls if call.thought), "")
+    if not thought:
+        thought = _INTRODUCTION.sub("", scan.text[: first.start]).strip(" \n\t\"'`[")[:500]
+    notes = [*(each for call in calls for each in call.repairs), *notes]
+    notes += ["an invented outcome was cut off"] * scan.was_cut
+    repaired = ", ".join(dict.fromkeys(notes))
+    others = tuple((call.name, call.input) for call in calls if call.name not in _ENDS)
+    given = [call.input for call in calls if call.name == ANSWER][:1]
+    answer = next((answer_in(each, form) for each in given), None)
+    null = form is not None and given != [] and answer is None
+    if others or null or answer is not None:  # what the calls come to may change a failure
+        return Action(thought, others, answer, repaired=repaired, null=null)
+    failed = next((call for call in calls if call.name == FAIL), None)
+    if failed is None:
+        return Action(thought=thought, fault=f"{ANSWER} needs the answer as its tool_input.")
+    reason = str(only_value(failed.input) or "").strip()
+    return Action(thought, failure=reason or "no reason given", repaired=repaired)
+
+
+def _wanted(scan: Scan, found: Sequence[Place]) -> tuple[list[Call], list[str], str]:
+    """The calls to run and notes for the person; or, as the third, why none is run.
+
+    Several calls are run where the form says that several are meant. Of loose objects in a row the first
+    is run, as one reply is one step; an answer after it counts. Words between two different calls may take
+    the first one back, so nothing is run.
+    """
+    calls, notes = list(found[0].calls), []
+    several = len(calls) > 1
+    keys = {call.key for call in calls}
+    for earlier, later in itertools.pairwise(found):
+        if later.calls and {call.key for call in later.calls} <= keys:
+            notes.append("a call that was written twice")
+            continue
+        gap = scan.text[earlier.end : later.start]
+        if not _BETWEEN.fullmatch(gap):
+            two = f"{_quoted(scan, found[0])} and {_quoted(scan, later)}"
+            return [], [], f"it holds two different calls, {two}."
+        several = several or _SEVERAL.search(gap) is not None
+        if later.why and several:
+            return [], [], f"{_quoted(scan, later)} could not be read: {later.why}."
+        if not several and (later.why or any(call.name not in _ENDS for call in later.calls)):
+            notes.append("more than one call: only the first was taken")
+            break
+        calls += later.calls
+        keys.update(call.key for call in later.calls)
+    return calls, notes, ""
+
+
+def _prose(
+    prose: str, ask: str, *, as_answer: bool, strict: bool, form: AnswerForm | None
+) -> Action:
+    if strict and (tag := _UNREAD_TAG.search(prose)):
+        return _fault(ask, f"the call after {tag[0]!r} could not be read.")
+    if not prose:
+        return Action(fault=f"Your reply was empty. {ask}")
+    if as_answer:
+        answer = prose if form is None else _typed(prose, form)
+        return Action(answer=answer, null=answer is None)
+    if "{" in prose:
+        return _fault(ask, "no tool is named in it.")
+    fault = f"Your reply was plain text. {ask} Use {ANSWER} to give your answer."
+    return Action(thought=prose[:500], fault=fault, prose=True)
+
+
+def _typed(prose: str, form: AnswerForm) -> Json:
+    """The value that plain text means where the answer has a type; the text itself where it means none."""
+    bare = _FENCED.sub(r"\1", prose).strip()
+    if isinstance(form.schema, dict) and form.schema.get("type") == "string" and bare[:1] != '"':
+        return bare
+    given, _, fault = read_arguments(bare, form.schema)
+    return prose if fault else answer_in(given, form)
+
+
+def _cut_off(action: Action, scan: Scan, ask: str) -> Action:
+    """What there is of a reply that was cut off before anything in it was whole."""
+    begun = read_partial(scan.text[scan.places[-1].start :]) if scan.places else Partial()
+    if begun.tool == ANSWER and begun.text.strip():
+        return Action(begun.thought, answer=begun.text, fault=_FEWER_WORDS, cut="answer")
+    if not scan.text.strip():
+        fault = f"Your reply was cut off for its length before it said anything. {ask}"
+        return replace(action, fault=fault, cut="reasoning" if scan.thoughts else "other")
+    fault = (
+        f"Your reply was cut off for its length, and nothing was run. Send less in one reply. {ask}"
+    )
+    return replace(action, fault=fault, cut="other")
+
+
+def _fault(ask: str, what: str) -> Action:
+    return Action(fault=f"Your reply was not used, and nothing was run: {what} {ask}")
+
+
+def _quoted(scan: Scan, place: Place) -> str:
+    words = " ".join(scan.text[place.start : place.end].split())
+    return f"«{words if len(words) <= 120 else f'{words[:80]} … {words[-30:]}'}»"
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """What can be read of a reply so far: the thought, the tool, and the words of an answer or an input."""
+
+    thought: str = ""
+    tool: str = ""
+    text: str = ""
+
+
+def read_partial(text: str) -> Partial:
+    """Read the beginning of a reply that is still being written, or was cut off.
+
+    Args:
+        text: The reply so far. Anything that does not begin as a JSON object is taken as prose.
+
+    Returns:
+        The parts that have begun.
+    """
+    body = re.sub(r"\A```(?:json)?\s*", "", text.lstrip())
+    if not body.startswith("{"):
+        return Partial(text=text)
+    thought, tool, given = _THOUGHT.search(body), _TOOL.search(body), _INPUT.search(body)
+    name = _unquoted(tool[1]) if tool and tool[2] else ""
+    shown = given[1] if given else ""
+    if name in _ENDS:
+        words = _ANSWER.match(shown)
+        shown = _unquoted(words[1]) if words else shown
+    elif shown.rstrip().endswith("}}"):
+        shown = shown.rstrip().removesuffix("}")
+    return Partial(_unquoted(thought[1]) if thought else "", name, shown)
+
+
+def _unquoted(inside: str) -> str:
+    """Decode the inside of a JSON string that may be cut within an escape or a pair of them."""
+    inside = _HALF_ESCAPE.sub(r"\1", inside)
+    try:
+        return re.sub(r"[\ud800-\udbff]\Z", "", str(json.loads(f'"{inside}"', strict=False)))
+    except ValueError:
+        return inside.replace("\\n", "\n").replace('\\"', '"')
