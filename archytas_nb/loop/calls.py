@@ -18,6 +18,7 @@ from archytas_nb.loop.lenient import (
     STRICT,
     Reading,
     UnreadableError,
+    canonical,
     read_json,
     replace_surrogates,
     unique,
@@ -38,8 +39,8 @@ _THINK = r"<think(?:ing)?>|\[THINK\]|<\|channel\|>analysis<\|message\|>"
 _UNTHINK = r"</think(?:ing)?>|\[/THINK\]"
 _THOUGHT_ENDS = re.compile(rf"{_UNTHINK}|<\|end\|>(?:<\|start\|>assistant)?|(?=<\|channel\|>)")
 _THINK_MARK = re.compile(rf"{_THINK}|{_UNTHINK}|<\|end\|>(?:<\|start\|>assistant)?")
-_VALUE = re.compile(r"""(?:\[\s*)?\{\s*(?:["'“”‘’}]|\\|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
-_ESCAPED = re.compile(r"\{\s*(?:\\n)*\s*\\\"(?:[^\"\\]|\\.)*", re.DOTALL)
+_VALUE = re.compile(r"""(?:\[\s*)?\{\s*(?:["'“”‘’}]|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
+_ESCAPED = re.compile(r"\s*\"?(\{\s*(?:\\n)*\s*\\\"(?:[^\"\\]|\\.)*+)\"?\s*", re.DOTALL)
 _KEY_BEFORE = re.compile(r"""["'“”‘’]\s*:\s*\Z""")
 _DEBRIS = re.compile(r"""["'“”‘’]\s*\}|,\s*["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""")
 _LOOKS_LIKE_CALL = re.compile(
@@ -109,7 +110,7 @@ class Call:
     @property
     def key(self) -> str:
         """Equal for two calls that are the same."""
-        return f"{self.name}:{json.dumps(self.input, sort_keys=True)}"
+        return f"{self.name}:{canonical(self.input)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,7 @@ class Scan:
         text: The text with thoughts blanked out, and cut where the model invented an outcome.
         places: What may be calls, in order.
         was_cut: Whether it was cut.
+        was_escaped: Whether all of it was written as inside of a string.
         thoughts: What stood in ``<think>`` blocks.
     """
 
@@ -147,6 +149,11 @@ class Scan:
         self._hidden: list[tuple[int, int]] = []
         self._shown = 0  # what stands before is a thought
         self._thoughts: list[str] = []
+        self.was_escaped = False
+        if escaped := _ESCAPED.fullmatch(self.text):
+            with contextlib.suppress(ValueError):
+                self.text = replace_surrogates(json.loads(f'"{escaped[1].rstrip()}"', strict=False))
+                self.was_escaped = True
         self.text = self._blanked(0, self._scan())
         self.thoughts = "\n".join(each for each in self._thoughts if each)
 
@@ -234,12 +241,6 @@ class Scan:
         if _KEY_BEFORE.search(text, max(0, start - 80), start):
             why = "a brace is missing before it"
             return Place(start, _balanced(text, start), why=why, marked=True)
-        if escaped := _ESCAPED.match(text, start):
-            try:
-                reading = _read_escaped(escaped[0])
-            except UnreadableError as error:
-                return Place(start, escaped.end(), why=error.why)
-            return Place(start, escaped.end(), _calls_in(reading, self._tools))
         try:
             reading = read_json(text, start, may_be_open=True)
             next_object = text.find("{", reading.end)
@@ -316,18 +317,6 @@ def _balanced(text: str, start: int) -> int:
 
 
 # ── forms of calls ────────────────────────────────────────────────────────────────────────────────
-
-
-def _read_escaped(text: str) -> Reading:
-    r"""An object whose quotes are all escaped, as in ``{\"tool\": …}``: it was written inside a string."""
-    try:
-        inner = json.loads(f'"{text.rstrip()}"', strict=False)
-    except ValueError as error:
-        raise UnreadableError(0, str(error), len(text)) from None
-    reading = read_json(inner)
-    if inner[reading.end :].strip():
-        raise UnreadableError(0, "an escaped object with text after it", len(text))
-    return replace(reading, repairs=("JSON inside a string", *reading.repairs))
 
 
 def _read_headed(text: str, at: int) -> Reading:
@@ -456,7 +445,7 @@ def _with_input(call: Call, given: list[Json], beside: dict[str, Json], schema: 
     fields, kind = _fields(schema), schema.get("type") if isinstance(schema, Mapping) else None
     if given:
         some = [each for each in given if each not in (None, {}, "")] or given[:1]
-        if len({json.dumps(each, sort_keys=True) for each in some}) > 1:
+        if len({canonical(each) for each in some}) > 1:
             return replace(call, fault="it gives two different inputs")
         for key in beside if isinstance(some[0], dict) else ():
             if key in fields and key not in some[0]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -55,13 +56,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class UnreadableError(ValueError):
-    """A text that cannot be read with certainty.
-
-    Args:
-        at: Index in the text of what is wrong.
-        why: The reason, for the model.
-        reached: Index up to which the text was looked at; None for `at`.
-    """
+    """A text that cannot be read with certainty: what is wrong where, and how far it was looked at."""
 
     def __init__(self, at: int, why: str, reached: int | None = None) -> None:
         super().__init__(why)
@@ -72,19 +67,12 @@ class UnreadableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A value that was read.
-
-    Attributes:
-        value: Decoded JSON.
-        end: Index after its last character.
-        repairs: What had to be repaired, in words; empty for strict JSON.
-        open: Whether the last closing brace was missing.
-    """
+    """A value that was read, and where it ends in the text."""
 
     value: Json
     end: int
-    repairs: tuple[str, ...] = ()
-    open: bool = False
+    repairs: tuple[str, ...] = ()  # in words; none for strict JSON
+    open: bool = False  # the last closing brace was missing
 
 
 def read_json(
@@ -124,11 +112,7 @@ def read_json(
 
 
 def replace_surrogates(value: Json, depth: int = 0) -> Json:
-    """Replace lone surrogates in the texts of a value, which no request could carry.
-
-    Raises:
-        UnreadableError: It is nested too deeply.
-    """
+    """Replace lone surrogates in the texts of a value, which no request could carry."""
     if isinstance(value, str):
         return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
     if depth > MAX_DEPTH:
@@ -144,20 +128,17 @@ def replace_surrogates(value: Json, depth: int = 0) -> Json:
 
 
 def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Make an object of its members.
-
-    Raises:
-        UnreadableError: A key is there twice with different values.
-    """
+    """Make an object of its members; one that is there twice with different values has two meanings."""
     found: dict[str, Json] = {}
     for key, value in pairs:  # 1, 1.0 and true are equal in Python, but not as JSON
-        if key in found and _canonical(found[key]) != _canonical(value):
+        if key in found and canonical(found[key]) != canonical(value):
             raise UnreadableError(0, f"the key {key!r} is written twice with different values")
         found[key] = value
     return found
 
 
-def _canonical(value: Json) -> str:
+def canonical(value: Json) -> str:
+    """Equal for two values that are the same JSON."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -178,16 +159,10 @@ STRICT = json.JSONDecoder(
 
 
 class _Tokenizer:
-    """Rewrites a value that is nearly JSON as strict JSON, from left to right and in linear time.
-
-    Attributes:
-        end: Index after the last token.
-        repairs: What had to be repaired, in words and in order.
-        open: Whether the last closing brace was missing.
-    """
+    """Rewrites a value that is nearly JSON as strict JSON, from left to right and in linear time."""
 
     def __init__(self, text: str, at: int, *, may_be_open: bool, is_call: bool) -> None:
-        self.end = at
+        self.end = at  # after the last token
         self.repairs: dict[str, None] = {}
         self.open = False
         self._text = text
@@ -197,7 +172,6 @@ class _Tokenizer:
         self._argument_end = ""
         self._out: list[str] = []
         self._closers: list[str] = []  # of the objects and arrays which are open
-        self._has_stray = False
         self._after_number = False
 
     def rewrite(self) -> str:
@@ -290,8 +264,7 @@ class _Tokenizer:
         if mark not in _PAIRS:
             why = "expected a key in double quotes" if mark else "it is cut off"
             raise UnreadableError(self._at, why)
-        marks = _QUOTES[mark].finditer(self._text, self._at + 1)
-        close = next((each.start() for each in marks if self._is_quote(each.start())), -1)
+        close = next(self._quotes(), -1)
         if close == -1:
             raise UnreadableError(self._at, "a key has no closing quote", len(self._text))
         self._string(self._at + 1, close, 1)
@@ -315,16 +288,11 @@ class _Tokenizer:
                 self._repair("triple quotes")
                 self._string(self._at + 3, close, 3)
             else:
-                self._string(self._at + 1, self._closing_quote(mark), 1)
+                self._string(self._at + 1, self._closing_quote(), 1)
         elif number := _NUMBER.match(self._text, self._at):
-            digits = number[0]
-            if re.match(r"[+-]?0\d", digits):  # an octal number? a date? a code?
-                raise UnreadableError(self._at, f"{digits} is no JSON number")
-            if not _JSON_NUMBER.fullmatch(digits):
-                self._repair("a number in another notation")
-                is_float = re.search(r"[.eE]", digits)
-                digits = json.dumps(float(digits)) if is_float else digits.removeprefix("+")
-            self._emit(digits, number.end())
+            if not _JSON_NUMBER.fullmatch(number[0]):  # an octal number? a date? a code?
+                raise UnreadableError(self._at, f"{number[0]} is no JSON number")
+            self._emit(number[0], number.end())
             self._after_number = True
         else:
             word = _WORD.match(self._text, self._at)
@@ -334,48 +302,33 @@ class _Tokenizer:
                 self._repair("Python's True, False or None")
             self._emit(_LITERALS[word[0]], word.end())
 
-    def _closing_quote(self, mark: str) -> int:
+    def _closing_quote(self) -> int:
         """The index of the quote which closes the string value that opens here.
 
         It is the first which leaves the quotes inside in pairs, as those of a quotation, and after which
-        the object or array goes on. One string may hold a stray quote, as in `5" pipe`, where there is
-        no such end.
+        the object or array goes on.
         """
-        text, start = self._text, self._at
-        if self._is_call:  # Python has no such strings
-            quotes = (each.start() for each in _QUOTES[mark].finditer(text, start + 1))
-            return next((n for n in quotes if text[n] == mark), len(text))
-        inside: list[int] = []
-        stray, paired = -1, True
-        for each in _QUOTES[mark].finditer(text, start + 1):
-            n = each.start()
-            if not self._is_quote(n):
-                continue
-            opens = len(inside) % 2 == 0
-            if (opens or len(inside) == 1) and self._string_may_end(n + 1):
-                if opens and paired:
-                    if inside:
-                        self._repair("quotes in a string that were not escaped")
-                    return n
-                if not opens and self._is_stray(start, inside[0], n):
-                    stray = n
-            paired = paired and (self._may_open if opens else self._may_close)(n)
-            if not paired and inside:
+        reached = len(self._text)
+        for inside, n in enumerate(self._quotes()):
+            opens = inside % 2 == 0
+            if opens and (self._is_call or self._string_may_end(n + 1)):
+                if inside:
+                    self._repair("quotes in a string that were not escaped")
+                return n
+            if not self._may_turn(n, opens=opens):
+                reached = n
                 break
-            inside.append(n)
-        if stray == -1 or self._has_stray:
-            reached = n if inside and not paired else len(text)
-            raise UnreadableError(start, "a string has no closing quote", reached)
-        self._has_stray = True
-        self._repair("quotes in a string that were not escaped")
-        return stray
+        raise UnreadableError(self._at, "a string has no closing quote", reached)
 
-    def _is_quote(self, n: int) -> bool:
-        """Whether there is a quote, and neither an escape nor an apostrophe within a word."""
+    def _quotes(self) -> Iterator[int]:
+        """The quotes which may close the string that opens here; no escapes, or apostrophes in words."""
         text = self._text
-        if text[n] in '"\\':
-            return text[n] == '"'
-        return not (text[n - 1].isalnum() and text[n + 1 : n + 2].isalnum())
+        for each in _QUOTES[text[self._at]].finditer(text, self._at + 1):
+            n = each.start()
+            around = text[n - 1] + text[n + 1 : n + 2]
+            is_in_word = text[n] != '"' and len(around) == 2 and around.isalnum()
+            if text[n] != "\\" and not is_in_word:
+                yield n
 
     def _string_may_end(self, end: int) -> bool:
         """Whether what follows is the rest of the object or array that the string is in."""
@@ -392,19 +345,13 @@ class _Tokenizer:
             return True
         return self._is_over(end)
 
-    def _is_stray(self, start: int, n: int, close: int) -> bool:
-        """Whether a single quote in a string stands within its text, and not at the edge of a member."""
-        before, after = self._text[start + 1 : n].rstrip(), self._text[n + 1 : close].lstrip()
-        return before[-1:] not in ("", ",") and after[:1] not in ("", ",")
-
-    def _may_open(self, n: int) -> bool:
-        """Whether a quotation may begin here: no word ends before, or one begins after."""
+    def _may_turn(self, n: int, *, opens: bool) -> bool:
+        """Whether a quotation may begin, or end, at a quote: a space or a sign is on its outer side."""
         before, after = self._text[n - 1], self._text[n + 1 : n + 2]
-        return before in " \t\n([{=<>:,/+-\"'“”‘’" or not (after.isspace() or after in ",:;.!?)]}")
-
-    def _may_close(self, n: int) -> bool:
-        before, after = self._text[n - 1], self._text[n + 1 : n + 2]
-        return after in " \t\n)]}=<>:;,.!?/+-\"'“”‘’" or before not in " \t\n([{=<>:,/+-\"'“”‘’"
+        starts = before in " \t\n([{=<>:,/+-\"'“”‘’"
+        if opens:
+            return starts or not (after.isspace() or after in ",:;.!?)]}")
+        return not starts or after in " \t\n)]}=<>:;,.!?/+-\"'“”‘’"
 
     def _string(self, start: int, close: int, width: int) -> None:
         """Add a string whose quotes are so many characters wide."""

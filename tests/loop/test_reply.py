@@ -39,7 +39,6 @@ def read(text: str, *, prose_is_answer: bool = False, strict: bool = False) -> A
         ('{"tool": "write", "tool_input": "<think> is a tag"}', (("write", "<think> is a tag"),)),
         ('<think>a<think>b</think>c</think>{"tool": "now"}', (("now", None),)),
         ('{"tool": "write", "tool_input": "say "hi" to them"}', (("write", 'say "hi" to them'),)),
-        ('{"tool": "write", "tool_input": "a 5" pipe"}', (("write", 'a 5" pipe'),)),
         ('{"tool": "write", "tool_input": """two\nlines"""}', (("write", "two\nlines"),)),
         ('{"tool": "write", "tool_input": "{\\"a\\": 1}"}', (("write", '{"a": 1}'),)),
         ('{"tool": "add", "tool_input": "{\\"a\\": 1}"}', (("add", {"a": 1}),)),
@@ -66,6 +65,7 @@ def test_these_are_calls(text: str, calls: Any) -> None:
     ("text", "said"),
     [
         ('{"tool": "write", "tool_input": "hello wor', "no closing quote"),
+        ('{"tool": "write", "tool_input": "a 5" pipe"}', "no closing quote"),
         ('{"tool": "add", "tool_input": {"a": 12', "cut off"),
         ('{"tool": "math_sqrt", "tool_input": 12', "cut off"),
         (
