@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from archytas_nb.loop import events as ev
-from archytas_nb.loop.partial import read_partial
+from archytas_nb.loop.reply import read_partial
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.html import CLASSES, DIM, LINE, Room, dim, pre
