@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         ToolError,
     )
     from archytas_nb.loop.events import CallOutcome
-    from archytas_nb.models.openai_chat import OpenAIModel
+    from archytas_nb.models.endpoint import OpenAIModel
     from archytas_nb.run import Run
     from archytas_nb.tools.names import ByName
     from archytas_nb.tools.tool import Tool
@@ -41,7 +41,7 @@ _HOMES = {
     "CassetteMiss": "errors",
     "ConfigurationError": "errors",
     "ModelError": "errors",
-    "OpenAIModel": "models.openai_chat",
+    "OpenAIModel": "models.endpoint",
     "Run": "run",
     "RunInterrupted": "errors",
     "TaskFailed": "errors",

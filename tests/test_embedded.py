@@ -240,4 +240,4 @@ def test_no_schema_ends_the_engine() -> None:
         assert schema_reply(
             model, {"type": "object", "properties": {"a": schema}, "required": ["a"]}, 8
         ), name
-        assert process.alive(endpoint), name
+        assert endpoint.alive(), name

@@ -21,7 +21,7 @@ from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import RunError
 from archytas_nb.loop.events_json import to_json
-from archytas_nb.models import asking, openai_chat
+from archytas_nb.models import endpoint
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.view import fold
@@ -55,7 +55,7 @@ def add(a: int, b: int) -> int:
 def quick(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Retries without waits, and everything logged."""
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(asking, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(endpoint, "FIRST_WAIT", 0.001)
     capabilities_of.cache_clear()
     yield
     capabilities_of.cache_clear()
@@ -120,7 +120,7 @@ class Canaries:
 
     def found(self, *secrets: str, also: Iterable[str] = ()) -> list[str]:
         """The lines that hold a secret."""
-        openai_chat.close_clients(self.url)
+        endpoint.close_clients(self.url)
         files = [each.read_text() for each in self.folder.rglob("*") if each.is_file()]
         seen = [*seen_of(self.agent, self.events, self.raised), *files, *also]
         return [

@@ -9,7 +9,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import RunError
-from archytas_nb.models import asking, openai_chat
+from archytas_nb.models import endpoint
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.run import Run
 from archytas_nb.trace.text import plain
@@ -37,7 +37,7 @@ def add(a: int, b: int) -> int:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(asking, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(endpoint, "FIRST_WAIT", 0.001)
     capabilities_of.cache_clear()
     yield
     capabilities_of.cache_clear()
@@ -69,4 +69,4 @@ def test_a_fault_that_stays_is_told_in_words(
         assert agent.run("And now?").answer == "All is well."
         assert fault_of(agent.messages) == ""
         assert server.complaints == []
-        openai_chat.close_clients(server.url)
+        endpoint.close_clients(server.url)

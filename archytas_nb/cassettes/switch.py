@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ModelErrorKind
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice
-from archytas_nb.models.discover import Confirm, ModelSettings, choose_model
+from archytas_nb.models.choose import Confirm, ModelSettings, choose_model
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
@@ -201,7 +201,7 @@ class CassetteModel:
             raise AttributeError(name)
         fact = self._fact(name)
         if name == "price" and isinstance(fact, dict):
-            from archytas_nb.models.prices import Price
+            from archytas_nb.models.usage import Price
 
             return Price(**fact)
         return "" if name == "server" and fact is None else fact

@@ -20,9 +20,9 @@ from archytas_nb.command.main import is_enabled, startup_file
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import weights
-from archytas_nb.models.address import shown_url
-from archytas_nb.models.discover import ModelSettings, choose_model
+from archytas_nb.models.choose import ModelSettings, choose_model
 from archytas_nb.models.engine import Engine
+from archytas_nb.models.secrets import shown_url
 
 PACKAGES = "ipython ipykernel ipywidgets openai pydantic jupyterlab notebook nbval"
 _SECRET_SETTINGS = ("api_key", "request")
@@ -148,7 +148,7 @@ def _model(config: dict[str, Any], *, ask: bool, try_it: bool = False) -> tuple[
         return f"{model.name!r}, {at} ({state})", is_ready
     if not ask:
         return f"{settings.model or 'the default'!r} {at} (not asked)", True
-    from archytas_nb.models.openai_chat import close_clients
+    from archytas_nb.models.endpoint import close_clients
 
     try:
         names, wanted = model.served(), model.name
@@ -165,7 +165,7 @@ def _model(config: dict[str, Any], *, ask: bool, try_it: bool = False) -> tuple[
 
 def _tried(model: Any, name: str) -> tuple[str, bool]:
     """Ask the model one question; the embedded model starts without safe mode first."""
-    from archytas_nb.models.openai_chat import close_clients
+    from archytas_nb.models.endpoint import close_clients
 
     began, notes, text = time.monotonic(), [], ""
     try:

@@ -124,15 +124,15 @@ def _check_unchanged(path: Path) -> None:
 
 def clean(*, only_show: bool = False) -> tuple[str, bool]:
     """Remove the embedded model's assembled weights, logs and notes, or only report what would go."""
-    from archytas_nb.models import local_probe, process, weights
+    from archytas_nb.models import choose, engine, weights
 
     found = {
         "weights, assembled from the extra's pieces": weights.cache_dir().glob(
             f"{weights.EMBEDDED.name}*"
         ),
-        "logs of the engine": process.log_dir().glob("local-*.log*"),
-        "notes about the first run": process.run_dir().glob("*.tried.json"),
-        "model servers that you allowed": filter(Path.exists, [local_probe.permissions_file()]),
+        "logs of the engine": engine.log_dir().glob("local-*.log*"),
+        "notes about the first run": engine.run_dir().glob("*.tried.json"),
+        "model servers that you allowed": filter(Path.exists, [choose.permissions_file()]),
     }
     lines, failed = [], []
     for kind, files in found.items():

@@ -111,12 +111,13 @@ class WireCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a reply or a run cost, in requests and tokens; 0 where the server does not say."""
+    """What a reply or a run cost, in requests, tokens and USD; 0 where the server does not say."""
 
     requests: int = 0
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
+    usd: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

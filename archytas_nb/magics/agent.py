@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from archytas_nb.agent import Agent, Model
     from archytas_nb.loop import events
     from archytas_nb.magics.conversation import Conversation, Origins
-    from archytas_nb.models.discover import Confirm, ModelSettings
+    from archytas_nb.models.choose import Confirm, ModelSettings
     from archytas_nb.run import Run, Shows
 
 _PER_QUESTION = (
@@ -355,7 +355,7 @@ def held_model(namespace: dict[str, Any], name: str | None) -> Model | None:
 
 def model_settings(config: Settings) -> ModelSettings:
     """What the configuration says about models."""
-    from archytas_nb.models.discover import ModelSettings
+    from archytas_nb.models.choose import ModelSettings
 
     return ModelSettings(
         model=config.model or None,
@@ -390,7 +390,7 @@ def make_model(name: str | None, settings: ModelSettings, confirm: Confirm | Non
 
 def served_models(config: Settings) -> list[str]:
     """Names of the models that the configured endpoint serves; none where it does not answer."""
-    from archytas_nb.models.discover import served_names
+    from archytas_nb.models.choose import served_names
 
     return served_names(model_settings(config))
 

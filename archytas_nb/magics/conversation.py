@@ -100,7 +100,7 @@ class Conversation:
         price = getattr(agent.model, "price", None)
         # An endpoint that does not count tokens does not say what they cost either.
         counted = usage.input_tokens or usage.output_tokens
-        usd = price.cost(usage) if price is not None and counted else None
+        usd = usage.usd or (price.cost(usage) if price is not None and counted else None)
         seconds = sum(event.seconds for event in run.events if isinstance(event, ModelReply))
         self.paid.append(Paid(run.question, run.model, usage, seconds, usd))
         _log.info(

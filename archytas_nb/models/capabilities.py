@@ -1,7 +1,6 @@
-"""What an endpoint has shown that it can do, and the body of a request in the form that it takes.
+"""Learns what an endpoint takes: asks in the best form, and after a refusal in the next one.
 
-Pure: no library, no connection. An endpoint is asked in the best form first; where it refuses, in the next one,
-and what it took is remembered for the life of the process.
+What an endpoint took is remembered for the life of the process.
 """
 
 from __future__ import annotations
@@ -9,59 +8,78 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.loop.events import AskModel, Json, Message, ModelReply
-from archytas_nb.models import wording
-from archytas_nb.models.address import OPENAI_URL
-from archytas_nb.models.dialect import with_extras, with_thoughts, without_system
-from archytas_nb.models.images import images_in, seen
+from archytas_nb.loop.events import (
+    REFUSED,
+    AskModel,
+    Delta,
+    Json,
+    Message,
+    ModelReply,
+    Notice,
+    Usage,
+)
+from archytas_nb.loop.reply import read_action
+from archytas_nb.models import refusals
+from archytas_nb.models.choose import OPENAI_URL
+from archytas_nb.models.refusals import Fault, says
 
-SchemaDialect = Literal["json_schema", "json_object", "none"]
-Extras = Literal["unwanted", "returned", "required"]
-LengthField = Literal["max_tokens", "max_completion_tokens"]
+Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
+"""Yields the pieces of a reply and the retries, returns the reply."""
 
-_DIALECTS: tuple[SchemaDialect, ...] = ("json_schema", "json_object", "none")
-_LENGTH_FIELDS: tuple[LengthField, ...] = ("max_tokens", "max_completion_tokens")
+UNSEEN = "[an image that this model cannot see]"
+UNKNOWN_THOUGHT = "…"
+"""In place of a thought that is not known: an empty one may count as missing."""
+_UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""What Gemini takes beside a call that it did not make itself."""
+
+_DIALECTS: tuple[Literal["json_schema", "json_object", "none"], ...] = (
+    "json_schema", "json_object", "none"
+)  # fmt: skip
+_LENGTH_FIELDS: tuple[Literal["max_tokens", "max_completion_tokens"], ...] = (
+    "max_tokens", "max_completion_tokens"
+)  # fmt: skip
 _ABOUT_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
 """Fields that endpoints refuse in a request without tools, such as the last one of a run."""
-_LEAST_ROOM = 256
-"""Tokens; a reply that must be shorter than this is not worth asking for."""
+_LEAST_TOKENS = 256
+"""A reply that must be shorter than this is not worth asking for."""
+_FORM_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
+"""Statuses with which servers refuse a form, llama.cpp with 500 among them."""
 
 
 @dataclass(slots=True)
 class Capabilities:
-    """What an endpoint has shown that it can do.
+    """What an endpoint has shown that it takes; also the form of one request.
 
     Attributes:
-        schema: How it takes a JSON schema for its reply: as ``json_schema`` (OpenAI, vLLM, Ollama, llama.cpp's
-            own server), as ``json_object`` with a schema (llama-cpp-python's server), or not at all.
+        schema: How it takes a JSON schema for its reply: as ``json_schema`` (OpenAI, vLLM, Ollama,
+            llama.cpp), as ``json_object`` with a schema (llama-cpp-python), or not at all.
         tools: Whether it takes function-calling tools.
-        calls: How its model calls them: ``"given"`` where they come as calls, ``"written"`` where they stand in
-            the text of a reply (a server that does not know the model's form hands it on as it is).
+        calls: Whether its tool calls are ``"given"`` as such, or ``"written"`` into the text.
         stream: Whether it streams.
         stream_options: Whether it reports usage in a stream.
-        length_field: The name of its bound on a reply's length.
-        most_tokens: The highest such bound that it takes, or None where it has not said.
-        context_tokens: What a conversation and its reply may have together, or None where it has not said.
-        images: The most images that it takes in a request, or None where it has set no bound.
-        without: Fields that it does not take: the caller's own, and the other name of `length_field`.
-        thinks: Whether it has used up a reply by reasoning alone, so that it needs room for both.
+        length_field: The name of its maximum of tokens in a reply.
+        most_tokens: The highest such maximum that it takes, or None where it has not said.
+        context_tokens: Tokens of a conversation with its reply, or None where it has not said.
+        images: The most images that it takes in a request, or None for no limit.
+        without: Fields that it does not take.
+        thinks: Whether it used up a reply by reasoning alone, so that it needs room for both.
         system: Whether it takes a system prompt.
-        thoughts: Whether it wants back what the model thought (DeepSeek and Kimi refuse a history without it).
+        thoughts: Whether it requires the model's thoughts in the history (DeepSeek, Kimi).
         reasons_with_tools: Whether it takes tools without ``reasoning_effort="none"``.
-        extras: Whether what it sends beside calls is returned to it, and required of every reply (Gemini).
+        extras: Whether what it sends beside calls is returned, and required of each (Gemini).
     """
 
-    schema: SchemaDialect = "json_schema"
+    schema: Literal["json_schema", "json_object", "none"] = "json_schema"
     tools: bool = True
     calls: Literal["unseen", "given", "written"] = "unseen"
     stream: bool = True
     stream_options: bool = True
-    length_field: LengthField = "max_tokens"
+    length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     most_tokens: int | None = None
     context_tokens: int | None = None
     images: int | None = None
@@ -70,68 +88,62 @@ class Capabilities:
     system: bool = True
     thoughts: bool = False
     reasons_with_tools: bool = True
-    extras: Extras = "unwanted"
+    extras: Literal["unwanted", "returned", "required"] = "unwanted"
 
     @property
     def protocol(self) -> Literal["react", "native"]:
-        """The wire form that suits it: function calling where that works, else the text protocol.
-
-        A reply of the text protocol can be bound to a schema; a call that is written into a text cannot.
-        """
+        """Function calling where that works, else the text protocol, which a schema can bound."""
         return "native" if self.tools and self.calls != "written" else "react"
-
-    def learn(self, shown: Capabilities) -> None:
-        """Take over what a request has shown."""
-        for name in self.__slots__:
-            setattr(self, name, getattr(shown, name))
 
 
 @functools.cache
 def capabilities_of(base_url: str, model: str) -> Capabilities:  # noqa: ARG001 - the cache's key
-    """The one record of what this model at this endpoint can do."""
+    """The one record of what this model at this endpoint takes."""
     official = base_url.startswith(OPENAI_URL)
     return Capabilities(length_field="max_completion_tokens" if official else "max_tokens")
 
 
-def body_of(
-    ask: AskModel, can: Capabilities, extra: Mapping[str, Json], *, stream: bool
-) -> dict[str, Json]:
-    """The fields of a request beside its model, in the form that the endpoint takes.
+# ── the body of a request ─────────────────────────────────────────────────────────────────────────
 
-    Args:
-        ask: The request.
-        can: What the endpoint can do.
-        extra: Further fields, which win over ours.
-        stream: Whether the reply is to be streamed.
-    """
-    own = _own(extra, can, with_tools=bool(ask.tools))
-    body: dict[str, Json] = {"messages": _messages(ask, can)}
+
+def body_of(
+    ask: AskModel, form: Capabilities, extra: Mapping[str, Json], *, stream: bool
+) -> dict[str, Json]:
+    """The fields of a request beside its model; `extra` are the user's own, which override ours."""
+    own = _own(extra, form, with_tools=bool(ask.tools))
+    body: dict[str, Json] = {"messages": _messages(ask, form)}
     if ask.tools:
         body["tools"] = ask.tools
     if ask.max_tokens is not None and not any(field in own for field in _LENGTH_FIELDS):
-        body[can.length_field] = _bound(ask, can)
-    if stream and can.stream_options:
+        body[form.length_field] = _length(ask, form)
+    if stream and form.stream_options:
         body["stream_options"] = {"include_usage": True}
-    if ask.schema is not None and can.schema == "json_schema":
+    if ask.schema is not None and form.schema == "json_schema":
         schema = {"name": "action", "schema": ask.schema}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
-    elif ask.schema is not None and can.schema == "json_object":
+    elif ask.schema is not None and form.schema == "json_object":
         body["response_format"] = {"type": "json_object", "schema": ask.schema}
     return {**body, **own}
 
 
-def _messages(ask: AskModel, can: Capabilities) -> tuple[Message, ...]:
-    messages = ask.messages if can.images is None else seen(ask.messages, can.images)
-    if can.thoughts:
-        messages = with_thoughts(messages, ask.asides)
-    if can.extras != "unwanted":
-        messages = with_extras(messages, ask.asides, signed=can.extras == "required")
-    return messages if can.system else without_system(messages)
+def _length(ask: AskModel, form: Capabilities) -> int:
+    wanted = max(ask.max_tokens or 0, (ask.thinking_tokens or 0) if form.thinks else 0)
+    return min(wanted, form.most_tokens or wanted)
 
 
-def _bound(ask: AskModel, can: Capabilities) -> int:
-    wanted = max(ask.max_tokens or 0, (ask.thinking_tokens or 0) if can.thinks else 0)
-    return min(wanted, can.most_tokens or wanted)
+def _own(extra: Mapping[str, Json], form: Capabilities, *, with_tools: bool) -> dict[str, Json]:
+    """The user's own fields as far as they are taken; a reply's maximum under the name that is."""
+    own: dict[str, Json] = {}
+    for name, value in extra.items():
+        if name in _ABOUT_TOOLS and not with_tools:
+            continue
+        if name in _LENGTH_FIELDS and name in form.without:
+            own[form.length_field] = value
+        elif name not in form.without:
+            own[name] = value
+    if with_tools and not form.reasons_with_tools:
+        own["reasoning_effort"] = "none"
+    return own
 
 
 _MEANT = {
@@ -153,7 +165,7 @@ _MEANT = {
     "messages": "agent.run(…), which sends the conversation",
     "tools": "Agent(tools=…), which sends the tools",
 }
-"""Options of clients, and what is sent anyhow, by what is meant instead: none of them is a field of one's own."""
+"""What to use in place of arguments that are options of clients, or are sent anyhow."""
 
 
 def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
@@ -164,149 +176,264 @@ def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
     """
     for name, value in fields.items():
         if name in _MEANT:
-            raise ConfigurationError(
-                f"{name!r} is no field of a request of its own; use {_MEANT[name]}"
-            )
+            meant = _MEANT[name]
+            raise ConfigurationError(f"{name!r} is no field of a request of its own; use {meant}")
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
-            raise ConfigurationError(
-                f"{name} is {value!r}; expected what JSON can carry ({error})"
-            ) from None
+            expected = f"expected what JSON can carry ({error})"
+            raise ConfigurationError(f"{name} is {value!r}; {expected}") from None
     return dict(fields)
 
 
-def _own(extra: Mapping[str, Json], can: Capabilities, *, with_tools: bool) -> dict[str, Json]:
-    """The caller's own fields as far as they are taken; a reply's bound under the name that is."""
-    own: dict[str, Json] = {}
-    for name, value in extra.items():
-        if name in _ABOUT_TOOLS and not with_tools:
-            continue
-        if name in _LENGTH_FIELDS and name in can.without:
-            own[can.length_field] = value
-        elif name not in can.without:
-            own[name] = value
-    if with_tools and not can.reasons_with_tools:
-        own["reasoning_effort"] = "none"
-    return own
+def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
+    """The conversation as the endpoint takes it; the messages of the request are not changed."""
+    messages = ask.messages if form.images is None else with_images(ask.messages, form.images)
+    messages = tuple(_with_asides(each, ask.asides, form) for each in messages)
+    roles = [message["role"] for message in messages[:2]]
+    if form.system or roles != ["system", "user"]:
+        return messages
+    system, first, *rest = messages  # the system prompt becomes the beginning of the first question
+    text, content = str(system["content"]), first["content"]
+    parts: Json = f"{text}\n\n{content}"
+    if not isinstance(content, str):
+        parts = [{"type": "text", "text": text}, *content]
+    return ({**first, "content": parts}, *rest)
+
+
+def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilities) -> Message:
+    """A message with what came beside its calls, as far as the endpoint wants it back."""
+    calls = list(message.get("tool_calls", ()))
+    if form.thoughts and message["role"] == "assistant":
+        known = [asides[call["id"]] for call in calls if "reasoning" in asides.get(call["id"], ())]
+        thought = str(known[0]["reasoning"]) if known else UNKNOWN_THOUGHT
+        message = {**message, "reasoning_content": thought}
+    if form.extras == "unwanted" or not calls:
+        return message
+    for at, call in enumerate(calls):
+        other = _UNSIGNED if form.extras == "required" and at == 0 else None
+        extra = asides.get(call["id"], {}).get("extra", other)
+        if extra is not None:
+            calls[at] = {**call, "extra_content": extra}
+    return {**message, "tool_calls": calls}
+
+
+def with_images(messages: Sequence[Message], most: int) -> tuple[Message, ...]:
+    """Messages with at most their last `most` images, the others replaced by a line of text.
+
+    A message that has no image left becomes plain text, as what takes no images takes no parts.
+    """
+    over = sum(_images_in(message) for message in messages) - most
+    result: list[Message] = []
+    for message in messages:
+        images = _images_in(message)
+        gone = max(0, min(over, images))
+        over -= gone
+        if isinstance(message.get("content"), (list, tuple)) and (gone or most == 0):
+            message = {**message, "content": _without_images(message["content"], gone)}  # noqa: PLW2901
+        result.append(message)
+    return tuple(result)
+
+
+def _without_images(parts: Sequence[Json], gone: int) -> Json:
+    """Parts without their first images; one text where no image is left."""
+    result: list[Json] = []
+    for part in parts:
+        drop = gone > 0 and refusals.is_image(part)
+        gone -= drop
+        result.append({"type": "text", "text": UNSEEN} if drop else part)
+    if any(map(refusals.is_image, result)):
+        return result
+    return "\n".join(str(part.get("text", "")) for part in result)
+
+
+def _images_in(message: Message) -> int:
+    return refusals.images_in([message])
+
+
+# ── the next form after a refusal ─────────────────────────────────────────────────────────────────
 
 
 def lowered(
-    can: Capabilities, ask: AskModel, said: str, extra: Iterable[str] = (), *, stream: bool
+    form: Capabilities, ask: AskModel, said: str, extra: Iterable[str] = (), *, stream: bool
 ) -> Capabilities | None:
-    """The next form to ask in, after the endpoint refused a request.
+    """The next form to ask in, after an endpoint refused one; None where nothing can be given up.
 
     Args:
-        can: The form that was refused.
+        form: The form that was refused.
         ask: The request.
         said: What the endpoint said.
-        extra: Names of the further fields.
+        extra: Names of the user's own fields.
         stream: Whether the request was for a stream.
-
-    Returns:
-        A form with one thing less, or None where nothing is left to be given up.
     """
-    if wording.needs_other_api(said):
+    if says("other_api", said):
         return None
-    most = wording.most_images(said) if images_in(ask.messages) else None
-    if most is not None and (can.images is None or most < can.images):
-        return replace(can, images=most)
-    less = shorter(can, ask, said) or _in_dialect(can, said)
-    if less is not None:
+    most = refusals.most_images(said) if refusals.images_in(ask.messages) else None
+    if most is not None and (form.images is None or most < form.images):
+        return replace(form, images=most)
+    if less := shorter(form, ask, said):
         return less
-    if stream and can.stream_options and "stream_options" in said:
-        return replace(can, stream_options=False)
-    if stream and can.stream and re.search(r"\bstream(?:ing|ed)?\b", said):
-        return replace(can, stream=False)
-    field = wording.refused_field(
-        said, [name for name in extra if name not in {*_LENGTH_FIELDS, *can.without}]
-    )
-    if field is not None:
-        return replace(can, without=can.without | {field})
-    if ask.schema is not None and can.schema != "none":
-        return replace(can, schema=_DIALECTS[_DIALECTS.index(can.schema) + 1])
+    if other := _other_messages(form, said):
+        return other
+    if stream and form.stream_options and "stream_options" in said:
+        return replace(form, stream_options=False)
+    if stream and form.stream and re.search(r"\bstream(?:ing|ed)?\b", said):
+        return replace(form, stream=False)
+    names = [name for name in extra if name not in {*_LENGTH_FIELDS, *form.without}]
+    if field := refusals.refused_field(said, names):
+        return replace(form, without=form.without | {field})
+    if ask.schema is not None and form.schema != "none":
+        return replace(form, schema=_DIALECTS[_DIALECTS.index(form.schema) + 1])
     return None
 
 
-def with_tools_still(
-    can: Capabilities, said: str, extra: Iterable[str] = ()
-) -> Capabilities | None:
-    """The form in which tools are still sent, where not they but something beside them was refused; else None."""
-    if wording.takes_tools_without_reasoning(said):
-        return replace(can, reasons_with_tools=False) if can.reasons_with_tools else None
-    field = wording.refused_field(
-        said, [name for name in extra if name in _ABOUT_TOOLS - can.without]
-    )
-    return None if field is None else replace(can, without=can.without | {field})
+def _other_messages(form: Capabilities, said: str) -> Capabilities | None:
+    if not form.thoughts and says("wants_thoughts", said):
+        return replace(form, thoughts=True)
+    if form.extras != "required" and says("wants_signatures", said):
+        return replace(form, extras="required")
+    return replace(form, system=False) if form.system and says("no_system", said) else None
 
 
-def _in_dialect(can: Capabilities, said: str) -> Capabilities | None:
-    """The form in which the messages are as the endpoint says that it wants them; None where that is not it."""
-    if not can.thoughts and wording.wants_thoughts(said):
-        return replace(can, thoughts=True)
-    if can.extras != "required" and wording.wants_signatures(said):
-        return replace(can, extras="required")
-    if can.system and wording.takes_no_system(said):
-        return replace(can, system=False)
-    return None
+def _with_tools(form: Capabilities, said: str, extra: Iterable[str]) -> Capabilities | None:
+    """The form with tools, where not they but something beside them was refused; else None."""
+    if says("no_reasoning_with_tools", said):
+        return replace(form, reasons_with_tools=False) if form.reasons_with_tools else None
+    names = [name for name in extra if name in _ABOUT_TOOLS - form.without]
+    field = refusals.refused_field(said, names)
+    return None if field is None else replace(form, without=form.without | {field})
 
 
-def shorter(can: Capabilities, ask: AskModel, said: str) -> Capabilities | None:
-    """The form with another name for the bound of a reply, or a lower bound; None where neither helps."""
+def shorter(form: Capabilities, ask: AskModel, said: str) -> Capabilities | None:
+    """The form with another name for a reply's maximum, or a lower one; None where neither helps."""
     if ask.max_tokens is None:
         return None
-    most = _bound(ask, can)
-    context, prompt = wording.context_tokens(said), wording.prompt_tokens(said)
-    limit = wording.most_tokens(said, most)
+    most = _length(ask, form)
+    context, prompt = refusals.context_tokens(said), refusals.prompt_tokens(said)
+    limit = refusals.most_tokens(said, most)
     if context and prompt:
-        # The prompt fits and only the room for the reply does not. Half of the context leaves the conversation
-        # some steps to grow before the same is said again.
-        lower = min(context - prompt, max(_LEAST_ROOM, context // 2))
-        fits = _LEAST_ROOM <= lower < most
-        return (
-            replace(can, most_tokens=lower, context_tokens=can.context_tokens or context)
-            if fits
-            else None
-        )
+        # Only the room for the reply is missing. Half of the context lets the conversation grow
+        # for some steps before the same is said again.
+        lower = min(context - prompt, max(_LEAST_TOKENS, context // 2))
+        if not _LEAST_TOKENS <= lower < most:
+            return None
+        known = form.context_tokens or context
+        return replace(form, most_tokens=lower, context_tokens=known)
     if limit:
-        return (
-            replace(can, most_tokens=limit) if min(_LEAST_ROOM, most - 1) <= limit < most else None
-        )
-    if (
-        re.search(rf"\b{most}\b", said) and most // 4 >= _LEAST_ROOM
-    ):  # it is about our number, and names no other
-        return replace(can, most_tokens=most // 4)
-    other = _LENGTH_FIELDS[1 - _LENGTH_FIELDS.index(can.length_field)]
-    if re.search(r"max_(completion_)?tokens", said) and other not in can.without:
-        return replace(can, length_field=other, without=can.without | {can.length_field})
+        fits = min(_LEAST_TOKENS, most - 1) <= limit < most
+        return replace(form, most_tokens=limit) if fits else None
+    if re.search(rf"\b{most}\b", said) and most // 4 >= _LEAST_TOKENS:  # our number, and no other
+        return replace(form, most_tokens=most // 4)
+    other = _LENGTH_FIELDS[1 - _LENGTH_FIELDS.index(form.length_field)]
+    if re.search(r"max_(completion_)?tokens", said) and other not in form.without:
+        return replace(form, length_field=other, without=form.without | {form.length_field})
     return None
 
 
-def with_room_to_think(can: Capabilities, ask: AskModel, reply: ModelReply) -> Capabilities | None:
-    """The form for a model that thought until its reply was cut off; None where that is not what happened."""
-    if reply.finish != "length" or reply.calls or ask.max_tokens is None or can.thinks:
+def _with_room_to_think(
+    form: Capabilities, ask: AskModel, reply: ModelReply
+) -> Capabilities | None:
+    """The form for a model that thought until its reply was cut off; None for any other reply."""
+    if reply.finish != "length" or reply.calls or ask.max_tokens is None or form.thinks:
         return None
     text = reply.text.lstrip()
-    thought = (not text and (reply.reasoning or not reply.text)) or (
-        text.startswith("<think") and "</think" not in text
-    )
-    roomier = replace(can, thinks=True)
-    return roomier if thought and _bound(ask, roomier) > _bound(ask, can) else None
+    is_empty = not text and (reply.reasoning or not reply.text)
+    is_thought = text.startswith("<think") and "</think" not in text
+    roomier = replace(form, thinks=True)
+    fits = _length(ask, roomier) > _length(ask, form)
+    return roomier if (is_empty or is_thought) and fits else None
 
 
-def given_up(before: Capabilities, after: Capabilities) -> str:
-    """What a person should know about the step from one form to the next; empty where nothing is lost to them."""
+def _given_up(before: Capabilities, after: Capabilities) -> str:
+    """What a user should know about the next form; empty where they lose nothing."""
     if after.images != before.images:
         most = f"no more than {after.images} images" if after.images else "no images"
         return f"the endpoint takes {most} in a request: the others are replaced by a line of text"
     if before.reasons_with_tools and not after.reasons_with_tools:
         return (
-            "the endpoint takes tools only without reasoning: reasoning_effort='none' is sent with them "
-            "(protocol='react' keeps the reasoning)"
+            "the endpoint takes tools only without reasoning: reasoning_effort='none' is sent with "
+            "them (protocol='react' keeps the reasoning)"
         )
-    left_out = after.without - before.without - {*_LENGTH_FIELDS}
-    if left_out:
-        return (
-            f"the endpoint takes no {', '.join(map(repr, sorted(left_out)))}: it is asked without"
-        )
-    return ""
+    left_out = sorted(after.without - before.without - {*_LENGTH_FIELDS})
+    names = ", ".join(map(repr, left_out))
+    return f"the endpoint takes no {names}: it is asked without" if left_out else ""
+
+
+def adapting(
+    once: Callable[[Capabilities], Asking],
+    ask: AskModel,
+    can: Capabilities,
+    extra: Collection[str] = (),
+    *,
+    stream: bool,
+) -> Asking:
+    """Ask, and where the endpoint rejects the form of the request, ask in the next one.
+
+    What it takes is remembered only once it has replied: a refusal may have had another reason.
+
+    Args:
+        once: Asks in a form; raises `Fault`.
+        ask: The request.
+        can: What the endpoint has shown; is updated.
+        extra: Names of the user's own fields, which may be given up, with a notice.
+        stream: Whether a stream is wanted.
+
+    Returns:
+        The reply; its usage includes that of a reply that was nothing but thoughts.
+    """
+    form, forms, first, spent = can, [can], None, Usage()
+    while True:
+        try:
+            reply = yield from once(form)
+        except Fault as fault:
+            first = first or fault
+            context = (
+                refusals.context_tokens(fault.said) if fault.error.kind == "overflow" else None
+            )
+            for record in (can, form):
+                record.context_tokens = context or record.context_tokens
+            following = _following(fault, form, ask, extra, stream=stream)
+            if following is None or following in forms:
+                reason = first if fault.error.kind in ("refused", "overflow") else fault
+                can.tools = can.tools and reason.error.kind != "no_tools"
+                raise reason from None
+            if lost := _given_up(form, following):
+                yield Notice("protocol", lost)
+        else:
+            _learn_from(reply, ask, form, can)
+            spent += reply.usage
+            following = _with_room_to_think(form, ask, reply)
+            if following is None:
+                return replace(reply, usage=spent)
+            cut = "the model thought until its reply was cut off: asking again, with more room"
+            yield Notice("retry", cut)
+        form = following
+        forms.append(form)
+
+
+def _following(
+    fault: Fault, form: Capabilities, ask: AskModel, extra: Collection[str], *, stream: bool
+) -> Capabilities | None:
+    """The form to ask in after a fault; None where there is none, or the form was not the reason."""
+    kind, status = fault.error.kind, fault.error.status
+    if kind == "no_tools":
+        return _with_tools(form, fault.said, extra)
+    if kind == "refused" and status in _FORM_STATUSES:
+        return lowered(form, ask, fault.said, extra, stream=stream and form.stream)
+    # Whoever has little credit left (402) may still have a short reply.
+    return shorter(form, ask, fault.said) if kind == "overflow" or status == 402 else None
+
+
+def _learn_from(reply: ModelReply, ask: AskModel, form: Capabilities, can: Capabilities) -> None:
+    """Note the form that was taken, and how the model calls tools."""
+    for name in Capabilities.__slots__:
+        setattr(can, name, getattr(form, name))
+    if can.extras == "unwanted" and any(call.extra is not None for call in reply.calls):
+        can.extras = "returned"
+    if reply.calls:  # such a model may well show a call in a text
+        can.calls = "given"
+    elif ask.tools and can.calls == "unseen" and reply.finish != REFUSED:
+        functions = [each["function"] for each in ask.tools]
+        known = {each["name"]: each.get("parameters") for each in functions}
+        if read_action(reply.text, known, prose_is_answer=True, strict=True).calls:
+            can.calls = "written"

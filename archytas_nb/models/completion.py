@@ -1,32 +1,35 @@
-"""Chat completions as they come over the wire → `ModelReply`: a whole body, or the bytes of a stream.
+"""Reads chat completions, whole or streamed, and error objects, in the dialects of all servers.
 
-Pure: no library, no connection, no clock. The servers' dialects are forgiven here, and nowhere else; a reply that
-was cut off is never taken for a whole one.
+A reply that was cut off is never taken for a whole one.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import email.utils
 import json
-from collections.abc import Generator, Iterable, Iterator, Sequence
+import re
+import urllib.parse
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
-from archytas_nb.loop.events import Delta, ModelReply, Usage, WireCall
-from archytas_nb.models.refusal import ErrorInReply, refused_generation, status_of, told_by
+from archytas_nb.loop.events import REFUSED, Delta, ModelReply, Usage, WireCall
+from archytas_nb.models.secrets import shown_url
 from archytas_nb.models.usage import usage_in
 
 _READ = ("data:", "error:")
-"""What the lines of a stream begin with that are read; older servers of llama.cpp send errors in the second."""
-
-
+"""Beginnings of lines that are read; older versions of llama.cpp send errors in the second."""
 _GIVEN_UP = frozenset({"error", "network_error", "insufficient_system_resource", "abort"})
-"""What OpenRouter, Zhipu, DeepSeek and SGLang say for an end when the machine behind them has failed."""
+"""Reasons for an end with which OpenRouter, Zhipu, DeepSeek and SGLang report a failure."""
 _FULL = frozenset({"max_tokens", "model_length"})
-"""What others say for ``"length"``."""
-
-
+"""Other words for ``"length"``."""
 _LONGEST_LOOKED_AT = 20_000
-"""Characters of arguments up to which it is looked whether they are whole: each look reads all of them again."""
+"""Characters of arguments up to which they are parsed to see whether they are whole."""
+_NOTHING_SAID = "Provider returned error"
+"""OpenRouter's message, whatever the provider had said."""
+_CODES = 500
+"""Characters of an error object's codes that are kept."""
 
 
 class NotACompletion(ValueError):
@@ -38,41 +41,30 @@ def from_body(text: str) -> ModelReply:
 
     Raises:
         NotACompletion: The text is no chat completion.
-        ErrorInReply: The text is an error object.
+        ServerError: The text is an error object.
         EOFError: The text is the beginning of a completion, or the server gave the reply up.
     """
-    try:
-        data = json.loads(text)
-    except (
-        ValueError,
-        RecursionError,
-    ):  # numbers of thousands of digits and too deep a nesting among them
+    data = _json(text)
+    if data is None:
         if text.lstrip().startswith('{"') and not text.rstrip().endswith("}"):
-            raise EOFError("the body ended in the middle of the reply") from None
-        raise NotACompletion(text) from None
+            raise EOFError("the body ended in the middle of the reply")
+        raise NotACompletion(text)
     _raise_error(data, text)
-    choices = _dicts(data.get("choices"))
+    choices = _dicts(data.get("choices"))[:1]
     if not choices:
         raise NotACompletion(text)
-    _raise_error(choices[0], text)
-    message = _dict(choices[0].get("message"))
-    calls = _dicts(message.get("tool_calls")) or [{"function": each} for each in _legacy(message)]
-    return ModelReply(
-        text=_text(message.get("content")) or _text(message.get("refusal")),
-        calls=tuple(map(_call, calls)),
-        reasoning=_reasoning(message),
-        finish=_finish(choices[0]),
-        model=_word(data.get("model")),
-        usage=usage_in(data) or usage_in(choices[0]) or Usage(requests=1),
-    )
+    stream = _Stream()
+    stream.take_chunk({**data, "choices": choices}, text)
+    stream.ended = True
+    return stream.reply()
 
 
 def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
     """Read a stream of server-sent events.
 
     Args:
-        chunks: The bytes of the body, cut anywhere. An EOFError of theirs says that the connection broke; it is
-            passed over where the reply was already whole.
+        chunks: The bytes of the body, cut anywhere. Their EOFError says that the connection broke,
+            which does not matter where the reply was whole.
 
     Yields:
         Each piece of text as it comes.
@@ -82,7 +74,7 @@ def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
 
     Raises:
         NotACompletion: The body is neither a stream of events nor a chat completion.
-        ErrorInReply: The server sent an error in the stream.
+        ServerError: The server sent an error in the stream.
         EOFError: The stream ended before the reply did, or the server gave the reply up.
     """
     stream = _Stream()
@@ -108,7 +100,7 @@ def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Lines end with a line feed alone: `str.splitlines` would also cut inside of a JSON string."""
+    """Lines, split at line feeds alone: `str.splitlines` would also cut inside of a JSON string."""
     rest: list[bytes] = []
     for chunk in chunks:
         *lines, last = chunk.split(b"\n")
@@ -133,8 +125,8 @@ class _Call:
     def goes_on(self, call_id: Any, name: str, arguments: str) -> bool:
         """Whether a piece under the same index belongs to this call.
 
-        Neither indices nor ids are to be trusted: there are servers that give each call the index 0, that
-        give all calls one id, that give each piece a new id, and that repeat the name with each piece.
+        There are servers that give each call the index 0, all calls one id or each piece a new id,
+        and that repeat the name with each piece.
         """
         if not name or not self.name:
             return True
@@ -146,17 +138,12 @@ class _Call:
 
     @property
     def complete(self) -> bool:
-        """Whether the arguments so far are whole JSON; asked with each piece by servers that repeat the name."""
-        if (
-            self.size > _LONGEST_LOOKED_AT
-            or not self.pieces
-            or not self.pieces[-1].rstrip().endswith("}")
-        ):
+        """Whether the arguments so far are whole JSON."""
+        if self.size > _LONGEST_LOOKED_AT or not self.pieces:
             return False
-        try:
-            return isinstance(json.loads("".join(self.pieces)), dict)
-        except (ValueError, RecursionError):
+        if not self.pieces[-1].rstrip().endswith("}"):
             return False
+        return isinstance(_json("".join(self.pieces)), dict)
 
 
 class _Stream:
@@ -170,52 +157,52 @@ class _Stream:
         self._pending: list[str] = []  # the lines of an event over several
         self._finish = self._model = ""
         self._usage = Usage(requests=1)
-        self._ended = False
+        self.ended = False
         self.chunks = 0
 
     @property
     def whole(self) -> bool:
-        return self._ended or bool(self._finish)
+        return self.ended or bool(self._finish)
 
     def take(self, data: str) -> Sequence[Delta]:
         """Add an event; return the pieces of text that it brings: this runs for every token."""
         if data == "[DONE]":
-            self._ended = True
+            self.ended = True
             return ()
         if self._pending:
             self._pending.append(data)
             return ()
-        try:
-            chunk = json.loads(data)
-        except (ValueError, RecursionError):
+        chunk = _json(data)
+        if chunk is None:
             self._pending += [data] if data else []
             return ()
-        return self._take_chunk(chunk, data)
+        return self.take_chunk(chunk, data)
 
-    def _take_chunk(self, chunk: Any, data: str) -> Sequence[Delta]:
+    def take_chunk(self, chunk: Any, data: str) -> Sequence[Delta]:
         self._take_head(chunk, data)
         pieces: list[Delta] = []
         for choice in _dicts(chunk.get("choices")):
             delta = choice.get("delta")
-            if delta.__class__ is not dict or not delta:
-                delta = _dict(choice.get("message"))
+            if delta.__class__ is not dict or not delta:  # a whole message
+                delta = dict(_dict(choice.get("message")))
+                calls = enumerate(_dicts(delta.get("tool_calls")))
+                delta["tool_calls"] = [{**call, "index": at} for at, call in calls]
             text = delta.get("content")
-            if text.__class__ is str and len(delta) == 1 + (
-                "role" in delta
-            ):  # most tokens say nothing else
+            # Most tokens come with nothing else.
+            if text.__class__ is str and len(delta) == 1 + ("role" in delta):
                 if text:
                     self._text.append(text)
                     pieces.append(Delta("text", text))
             else:
                 self._take_delta(delta, pieces)
-            if choice.get("finish_reason"):
+            if "error" in choice or choice.get("finish_reason"):
                 _raise_error(choice, data)
                 self._finish = _finish(choice)
                 self._usage = usage_in(choice) or self._usage
         return pieces
 
     def _take_head(self, chunk: Any, data: str) -> None:
-        """What stands beside the choices; looked at only where it can say something."""
+        """Read what is beside the choices."""
         if chunk.__class__ is not dict or "error" in chunk or chunk.get("object") == "error":
             _raise_error(chunk, data)
         self.chunks += 1
@@ -231,23 +218,25 @@ class _Stream:
         if text := _reasoning(delta):
             self._reasoning.append(text)
             pieces.append(Delta("reasoning", text))
-        for call in _dicts(delta.get("tool_calls")):
+        calls = _dicts(delta.get("tool_calls"))
+        if not calls and isinstance(
+            old := delta.get("function_call"), dict
+        ):  # before there were tools
+            calls = [{"index": 0, "function": old}]
+        for call in calls:
             self._take_call(call)
-        for function in _legacy(delta):
-            self._take_call({"index": 0, "function": function})
 
     def flush(self) -> Sequence[Delta]:
-        """Called where an event ends: what is no JSON by then never will be."""
+        """Called where an event ends: what is no JSON by then is none."""
         if not self._pending:
             return ()
         data, self._pending = "\n".join(self._pending), []
-        try:
-            chunk = json.loads(data)
-        except (ValueError, RecursionError):
+        chunk = _json(data)
+        if chunk is None:
             if self.chunks or data.startswith("{"):
-                raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}") from None
-            raise NotACompletion(data) from None
-        return self._take_chunk(chunk, data)
+                raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
+            raise NotACompletion(data)
+        return self.take_chunk(chunk, data)
 
     def _take_call(self, piece: dict[str, Any]) -> None:
         index, call_id, function = piece.get("index"), piece.get("id"), _dict(piece.get("function"))
@@ -283,20 +272,18 @@ class _Stream:
 
 
 def _raise_error(data: Any, text: str) -> None:
-    told = (
-        data[0] if isinstance(data, list) and len(data) == 1 else data
-    )  # Gemini's errors stand in a list
-    if isinstance(told, dict):
-        error = told.get("error") or (told if told.get("object") == "error" else None)
+    inner = data[0] if isinstance(data, list) and len(data) == 1 else data  # Gemini sends a list
+    if isinstance(inner, dict):
+        error = inner.get("error") or (inner if inner.get("object") == "error" else None)
         if error:
-            message, codes = told_by(error)
-            raise ErrorInReply(message or text, status_of(error), codes, refused_generation(error))
+            said, codes = error_text(error)
+            raise ServerError(said or text, status_of(error), codes, refused_generation(error))
     if not isinstance(data, dict):
         raise NotACompletion(text)
 
 
 def _text(content: Any) -> str:
-    """Text content; some servers send a list of parts, some null, some arguments as an object."""
+    """Text of a string, a list of parts, null, or arguments that came as an object."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -313,24 +300,19 @@ def _reasoning(message: dict[str, Any]) -> str:
     return ""
 
 
-def _legacy(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """The one call of servers from before there were tools."""
-    function = message.get("function_call")
-    return [function] if isinstance(function, dict) else []
-
-
-def _call(call: dict[str, Any]) -> WireCall:
-    function = _dict(call.get("function"))
-    return WireCall(
-        _word(function.get("name")), _text(function.get("arguments")), call.get("extra_content")
-    )
-
-
 def _finish(choice: dict[str, Any]) -> str:
     finish = _word(choice.get("finish_reason")) or "stop"
     if finish in _GIVEN_UP:
         raise EOFError(f"the server gave the reply up: finish_reason is {finish!r}")
     return "length" if finish in _FULL else finish
+
+
+def _json(text: str) -> Any:
+    """A text as JSON; None where it is none, has a huge number or is nested too deeply."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _dict(value: Any) -> dict[str, Any]:
@@ -343,3 +325,114 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 def _word(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+# ── error objects ─────────────────────────────────────────────────────────────────────────────────
+
+
+class ServerError(Exception):
+    """A server's answer that is an error, with an HTTP status or in place of a reply.
+
+    Attributes:
+        said: Its message.
+        status: The HTTP status; of an error in a reply the one that it names, or 500.
+        codes: What else its error object says; for judging, not for showing.
+        reply: A reply that the server generated and then did not accept, or None.
+        wait: Seconds after which it asks to try again, or None.
+        to: Where it redirects to, as it may be shown; empty for no redirect.
+    """
+
+    def __init__(
+        self, said: str, status: int = 500, codes: str = "", reply: ModelReply | None = None
+    ) -> None:
+        super().__init__(said)
+        self.said, self.status, self.codes, self.reply = said, status, codes, reply
+        self.wait: float | None = None
+        self.to = ""
+
+    @classmethod
+    def of(cls, status: int, body: str, headers: Mapping[str, str], url: str) -> Self:
+        """Read a response whose status is not 2xx; the names of headers in lower case."""
+        data = _json(body)
+        said, codes = error_text(data)
+        error = cls(said or body, status, codes, refused_generation(data))
+        error.wait = retry_after(headers, dt.datetime.now(dt.UTC))
+        if 300 <= status < 400 and "location" in headers:
+            to = shown_url(urllib.parse.urljoin(url, headers["location"]))
+            error.to = to.removesuffix("/chat/completions")
+        return error
+
+
+def refused_generation(error: Any) -> ModelReply | None:
+    """The reply that a server generated and did not accept, as Groq does; None for other errors."""
+    while isinstance(error, dict) and isinstance(error.get("error"), dict):
+        error = error["error"]
+    if not isinstance(error, dict):
+        return None
+    metadata = error.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("raw"):  # OpenRouter: the provider's own error
+        return refused_generation(_json(str(metadata["raw"])))
+    generated = error.get("failed_generation")
+    text = generated if isinstance(generated, str) else ""
+    if not text and error.get("code") != REFUSED:
+        return None
+    text = text or str(error.get("message") or "")
+    return ModelReply(text, finish=REFUSED, usage=Usage(requests=1))
+
+
+def error_text(error: Any) -> tuple[str, str]:
+    """The message of an error object of any server, empty where it has none, and its codes.
+
+    The codes are all else that helps to judge it: kinds, sizes, and what a provider behind said.
+    """
+    if isinstance(error, list) and len(error) == 1:
+        error = error[0]
+    if not isinstance(error, dict):
+        return (error if isinstance(error, str) else ""), ""
+    if isinstance(error.get("error"), (dict, str)):
+        return error_text(error["error"])
+    metadata = error.get("metadata")
+    raw = str(metadata.get("raw") or "") if isinstance(metadata, dict) else ""
+    codes = [str(error[key]) for key in ("code", "type") if error.get(key)]
+    codes += [f"{key}={error[key]}" for key in ("n_prompt_tokens", "n_ctx") if error.get(key)]
+    said = str(error.get("message") or "") or _detail(error.get("detail"))
+    if said == _NOTHING_SAID and raw:
+        said = f"{said}: {error_text(_json(raw))[0] or raw}"
+    return said, " ".join([*codes, raw]).strip()[:_CODES]
+
+
+def _detail(detail: Any) -> str:
+    """FastAPI's message: a text, or a list of problems and places."""
+    if isinstance(detail, str):
+        return detail
+    problems = (
+        [each for each in detail if isinstance(each, dict)] if isinstance(detail, list) else []
+    )
+    return "; ".join(
+        f"{each.get('msg')} at {'.'.join(map(str, each.get('loc') or ()))}" for each in problems
+    )
+
+
+def status_of(error: Any) -> int:
+    """The HTTP status of an error object that came without one; 500 where it does not say."""
+    if not isinstance(error, dict):
+        return 500
+    code = error.get("code")
+    if isinstance(code, str) and code.isdecimal():
+        code = int(code)
+    if isinstance(code, int) and 400 <= code < 600:
+        return code
+    return 400 if str(error.get("type")).startswith(("invalid_request", "exceed_context")) else 500
+
+
+def retry_after(headers: Mapping[str, str], now: dt.datetime) -> float | None:
+    """Seconds that a server asks to wait, at least 0; None where it does not say so."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        if re.fullmatch(r"\d+(\.\d+)?", value):
+            return float(value) * unit
+    try:
+        at = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return max(0.0, (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() - now.timestamp())

@@ -1,8 +1,4 @@
-"""How the embedded engine is run: with which settings, on how many cores.
-
-The engine is never imported here, only in its own process (`serve`), so that neither its crash nor the gigabyte
-that it takes is ever the notebook's.
-"""
+"""How the embedded model's engine is run, and how it ended. The engine is not imported here."""
 
 from __future__ import annotations
 
@@ -13,27 +9,61 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import re
+import signal
+import tempfile
+import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from archytas_nb.errors import ConfigurationError
+from archytas_nb._version import __version__
+from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.models import serve
+
+REMEMBERED_SECONDS = 86_400.0
+"""How long a crash keeps later notebooks in safe mode; the cause may be gone by then."""
+CRASHES = frozenset({"SIGSEGV", "SIGILL", "SIGBUS", "SIGFPE", "SIGABRT"})
+"""Signals of a program's own fault, which comes again; SIGKILL is somebody else's decision."""
+_ON_WINDOWS = {0xC0000005: "SIGSEGV", 0xC000001D: "SIGILL", 0xC0000374: "SIGABRT"}
+_IN_LOG = {
+    "Segmentation fault": "SIGSEGV",
+    "Illegal instruction": "SIGILL",
+    "Bus error": "SIGBUS",
+    "Aborted": "SIGABRT",
+    "Floating-point exception": "SIGFPE",
+    "access violation": "SIGSEGV",
+    "illegal instruction": "SIGILL",
+}
+"""What faulthandler writes."""
+_CAUSES = {
+    "SIGILL": "This processor may lack instructions that the prebuilt engine needs (AVX2 on x86). ",
+    "SIGKILL": "The system ended it, most likely for its memory. ",
+}
+_OTHER_MODEL = (
+    "Use another model: name an endpoint (OPENAI_API_KEY or OPENAI_BASE_URL), or a smaller GGUF file "
+    "(%config ArchytasNB.local_model)."
+)
+_LIBRARY = (
+    "It may need a library of the system: libgomp (on Debian and Ubuntu: apt-get install libgomp1) or, "
+    "on Windows, the Visual C++ Redistributable."
+)
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The settings of the embedded engine. Notebooks with equal settings and weights share one process.
+    """The settings of the engine. Notebooks with equal settings and weights share one process.
 
     Attributes:
         context: Tokens that a conversation and its reply may have together.
         threads: Cores to use; None for all that this process may use.
         gpu_layers: Layers to put on a GPU, where the engine was built for one; -1 for all.
         slots: Replies that are written at the same time; each has a context of its own.
-        safe: Whether to avoid everything that is known to crash on some machines: slower, with less memory.
+        safe: Whether to avoid everything that is known to crash on some machines.
         grace_seconds: How long the model stays loaded after its last notebook is gone.
         startup_seconds: How long a started process waits for its first notebook.
         load_seconds: How long loading may take.
-        module: The engine.
+        module: The engine's Python module.
     """
 
     context: int = 8192
@@ -47,11 +77,11 @@ class Engine:
     module: str = "xllamacpp"
 
     def in_safe_mode(self) -> Engine:
-        """The same engine with everything avoided that is known to crash on some machines."""
+        """The same engine in safe mode: slower, with less memory."""
         return replace(self, safe=True)
 
     def identity(self, weights: Path) -> str:
-        """A short name for one file of weights run with these settings, the same in every notebook."""
+        """A short name for a file of weights run with these settings, equal in every notebook."""
         stat = weights.stat()
         facts = [str(weights.resolve()), stat.st_size, stat.st_mtime_ns, asdict(self), self.version]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
@@ -72,33 +102,29 @@ class Engine:
             "model_alias": [weights.stem],
             "n_ctx": self.context * self.slots,
             "n_parallel": self.slots,
-            # Reading a prompt scales with the cores. Writing does not, and its threads wait for each other in a
-            # busy loop: one thread too many, beside anything else that runs, makes it many times slower.
+            # Reading a prompt scales with the cores. The threads that write wait for each other in
+            # a busy loop: beside anything else that runs, one too many is many times slower.
             "cpuparams_batch.n_threads": cores,
             "cpuparams.n_threads": max(1, cores - 1),
-            # A request that is given up is noticed only between two batches; smaller ones read no slower.
+            # A request that is given up is noticed between two batches; small ones are not slower.
             "n_batch": 256,
             "n_ubatch": 256,
             "n_gpu_layers": self.gpu_layers,
-            # Memory for what earlier prompts left behind; the engine's default is 8 GB.
-            "cache_ram_mib": 256,
+            "cache_ram_mib": 256,  # for earlier prompts; the default is 8 GB
             "ui": False,
         }
         if self.safe:
+            off = "LLAMA_FLASH_ATTN_TYPE_DISABLED"
             settings |= {
                 "no_extra_bufts": True,
                 "n_gpu_layers": 0,
-                "flash_attn_type": "LLAMA_FLASH_ATTN_TYPE_DISABLED",
+                "flash_attn_type": off,
                 "warmup": False,
             }
         return settings
 
     def require(self) -> None:
-        """Check that the engine is installed, without importing it.
-
-        Raises:
-            ConfigurationError: It is not.
-        """
+        """Raise ConfigurationError where the engine is not installed; it is not imported."""
         if importlib.util.find_spec(self.module) is None:
             raise ConfigurationError(
                 f"The model on this machine needs {self.module}, which is not installed. Run: "
@@ -107,16 +133,162 @@ class Engine:
 
 
 def usable_cores() -> int:
-    """How many cores this process may keep busy: its affinity, its container's quota, no hyperthreads."""
+    """How many cores this process may keep busy: affinity, container's quota, no hyperthreads."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    with contextlib.suppress(ImportError, OSError):
-        # ipykernel depends on psutil. Two threads on one core only take turns at its vector unit; but where there
-        # are hardly any cores, a virtual machine's word on which are real is not worth much.
+    with contextlib.suppress(ImportError, OSError):  # ipykernel depends on psutil
         physical = importlib.import_module("psutil").cpu_count(logical=False) or cores
-        cores = min(cores, max(physical, 2))
+        cores = min(cores, max(physical, 2))  # small virtual machines are often wrong about it
     with contextlib.suppress(OSError, ValueError):
-        # More threads than the quota allows all stall together, many times slower than fewer threads.
+        # More threads than the quota allows all stall together.
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
         cores = min(cores, max(1, int(quota) // int(period)))  # "max" is no int: no quota
     return max(1, cores)
+
+
+# ── how a process ended ───────────────────────────────────────────────────────────────────────────
+
+
+class StartError(ModelError):
+    """The engine did not come up; `crash` is the signal that it died of, or empty."""
+
+    crash: str = ""
+
+
+def signal_of(status: int | None, log: Path) -> str:
+    """The name of what ended a process, such as ``"SIGSEGV"`` or ``"exit status 3"``, or empty.
+
+    Args:
+        status: Its exit status; None where another notebook started it.
+        log: What it wrote.
+    """
+    if status is not None and status < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-status).name
+    if status in _ON_WINDOWS:
+        return _ON_WINDOWS[status]
+    written = r"(?:Fatal Python error|Windows fatal exception): (.+)"
+    found = [each for each in re.findall(written, _tail(log)) if each in _IN_LOG]
+    if found:
+        return _IN_LOG[found[-1]]
+    return "" if status is None else f"exit status {status}"
+
+
+def start_error(
+    status: int | None, log: Path, weights: Path, engine: Engine, why: str = ""
+) -> Exception:
+    """The error of an engine that did not come up.
+
+    Args:
+        status: The exit status of its process; None where it is not known.
+        log: What it wrote.
+        weights: What it was to load.
+        engine: How it was run.
+        why: The reason, where it is known.
+
+    Returns:
+        A ConfigurationError where something must be installed or replaced, else a `StartError`.
+    """
+    text, crash = _tail(log), "" if why else signal_of(status, log)
+    memory = crash == "SIGKILL" or re.search("(?:failed|unable) to allocate", text)
+    move, kind = _CAUSES.get(crash, "") + _OTHER_MODEL, "start"
+    if status == serve.CANNOT_IMPORT:
+        kind, why, move = "configuration", "its library cannot be loaded", _LIBRARY
+    elif "failed to load model" in text and crash not in CRASHES:
+        kind, why = "configuration", "the engine refused the file of weights"
+        move = "Download the file again, or use another one."
+    elif not why and memory:
+        why = "it was killed or ran out of memory: free some, or use a smaller model"
+    why = why or f"it ended while it was loading ({crash or 'for no known reason'})"
+    lines = text.splitlines()
+    # What the engine marks as errors says more than the traceback below it.
+    errors = [line for line in lines if re.match(r"\s+[\d.]+ E ", line)]
+    quoted = "\n".join(errors[-4:] or lines[-12:])
+    story = (
+        f"The local model {str(weights)!r} did not start ({engine.module} {engine.version}): {why}.\n"
+        f"Its log is {str(log)!r}; it says:\n{quoted}\n{move}"
+    )
+    if kind == "configuration":
+        return ConfigurationError(story)
+    error = StartError(story, kind="unreachable")
+    error.crash = crash
+    return error
+
+
+def reply_error(name: str, what: str, crash: str, log: Path, engine: Engine) -> ModelError:
+    """The error of a model that has crashed or hung in safe mode, too."""
+    text = f"the local model {name} {what}, in safe mode, too ({engine.module} {engine.version})."
+    move = _CAUSES.get(crash, "") + _OTHER_MODEL
+    return ModelError(f"{text} Its log is {str(log)!r}.\n{move}", kind="unreachable")
+
+
+def _tail(log: Path) -> str:
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "  (no log)"
+    return "\n".join(f"  {line}" for line in text.splitlines()[-200:]) or "  (empty)"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The seconds of a model's first reply on this machine, and the signal it had crashed with."""
+
+    seconds: float
+    crash: str = ""
+
+
+def tried(weights: Path, engine: Engine) -> Tried | None:
+    """Whether this model has answered here in this version; None where not, or after an old crash."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, ConfigurationError):
+        path = tried_file(weights, engine)
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        known = Tried(float(facts["seconds"]), str(facts["crash"]))
+        is_old = known.crash and time.time() - path.stat().st_mtime > REMEMBERED_SECONDS
+        return known if facts["version"] == __version__ and not is_old else None
+    return None
+
+
+def note_tried(weights: Path, engine: Engine, result: Tried) -> None:
+    """Remember that a model has answered; `engine` is the one that was asked for first."""
+    with contextlib.suppress(OSError, ConfigurationError):
+        serve.write_private(tried_file(weights, engine), {"version": __version__, **asdict(result)})
+
+
+def tried_file(weights: Path, engine: Engine) -> Path:
+    """Where `note_tried` keeps it."""
+    return run_dir() / f"{engine.identity(weights)}.tried.json"
+
+
+def log_dir() -> Path:
+    """Where the engine's logs are kept, the last one and the one before."""
+    import platformdirs
+
+    return Path(platformdirs.user_log_dir("archytas-nb", appauthor=False))
+
+
+def run_dir() -> Path:
+    """A directory of this machine that only this user can read or write: it will hold a key.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    # Not platformdirs: without XDG_RUNTIME_DIR, as in most containers, it warns at every call.
+    uid = os.getuid() if hasattr(os, "getuid") else None
+    name = "archytas-nb" if uid is None else f"archytas-nb-{uid}"
+    candidates = [Path(tempfile.gettempdir()) / name]
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    if runtime.is_absolute():  # its specification wants any other ignored
+        candidates.insert(0, runtime / "archytas-nb")
+    for path in candidates:
+        with contextlib.suppress(OSError):
+            path.mkdir(mode=0o700, exist_ok=True)
+            # In a shared /tmp someone else may have made it first.
+            if uid is None or (path.lstat().st_uid == uid and not path.is_symlink()):
+                path.chmod(0o700)
+                return path
+    tried = ", ".join(repr(str(each)) for each in candidates)
+    raise ConfigurationError(
+        f"No private directory for the local model's state: tried {tried}. "
+        "Set XDG_RUNTIME_DIR to a directory that only you can write to."
+    )

@@ -1,7 +1,6 @@
-"""Finds secrets in texts: known values however they are spelled, and what has the shape of a secret.
+"""Finds and replaces secrets in texts: known values in any encoding, and what looks like a secret.
 
-Pure: the caller says which values are secret. What is found is replaced by a name in braces, and a text that is
-searched again comes back unchanged.
+What is found is replaced by a name in braces; a text that is searched again comes back unchanged.
 """
 
 from __future__ import annotations
@@ -37,26 +36,33 @@ _URL = re.compile(
     r"(\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@\"'<>\\]{0,200}):([^\s/@\"'<>\\]{1,500})@"
 )
 _SHORTEST = 8
-"""Characters of base64 that are looked for; fewer may stand in any other base64."""
+"""Minimum number of base64 characters to search for; shorter strings occur by chance."""
 
 
 def without_shapes(text: str) -> str:
-    """The text without what has the shape of a secret, whatever its origin."""
+    """The text without what looks like a secret."""
     text = _SHAPES.sub("{secret}", text)
     text = _BEARER.sub(r"\1{secret}", text)
     text = _BASIC.sub(_without_password, text)
     return _URL.sub(r"\1:{password}@", text)
 
 
+def shown_url(url: str) -> str:
+    """A URL without user, password and query."""
+    parts = urllib.parse.urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urllib.parse.urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
 def passwords_in(text: str) -> list[str]:
-    """The passwords in the URLs of a text, as they are written and as they are meant."""
+    """The passwords in the URLs of a text, percent-encoded and decoded."""
     written = [found[2] for found in _URL.finditer(text)]
     return list(dict.fromkeys([*written, *map(urllib.parse.unquote, written)]))
 
 
 @lru_cache(maxsize=256)
 def spellings(value: str) -> tuple[str, ...]:
-    """How a value may stand in a text, the longest first: in JSON, in a URL, at any place of a base64."""
+    """The encodings in which a value may appear, longest first: JSON, URL, any offset of base64."""
     found = [
         value,
         value.replace("\n", "\r\n"),
@@ -79,7 +85,7 @@ def spellings(value: str) -> tuple[str, ...]:
 
 
 def replaced(text: str, value: str, name: str) -> str:
-    """The text with a name in the place of a value, however that is spelled."""
+    """The text with a name in place of a value, in whatever encoding that appears."""
     for each in spellings(value):
         text = text.replace(each, name)
     return text

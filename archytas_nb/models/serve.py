@@ -1,19 +1,19 @@
-"""The process of the embedded model: runs the engine's server for as long as a notebook uses it.
+"""Runs the engine's server in a process of its own for as long as a notebook uses it.
 
-It is run by path, in a process of its own, and imports only the standard library and the engine, so that it works
-wherever the kernel's Python works and no file of the user's gets in its way.
+It is run by path and imports only the standard library and the engine, so that it works wherever the
+kernel's Python works and no file of the user's gets in its way.
 
-A *lease* is one TCP connection that a kernel holds open while it uses the model. The operating system closes it
-when the kernel ends, however it ends: a killed kernel frees the model, a dead server is noticed by every kernel
-at once, and no file of process ids can be wrong. The process ends when no lease is left for ``grace_seconds``, or
-when none came within ``startup_seconds``.
+A *lease* is one TCP connection that a kernel holds open while it uses the model. The operating system
+closes it when the kernel ends, however it ends: a killed kernel frees the model, a dead server is
+noticed by every kernel at once, and no file of process ids can be wrong. The process ends when no
+lease is left for ``grace_seconds``, or when none came within ``startup_seconds``.
 
-Handshake, one line each way; each side proves that it knows the key before anything else is sent:
+Handshake, one line each way; each side proves that it knows the key first:
 
     server: nonce₁      client: nonce₂ HMAC(key, "client" nonce₁ nonce₂)      server: HMAC(key, "server" …) port
 
-The first line is sent once the model is loaded: a client that waits for it waits for the model. After the
-handshake the client sends nothing, or ``q`` before it closes: then the grace period is skipped.
+The first line is sent once the model is loaded. After the handshake the client sends nothing, or
+``q`` before it closes: then the grace period is skipped.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ import secrets
 import socket
 import sys
 import threading
+import time
 import urllib.parse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,55 +39,50 @@ BACKLOG = 64
 CANNOT_IMPORT = 78
 """The exit status where the engine's library cannot be loaded (EX_CONFIG of sysexits.h)."""
 _NEEDED = frozenset({"model.path", "n_ctx", "n_parallel", "api_keys"})
-"""Parameters without which nothing works; any other may be missing in a later version of the engine."""
+"""Parameters without which nothing works; a later version of the engine may lack any other."""
 
 
 def proof(key: str, side: str, nonces: str) -> str:
-    """What the named side (``"client"`` or ``"server"``) of a handshake must show: hexadecimal HMAC-SHA-256."""
+    """The HMAC-SHA-256 that a side (``"client"`` or ``"server"``) of a handshake must show."""
     return hmac.new(key.encode(), f"{side} {nonces}".encode(), "sha256").hexdigest()
 
 
 class Leases:
-    """Counts the kernels that use the model, and calls ``end`` when there are none.
-
-    Kernels can connect as soon as this is created; they are answered after `open`.
+    """Counts the kernels that use the model. They can connect at once, and are answered in `run`.
 
     Args:
         key: The secret that a client must know.
         grace_seconds: How long the model outlives its last user.
         startup_seconds: How long it waits for its first one.
-        end: Called once, from a thread of its own, when nobody uses the model any more.
 
     Attributes:
         port: Where kernels connect.
     """
 
-    def __init__(
-        self, key: str, grace_seconds: float, startup_seconds: float, end: Callable[[], None]
-    ) -> None:
+    def __init__(self, key: str, grace_seconds: float, startup_seconds: float) -> None:
         self._key = key
         self._grace = grace_seconds
         self._startup = startup_seconds
-        self._end = end
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._held = 0
-        self._ended = False
-        self._timer: threading.Timer | None = None
+        self._until: float | None = None  # when it ends, where nobody comes before
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
         self.port: int = self._socket.getsockname()[1]
 
-    def open(self, port: int) -> None:
-        """Begin to answer kernels, and tell them the port of the engine's server."""
-        with self._lock:
-            self._end_in(self._startup)
-        threading.Thread(target=self._listen, args=(port,), name="leases", daemon=True).start()
+    def run(self, port: int) -> None:
+        """Answer kernels with the port of the engine's server, until nobody uses the model."""
+        with self._changed:
+            self._until = time.monotonic() + self._startup
+            threading.Thread(target=self._listen, args=(port,), name="leases", daemon=True).start()
+            while self._held or (left := self._until - time.monotonic()) > 0:
+                self._changed.wait(None if self._held else left)
+            self._held = -1
 
     def _listen(self, port: int) -> None:
         while True:
             peer, _ = self._socket.accept()
-            threading.Thread(
-                target=self._serve, args=(peer, port), name="lease", daemon=True
-            ).start()
+            args = (peer, port)
+            threading.Thread(target=self._serve, args=args, name="lease", daemon=True).start()
 
     def _serve(self, peer: socket.socket, port: int) -> None:
         with peer:
@@ -103,7 +98,11 @@ class Leases:
                 peer.settimeout(None)
                 while data := peer.recv(16):
                     last = data
-            self._give_back(at_once=last.endswith(b"q"))
+            with self._changed:
+                self._held -= 1
+                grace = 0 if last.endswith(b"q") else self._grace
+                self._until = time.monotonic() + grace
+                self._changed.notify()
 
     def _greet(self, peer: socket.socket) -> str | None:
         """Our proof for the peer, once it has given its own; None for a stranger."""
@@ -113,40 +112,16 @@ class Leases:
         with peer.makefile("r", encoding="ascii", newline="\n") as lines:
             theirs, _, shown = lines.readline(256).strip().partition(" ")
         nonces = f"{ours} {theirs}"
-        return (
-            proof(self._key, "server", nonces)
-            if hmac.compare_digest(shown, proof(self._key, "client", nonces))
-            else None
-        )
+        is_ours = hmac.compare_digest(shown, proof(self._key, "client", nonces))
+        return proof(self._key, "server", nonces) if is_ours else None
 
     def _take(self) -> bool:
-        with self._lock:
-            if self._ended:
+        with self._changed:
+            if self._held < 0:  # the end has begun
                 return False
             self._held += 1
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+            self._changed.notify()
             return True
-
-    def _give_back(self, *, at_once: bool) -> None:
-        with self._lock:
-            self._held -= 1
-            if self._held == 0:
-                self._end_in(0 if at_once else self._grace)
-
-    def _end_in(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self._end_if_unused)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _end_if_unused(self) -> None:
-        with self._lock:
-            # A lease may have come while this timer was already firing.
-            if self._held or self._ended:
-                return
-            self._ended = True
-        self._end()
 
 
 def write_private(path: Path, value: Any) -> None:
@@ -160,15 +135,18 @@ def write_private(path: Path, value: Any) -> None:
     temporary.replace(path)
 
 
-def configure(parameters: Any, settings: dict[str, Any]) -> None:
-    """Set the engine's parameters; one that this version does not have is skipped, but for the needed ones.
+def remove_state(state: Path, key: str) -> None:
+    """Remove a state file, unless another server has written it meanwhile."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        if json.loads(state.read_text(encoding="utf-8"))["api_key"] == key:
+            state.unlink()
 
-    Args:
-        parameters: What the engine takes, with its defaults.
-        settings: Values by dotted names, such as ``"cpuparams.n_threads"``; an enumeration's value by its name.
+
+def configure(parameters: Any, settings: dict[str, Any]) -> None:
+    """Set the engine's parameters by dotted names, values of enumerations by their names.
 
     Raises:
-        AttributeError: A needed parameter does not exist.
+        AttributeError: A needed parameter does not exist; any other is skipped.
     """
     for name, value in settings.items():
         owner = parameters
@@ -193,32 +171,17 @@ def configure(parameters: Any, settings: dict[str, Any]) -> None:
 def main(config_path: str) -> None:
     """Serve until nobody uses the model.
 
-    The configuration is a JSON object: ``engine`` (module with ``CommonParams`` and ``Server``), ``settings``
-    (for `configure`), ``state`` (path of the file to write), ``load_seconds``, ``grace_seconds``,
-    ``startup_seconds``.
+    The configuration is a JSON object: ``engine`` (a module with ``CommonParams`` and ``Server``),
+    ``settings`` (for `configure`), ``state`` (path of the file to write), ``load_seconds``,
+    ``grace_seconds``, ``startup_seconds``.
     """
     faulthandler.enable()  # a crash of the engine leaves its name in the log
     config = json.loads(Path(config_path).read_text(encoding="utf-8"))
     state, key = Path(config["state"]), secrets.token_urlsafe(32)
-
-    def forget() -> None:
-        # Another server may have taken our place; its file is not ours to remove.
-        with contextlib.suppress(OSError, ValueError):
-            if json.loads(state.read_text(encoding="utf-8"))["api_key"] == key:
-                state.unlink()
-
-    def end() -> None:
-        forget()
-        try:
-            sys.stderr.write("The last notebook that used this model is gone; ending.\n")
-        finally:  # also where the log's disk is full
-            # Not sys.exit: nobody is left to wait for a reply that is being generated.
-            os._exit(0)
-
-    leases = Leases(key, config["grace_seconds"], config["startup_seconds"], end)
+    leases = Leases(key, config["grace_seconds"], config["startup_seconds"])
     write_private(state, {"pid": os.getpid(), "lease_port": leases.port, "api_key": key})
     try:
-        # It keeps Python from running while it loads, so only this watchdog ends one that never gets there.
+        # Loading keeps Python from running, so only this watchdog ends one that does not.
         faulthandler.dump_traceback_later(config["load_seconds"], exit=True)
         try:
             engine = importlib.import_module(config["engine"])
@@ -227,14 +190,15 @@ def main(config_path: str) -> None:
             sys.exit(CANNOT_IMPORT)
         parameters = engine.CommonParams()
         configure(parameters, {**config["settings"], "api_keys": [key]})
-        # Returns once the model is loaded, and has then bound a port of its own choice on the loopback interface.
-        # No lease is answered before.
+        # Returns once the model is loaded and a loopback port of its choice is bound.
         server = engine.Server(parameters)
         faulthandler.cancel_dump_traceback_later()
-        leases.open(urllib.parse.urlsplit(server.listening_address).port or 0)
-        threading.Event().wait()
+        leases.run(urllib.parse.urlsplit(server.listening_address).port or 0)
     finally:
-        forget()
+        remove_state(state, key)
+    with contextlib.suppress(OSError):  # of a log whose disk is full
+        sys.stderr.write("The last notebook that used this model is gone; ending.\n")
+    os._exit(0)  # not sys.exit, which would wait for a reply that is being generated
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""Where the embedded model's weights come from: a GGUF file, the Hugging Face hub, or the ``weights`` extra.
+"""Finds the embedded model's weights: a GGUF file, one of the Hugging Face hub, or the extra's.
 
-Law of this file: it finds or assembles one file and answers with its path. It knows nothing of servers, kernels
-or endpoints, and it never imports what the extra installs: those packages are data, and data is located through
-their metadata. It refuses any bytes whose checksum is not the expected one.
+What the ``weights`` extra installs is never imported: those packages are data, located through their
+metadata. Any bytes whose checksum is not the expected one are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
@@ -25,9 +24,7 @@ from archytas_nb.errors import ConfigurationError
 Progress: TypeAlias = Callable[[str], None]
 """Is told, in one line for a person, what is being waited for. Later lines replace earlier ones."""
 
-CHUNK = (
-    4 << 20
-)  # bytes; large enough that hashing and copying dominate, small enough for Ctrl-C to be felt
+CHUNK = 4 << 20  # bytes that are copied at a time
 MARGIN = 64 << 20  # bytes left free on the disk after assembly
 
 WAYS_OUT = """\
@@ -39,13 +36,9 @@ WAYS_OUT = """\
 
 @dataclass(frozen=True)
 class Bundle:
-    """One GGUF file that is installed in pieces.
+    """One GGUF file that is installed in pieces: its name, size in bytes and checksum.
 
-    Attributes:
-        name: The file's name once assembled.
-        parts: Distribution name and the path's last components inside it, in order of concatenation.
-        size: Bytes of the whole.
-        sha256: Hexadecimal checksum of the whole.
+    `parts` are the names of distributions and the ends of paths inside them, in order.
     """
 
     name: str
@@ -63,7 +56,7 @@ EMBEDDED = Bundle(
 
 
 def silent(_text: str) -> None:
-    """Watch nothing: the `Progress` of a caller that has nobody to tell."""
+    """The `Progress` of a caller that has nobody to tell."""
 
 
 def locate(
@@ -73,10 +66,10 @@ def locate(
     bundle: Bundle = EMBEDDED,
     cache: Path | None = None,
 ) -> Path:
-    """Find the weights of the model that runs on this machine.
+    """Find the weights of the model that runs on this machine; fetch or assemble them first.
 
     Args:
-        setting: A GGUF file's path, or ``"hf:OWNER/REPO/FILE"``; None or empty for the ``weights`` extra.
+        setting: A GGUF file's path, or ``"hf:OWNER/REPO/FILE"``; None or empty for the extra.
         progress: Is told what is being waited for.
         bundle: What the extra holds.
         cache: Directory of the assembled file; None for the user's cache directory.
@@ -85,8 +78,8 @@ def locate(
         The absolute path of a GGUF file.
 
     Raises:
-        ConfigurationError: Nothing was named and nothing is installed, or what was named is not there, is not
-            a GGUF file, could not be downloaded or does not have the expected checksum.
+        ConfigurationError: Nothing was named and nothing is installed, or what was named is not
+            there, is no GGUF file, could not be downloaded or has the wrong checksum.
     """
     if setting and setting.startswith("hf:"):
         return _checked(_download(setting, progress), setting)
@@ -98,42 +91,28 @@ def locate(
 def check(
     setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path | None = None
 ) -> None:
-    """Find out whether `locate` has something to find, without copying or fetching anything.
-
-    Args:
-        setting: As for `locate`. What lies on the hub is not asked for: its name alone is taken for good.
-        bundle: What the extra holds.
-        cache: Directory of the assembled file; None for the user's cache directory.
-
-    Raises:
-        ConfigurationError: Nothing is named or installed, or what is named cannot be used.
-    """
-    if setting and setting.startswith("hf:"):
-        _on_hub(setting)
-        return
-    if setting:
-        _checked(Path(setting).expanduser().absolute(), setting)
-    elif find(bundle=bundle, cache=cache) is None:
+    """Raise ConfigurationError where `locate` cannot succeed; copies and fetches nothing."""
+    if find(setting, bundle=bundle, cache=cache) is None and not setting:
         _parts(bundle)
 
 
 def find(
     setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path | None = None
 ) -> Path | None:
-    """Where the weights lie ready to be loaded; None where `locate` would first have to copy or fetch them.
+    """Where the weights lie ready to be loaded; None where `locate` would copy or fetch them first.
 
     Raises:
         ConfigurationError: What is named cannot be used.
     """
     if setting and setting.startswith("hf:"):
+        owner, repo, file = _on_hub(setting)
         try:
             from huggingface_hub import try_to_load_from_cache
         except ImportError:
             return None
-        owner, repo, file = _on_hub(setting)
         try:
             path = try_to_load_from_cache(f"{owner}/{repo}", file)
-        except ValueError:  # a name that the hub does not allow, of which `locate` says more
+        except ValueError:  # a name that the hub does not allow: `locate` says more
             return None
         return Path(path) if isinstance(path, str) else None
     if setting:
@@ -143,21 +122,21 @@ def find(
 
 
 def cache_dir() -> Path:
-    """Where the file is kept that is made of the ``weights`` extra's pieces."""
+    """Where the file is kept that is assembled of the extra's pieces."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("archytas-nb", appauthor=False)) / "models"
 
 
 def pieces(bundle: Bundle = EMBEDDED) -> list[Path]:
-    """The installed pieces of the ``weights`` extra, in order; none where it is not installed or not whole."""
+    """The installed pieces of the extra, in order; none where it is not whole."""
     with contextlib.suppress(ConfigurationError):
         return _parts(bundle)
     return []
 
 
 def _checked(path: Path, setting: str) -> Path:
-    """Refuse early what the engine would refuse after seconds, with a message nobody can read."""
+    """The path of a GGUF file; the engine's own error comes late and is hard to read."""
     try:
         with path.open("rb") as file:
             magic = file.read(4)
@@ -211,21 +190,12 @@ def _assembled(bundle: Bundle, cache: Path, progress: Progress) -> Path:
     if _is_stamped(target, bundle):
         return target
     parts = _parts(bundle)
-    from filelock import FileLock, Timeout
-
+    waiting = "Waiting for another notebook that assembles the model's weights"
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(cache / f"{bundle.name}.lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            progress("Waiting for another notebook that assembles the model's weights")
-            lock.acquire()
-        try:
+        with locked(cache / f"{bundle.name}.lock", progress, waiting):
             if not _is_stamped(target, bundle):
                 _assemble(bundle, parts, target, progress)
-        finally:
-            lock.release()
     except OSError as error:
         raise ConfigurationError(
             f"The model's weights could not be written to {str(cache)!r} ({error}). Make that directory "
@@ -234,16 +204,28 @@ def _assembled(bundle: Bundle, cache: Path, progress: Progress) -> Path:
     return target
 
 
+@contextlib.contextmanager
+def locked(path: Path, progress: Progress, waiting: str) -> Iterator[None]:
+    """Hold a lock between the processes of this machine; `progress` is told where it is waited for."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        progress(waiting)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def _parts(bundle: Bundle) -> list[Path]:
     """The installed pieces in order; all of them or an error."""
-    found: list[Path] = []
-    missing: list[str] = []
-    for name, suffix in bundle.parts:
-        path = _part(name, PurePosixPath(suffix))
-        if path is None:
-            missing.append(name)
-        else:
-            found.append(path)
+    paths = {name: _part(name, PurePosixPath(suffix)) for name, suffix in bundle.parts}
+    found = [path for path in paths.values() if path is not None]
+    missing = [name for name, path in paths.items() if path is None]
     if not found:
         raise ConfigurationError(
             f"No model is configured, and none is installed. Three ways out:\n{WAYS_OUT}"
@@ -269,7 +251,7 @@ def _part(name: str, suffix: PurePosixPath) -> Path | None:
 
 
 def _assemble(bundle: Bundle, parts: list[Path], target: Path, progress: Progress) -> None:
-    """Write the whole file beside its place, and move it there only when its checksum is right."""
+    """Write the whole file beside its place, and move it there when its checksum is right."""
     whole = target.is_file() and target.stat().st_size == bundle.size
     if whole and _copy([target], None, bundle, progress, "Verifying") == bundle.sha256:
         # Whole but not stamped: an earlier start ended between the two, or someone copied the file here.
@@ -286,9 +268,7 @@ def _assemble(bundle: Bundle, parts: list[Path], target: Path, progress: Progres
             f"The model's weights need {(bundle.size + MARGIN) / 1e9:.2f} GB in {str(target.parent)!r}, where "
             f"{free / 1e9:.2f} GB are free. Free some space, or choose another way:\n{WAYS_OUT}"
         )
-    for stale in target.parent.glob(
-        f"{target.name}.*.tmp"
-    ):  # of a process that was killed; we hold the lock
+    for stale in target.parent.glob(f"{target.name}.*.tmp"):  # of a process that was killed
         stale.unlink(missing_ok=True)
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
@@ -306,7 +286,7 @@ def _assemble(bundle: Bundle, parts: list[Path], target: Path, progress: Progres
 def _copy(
     sources: list[Path], into: Path | None, bundle: Bundle, progress: Progress, verb: str
 ) -> str:
-    """Hash the sources' bytes in order, and write them where a file is given. Returns the hexadecimal digest."""
+    """The SHA-256 of the sources' bytes in order, which are written where a file is given."""
     digest, done, shown = hashlib.sha256(), 0, -1
     with into.open("wb", buffering=0) if into else contextlib.nullcontext() as out:
         for path in sources:
@@ -333,11 +313,7 @@ def _copy(
 
 
 def _share(source: int, out: int, size: int) -> bool:
-    """Append a file to another one without storing its bytes twice, where the file system can (Btrfs, XFS).
-
-    Returns:
-        Whether it did; nothing was written where not.
-    """
+    """Append a file without storing its bytes twice, and whether the file system did (Btrfs, XFS)."""
     if sys.platform != "linux":
         return False
     import fcntl
@@ -357,9 +333,6 @@ def _refusal(bundle: Bundle, what: str) -> str:
         f"The installed weights are not {bundle.name!r}: {what}. Reinstall them: "
         'pip install --force-reinstall --no-cache-dir "archytas-nb[local,weights]"'
     )
-
-
-# ── the stamp: what vouches for the file, so that a later start need not hash a gigabyte ──────────
 
 
 def _facts(target: Path, bundle: Bundle) -> dict[str, Any]:

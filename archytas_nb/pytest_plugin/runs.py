@@ -24,7 +24,7 @@ import pytest
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import MODE, PATH, REPORT, RERUN, CassetteModel
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models.discover import choose_model
+from archytas_nb.models.choose import choose_model
 
 if TYPE_CHECKING:
     from archytas_nb.pytest_plugin.recording import NotebookFile

@@ -238,7 +238,7 @@ def test_a_scripted_model_needs_no_cassette_also_where_a_replay_names_one_that_i
 
 
 def test_the_key_of_the_configuration_does_not_enter_the_cassette(tmp_path: Path) -> None:
-    from archytas_nb.models.discover import ModelSettings
+    from archytas_nb.models.choose import ModelSettings
 
     cassette = switch.insert_cassette(str(tmp_path / "x.jsonl"))
     assert cassette is not None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 
-from archytas_nb.models import asking, openai_chat
+from archytas_nb.models import endpoint
 from archytas_nb.models.capabilities import capabilities_of
 from tests.faults.talk import Talk
 
@@ -21,12 +20,12 @@ def talk(
     caplog: pytest.LogCaptureFixture,
 ) -> Iterator[Talk]:
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(endpoint, "FIRST_WAIT", 0.01)
     capabilities_of.cache_clear()
     talk = Talk(*request.param, caplog)
     yield talk
     talk.server.close()
-    openai_chat.close_clients(talk.server.url)
+    endpoint.close_clients(talk.server.url)
 
 
 @pytest.fixture
@@ -34,5 +33,5 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The waits, without waiting."""
     waits: list[float] = []
     # The module's own, for other threads sleep too.
-    monkeypatch.setattr(asking, "time", SimpleNamespace(sleep=waits.append))
+    monkeypatch.setattr(endpoint, "sleep", waits.append)
     return waits

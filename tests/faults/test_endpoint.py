@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from archytas_nb.agent import Agent
-from archytas_nb.models import openai_chat
-from archytas_nb.models.openai_chat import OpenAIModel
+from archytas_nb.models import endpoint
+from archytas_nb.models.endpoint import OpenAIModel
 from tests.faults.talk import ADD, KEY, Talk, add
 from tests.servers.plays import HTML, Drop, Events, Raw, Say, Status
 
@@ -116,7 +116,7 @@ def test_a_missing_v1_is_found_out(talk: Talk, elsewhere: Any) -> None:
     said = talk.fails("not_found" if elsewhere is None else "bad_reply")
     assert f"The API is at {talk.server.url!r}" in said
     assert "set OPENAI_BASE_URL" in said
-    openai_chat.close_clients(talk.server.root)
+    endpoint.close_clients(talk.server.root)
 
 
 def test_a_model_that_is_not_there_is_answered_with_those_that_are(talk: Talk) -> None:

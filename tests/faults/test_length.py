@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from archytas_nb.agent import Agent
-from archytas_nb.models.openai_chat import OpenAIModel
+from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.trace.text import plain
 from archytas_nb.trace.view import fold
 from tests.faults.talk import KEY, Talk

@@ -12,7 +12,7 @@ import pytest
 
 from archytas_nb.agent import Agent
 from archytas_nb.errors import RunInterrupted
-from archytas_nb.models.openai_chat import OpenAIModel
+from archytas_nb.models.endpoint import OpenAIModel
 from tests.faults.talk import KEY, Talk, add
 from tests.servers.plays import Hang, Say, Status
 

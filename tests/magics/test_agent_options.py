@@ -14,7 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import archytas_nb as nb
 from archytas_nb.errors import RunError, TaskFailed
 from archytas_nb.loop.events import AskModel, ModelReply, Usage
-from archytas_nb.models.prices import Price
+from archytas_nb.models.usage import Price
 from archytas_nb.testing import ScriptedModel
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -364,6 +364,9 @@ def test_usd_is_shown_where_the_price_is_known(ask: Ask) -> None:
     assert repr(ask("--cost")).splitlines()[2].split()[1:] == [
         *("1", "1", "1,000,000", "500,000", "100,000", "0.0", "2.5000")
     ]
+    said = ModelReply('{"tool": "final_answer", "tool_input": "1"}', usage=Usage(1, 9, 0, 4, 0.25))
+    ask("--new three", said)
+    assert repr(ask("--cost")).splitlines()[2].split()[-1] == "0.2500"
 
 
 def test_a_dry_run_does_not_begin_a_recording_anew(ask: Ask, tmp_path: Path) -> None:

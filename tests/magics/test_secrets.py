@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from archytas_nb.models import openai_chat
+from archytas_nb.models import endpoint
 from tests.servers.plays import Say, Status
 from tests.servers.server import Server
 
@@ -34,7 +34,7 @@ def test_a_key_of_the_configuration_is_not_shown(
         ):
             shell.run_cell(line)
         printed = "".join(capfd.readouterr())
-        openai_chat.close_clients(server.url)
+        endpoint.close_clients(server.url)
     assert "Fine." in printed
     assert "rejected the API key" in printed
     assert [line for line in printed.splitlines() if KEY in line] == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from archytas_nb.models import asking, openai_chat, process
+from archytas_nb.models import endpoint, process
 from archytas_nb.models.capabilities import capabilities_of
 from tests.models.fake_machine import PATIENCE
 
@@ -37,10 +37,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is known of any endpoint, before and after."""
-    monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(endpoint, "FIRST_WAIT", 0.01)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     capabilities_of.cache_clear()
     yield
-    for base_url, _, _ in list(openai_chat._CLIENTS):
-        openai_chat.close_clients(base_url)
+    endpoint.close_clients()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice
-from archytas_nb.models.openai_chat import OpenAIModel
+from archytas_nb.models.endpoint import OpenAIModel
 from tests.servers.server import Server
 
 HELLO = ({"role": "user", "content": "hello"},)

@@ -1,15 +1,33 @@
-"""The form of a request, and the next one after a refusal."""
+"""The form of a request, the next one after a refusal, and what is learnt from it."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop.events import AskModel
-from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of, lowered, shorter
+from archytas_nb.errors import ModelError
+from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
+from archytas_nb.models import endpoint
+from archytas_nb.models.bounds import Deadline
+from archytas_nb.models.capabilities import (
+    UNKNOWN_THOUGHT,
+    UNSEEN,
+    Asking,
+    Capabilities,
+    adapting,
+    body_of,
+    capabilities_of,
+    lowered,
+    shorter,
+    with_images,
+)
+from archytas_nb.models.endpoint import retrying
+from archytas_nb.models.refusals import Fault, Faults, images_in
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 HELLO = ({"role": "user", "content": "hello"},)
@@ -93,3 +111,268 @@ def test_a_model_at_an_endpoint_has_one_record() -> None:
 def test_a_bound_is_lowered_to_what_there_is_room_for(said: str, most: int | None) -> None:
     less = shorter(Capabilities(), ASK, said)
     assert (less and less.most_tokens) == most
+
+
+ASK_ASKING = AskModel(
+    1, ({"role": "user", "content": "hello"},), max_tokens=100, thinking_tokens=800
+)
+AT = Faults("http://127.0.0.1:1/v1")
+
+
+@pytest.fixture(autouse=True)
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    waits: list[float] = []
+    monkeypatch.setattr(endpoint, "sleep", waits.append)
+    return waits
+
+
+def fault(
+    kind: Any = "server", said: str = "", *, passing: bool = True, wait: float | None = None
+) -> Fault:
+    return Fault(kind, "it broke. Mend it.", 400, passing=passing, wait=wait, said=said)
+
+
+def plays(*outcomes: Fault | ModelReply) -> tuple[list[Any], Any]:
+    """What the forms were, and something that asks once and plays these outcomes in order."""
+    seen: list[Any] = []
+    left = iter(outcomes)
+
+    def once(form: Any = None) -> Asking:
+        seen.append(form and replace(form))  # as it was then: what is learned changes it
+        outcome = next(left)
+        yield Delta("text", "so ")
+        if isinstance(outcome, Fault):
+            raise outcome
+        return outcome
+
+    return seen, once
+
+
+def heard(flow: Asking) -> tuple[list[str], ModelReply]:
+    said: list[str] = []
+    while True:
+        try:
+            event = next(flow)
+        except StopIteration as ended:
+            return said, ended.value
+        if isinstance(event, Notice):
+            said.append(event.text)
+
+
+@given(failures=st.integers(0, 6), retries=st.integers(0, 4))
+def test_a_passing_failure_is_tried_again_so_often_and_no_more(failures: int, retries: int) -> None:
+    seen, once = plays(*[fault() for _ in range(failures)], ModelReply("fine"))
+    if failures <= retries:
+        said, reply = heard(retrying(once, retries, Deadline(), AT))
+        assert (reply.text, len(said), len(seen)) == ("fine", failures, failures + 1)
+    else:
+        with pytest.raises(ModelError) as caught:
+            heard(retrying(once, retries, Deadline(), AT))
+        assert (f"Tried {retries + 1} times" in str(caught.value)) is (retries > 0)
+        assert len(seen) == retries + 1
+
+
+def test_waits_grow_and_the_servers_wish_counts_before_them(slept: list[float]) -> None:
+    _, once = plays(fault(), fault(), fault(wait=7.0), fault(), ModelReply())
+    heard(retrying(once, 9, Deadline(), AT))
+    assert slept == [0.5, 1.0, 7.0, 4.0]
+
+
+def test_a_lasting_failure_or_one_with_too_long_a_wait_is_not_tried_again(
+    slept: list[float],
+) -> None:
+    for bad in (fault(passing=False), fault(wait=61.0)):
+        _, once = plays(bad)
+        with pytest.raises(ModelError):
+            heard(retrying(once, 9, Deadline(), AT))
+    assert slept == []
+
+
+def test_a_wait_beyond_the_deadline_is_the_deadline_and_names_what_had_gone_wrong(
+    slept: list[float],
+) -> None:
+    _, once = plays(fault(wait=30.0))
+    with pytest.raises(ModelError) as caught:
+        heard(retrying(once, 9, Deadline(20.0), AT))
+    assert caught.value.kind == "deadline"
+    assert "within the 20 s that were left after it broke" in str(caught.value)
+    assert slept == []
+
+
+def test_what_is_taken_is_learned_with_a_reply_and_not_before() -> None:
+    can = Capabilities()
+    refusal = fault("refused", "Unknown parameter: 'stream_options'")
+    seen, once = plays(refusal, ModelReply("fine"))
+    assert heard(adapting(once, ASK_ASKING, can, stream=True))[1].text == "fine"
+    assert [form.stream_options for form in seen] == [True, False]
+    assert can.stream_options is False
+
+    can = Capabilities()
+    _, once = plays(refusal, fault("server"))
+    with pytest.raises(Fault):
+        heard(adapting(once, ASK_ASKING, can, stream=True))
+    assert can == Capabilities()
+
+
+THOUGHT = [
+    ModelReply("", reasoning="hm, " * 50, finish="length", usage=Usage(1, 10, 0, 100)),
+    ModelReply("", finish="length", usage=Usage(1, 10, 0, 100)),  # where the thoughts are not sent
+    ModelReply("<think>hm, hm", finish="length", usage=Usage(1, 10, 0, 100)),
+]
+
+
+@pytest.mark.parametrize("thought", THOUGHT)
+def test_a_model_that_thought_its_reply_away_is_given_more_room_from_then_on(
+    thought: ModelReply,
+) -> None:
+    can = Capabilities()
+    _, once = plays(thought, ModelReply("fine", usage=Usage(1, 10, 0, 500)))
+    said, reply = heard(adapting(once, ASK_ASKING, can, stream=True))
+    assert said == ["the model thought until its reply was cut off: asking again, with more room"]
+    assert (reply.text, reply.usage) == ("fine", Usage(2, 20, 0, 600))
+    assert can.thinks
+    assert body_of(ASK_ASKING, can, {}, stream=True)["max_tokens"] == 800
+    _, once = plays(thought)
+    assert (
+        heard(adapting(once, ASK_ASKING, can, stream=True))[1].finish == "length"
+    )  # there is an end to it
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ModelReply("half an ans", finish="length"),
+        ModelReply("<think>a</think>b", finish="length"),
+        ModelReply(""),
+    ],
+)
+def test_a_reply_that_was_cut_off_in_its_words_is_left_to_the_loop(reply: ModelReply) -> None:
+    _, once = plays(reply)
+    assert heard(adapting(once, ASK_ASKING, Capabilities(), stream=True)) == ([], reply)
+
+
+def test_an_interrupt_in_a_wait_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(endpoint, "sleep", interrupt)
+    _, once = plays(fault(), ModelReply())
+    with pytest.raises(KeyboardInterrupt):
+        heard(retrying(once, 3, Deadline(), AT))
+
+
+def call(id_: str) -> dict[str, Any]:
+    return {"id": id_, "type": "function", "function": {"name": "add", "arguments": "{}"}}
+
+
+TALK: tuple[dict[str, Any], ...] = (
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "How many?"},
+    {"role": "assistant", "content": None, "tool_calls": [call("a"), call("b")]},
+    {"role": "tool", "tool_call_id": "a", "content": "1"},
+    {"role": "tool", "tool_call_id": "b", "content": "2"},
+    {"role": "assistant", "content": None, "tool_calls": [call("c")]},
+    {"role": "tool", "tool_call_id": "c", "content": "3"},
+    {"role": "assistant", "content": "Three."},
+)
+ASIDES = {"a": {"reasoning": "Hm.", "extra": {"s": 1}}, "b": {"extra": {"s": 2}}}
+
+
+def sent(messages: Any, asides: Any = None, **form: Any) -> Any:
+    ask = AskModel(1, messages, asides=asides or {})
+    return body_of(ask, Capabilities(**form), {}, stream=False)["messages"]
+
+
+@pytest.fixture(autouse=True)
+def unchanged() -> Any:
+    before = copy.deepcopy(TALK)
+    yield
+    assert before == TALK
+
+
+def test_a_system_prompt_begins_the_first_question() -> None:
+    first, *rest = sent(TALK, system=False)
+    assert first == {"role": "user", "content": "Be brief.\n\nHow many?"}
+    assert tuple(rest) == TALK[2:]
+
+
+def test_a_system_prompt_stands_before_the_parts_of_a_question_with_images() -> None:
+    parts = [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": "data:"}},
+    ]
+    [first] = sent((TALK[0], {"role": "user", "content": parts}), system=False)
+    assert first["content"] == [{"type": "text", "text": "Be brief."}, *parts]
+
+
+@pytest.mark.parametrize("messages", [(), TALK[:1], TALK[1:], (TALK[0], TALK[2])])
+def test_messages_that_do_not_begin_so_stay_as_they_are(messages: Any) -> None:
+    assert sent(messages, system=False) == messages
+
+
+def test_a_model_gets_back_what_it_thought_and_a_mark_where_that_is_not_known() -> None:
+    told = sent(TALK, ASIDES, thoughts=True)
+    thoughts = [message["reasoning_content"] for message in told if message["role"] == "assistant"]
+    assert thoughts == ["Hm.", UNKNOWN_THOUGHT, UNKNOWN_THOUGHT]
+    assert [message for message in told if message["role"] != "assistant"] == [
+        message for message in TALK if message["role"] != "assistant"
+    ]
+
+
+def test_each_call_gets_back_what_came_beside_it() -> None:
+    told = sent(TALK, ASIDES, extras="returned")
+    assert [each.get("extra_content") for m in told for each in m.get("tool_calls", ())] == [
+        {"s": 1},
+        {"s": 2},
+        None,
+    ]
+
+
+def test_where_a_signature_is_required_the_first_call_of_a_reply_has_one() -> None:
+    told = sent(TALK, {"b": ASIDES["b"]}, extras="required")
+    extras = [each.get("extra_content") for m in told for each in m.get("tool_calls", ())]
+    skipped = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+    assert extras == [skipped, {"s": 2}, skipped]
+
+
+PART = st.one_of(
+    st.just(IMAGE), st.text(max_size=5).map(lambda text: {"type": "text", "text": text})
+)
+CONTENT = st.one_of(st.none(), st.text(max_size=5), st.lists(PART, min_size=1, max_size=4))
+MESSAGES = st.lists(
+    st.fixed_dictionaries({"role": st.sampled_from(["user", "tool"]), "content": CONTENT})
+)
+
+
+@given(MESSAGES, st.integers(0, 5))
+def test_no_more_images_are_left_than_are_taken_and_the_last_ones_stay(
+    messages: list[Any], most: int
+) -> None:
+    before = copy.deepcopy(messages)
+    result = with_images(messages, most)
+    assert messages == before  # what was recorded is not changed
+    assert images_in(result) == min(most, images_in(messages))
+    assert [message["role"] for message in result] == [message["role"] for message in messages]
+    if images_in(messages) > most > 0:
+        last = [n for n, message in enumerate(messages) if images_in([message])][-1]
+        assert images_in([result[last]]) > 0
+
+
+@given(MESSAGES)
+def test_what_takes_no_images_gets_plain_text_with_a_line_for_each(messages: list[Any]) -> None:
+    result = with_images(messages, 0)
+    assert all(
+        message["content"] is None or isinstance(message["content"], str) for message in result
+    )
+    assert sum(str(message["content"]).count(UNSEEN) for message in result) == images_in(messages)
+
+
+@given(MESSAGES)
+def test_where_there_is_room_for_all_nothing_changes(messages: list[Any]) -> None:
+    assert list(with_images(messages, max(1, images_in(messages)))) == messages
+
+
+def test_the_text_beside_an_image_stays_in_its_place() -> None:
+    content = [{"type": "text", "text": "before"}, IMAGE, {"type": "text", "text": "after"}]
+    [message] = with_images([{"role": "user", "content": content}], 0)
+    assert message["content"] == f"before\n{UNSEEN}\nafter"

@@ -1,10 +1,12 @@
-"""Chat completions in the dialects of the servers that there are, cut at every byte."""
+"""Chat completions in the dialects of the servers that there are, and what they cost."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.loop.events import Delta, ModelReply, Usage, WireCall
-from archytas_nb.models.completion import NotACompletion, from_body, from_stream
-from archytas_nb.models.refusal import ErrorInReply
+from archytas_nb.models.completion import NotACompletion, ServerError, from_body, from_stream
+from archytas_nb.models.embedded import EmbeddedModel
+from archytas_nb.models.endpoint import OpenAIModel
+from archytas_nb.models.usage import Price, price_of, usage_in
 from tests.growth import assert_linear
 
 
@@ -196,7 +200,7 @@ def test_nothing_or_a_beginning_is_a_broken_connection(data: bytes) -> None:
 )
 def test_an_error_object_is_an_error_in_a_stream_and_in_a_body(error: Any, status: int) -> None:
     for attempt in (lambda: read([stream(error)]), lambda: from_body(json.dumps(error))):
-        with pytest.raises(ErrorInReply, match="no memory") as caught:
+        with pytest.raises(ServerError, match="no memory") as caught:
             attempt()
         assert caught.value.status == status
 
@@ -366,7 +370,7 @@ def test_whatever_stands_in_a_place_of_a_reply_it_is_read_or_refused(at: tuple[A
         ):
             try:
                 reply = attempt()
-            except (NotACompletion, ErrorInReply, EOFError):
+            except (NotACompletion, ServerError, EOFError):
                 continue
             texts = [reply.text, reply.reasoning, reply.finish, reply.model]
             texts += [text for each in reply.calls for text in (each.name, each.arguments)]
@@ -422,3 +426,151 @@ def call_pieces(arguments: str, n: int) -> bytes:
         )
 
     return event(arguments) + event("1}") * n
+
+
+SAID: dict[str, tuple[dict[str, Any], Usage | None]] = {
+    "openai": (
+        {
+            "usage": {
+                "prompt_tokens": 9,
+                "completion_tokens": 4,
+                "prompt_tokens_details": {"cached_tokens": 5},
+            }
+        },
+        Usage(1, 9, 5, 4),
+    ),
+    "vllm, without details": (
+        {"usage": {"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": None}},
+        Usage(1, 9, 0, 4),
+    ),
+    "deepseek": (
+        {"usage": {"prompt_tokens": 9, "completion_tokens": 4, "prompt_cache_hit_tokens": 8}},
+        Usage(1, 9, 8, 4),
+    ),
+    "moonshot": (
+        {"usage": {"prompt_tokens": 9, "completion_tokens": 4, "cached_tokens": 8}},
+        Usage(1, 9, 8, 4),
+    ),
+    "anthropic behind a proxy": (
+        {"usage": {"input_tokens": 9, "output_tokens": 4, "cache_read_input_tokens": 8}},
+        Usage(1, 9, 8, 4),
+    ),
+    "groq": (
+        {"x_groq": {"id": "r", "usage": {"prompt_tokens": 9, "completion_tokens": 4}}},
+        Usage(1, 9, 0, 4),
+    ),
+    "openrouter, with what it cost": (
+        {"usage": {"prompt_tokens": 9, "completion_tokens": 4, "cost": 0.0125, "is_byok": False}},
+        Usage(1, 9, 0, 4, 0.0125),
+    ),
+    "a cost that is no number": (
+        {"usage": {"prompt_tokens": 9, "completion_tokens": 4, "cost": {"total_cost": 1}}},
+        Usage(1, 9, 0, 4),
+    ),
+    "llama.cpp, timings alone": (
+        {"timings": {"cache_n": 236, "prompt_n": 1, "predicted_n": 35, "prompt_ms": 30.9}},
+        Usage(1, 237, 236, 35),
+    ),
+    "llama.cpp, both": (
+        {
+            "usage": {"prompt_tokens": 237, "completion_tokens": 35},
+            "timings": {"cache_n": 236, "prompt_n": 1},
+        },
+        Usage(1, 237, 236, 35),
+    ),
+    "llama-cpp-python in a stream": ({"choices": []}, None),
+    "nothing known": ({"usage": None, "timings": None, "x_groq": None}, None),
+}
+
+
+@pytest.mark.parametrize("server", SAID)
+def test_what_a_server_says_is_read_and_nothing_is_made_up(server: str) -> None:
+    said, usage = SAID[server]
+    assert usage_in(said) == usage
+
+
+VALUE = st.one_of(
+    st.none(), st.integers(-5, 50), st.floats(0, 50), st.text(max_size=2), st.booleans()
+)
+FIELDS = ["prompt_tokens", "completion_tokens", "cached_tokens", "prompt_cache_hit_tokens"]
+
+
+@given(
+    st.dictionaries(st.sampled_from(FIELDS), VALUE), st.one_of(VALUE, st.just({"cached_tokens": 9}))
+)
+def test_whatever_is_said_counts_are_whole_and_the_cached_ones_part_of_the_input(
+    said: Any, details: Any
+) -> None:
+    usage = usage_in({"usage": {**said, "prompt_tokens_details": details}})
+    assert usage is not None
+    counts = (usage.input_tokens, usage.cached_tokens, usage.output_tokens)
+    assert all(isinstance(count, int) and count >= 0 for count in counts)
+    assert usage.cached_tokens <= usage.input_tokens
+
+
+OPENAI = "https://api.openai.com/v1"
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    price_of.cache_clear()
+    yield
+    price_of.cache_clear()
+
+
+def with_data(monkeypatch: pytest.MonkeyPatch, **prices: Any) -> None:
+    """Let genai-prices know one model by these prices."""
+    known = SimpleNamespace(
+        **{"input_mtok": 2.0, "cache_read_mtok": 0.5, "output_mtok": 8.0, **prices}
+    )
+
+    def find(model: str, _provider: None, _id: None, url: str) -> Any:
+        if (model, url) != ("gpt-4.1", OPENAI):
+            raise LookupError(model)
+        return None, SimpleNamespace(get_prices=lambda _: known)
+
+    data = SimpleNamespace(get_snapshot=lambda: SimpleNamespace(find_provider_model=find))
+    monkeypatch.setitem(sys.modules, "genai_prices", SimpleNamespace(data_snapshot=data))
+    monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", data)
+
+
+def test_cached_tokens_are_part_of_the_input_and_cost_less() -> None:
+    price = Price(input=2.0, cached=0.5, output=8.0)
+    assert price.cost(Usage(1, 1_000_000, 0, 0)) == 2.0
+    assert price.cost(Usage(1, 1_000_000, 1_000_000, 0)) == 0.5
+    assert price.cost(Usage(3, 400_000, 100_000, 50_000)) == pytest.approx(0.6 + 0.05 + 0.4)
+    assert price.cost(Usage(1, 0, 10, 0)) >= 0
+
+
+def test_a_price_is_that_of_the_endpoint_and_of_the_exact_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_data(monkeypatch)
+    assert OpenAIModel("gpt-4.1", OPENAI, "sk-x").price == Price(2.0, 0.5, 8.0)
+    assert OpenAIModel("gpt-9", OPENAI, "sk-x").price is None
+    assert OpenAIModel("gpt-4.1", OPENAI, "sk-x", service_tier="flex").price is None
+    assert OpenAIModel("gpt-4.1", "http://127.0.0.1:9/v1").price is None
+    assert EmbeddedModel().price is None
+
+
+@pytest.mark.parametrize(
+    "prices", [{"input_mtok": object()}, {"output_mtok": None}, {"cache_write_mtok": 3.0}]
+)
+def test_a_price_of_more_than_three_numbers_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, prices: Any
+) -> None:
+    with_data(monkeypatch, **prices)
+    assert price_of(OPENAI, "gpt-4.1") is None
+
+
+def test_without_the_extra_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
+    assert price_of(OPENAI, "gpt-4.1") is None
+
+
+def test_the_data_of_the_extra_is_read_as_it_is() -> None:
+    pytest.importorskip("genai_prices")
+    price = price_of(OPENAI, "gpt-4.1-mini-2025-04-14")
+    assert price is not None
+    assert 0 < price.cached < price.input < price.output
+    assert price_of("https://example.org/v1", "gpt-4.1-mini") is None

@@ -15,6 +15,7 @@ import pytest
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, ModelReply, Notice
 from archytas_nb.models import embedded, process
+from archytas_nb.models import engine as engines
 from archytas_nb.models.embedded import EmbeddedModel, without_contradictions
 from archytas_nb.models.engine import Engine
 from tests.models.fake_machine import FAKE, PATIENCE, weights
@@ -106,7 +107,7 @@ def test_safe_mode_is_not_remembered_for_a_hang_nor_for_long(
     monkeypatch.setattr(embedded, "HUNG_SECONDS", 0.6)
     assert len(complete(model_of(machine, word))[0]) == 1
     if word == "crashes-unless-safe":
-        monkeypatch.setattr(process, "REMEMBERED_SECONDS", 0)
+        monkeypatch.setattr(engines, "REMEMBERED_SECONDS", 0)
     tried = model_of(machine, word).tried()
     assert tried is None or tried.crash == ""
 
@@ -246,9 +247,9 @@ def test_the_time_that_is_left_bounds_the_asking(machine: Path) -> None:
     with pytest.raises(ModelError, match="gave no whole reply within") as caught:
         complete(model, seconds=1.0)
     assert caught.value.kind == "deadline"
-    assert process.alive(endpoint)
-    process.kill(endpoint)  # it cannot end itself any more
-    assert not process.alive(endpoint)
+    assert endpoint.alive()
+    endpoint.kill()  # it cannot end itself any more
+    assert not endpoint.alive()
 
 
 def test_a_schema_is_sent_without_bounds_that_contradict_each_other(machine: Path) -> None:

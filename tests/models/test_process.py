@@ -20,16 +20,15 @@ import pytest
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.models import engine as engine_module
 from archytas_nb.models import process
-from archytas_nb.models.crashes import StartError
-from archytas_nb.models.engine import Engine
-from archytas_nb.models.process import alive, ensure_server, stop
+from archytas_nb.models.engine import Engine, StartError
+from archytas_nb.models.process import ensure_server, stop
 from tests.models.fake_machine import FAKE, PATIENCE, weights
 
 pytestmark = pytest.mark.usefixtures("machine")
 SAFE = FAKE.in_safe_mode()
 
 
-def ask(endpoint: process.Endpoint) -> dict:
+def ask(endpoint: process.Server) -> dict:
     port = int(endpoint.base_url.rsplit(":")[-1].removesuffix("/v1"))
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {endpoint.api_key}"})
@@ -68,7 +67,7 @@ def test_a_started_server_answers_at_the_endpoint_with_its_key(machine):
     endpoint = ensure_server(weights(machine), progress.append, FAKE)
     assert ask(endpoint)["object"] == "list"
     assert (endpoint.model, endpoint.context) == ("model-works", 8192)
-    assert alive(endpoint)
+    assert endpoint.alive()
     assert progress[0].startswith("Loading the local model model-works")
     assert "is ready" in progress[-1]
 
@@ -125,7 +124,7 @@ def test_two_kernels_share_one_server_and_either_may_be_the_last(machine):
         endpoint = ensure_server(path, engine=FAKE)
         assert endpoint.base_url == url
         other.communicate()
-    assert alive(endpoint)
+    assert endpoint.alive()
     assert ask(endpoint)["object"] == "list"
 
 
@@ -153,8 +152,8 @@ def test_a_server_that_died_is_noticed_named_and_started_again(machine):
     path = weights(machine)
     first = ensure_server(path, engine=FAKE)
     os.kill(ask(first)["pid"], signal.SIGKILL)
-    assert process.wait_for_end(first, PATIENCE)
-    assert process.crash_of(first)[0] == "SIGKILL"
+    assert first.wait_for_end(PATIENCE)
+    assert first.crash() == "SIGKILL"
     second = ensure_server(path, engine=FAKE)
     assert second.api_key != first.api_key
     assert ask(second)["object"] == "list"
@@ -167,8 +166,8 @@ def test_a_crash_of_another_kernels_server_is_named_from_its_log(machine):
         assert other.stdout.readline()
         endpoint = ensure_server(path, engine=FAKE)
         os.kill(ask(endpoint)["pid"], signal.SIGSEGV)
-        assert process.wait_for_end(endpoint, PATIENCE)
-        crash, log = process.crash_of(endpoint)
+        assert endpoint.wait_for_end(PATIENCE)
+        crash, log = endpoint.crash(), endpoint.log
         assert crash == "SIGSEGV"
         assert "Fatal Python error: Segmentation fault" in log.read_text()
         other.communicate()
@@ -211,7 +210,7 @@ def test_stop_ends_a_server_that_nobody_else_uses(machine):
     endpoint = ensure_server(weights(machine), engine=FAKE)
     (child,) = process._children
     stop()
-    assert not alive(endpoint)
+    assert not endpoint.alive()
     assert child.wait(timeout=PATIENCE) == 0
 
 
@@ -219,7 +218,7 @@ def test_other_settings_or_other_weights_get_a_server_of_their_own(machine):
     one = ensure_server(weights(machine), engine=FAKE)
     two = ensure_server(weights(machine), engine=Engine(**{**vars(FAKE), "context": 4096}))
     assert one.base_url != two.base_url
-    assert (alive(one), alive(two), two.context) == (True, True, 4096)
+    assert (one.alive(), two.alive(), two.context) == (True, True, 4096)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -228,11 +227,11 @@ def test_a_forked_worker_holds_no_lease(machine):
     read, write = os.pipe()
     worker = os.fork()
     if not worker:
-        os.write(write, b"1" if alive(endpoint) else b"0")
+        os.write(write, b"1" if endpoint.alive() else b"0")
         os._exit(0)
     os.waitpid(worker, 0)
     assert os.read(read, 1) == b"0"
-    assert alive(endpoint)
+    assert endpoint.alive()
     os.close(read)
     os.close(write)
 
@@ -353,7 +352,7 @@ def test_a_log_directory_that_cannot_be_made_is_named(machine, monkeypatch):
 def test_a_relative_runtime_directory_is_ignored(machine, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", "run")
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(machine))
-    assert process.run_dir().parent == machine
+    assert engine_module.run_dir().parent == machine
 
 
 def test_the_key_is_not_shown(machine):
@@ -389,24 +388,24 @@ def test_a_containers_quota_bounds_the_threads(monkeypatch):
 
 def test_what_was_tried_is_known_to_the_next_notebook(machine):
     path = weights(machine)
-    assert process.tried(path, FAKE) is None
-    process.note_tried(path, FAKE, process.Tried(2.5, "SIGSEGV"))
-    assert process.tried(path, FAKE) == process.Tried(2.5, "SIGSEGV")
+    assert engine_module.tried(path, FAKE) is None
+    engine_module.note_tried(path, FAKE, engine_module.Tried(2.5, "SIGSEGV"))
+    assert engine_module.tried(path, FAKE) == engine_module.Tried(2.5, "SIGSEGV")
 
 
 def test_what_another_version_tried_does_not_count(machine, monkeypatch):
     path = weights(machine)
-    process.note_tried(path, FAKE, process.Tried(2.5))
-    monkeypatch.setattr(process, "__version__", "99.0")
-    assert process.tried(path, FAKE) is None
+    engine_module.note_tried(path, FAKE, engine_module.Tried(2.5))
+    monkeypatch.setattr(engine_module, "__version__", "99.0")
+    assert engine_module.tried(path, FAKE) is None
 
 
 def test_a_record_that_cannot_be_read_counts_as_not_tried(machine):
     path = weights(machine)
-    process.note_tried(path, FAKE, process.Tried(2.5))
+    engine_module.note_tried(path, FAKE, engine_module.Tried(2.5))
     (record,) = (machine / "archytas-nb").glob("*.tried.json")
     record.write_text("[]")
-    assert process.tried(path, FAKE) is None
+    assert engine_module.tried(path, FAKE) is None
 
 
 @pytest.mark.local_model

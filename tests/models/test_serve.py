@@ -20,10 +20,18 @@ FOREVER = 3600.0
 
 
 def Leases(key, grace, startup, end):
-    """The server's side, open for the engine's port 4711."""
-    leases = serve.Leases(key, grace, startup, end)
-    leases.open(4711)
+    """The server's side, open for the engine's port 4711; at its end `end` is called."""
+    leases = serve.Leases(key, grace, startup)
+    open_(leases, end)
     return leases
+
+
+def open_(leases, end):
+    def run():
+        leases.run(4711)
+        end()
+
+    threading.Thread(target=run, daemon=True).start()
 
 
 def Lease(port, key):
@@ -77,11 +85,11 @@ def test_giving_a_lease_back_at_once_does_not_end_what_others_use(ended):
 
 
 def test_a_lease_is_granted_when_the_model_is_loaded_and_names_the_engines_port(ended):
-    leases = serve.Leases("key", 0, FOREVER, ended.set)
+    leases = serve.Leases("key", 0, FOREVER)
     early = process.Lease(leases.port, "key")
     assert not early.granted(0.05)
     assert early.port == 0
-    leases.open(4711)
+    open_(leases, ended.set)
     assert early.granted(PATIENCE)
     assert early.port == 4711
     early.close()

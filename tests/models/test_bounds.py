@@ -1,10 +1,13 @@
-"""A request ends in time and in bounded memory, whatever the server sends; it never goes to another host."""
+"""The time and the size of a request."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import socket
+import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,16 +15,185 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from archytas_nb.errors import ModelError
-from archytas_nb.models import openai_chat, reading
-from archytas_nb.models.listing import served_at
-from archytas_nb.models.openai_chat import OpenAIModel
+from archytas_nb.models import bounds, endpoint
+from archytas_nb.models.bounds import Connection, Cutoff, Deadline
+from archytas_nb.models.choose import served_at
+from archytas_nb.models.endpoint import OpenAIModel
+from archytas_nb.models.refusals import Fault, Faults
 from tests.models.talking import complete, told
 from tests.servers.plays import Say, Status
 from tests.servers.server import Exchange, Server
 
 pytestmark = pytest.mark.usefixtures("fresh")
+
+
+def test_without_seconds_there_is_no_end() -> None:
+    deadline = Deadline()
+    assert (deadline.left, deadline.over, deadline.within(7)) == (None, False, 7)
+
+
+@given(st.floats(-10, 0), st.floats(0.01, 100))
+def test_what_is_over_stays_over_and_leaves_the_shortest_wait(seconds: float, wait: float) -> None:
+    deadline = Deadline(seconds)
+    assert deadline.over
+    assert deadline.left == 0
+    assert 0 < deadline.within(wait) <= 0.001
+
+
+@given(st.floats(100, 1e6), st.floats(0.01, 1e7))
+def test_a_wait_is_never_longer_than_what_is_left(seconds: float, wait: float) -> None:
+    deadline = Deadline(seconds)
+    assert not deadline.over
+    assert deadline.within(wait) <= min(seconds, wait)
+
+
+def test_a_reader_who_is_blocked_wakes_up_at_the_deadline() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(20)
+        cutoff = Cutoff(Deadline(0.05), 20)
+        cutoff.connected(ours)
+        assert ours.recv(1) == b""
+        assert cutoff.ended == "deadline"
+
+
+def test_a_reader_who_has_waited_too_long_for_data_wakes_up() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(20)
+        cutoff = Cutoff(Deadline(), 0.3)
+        cutoff.connected(ours)
+        began = time.monotonic()
+        while time.monotonic() - began < 20 and not cutoff.ended:
+            cutoff.wait()
+            theirs.sendall(b":")
+            ours.recv(1)
+            time.sleep(0.01)
+            cutoff.got(data=False)
+        assert cutoff.ended == "silence"
+
+
+def test_a_connection_that_comes_about_too_late_is_ended_at_once() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(20)
+        cutoff = Cutoff(Deadline(0.01), 20)
+        end = time.monotonic() + 20
+        while not cutoff.ended and time.monotonic() < end:
+            time.sleep(0.01)
+        cutoff.connected(ours)
+        assert ours.recv(1) == b""
+
+
+def test_a_reader_of_an_encrypted_connection_wakes_up_too() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.settimeout(20)
+        context = ssl.create_default_context()
+        with context.wrap_socket(
+            ours, server_hostname="x", do_handshake_on_connect=False
+        ) as encrypted:
+            Cutoff(Deadline(0.05), 20).connected(encrypted)
+            with pytest.raises((ssl.SSLEOFError, ConnectionError)):
+                encrypted.do_handshake()
+
+
+@pytest.mark.parametrize("timeout", [20, 1e12])
+def test_a_connection_is_left_alone_once_the_reply_is_whole(timeout: float) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        before = set(threading.enumerate())
+        cutoff = Cutoff(Deadline(0.2), timeout)
+        [keeper] = set(threading.enumerate()) - before
+        cutoff.connected(ours)
+        cutoff.stop()
+        keeper.join(20)
+        time.sleep(0.3)
+        theirs.sendall(b"x")
+        assert ours.recv(1) == b"x"
+
+
+AT = "http://127.0.0.1:1/v1"
+
+
+class ReadTimeout(Exception):  # as the client's transports name it
+    __module__ = "httpcore"
+
+
+class ReadError(Exception):
+    __module__ = "httpx"
+
+
+def read(
+    chunks: Iterator[bytes], *, timeout: float = 20.0, seconds: float | None = None
+) -> list[bytes]:
+    connection = Connection(Faults(AT))
+    with connection.within(timeout, Deadline(seconds)):
+        return list(connection.received(chunks))
+
+
+def failing(error: Exception, *first: bytes) -> Iterator[bytes]:
+    yield from first
+    raise error
+
+
+def test_bytes_are_handed_on_as_they_come() -> None:
+    assert read(iter([b"a", b"", b": ping", b"b"])) == [b"a", b"", b": ping", b"b"]
+
+
+def test_a_broken_connection_ends_the_bytes_early() -> None:
+    with pytest.raises(EOFError, match="ReadError: reset"):
+        read(failing(ReadError("reset"), b"a"))
+
+
+def test_silence_is_a_timeout_and_past_the_deadline_the_deadline() -> None:
+    with pytest.raises(Fault) as caught:
+        read(failing(ReadTimeout()))
+    assert caught.value.error.kind == "timeout"
+    with pytest.raises(Fault) as caught:
+        read(failing(ReadTimeout()), seconds=0)
+    assert caught.value.error.kind == "deadline"
+
+
+def test_a_fault_of_ours_is_not_taken_for_the_transports() -> None:
+    with pytest.raises(ValueError, match="ours"):
+        read(failing(ValueError("ours")))
+
+
+def slowly(chunk: bytes) -> Iterator[bytes]:
+    for _ in range(20):
+        time.sleep(0.05)
+        yield chunk
+
+
+def test_comments_are_no_sign_of_life() -> None:
+    with pytest.raises(Fault) as caught:
+        read(slowly(b": ping"), timeout=0.4)
+    assert caught.value.error.kind == "timeout"
+
+
+def test_more_than_any_reply_has_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "LONGEST_REPLY", 3)
+    assert read(iter([b"ab", b"c"])) == [b"ab", b"c"]
+    with pytest.raises(Fault) as caught:
+        read(iter([b"ab", b"cd"]))
+    assert caught.value.error.kind == "server"
+
+
+def test_a_body_that_ends_where_it_was_cut_is_not_taken_for_whole() -> None:
+    def closing() -> Iterator[bytes]:
+        yield b"first"
+        time.sleep(0.5)
+
+    with pytest.raises(Fault) as caught:
+        read(closing(), seconds=0.2)
+    assert caught.value.error.kind == "deadline"
+
+
 HANGS = 20.0
 """Seconds after which a server gives up, so that a client that waits for ever fails its test."""
 
@@ -94,7 +266,7 @@ def test_an_error_whose_body_never_ends_keeps_its_status() -> None:
 
 @pytest.mark.parametrize("status", [b"400", b"200"])
 def test_a_body_of_a_gigabyte_is_not_read(status: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LONGEST_REPLY", 4_000_000)
+    monkeypatch.setattr(bounds, "LONGEST_REPLY", 4_000_000)
     sent = 0
 
     class Large(Forever):
@@ -118,7 +290,7 @@ def test_a_body_of_a_gigabyte_is_not_read(status: bytes, monkeypatch: pytest.Mon
 
 
 def test_a_stream_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LONGEST_REPLY", 300_000)
+    monkeypatch.setattr(bounds, "LONGEST_REPLY", 300_000)
     event = (
         b"data: " + json.dumps({"choices": [{"delta": {"content": "x" * 1000}}]}).encode() + b"\n\n"
     )
@@ -263,6 +435,72 @@ def test_a_forked_child_has_connections_of_its_own() -> None:
         complete(model)
         child = os.fork()
         if child == 0:
-            os._exit(len(openai_chat._CLIENTS))
+            os._exit(len(endpoint._CLIENTS))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert len(openai_chat._CLIENTS) == 1
+        assert len(endpoint._CLIENTS) == 1
+
+
+# ── compressed bodies ─────────────────────────────────────────────────────────────────────────────
+
+
+class Compressed:
+    """Answers with a body that says how it is compressed."""
+
+    def __init__(self, encoding: str, body: bytes, status: int = 200) -> None:
+        self.encoding, self.body, self.status = encoding, body, status
+
+    def play(self, exchange: Exchange) -> None:
+        exchange.send(self.status, self.body, {"Content-Encoding": self.encoding})
+
+
+def test_only_encodings_that_are_read_in_bounded_memory_are_asked_for() -> None:
+    fine = json.dumps({"choices": [{"message": {"content": "fine"}}]}).encode()
+    with Server(Compressed("gzip", gzip.compress(fine))) as server:
+        assert complete(told(server, stream=False))[1].text == "fine"
+        assert set(server.chats[0].headers["accept-encoding"].split(", ")) == {"gzip", "deflate"}
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "gzip,br"])
+@pytest.mark.parametrize("status", [200, 503])
+def test_a_body_in_an_encoding_that_was_not_asked_for_is_not_read(
+    encoding: str, status: int
+) -> None:
+    play = Compressed(encoding, b"x" * 1000, status)
+    with Server(then=play) as server, pytest.raises(ModelError) as caught:
+        complete(told(server, max_retries=0))
+    assert caught.value.status == status
+    assert (repr(encoding) in str(caught.value)) is (status == 200)
+
+
+def test_the_bytes_of_a_compressed_body_count_uncompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "LONGEST_REPLY", 1_000_000)
+    bomb = gzip.compress(b'{"choices": [{"message": {"content": "' + b"x" * 5_000_000 + b'"}}]}')
+    with (
+        Server(then=Compressed("gzip", bomb)) as server,
+        pytest.raises(ModelError, match="more than 1,000,000 bytes"),
+    ):
+        complete(told(server, stream=False, max_retries=0))
+
+
+# ── connections ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a full backlog refuses connections")
+def test_a_host_with_many_addresses_that_hang_ends_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        port = full.getsockname()[1]
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:  # fills the backlog, so that further connections hang
+            each.setblocking(False)
+            each.connect_ex(("127.0.0.1", port))
+        address = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [address] * 10)
+        began = time.monotonic()
+        with pytest.raises(ModelError) as caught:
+            complete(OpenAIModel("m", f"http://many.example:{port}/v1", max_retries=0), seconds=1.0)
+        assert time.monotonic() - began < 3
+        assert caught.value.kind == "deadline"
+        for each in waiting:
+            each.close()

@@ -1,4 +1,4 @@
-"""Model servers on this machine: found, told from others, asked for nothing but their models, chosen."""
+"""Which model answers: flag, configuration, environment, servers of this machine."""
 
 from __future__ import annotations
 
@@ -20,40 +20,127 @@ from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.kernel.approval import Keyboard
 from archytas_nb.loop.events import AskModel, Notice
-from archytas_nb.models import discover, local_probe, openai_chat
+from archytas_nb.models import choose, endpoint
 from archytas_nb.models.capabilities import capabilities_of
-from archytas_nb.models.discover import ModelSettings, choose_model, served_names
+from archytas_nb.models.choose import (
+    ModelSettings,
+    Served,
+    choose_model,
+    is_small,
+    local_servers,
+    served_at,
+    served_names,
+)
 from archytas_nb.models.embedded import EmbeddedModel
-from archytas_nb.models.listing import Served, served_at
-from archytas_nb.models.local_probe import local_servers
-from archytas_nb.models.openai_chat import OpenAIModel
+from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.trace.html import question_html
 from archytas_nb.trace.view import fold
 from tests.cassettes.tapes import no_model
 from tests.servers.plays import HTML, Drop, Hang, Raw, Say
 from tests.servers.server import Server
 
-FINDS = ModelSettings(discover=True)
+HERE, THERE = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
 VARIABLES = ("ARCHYTAS_NB_MODEL", "ARCHYTAS_NB_LOCAL_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setattr(
-        local_probe, "permissions_file", lambda: tmp_path / "state" / "servers.json"
-    )
-    discover._warn_once.cache_clear()
+def environ(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(
-        local_probe, "SECONDS", 5.0
-    )  # a busy machine is no reason for a test to fail
-    local_probe.look_again()
+    return monkeypatch  # type: ignore[return-value]
+
+
+def test_with_nothing_said_this_machine_answers() -> None:
+    assert isinstance(choose_model(), EmbeddedModel)
+
+
+def test_a_key_alone_means_openai(environ: pytest.MonkeyPatch) -> None:
+    environ.setenv("OPENAI_API_KEY", "sk-x")
+    model = choose_model()
+    assert isinstance(model, OpenAIModel)
+    assert model.base_url == "https://api.openai.com/v1"
+    assert model.name == "gpt-4.1-mini"
+
+
+def test_a_url_alone_means_that_endpoint(environ: pytest.MonkeyPatch) -> None:
+    environ.setenv("OPENAI_BASE_URL", HERE)
+    assert choose_model("m").base_url == HERE
+
+
+def test_the_flag_wins_over_the_configuration_and_that_over_the_environment(
+    environ: pytest.MonkeyPatch,
+) -> None:
+    environ.setenv("OPENAI_BASE_URL", HERE)
+    environ.setenv("ARCHYTAS_NB_MODEL", "from-the-environment")
+    assert choose_model().name == "from-the-environment"
+    assert choose_model(settings=ModelSettings(model="configured")).name == "configured"
+    assert choose_model("flagged", ModelSettings(model="configured")).name == "flagged"
+    assert choose_model("m", ModelSettings(base_url=THERE)).base_url == THERE
+
+
+@pytest.mark.parametrize("name", ["local", None])
+def test_local_means_this_machine_whatever_the_environment_says(
+    environ: pytest.MonkeyPatch, name: Any
+) -> None:
+    environ.setenv("OPENAI_BASE_URL", HERE)
+    environ.setenv("ARCHYTAS_NB_MODEL", "local")
+    assert isinstance(choose_model(name), EmbeddedModel)
+
+
+def test_an_empty_variable_is_none(environ: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        environ.setenv(name, "")
+    assert isinstance(choose_model(), EmbeddedModel)
+
+
+def test_a_name_without_an_endpoint_is_refused_with_the_next_move() -> None:
+    with pytest.raises(
+        ConfigurationError,
+        match=r"'gpt-x' needs an endpoint.*Set OPENAI_API_KEY or OPENAI_BASE_URL",
+    ):
+        choose_model("gpt-x")
+
+
+def test_a_configured_gguf_is_the_model_of_this_machine(environ: pytest.MonkeyPatch) -> None:
+    environ.setenv("ARCHYTAS_NB_LOCAL_MODEL", "/models/one.gguf")
+    assert choose_model().name == "one"
+    assert choose_model(settings=ModelSettings(local_model="/models/two.gguf")).name == "two"
+
+
+def test_bounds_reach_the_model() -> None:
+    model = choose_model("m", ModelSettings(base_url=HERE, timeout=7, max_retries=1))
+    assert (model.timeout, model.max_retries) == (7, 1)
+
+
+@pytest.mark.parametrize("model", [5, 1.5, object(), ["gpt-x"], b"gpt-x", True, OpenAIModel])
+def test_what_is_no_model_is_refused_with_what_was_expected(model: Any) -> None:
+    said = r"expected a model's name, an OpenAIModel, or an object with"
+    with pytest.raises(ConfigurationError, match=said):
+        choose_model(model)
+    with pytest.raises(ConfigurationError, match=said):
+        Agent([], model, namespace={}).run("Is anybody there?")
+
+
+def test_what_is_a_model_is_taken_as_it_is() -> None:
+    model = EmbeddedModel()
+    assert choose_model(model) is model
+
+
+FINDS = ModelSettings(discover=True)
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setattr(choose, "permissions_file", lambda: tmp_path / "state" / "servers.json")
+    choose._warn_once.cache_clear()
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(choose, "SECONDS", 5.0)  # a busy machine is no reason for a test to fail
+    choose.look_again()
     capabilities_of.cache_clear()
     yield
-    local_probe.look_again()
-    for base_url, _, _ in list(openai_chat._CLIENTS):
-        openai_chat.close_clients(base_url)
+    choose.look_again()
+    endpoint.close_clients()
 
 
 def here(monkeypatch: pytest.MonkeyPatch, *servers: Server | int) -> None:
@@ -62,7 +149,7 @@ def here(monkeypatch: pytest.MonkeyPatch, *servers: Server | int) -> None:
         each if isinstance(each, int) else int(each.root.rpartition(":")[2]) for each in servers
     ]
     monkeypatch.setattr(
-        local_probe, "PORTS", tuple((f"server {n}", port) for n, port in enumerate(ports))
+        choose, "PORTS", tuple((f"server {n}", port) for n, port in enumerate(ports))
     )
 
 
@@ -148,7 +235,7 @@ def test_whatever_else_listens_there_is_left_alone(
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_probe, "SECONDS", 0.3)
+    monkeypatch.setattr(choose, "SECONDS", 0.3)
     with Server(models=None, elsewhere=Hang()) as silent, Server(models=["m"]) as ours:
         here(monkeypatch, silent, ours)
         assert [server.base_url for server in local_servers()] in ([ours.url], [])
@@ -263,12 +350,12 @@ def test_a_user_is_asked_once_about_a_server_and_a_yes_is_kept_in_a_private_file
             assert choose_model(settings=FINDS, confirm=user).base_url == server.url
         at = server.root.removeprefix("http://")
         assert user.prompts == [f"Use server 0 at {at}, model qwen3:8b? [y/n] "]
-        local_probe.look_again()  # as in another process, where nobody can be asked
+        choose.look_again()  # as in another process, where nobody can be asked
         assert choose_model(settings=FINDS).base_url == server.url
         server.models = ["another model of the same server"]
-        local_probe.look_again()
+        choose.look_again()
         assert choose_model(settings=FINDS).base_url == server.url
-    file = local_probe.permissions_file()
+    file = choose.permissions_file()
     assert json.loads(file.read_text()) == {server.url: "server 0"}
     if sys.platform != "win32":
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -281,8 +368,8 @@ def test_a_no_is_kept_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(2):
             assert isinstance(choose_model(settings=FINDS, confirm=user), EmbeddedModel)
         assert len(user.prompts) == 2
-        assert not local_probe.permissions_file().exists()
-        local_probe.look_again()
+        assert not choose.permissions_file().exists()
+        choose.look_again()
         assert choose_model(settings=FINDS, confirm=user).base_url == one.url
 
 
@@ -306,8 +393,8 @@ def test_an_allowed_server_is_preferred_to_one_that_is_not(monkeypatch: pytest.M
     with Server(models=["m"]) as one, Server(models=["m"]) as two:
         here(monkeypatch, two)
         choose_model(settings=FINDS, confirm=yes)
-        monkeypatch.setattr(local_probe, "PORTS", (("new", int(one.root[-5:])), *local_probe.PORTS))
-        local_probe.look_again()
+        monkeypatch.setattr(choose, "PORTS", (("new", int(one.root[-5:])), *choose.PORTS))
+        choose.look_again()
         assert choose_model(settings=FINDS).base_url == two.url
 
 
@@ -315,7 +402,7 @@ def test_an_allowed_server_is_preferred_to_one_that_is_not(monkeypatch: pytest.M
 def test_a_damaged_list_of_permissions_allows_nothing(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    file = local_probe.permissions_file()
+    file = choose.permissions_file()
     file.parent.mkdir()
     file.write_text(text)
     with Server(models=["m"]) as server:
@@ -328,7 +415,7 @@ def test_a_damaged_list_of_permissions_allows_nothing(
 def test_a_state_directory_that_cannot_be_written_allows_for_this_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    local_probe.permissions_file().parent.write_text("a file")
+    choose.permissions_file().parent.write_text("a file")
     with Server(models=["m"]) as server:
         here(monkeypatch, server)
         assert choose_model(settings=FINDS, confirm=yes).base_url == server.url
@@ -394,7 +481,43 @@ def test_an_endpoint_that_cannot_be_asked_offers_nothing_and_raises_nothing(url:
 
 def test_the_door_is_cheap_to_load() -> None:
     code = (
-        "import sys, archytas_nb.models.discover;"
+        "import sys, archytas_nb.models.choose;"
         "sys.exit(any(name in sys.modules for name in ('openai', 'http.client', 'ssl', 'httpx')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+SMALL = [
+    "qwen2.5-coder:1.5b",
+    "qwen2.5-coder-1.5b-instruct-q4_k_m",
+    "Llama-3.2-3B-Instruct-Q4_K_M.gguf",
+    "google/gemma-3-4b-it",
+    "smollm2:360m",
+]
+NOT_SMALL = [
+    "qwen3:8b",
+    "qwen3-30b-a3b",
+    "mixtral-8x7b-instruct",
+    "Qwen2.5-7B-Instruct-1M",
+    "llama-3.1-70b-4bit",
+    "gpt-5-nano",
+    "moonshot-v1-128k",
+    "phi-4-mini",
+    "",
+]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_model_of_few_parameters_is_a_small_one(name: str) -> None:
+    assert is_small(name)
+    assert OpenAIModel(name, "http://127.0.0.1:9/v1").is_small
+
+
+@pytest.mark.parametrize("name", NOT_SMALL)
+def test_a_model_of_many_or_of_no_known_number_of_parameters_is_not(name: str) -> None:
+    assert not is_small(name)
+    assert not OpenAIModel(name or None, "http://127.0.0.1:9/v1").is_small
+
+
+def test_what_does_not_chat_says_so_in_its_name() -> None:
+    assert [Served(name).chats for name in ("nomic-embed-text", "qwen3:8b")] == [False, True]

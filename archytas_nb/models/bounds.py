@@ -1,0 +1,232 @@
+"""Limits the time and the size of a request, from its first header to the last byte of its body."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from archytas_nb.models.completion import ServerError
+from archytas_nb.models.refusals import Faults
+
+_SLACK = 0.005
+"""Seconds; a timeout may fire that much early."""
+LONGEST_REPLY = 64_000_000
+"""Maximum number of bytes of a reply, uncompressed; 200,000 tokens in an event each are about that."""
+LONGEST_ERROR = 1_000_000
+"""Bytes of an error's body that are read."""
+_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
+"""Content encodings that are read: a few bytes of any other may stand for gigabytes."""
+
+
+class Deadline:
+    """The end of a request's time on the monotonic clock, in so many seconds; None for no end."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self.seconds = seconds
+        self._at = None if seconds is None else time.monotonic() + seconds
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until then, at least 0; None for no end."""
+        return None if self._at is None else max(0.0, self._at - time.monotonic())
+
+    @property
+    def over(self) -> bool:
+        """Whether it has passed."""
+        return self._at is not None and self._at - time.monotonic() <= _SLACK
+
+    def within(self, seconds: float) -> float:
+        """The smaller of these seconds and those that are left; never 0, which may mean no limit."""
+        left = self.left
+        return seconds if left is None else max(0.001, min(seconds, left))
+
+
+class Cutoff:
+    """Shuts a connection down at a deadline, or after its reader waited too long for data.
+
+    A client's own timeout starts again with each byte, so a server that sends a byte now and then
+    could block its reader for ever.
+
+    Args:
+        deadline: When it is shut down in any case.
+        timeout: Maximum seconds of waiting without data.
+
+    Attributes:
+        ended: Why it was shut down; empty where it was not.
+    """
+
+    def __init__(self, deadline: Deadline, timeout: float) -> None:
+        self.ended: Literal["", "deadline", "silence"] = ""
+        self._deadline = deadline
+        self._timeout = timeout
+        self._waited = 0.0
+        self._since: float | None = time.monotonic()
+        self._connection: socket.socket | None = None
+        self._over = False
+        self._changed = threading.Condition()
+        threading.Thread(target=self._watch, name="archytas_nb-cutoff", daemon=True).start()
+
+    def connected(self, connection: socket.socket) -> None:
+        """Name the connection; with a proxy there are two, one after the other."""
+        with self._changed:
+            self._connection = connection
+            if self.ended:
+                _shut(connection)
+        self.wait()
+
+    def wait(self) -> None:
+        """The reader waits for data from now on."""
+        self._since = time.monotonic()
+
+    def got(self, *, data: bool) -> None:
+        """The reader got something and does not wait now; only data resets the time waited."""
+        now, since = time.monotonic(), self._since
+        self._since = None
+        self._waited = 0.0 if data or since is None else self._waited + now - since
+
+    def stop(self) -> None:
+        """The request is over."""
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+
+    def _watch(self) -> None:
+        with self._changed:
+            while not self._over:
+                since = self._since
+                waiting = 0.0 if since is None else time.monotonic() - since
+                left = self._timeout - self._waited - waiting
+                if self._deadline.over:
+                    self.ended = "deadline"
+                elif since is not None and left <= 0:
+                    self.ended = "silence"
+                if self.ended:
+                    if self._connection is not None:
+                        _shut(self._connection)
+                    return
+                # Where nobody waits now, silence cannot become too long before that either.
+                pause = min(max(left, 0.05), threading.TIMEOUT_MAX)
+                self._changed.wait(self._deadline.within(pause))
+
+
+def _shut(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        # Also for TLS: its own method would remove the encryption while the reader uses it.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+class Connection:
+    """A client's connection, which is kept open and carries one request at a time.
+
+    Args:
+        faults: Makes the errors of its endpoint.
+
+    Attributes:
+        client: The client whose hooks are `on_request` and `on_response`.
+    """
+
+    def __init__(self, faults: Faults) -> None:
+        self.client: Any = None
+        self._faults = faults
+        self._socket: Any = None
+        self._timeout: float
+        self._deadline: Deadline
+        self._cutoff: Cutoff
+
+    @contextlib.contextmanager
+    def within(self, timeout: float, deadline: Deadline) -> Iterator[None]:
+        """Limit the request that is made in the block to a deadline and to seconds without data."""
+        self._timeout, self._deadline = timeout, deadline
+        self._cutoff = Cutoff(deadline, timeout)
+        if self._socket is not None:
+            self._cutoff.connected(self._socket)
+        try:
+            yield
+        finally:
+            self._cutoff.stop()
+
+    def on_request(self, request: Any) -> None:
+        """The client's hook for a request that will be sent."""
+        request.extensions["trace"] = self._on_event
+
+    def on_response(self, response: Any) -> None:
+        """The client's hook for a response whose body was not read yet.
+
+        Raises:
+            Fault: Its body has an encoding that was not asked for.
+            ServerError: Its status is not 2xx. A client would read all of an error's body.
+        """
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        is_error = not 200 <= response.status_code < 300
+        if encoding not in _ENCODINGS and not is_error:
+            raise self._faults.bad_encoding(encoding)
+        if not is_error:
+            return
+        body = bytearray()
+        if encoding in _ENCODINGS:
+            chunks = response.iter_bytes()
+            # A body that cannot be read must not hide the status; all of it has the time of a silence.
+            with contextlib.suppress(Exception):
+                while len(body) < LONGEST_ERROR and (chunk := self._next(chunks)) is not None:
+                    self._cutoff.got(data=False)
+                    body += chunk
+        text = body[:LONGEST_ERROR].decode("utf-8", "replace")
+        raise ServerError.of(
+            response.status_code, text, response.headers, str(response.request.url)
+        )
+
+    def _on_event(self, name: str, info: dict[str, Any] | Mapping[str, Any]) -> None:
+        """A transport's hook, called before and after a connection is made or encrypted."""
+        if name.endswith("connect_tcp.started") and isinstance(info, dict) and info.get("timeout"):
+            # The transport tries one address after another, each for the whole time.
+            with contextlib.suppress(OSError):
+                found = socket.getaddrinfo(info["host"], info["port"], type=socket.SOCK_STREAM)
+                info["timeout"] /= max(1, len(found))
+        elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._socket = info["return_value"].get_extra_info("socket")
+            self._cutoff.connected(self._socket)
+
+    def fault(self, during: str = "first byte") -> Exception | None:
+        """Why the request was ended here; None where it was not."""
+        if self._deadline.over:
+            return self._faults.out_of_time(self._deadline.seconds)
+        if self._cutoff.ended:
+            return self._faults.timed_out(self._timeout, during)
+        return None
+
+    def received(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Hand on the bytes of a body. Comments of a stream, which keep it alive, are no data.
+
+        Raises:
+            EOFError: The connection broke.
+            Fault: Silence, the deadline, or a body that is too long.
+        """
+        size = 0
+        while (chunk := self._next(chunks)) is not None:
+            self._cutoff.got(data=not chunk.startswith((b":", b"\r", b"\n")))
+            size += len(chunk)
+            if size > LONGEST_REPLY:
+                raise self._faults.too_long(LONGEST_REPLY)
+            yield chunk
+
+    def _next(self, chunks: Iterator[bytes]) -> bytes | None:
+        self._cutoff.wait()
+        try:
+            chunk = next(chunks, None)
+        except Exception as error:
+            # The client translates the transport's errors before the body only.
+            library = type(error).__module__.split(".")[0].rstrip("2")
+            if library not in ("httpx", "httpcore"):
+                raise
+            if fault := self.fault("reply"):
+                raise fault from None
+            if "Timeout" in type(error).__name__:
+                raise self._faults.timed_out(self._timeout, "reply") from None
+            raise EOFError(f"{type(error).__name__}: {error}") from None
+        if self._cutoff.ended or (chunk is not None and self._deadline.over):
+            raise self.fault("reply") or EOFError("the connection was ended")
+        return chunk

@@ -1,0 +1,446 @@
+"""Models behind OpenAI-compatible endpoints. The only file that imports openai, at first use.
+
+Messages and tools travel in ``extra_body`` and streams are read as bytes: the client would walk every
+message on every request and build an object for every token. Retries are ours, so they are seen.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, Any, Literal
+
+from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.loop.events import AskModel, Notice
+from archytas_nb.models import choose, refusals
+from archytas_nb.models.bounds import Connection, Deadline
+from archytas_nb.models.capabilities import (
+    Asking,
+    Capabilities,
+    adapting,
+    body_of,
+    capabilities_of,
+    sendable,
+)
+from archytas_nb.models.choose import OPENAI_URL, Served
+from archytas_nb.models.completion import NotACompletion, ServerError, from_body, from_stream
+from archytas_nb.models.refusals import CONNECT_SECONDS, Fault, Faults
+from archytas_nb.models.secrets import shown_url, without_shapes
+from archytas_nb.models.usage import Price, price_of
+
+if TYPE_CHECKING:
+    import openai
+
+DEFAULT_OPENAI_MODEL = "gpt-4.1-mini"
+FIRST_WAIT = 0.5
+"""Seconds before the first retry, where the server does not say; each further wait is doubled."""
+_LISTING_SECONDS = 10.0
+
+_log = logging.getLogger("archytas_nb")
+
+
+class OpenAIModel:
+    """A model behind an OpenAI-compatible endpoint, such as OpenAI, vLLM, Ollama or LM Studio.
+
+    Args:
+        model: The model's name; None takes the endpoint's default, or its first model.
+        base_url: Where the API begins; None takes OPENAI_BASE_URL, else OpenAI.
+        api_key: None takes OPENAI_API_KEY; local servers mostly need none.
+        timeout: Seconds without data before a request is given up; None for 300.
+        max_retries: How often a failure that may pass (429, 5xx, no connection) is tried again; None for 3.
+        stream: Whether replies are streamed. A streamed request ends at the server when it is interrupted.
+        headers: Further headers of every request (``{"X-Team": "data"}``).
+        query: Fields of every request's query (``{"api-version": "2024-10-21"}``), beside those of `base_url`.
+        request: Further fields of every request, as the endpoint takes them (``temperature=0`` …).
+
+    Raises:
+        ConfigurationError: The URL, the key, the timeout, the number of retries or a field cannot be used.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float | None = None,
+        max_retries: int | None = None,
+        *,
+        stream: bool = True,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        **request: Any,
+    ) -> None:
+        url = choose.usable_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+        self.base_url, own_query = choose.without_query(url)
+        self._headers = choose.usable_fields("headers", headers)
+        self._query = {**own_query, **choose.usable_fields("query", query)}
+        key = api_key or os.environ.get("OPENAI_API_KEY") or ""
+        self._key = choose.usable_key(key, self.base_url)
+        self._at = shown_url(self.base_url)
+        others = (*self._headers.values(), *self._query.values())
+        user = choose.without_user(self.base_url)[1]
+        self._faults = Faults(self._at, self._key, user, others)
+        self.given_name = model
+        self._model = model
+        self.timeout = 300.0 if timeout is None else timeout
+        self.max_retries = 3 if max_retries is None else max_retries
+        if not (isinstance(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
+            raise ConfigurationError(f"timeout is {timeout!r}; expected seconds above 0")
+        if not (isinstance(self.max_retries, int) and self.max_retries >= 0):
+            expected = "expected a whole number, 0 or more"
+            raise ConfigurationError(f"max_retries is {max_retries!r}; {expected}")
+        self.stream = stream
+        self.request = sendable(request)
+        self._introduction = ""
+        self.server = ""
+        """Which model server answers, where nobody named the endpoint and it was found."""
+        self.keeps_connections = True
+        """Whether a connection is used again. llama.cpp closes it after a stream, perhaps while the
+        next request is sent on it."""
+
+    def __repr__(self) -> str:
+        return f"OpenAIModel({self._model!r}, base_url={self._at!r})"
+
+    @property
+    def name(self) -> str:
+        """The model's name, as it is shown and sent; asks the endpoint once where none was given."""
+        if self._model is None:
+            official = self.base_url.startswith(OPENAI_URL)
+            self._model = DEFAULT_OPENAI_MODEL if official else self._first_served()
+        return self._model
+
+    def found(self, server: str, context: int | None) -> None:
+        """Note that the endpoint was found on this machine, and the context in tokens of its model."""
+        self.server = server
+        at = f"{self.name!r} of {server} at {self._at!r}"
+        self._introduction = f"{at} answers: it was found on this machine"
+        can = capabilities_of(self.base_url, self.name)
+        can.context_tokens = can.context_tokens or context
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its name says that it is a small model, whose answers are checked more."""
+        return choose.is_small(self._model or "")
+
+    @property
+    def context_tokens(self) -> int | None:
+        """Tokens of a conversation with its reply, where the endpoint has said so; else None."""
+        if self._model is None:
+            return None
+        return capabilities_of(self.base_url, self._model).context_tokens
+
+    @property
+    def price(self) -> Price | None:
+        """What its tokens cost, where that is known; another service tier has prices of its own."""
+        is_standard = self.request.get("service_tier", "default") == "default"
+        if choose.is_local(self.base_url) or not is_standard:
+            return None
+        return price_of(self._at, self.name)
+
+    @property
+    def protocol(self) -> Literal["react", "native"]:
+        """What ``protocol="auto"`` means here, as far as the endpoint has shown what it takes."""
+        return capabilities_of(self.base_url, self.name).protocol
+
+    def complete(self, ask: AskModel) -> Asking:
+        """Ask for one reply.
+
+        Yields:
+            Pieces of text as they come, and retries with their wait; after one the reply begins anew.
+
+        Returns:
+            The reply.
+
+        Raises:
+            ModelError: No usable reply came; the message names the URL and what to do next.
+        """
+        started = perf_counter()
+        deadline = Deadline(ask.seconds)
+        name = self.name
+        if self._introduction:
+            introduction, self._introduction = self._introduction, ""
+            yield Notice("progress", introduction)
+
+        def once(form: Capabilities) -> Asking:
+            asking = self._once(name, ask, form, deadline)
+            return self._logged(asking, name, ask) if _log.isEnabledFor(logging.DEBUG) else asking
+
+        def in_any_form() -> Asking:
+            can = capabilities_of(self.base_url, name)
+            return adapting(once, ask, can, self.request, stream=self.stream)
+
+        try:
+            reply = yield from retrying(in_any_form, self.max_retries, deadline, self._faults)
+        except ModelError as error:
+            raise self._explained(error) from None
+        return replace(reply, seconds=perf_counter() - started)
+
+    def served(self) -> list[str]:
+        """The names of the models that the endpoint serves.
+
+        Raises:
+            ModelError: The endpoint does not say.
+        """
+        try:
+            return self._listed(self.base_url)
+        except Fault as fault:
+            raise self._explained(fault.error) from None
+
+    # ── one request ───────────────────────────────────────────────────────────────────────────────
+
+    def _once(self, name: str, ask: AskModel, form: Capabilities, deadline: Deadline) -> Asking:
+        if deadline.over:
+            raise self._faults.out_of_time(deadline.seconds)
+        stream = self.stream and form.stream
+        with self._connection(self.base_url, self.timeout, deadline) as connection:
+            try:
+                with connection.client.chat.completions.with_streaming_response.create(
+                    model=name,
+                    messages=[],
+                    stream=stream,
+                    extra_body=body_of(ask, form, self.request, stream=stream),
+                    extra_headers=None if self.keeps_connections else {"Connection": "close"},
+                    timeout=_limits(self.timeout, deadline),
+                ) as response:
+                    chunks = connection.received(response.iter_bytes())
+                    if stream:
+                        reply = yield from from_stream(chunks)
+                    else:
+                        reply = from_body(b"".join(chunks).decode("utf-8", "replace"))
+            except Exception as error:  # noqa: BLE001 - judged below
+                generated = getattr(error, "reply", None)
+                if generated is not None:
+                    return generated  # type: ignore[no-any-return]
+                raise self._fault(error, connection, name, ask) from None
+        if reply.finish == "content_filter" and not reply.calls:
+            raise self._faults.withheld()
+        return reply
+
+    def _fault(
+        self, error: Exception, connection: Connection, name: str, ask: AskModel | None
+    ) -> Exception:
+        """What to raise for what went wrong in a request; an error of ours stays as it is."""
+        import openai
+
+        if isinstance(error, NotACompletion):
+            return self._faults.not_an_api(self._faults.clean(str(error)))
+        if isinstance(error, EOFError):
+            return self._faults.dropped(self._faults.clean(str(error)))
+        if not isinstance(error, (openai.OpenAIError, ServerError)):
+            return error
+        fault = self._faults.of_client(error, self.timeout, name, ask)
+        # What the server has said counts more than the time that it took.
+        return (None if fault.error.status else connection.fault()) or fault
+
+    def _logged(self, asking: Asking, name: str, ask: AskModel) -> Asking:
+        """The same request, with one line in the log: no key, no URL's password, no text."""
+        began, outcome = perf_counter(), "left"
+        try:
+            reply = yield from asking
+            used = reply.usage
+            tokens = (
+                f"{used.input_tokens} in, {used.cached_tokens} cached, {used.output_tokens} out"
+            )
+            outcome = f"{reply.finish}, tokens: {tokens}"
+        except Fault as fault:
+            outcome = f"{fault.error.kind} (status {fault.error.status})"
+            raise
+        except BaseException as error:
+            outcome = type(error).__name__
+            raise
+        finally:
+            size = sum(len(str(message.get("content") or "")) for message in ask.messages)
+            _log.debug(
+                "asked %s for %r: %d messages of %d characters, %d tools, %s after %.3f s",
+                self._at, name, len(ask.messages), size, len(ask.tools), outcome,
+                perf_counter() - began,
+            )  # fmt: skip
+        return reply
+
+    @contextmanager
+    def _connection(
+        self, base_url: str, timeout: float, deadline: Deadline
+    ) -> Iterator[Connection]:
+        """A connection for one request; one that was kept open saves the time to make it."""
+        key = (
+            base_url,
+            self._key,
+            self.timeout,
+            *map(tuple, (self._headers.items(), self._query.items())),
+        )
+        idle = _CLIENTS.setdefault(key, [])
+        connection = idle.pop() if idle else self._connect(base_url)
+        try:
+            with connection.within(timeout, deadline):
+                yield connection
+        except KeyboardInterrupt:
+            # It may have hit the client where it knows of no connection to close: close it all, or
+            # the server would go on writing a reply that nobody reads.
+            connection.client.close()
+            raise
+        except BaseException:
+            idle.append(connection)
+            raise
+        idle.append(connection)
+
+    def _connect(self, base_url: str) -> Connection:
+        """A client with a connection of its own; the first one costs 30 ms."""
+        import openai
+
+        limits = _limits(self.timeout, Deadline())
+        url, user = choose.without_user(base_url)
+        headers = {
+            **choose.key_header(base_url, self._key or "none"),
+            "Accept-Encoding": "gzip, deflate",
+            **self._headers,
+        }
+        connection = Connection(self._faults)
+
+        def signed(request: Any) -> Any:
+            # The client writes the key into this header, and Azure takes that for a token.
+            if "Authorization" not in headers:
+                request.headers.pop("Authorization", None)
+            return request
+
+        hooks: dict[str, Any] = {
+            "request": [connection.on_request],
+            "response": [connection.on_response],
+        }
+        try:
+            http = openai.DefaultHttpxClient(
+                # A proxy of the environment cannot reach this machine's own servers.
+                trust_env=not choose.is_local(base_url),
+                timeout=limits,
+                auth=user or signed,
+                follow_redirects=False,
+                event_hooks=hooks,
+            )
+        except (ImportError, OSError, ValueError) as error:  # of a proxy, or a certificate
+            at, why = shown_url(base_url), without_shapes(str(error)).rstrip(".")
+            text = f"no connection to {at!r} can be made as this environment wants it: {why}"
+            move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
+            raise ConfigurationError(f"{text}. {move}") from error
+        connection.client = openai.OpenAI(
+            base_url=url,
+            api_key=self._key or "none",
+            max_retries=0,
+            timeout=limits,
+            http_client=http,
+            default_headers=headers,
+            default_query=self._query,
+        )
+        return connection
+
+    # ── the list of models ────────────────────────────────────────────────────────────────────────
+
+    def _first_served(self) -> str:
+        names = self.served()
+        if not names:
+            move = "Load one, or name the model that is meant."
+            raise ModelError(f"the endpoint {self._at!r} serves no model. {move}", kind="not_found")
+        return next((name for name in names if Served(name).chats), names[0])
+
+    def _listed(self, base_url: str) -> list[str]:
+        """The models at a URL, for which nobody waits long; raises `Fault`."""
+        seconds = min(self.timeout, _LISTING_SECONDS)
+        deadline = Deadline(seconds)
+        with self._connection(base_url, seconds, deadline) as connection:
+            listing = connection.client.models.with_streaming_response.list
+            try:
+                with listing(timeout=seconds) as response:
+                    body = b"".join(connection.received(response.iter_bytes()))
+            except Exception as error:  # noqa: BLE001 - judged below
+                if deadline.over:
+                    raise self._faults.timed_out(seconds, "first byte") from None
+                raise self._fault(error, connection, self._model or "", None) from None
+        try:
+            models = choose.models_in(json.loads(body))
+        except (ValueError, RecursionError):
+            raise self._faults.not_an_api("no list of models") from None
+        for model in models:
+            can = capabilities_of(base_url, model.name)
+            can.context_tokens = can.context_tokens or model.context_tokens
+        return [model.name for model in models]
+
+    def _explained(self, error: ModelError) -> ModelError:
+        """Add to an error what can be found out: the models that there are, the path that is meant."""
+        if error.kind not in ("not_found", "bad_reply"):
+            return error
+        longer = self.base_url.rstrip("/") + "/v1"
+        names = self._looked_up(self.base_url)
+        if names is not None and error.kind == "not_found":
+            return refusals.with_hint(error, refusals.serves(names, self._model or ""))
+        if names is not None or self.base_url.rstrip("/").endswith("/v1"):
+            hint = "Set OPENAI_BASE_URL (or base_url) to where the API begins."
+        elif self._looked_up(longer) is not None:
+            hint = f"The API is at {shown_url(longer)!r}: set OPENAI_BASE_URL (or base_url) to it."
+        else:
+            hint = f"Is it {shown_url(longer)!r}?"
+        return refusals.with_hint(error, hint)
+
+    def _looked_up(self, base_url: str) -> list[str] | None:
+        try:
+            return self._listed(base_url)
+        except Fault:
+            return None
+
+
+def retrying(
+    ask: Callable[[], Asking], max_retries: int, deadline: Deadline, faults: Faults
+) -> Asking:
+    """Ask again after a failure that may pass; yields each retry with its wait.
+
+    Args:
+        ask: Asks once; raises `Fault`.
+        max_retries: How often it may be asked again.
+        deadline: When it is given up; a wait that would not end before is not begun.
+        faults: Makes the error of the deadline.
+
+    Raises:
+        ModelError: No reply came.
+    """
+    tried = 0
+    while True:
+        try:
+            return (yield from ask())
+        except Fault as fault:
+            failed = fault
+        wait = FIRST_WAIT * 2**tried if failed.wait is None else failed.wait
+        what = refusals.shortened(str(failed).partition(". ")[0], 160)
+        left = deadline.left
+        is_final = not failed.passing or tried >= max_retries or wait > refusals.LONGEST_WAIT
+        if not is_final and left is not None and wait >= left:
+            is_final, failed = True, faults.out_of_time(deadline.seconds, what)
+        if is_final:
+            hint = f"(Tried {tried + 1} times.)"
+            raise (refusals.with_hint(failed.error, hint) if tried else failed.error) from None
+        tried += 1
+        yield Notice("retry", f"{what}. Trying again in {wait:g} s ({tried} of {max_retries}).")
+        sleep(wait)
+
+
+_CLIENTS: dict[Any, list[Connection]] = {}
+"""The connections that are not in use, by base URL, key, timeout, headers and query."""
+
+if hasattr(os, "register_at_fork"):  # a child's requests would be mixed with its parent's
+    os.register_at_fork(after_in_child=_CLIENTS.clear)
+
+
+def _limits(timeout: float, deadline: Deadline) -> openai.Timeout:
+    import openai
+
+    connect = deadline.within(min(CONNECT_SECONDS, timeout))
+    return openai.Timeout(deadline.within(timeout), connect=connect)
+
+
+def close_clients(base_url: str | None = None) -> None:
+    """Close the idle connections to an endpoint that will not be asked again, or all of them."""
+    for key in [key for key in _CLIENTS if base_url in (None, key[0])]:
+        for connection in _CLIENTS.pop(key):
+            connection.client.close()
