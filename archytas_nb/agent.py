@@ -37,13 +37,13 @@ from archytas_nb.loop.events import (
     ModelReply,
     ToolCall,
 )
-from archytas_nb.loop.guards import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
+from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.history import Exchange, place_of
+from archytas_nb.loop.limits import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
 from archytas_nb.loop.loop import react_loop
-from archytas_nb.loop.sending import Room
-from archytas_nb.loop.wire import Wire, messages_of
-from archytas_nb.loop.wire_native import NativeWire
-from archytas_nb.loop.wire_react import ReactWire
+from archytas_nb.loop.messages import ContextWindow, messages_of
+from archytas_nb.loop.protocol import WireProtocol
+from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.run import Run
 from archytas_nb.tools.data import attached
 from archytas_nb.tools.names import keep
@@ -271,8 +271,8 @@ class Agent:
         exchange = self._read(question, output_type, until, images, origin).exchange
         tools = self.tools
         wire = self._wire(self._protocol(), tools)
-        room = self._room(ChainMap({}, self._variables()))  # a preview makes no variables
-        flow = react_loop(wire, self._guards(tools), self._past(origin), exchange, room=room)
+        window = self._window(ChainMap({}, self._variables()))  # a preview makes no variables
+        flow = react_loop(wire, self._guards(tools), self._past(origin), exchange, window=window)
         request = next(flow)
         while not (isinstance(request, AskModel) and request.step):
             # What a small model is asked beforehand is taken to be answered with yes.
@@ -370,7 +370,7 @@ class Agent:
         guards = self._guards(tools, lambda: time.monotonic() - executor.waited)
         driver = Driver(
             run, exchange, self._past(exchange.origin), self.model, executor, guards,
-            lambda protocol: self._wire(protocol, tools), self._room(self._variables()),
+            lambda protocol: self._wire(protocol, tools), self._window(self._variables()),
             answers.check if answers.are_checked else None, may_fall_back=self.protocol == "auto",
         )  # fmt: skip
         yield from driver.events(self._protocol())
@@ -392,8 +392,8 @@ class Agent:
     def _protocol(self) -> Spoken:
         return self.model.protocol if self.protocol == "auto" else self.protocol
 
-    def _wire(self, protocol: Spoken, tools: Toolbox) -> Wire:
-        return (NativeWire if protocol == "native" else ReactWire)(tools, self.instructions)
+    def _wire(self, protocol: Spoken, tools: Toolbox) -> WireProtocol:
+        return (FunctionCalling if protocol == "native" else TextProtocol)(tools, self.instructions)
 
     def _guards(self, tools: Toolbox, clock: Callable[[], float] = time.monotonic) -> Guards:
         may_repeat = {name for name, tool in tools.items() if tool.repeat}
@@ -408,7 +408,7 @@ class Agent:
         person: Person = Keyboard() if between is None else between(Keyboard())
         return person
 
-    def _room(self, namespace: Namespace) -> Room:
+    def _window(self, namespace: Namespace) -> ContextWindow:
         """How much the model can take, and where values go that there is no room for."""
         model = self.model
 
@@ -418,7 +418,7 @@ class Agent:
             except Exception:  # noqa: BLE001 - a namespace that refuses to store costs the name only
                 return ""
 
-        return Room(lambda: getattr(model, "context_tokens", None), name_of)
+        return ContextWindow(lambda: getattr(model, "context_tokens", None), name_of)
 
 
 def _asked_by(origin: str) -> tuple[str, str]:

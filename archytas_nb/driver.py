@@ -36,11 +36,11 @@ from archytas_nb.loop.events import (
     ToolCall,
     Verdict,
 )
-from archytas_nb.loop.guards import Guards
 from archytas_nb.loop.history import Exchange
+from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
-from archytas_nb.loop.sending import Room
-from archytas_nb.loop.wire import Wire
+from archytas_nb.loop.messages import ContextWindow
+from archytas_nb.loop.protocol import WireProtocol
 from archytas_nb.run import Run
 
 Spoken: TypeAlias = Literal["react", "native"]
@@ -99,7 +99,7 @@ class Driver:
         executor: Runs the calls.
         guards: Fresh for this run.
         wire: Makes a wire form by its name.
-        room: How much the model can take.
+        window: How much the model can take.
         check: Judges answers; None where any will do.
         may_fall_back: Whether the text protocol is spoken where the endpoint takes no tools, or its model writes
             its calls into the text.
@@ -111,8 +111,8 @@ class Driver:
     model: Model
     executor: Executor
     guards: Guards
-    wire: Callable[[Spoken], Wire]
-    room: Room
+    wire: Callable[[Spoken], WireProtocol]
+    window: ContextWindow
     check: AnswerCheck | None = None
     may_fall_back: bool = False
 
@@ -169,7 +169,7 @@ class Driver:
         checks = self.check is not None
         wire = self.wire(spoken)
         return react_loop(
-            wire, self.guards, self.past, self.exchange, checks=checks, room=self.room
+            wire, self.guards, self.past, self.exchange, checks=checks, window=self.window
         )
 
     def _falls_back(self) -> bool:

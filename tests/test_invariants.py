@@ -16,7 +16,7 @@ import pytest
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import Event
-from archytas_nb.loop.guards import Limits
+from archytas_nb.loop.limits import Limits
 from archytas_nb.run import Run
 from tests import invariants
 from tests.invariants import ANSWER, PROTOCOLS, Protocol, Teller, Tools

@@ -1,13 +1,13 @@
 """The values that a run is made of: what the loop asks, what it is told, how it ends.
 
-They are frozen and compare by content, so a run's events are a test oracle, a recording and what a view
-draws. Whatever is not the same in a second run (objects, seconds, token counts) is kept out of equality.
-This file knows nothing of models, kernels or views, and imports nothing of ours.
+They are frozen and compare by content, so a run's events are a test oracle, a recording and what a
+view draws. Whatever is not the same in a second run (objects, seconds, token counts) is kept out of
+equality. This file knows nothing of models, kernels or views, and imports nothing of ours.
 
 A run is an alternation of requests and replies, with notices in between, and one ending:
 
-    Started    AskModel ─▶ ModelReply | NoReply    RunCalls ─▶ CallOutcomes    CheckAnswer ─▶ Verdict
-    Answered, Failed, Stopped, Interrupted
+    Started    AskModel ─▶ ModelReply | NoReply    RunCalls ─▶ CallOutcomes    CheckAnswer ─▶
+    Verdict Answered, Failed, Stopped, Interrupted
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Json: TypeAlias = Any
 """A value that JSON can carry. (A recursive alias would make every use of it a cast.)"""
 
 Message: TypeAlias = dict[str, Json]
-"""One message in wire form: ``{"role": …, "content": …, …}``. Never changed once it is in the history."""
+"""One message in wire form: ``{"role": …, "content": …, …}``. Never changed once it is in the
+history."""
 
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]
 NoReplyKind = Literal["endpoint", "interrupted", "no_tools", "overflow", "deadline"]
@@ -66,8 +67,8 @@ class CallOutcome:
     """What became of one call.
 
     Attributes:
-        status: ``"done"``, ``"error"`` (bad input or the tool raised), ``"refused"`` (a person or a policy said
-            no), ``"interrupted"``, or ``"not_run"``.
+        status: ``"done"``, ``"error"`` (bad input or the tool raised), ``"refused"`` (a person or a
+            policy said no), ``"interrupted"``, or ``"not_run"``.
         text: What the model reads; bounded and never empty.
         value: The object that the tool returned; None unless done.
         error: The exception behind an error; None otherwise.
@@ -100,8 +101,8 @@ class WireCall:
     Attributes:
         name: The tool's name.
         arguments: Its input, mostly JSON.
-        extra: What else came with it (a signature of what the model thought), or None. Nobody's business but the
-            server's, which may want it back.
+        extra: What else came with it (a signature of what the model thought), or None. Nobody's
+            business but the server's, which may want it back.
     """
 
     name: str
@@ -136,15 +137,19 @@ class AskModel:
     """The loop asks for the model's next reply.
 
     Attributes:
-        step: Which reply of the run is asked for, from 1; 0 for what is asked beforehand about the question.
+        step: Which reply of the run is asked for, from 1; 0 for what is asked beforehand about the
+            question.
         messages: The whole history in wire form.
         tools: Function-calling specifications; empty in the text protocol.
         schema: JSON schema that the reply's text must satisfy, where the endpoint can enforce it.
         max_tokens: Maximum number of tokens in the reply; None leaves it to the model.
-        thinking_tokens: The same for a model that has used up a reply by reasoning alone; None for no more.
-        seconds: What is left of the run's time, for this request and its retries; None for no bound.
-        asides: What came with calls of the history and is no part of it, for endpoints that want it back: by the
-            id of the call, ``{"reasoning": what the model thought before it, "extra": `WireCall.extra`}``.
+        thinking_tokens: The same for a model that has used up a reply by reasoning alone; None for
+            no more.
+        seconds: What is left of the run's time, for this request and its retries; None for no
+            bound.
+        asides: What came with calls of the history and is no part of it, for endpoints that want it
+            back: by the id of the call, ``{"reasoning": what the model thought before it, "extra":
+                `WireCall.extra`}``.
     """
 
     step: int
@@ -168,7 +173,7 @@ class RunCalls:
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswer:
-    """The loop asks whether an answer is one that was asked for; only where a type or a condition was given."""
+    """The loop asks whether an answer has the type, and fulfils the condition, that was given."""
 
     step: int
     answer: Json
@@ -178,7 +183,8 @@ class CheckAnswer:
 
 
 REFUSED = "tool_use_failed"
-"""`ModelReply.finish` of a reply that the server itself did not accept: a call may be in it, an answer is not."""
+"""`ModelReply.finish` of a reply that the server itself did not accept: a call may be in it, an
+answer is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +195,9 @@ class ModelReply:
         text: The reply's text.
         calls: The calls of a function-calling reply, as sent.
         reasoning: What a reasoning model thought, where the server sends it apart from the text.
-        finish: The server's reason for the end: ``"stop"``, ``"length"``, ``"tool_calls"``, …; `REFUSED` where
-            the server did not accept what was generated, and the text is that, or else the server's reason.
+        finish: The server's reason for the end: ``"stop"``, ``"length"``, ``"tool_calls"``, …;
+            `REFUSED` where the server did not accept what was generated, and the text is that, or
+            else the server's reason.
         model: The name that the server gives itself.
     """
 
@@ -208,9 +215,9 @@ class NoReply:
     """No reply came.
 
     Attributes:
-        kind: ``"endpoint"`` where it failed, ``"interrupted"`` by a person, ``"no_tools"`` where it takes no
-            function-calling tools, ``"overflow"`` where the request is too long for the model,
-            ``"deadline"`` where the run's time is over.
+        kind: ``"endpoint"`` where it failed, ``"interrupted"`` by a person, ``"no_tools"`` where it
+            takes no function-calling tools, ``"overflow"`` where the request is too long for the
+            model, ``"deadline"`` where the run's time is over.
         text: What was said about it; at a deadline what the model had said of its reply.
     """
 
@@ -243,12 +250,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run begins. It is the first event, but for a run that ended because no model could be named.
+    """A run begins; the first event, except where no model could be named.
 
     Attributes:
         model: The model's name.
-        protocol: The wire form that is spoken, ``"react"`` or ``"native"``; a notice says where it changes.
-        server: Who serves it, where nobody named it and it was found on this machine, such as ``"Ollama"``.
+        protocol: The wire form that is spoken, ``"react"`` or ``"native"``; a notice says where it
+            changes.
+        server: Who serves it, where nobody named it and it was found on this machine, such as
+            ``"Ollama"``.
     """
 
     model: str
@@ -258,7 +267,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something a watcher should know that is neither request nor reply: a repair, a retry and its wait."""
+    """Something that an observer should know, such as a repair, or a retry and its wait."""
 
     kind: NoticeKind
     text: str
@@ -266,9 +275,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of a reply while it streams, of what a running tool prints, or what a person is asked.
+    """A piece of a streamed reply, or of a running tool's output, or what a person is asked.
 
-    Shown live, never kept: the reply or outcome that follows has it whole. No question more is an empty text.
+    It is shown live and not kept, because the reply or outcome that follows has it whole. An empty
+    text of the kind ``"person"`` says that the question was answered.
     """
 
     kind: Literal["text", "reasoning", "output", "person"]
@@ -299,9 +309,11 @@ class Stopped:
     """A limit ended the run.
 
     Attributes:
-        limit: Which one, with its value, for a person: ``"max_steps=20"``. Where a reply was cut off for its
+        limit: Which one, with its value, for a person: ``"max_steps=20"``. Where a reply was cut
+            off for its
             length: that it was, at how many tokens, and the next move.
-        text: What the model had to say when it was told, or its answer as far as it came; may be empty.
+        text: What the model had to say when it was told, or its answer as far as it came; may be
+            empty.
         cut: Whether it was the length of a reply.
     """
 

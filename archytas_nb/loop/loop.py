@@ -1,24 +1,36 @@
-"""The ReAct loop, without input or output: it yields requests, is sent replies and returns an ending.
+"""The ReAct loop: a generator of requests that is sent their replies and returns the run's ending.
 
-It may know the values of a run, the record, the guards and a wire form that it is given. It may not know a model,
-a kernel, a clock or a screen. A driver answers each request:
+It does no input or output itself. `driver.py` carries the requests out:
 
     AskModel → ModelReply | NoReply        CheckAnswer → Verdict | NoReply
     RunCalls → CallOutcomes                Notice → nothing
 
-So it can be driven by hand with ``.send``, and recorded replies reproduce an equal stream of events.
+So it can be driven by hand with ``.send``, and recorded replies reproduce an equal run.
+
+How it works. A run repeats one step until a limit is reached: the model is asked (`_ask`), its
+reply is read as an `Action`, and the action is done (`_do`). An action has calls, an answer, a
+failure, or a fault that makes the reply unusable. Calls are run (`_run_calls`) and recorded with
+their outcomes as one `Step` of the exchange, faults are recorded as a correction that the model
+reads; both make the next request longer and the run goes on. An answer that passes its check ends
+the run. At a limit the model gets one last turn without tools (`_last_turn`).
+
+Whatever happens, each call has exactly one outcome in the record: the exchange is only ever changed
+by adding a whole step (`_add`), so a driver may stop at any yield.
 """
 
 from __future__ import annotations
 
+from base64 import b32encode
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from archytas_nb.loop.calling import run_calls
 from archytas_nb.loop.events import (
     Answered,
     AskModel,
+    CallOutcome,
+    CallOutcomes,
     CheckAnswer,
     Ending,
     Failed,
@@ -28,23 +40,38 @@ from archytas_nb.loop.events import (
     Notice,
     Reply,
     Request,
+    RunCalls,
     Stopped,
+    ToolCall,
     Verdict,
 )
-from archytas_nb.loop.guards import Guards
 from archytas_nb.loop.history import Exchange, Step
-from archytas_nb.loop.sending import Room, Sending
-from archytas_nb.loop.tokens import message_tokens, texts_of
-from archytas_nb.loop.verify import KNOWN, EndCheck, Fit, fit, known, unused, verdict
-from archytas_nb.loop.wire import (
+from archytas_nb.loop.limits import Guards, key_of
+from archytas_nb.loop.messages import (
+    ContextWindow,
+    Conversation,
+    message_tokens,
+    messages_of,
+    texts_of,
+)
+from archytas_nb.loop.protocol import (
     ANSWER,
     FAIL,
     Action,
-    AskOptions,
-    Wire,
+    WireProtocol,
     as_text,
-    messages_of,
     not_accepted,
+)
+from archytas_nb.loop.verify import (
+    IMPOSSIBLE,
+    KNOWN,
+    MAX_QUESTION,
+    MAX_TOOLS,
+    doubts,
+    fits,
+    known,
+    unused,
+    verdict,
 )
 
 Flow: TypeAlias = Generator[Request, Reply, Ending]
@@ -52,37 +79,44 @@ Flow: TypeAlias = Generator[Request, Reply, Ending]
 LAST_SECONDS = 30.0
 """What the last turn may take where the run's time is over."""
 
+MAX_CALLS = 100
+"""Calls of one reply that are run. Models make a dozen; one that makes thousands repeats itself."""
+
+_LATE = "Not run: the user interrupted before."
+
 
 def react_loop(
-    wire: Wire,
+    wire: WireProtocol,
     guards: Guards,
     past: Sequence[Exchange],
     exchange: Exchange,
     *,
     checks: bool = False,
-    room: Room | None = None,
+    window: ContextWindow | None = None,
 ) -> Flow:
     """Run one question to its ending.
 
     Args:
-        wire: The wire form to speak.
-        guards: Budgets and repetition, fresh for this run.
+        wire: The wire protocol.
+        guards: Limits and repetition, fresh for this run.
         past: The exchanges before this one.
-        exchange: This one; its steps are filled in while the loop goes on, so that a driver that is
-            stopped at any point still holds a record in which each call has its outcome.
+        exchange: This one; steps are added to it while the loop goes on.
         checks: Whether answers are checked before they count.
-        room: How much the model can take; None where nothing is known of it.
+        window: How much the model can take; None where nothing is known of it.
 
     Yields:
         Requests for the driver.
 
     Returns:
         The ending, which is also set on the exchange.
+
+    Raises:
+        TypeError: The driver sent something other than the reply to the request.
+        ValueError: It sent the outcome of another call.
     """
-    loop = _Loop(wire, guards, past, exchange, room or Room(), checks=checks)
-    ending = yield from loop.flow()
-    exchange.ending = ending
-    return ending
+    loop = _Loop(wire, guards, past, exchange, window or ContextWindow(), checks=checks)
+    exchange.ending = yield from loop.run()
+    return exchange.ending
 
 
 class _Loop:
@@ -90,149 +124,152 @@ class _Loop:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: WireProtocol,
         guards: Guards,
         past: Sequence[Exchange],
         exchange: Exchange,
-        room: Room,
+        window: ContextWindow,
         *,
         checks: bool,
     ) -> None:
-        self.wire = wire
-        self.guards = guards
-        self.past = past
-        self.exchange = exchange
+        self.wire, self.guards, self.past, self.exchange = wire, guards, past, exchange
         self.checks = checks
-        self.fitting = Fit()
-        self.end_check = EndCheck()
-        self.sending = Sending(
-            wire, past, exchange, room, guards.limits.reply_tokens(small=guards.small)
+        limits, small = guards.limits, guards.small
+        self.conversation = Conversation(
+            wire, past, exchange, window, limits.reply_tokens(small=small)
         )
-        self.thinking_tokens = guards.limits.thinking_tokens(small=guards.small)
+        self.thinking_tokens = limits.thinking_tokens(small=small)
+        self.fitting = (
+            ""  # the tool that fits the question, until an answer without it is questioned
+        )
+        self.doubted: set[str] = set()  # for which reasons an end was questioned
         self.cuts = 0  # replies in a row that were cut off for their length
 
-    def flow(self) -> Flow:
+    def run(self) -> Flow:
         """Step by step, until there is an ending."""
-        if isinstance(unfit := (yield from self._fit()), NoReply):
-            return (yield from self._no_reply(unfit))
-        in_prose = False  # whether the last reply was plain text where an action was expected
+        if isinstance(failed := (yield from self._fit()), NoReply):
+            return (yield from self._no_reply(failed))
+        was_prose = False  # whether the last reply was plain text where an action was expected
         while not (limit := self.guards.limit_reached()):
-            reply = yield from self._asked()
+            reply = yield from self._ask()
             if isinstance(reply, NoReply):
                 return (yield from self._no_reply(reply))
             self.guards.steps += 1
-            action = self._read(reply, prose_is_answer=in_prose)
+            action = self._read(reply, prose_is_answer=was_prose)
             if action.repaired:
                 yield Notice("repair", action.repaired)
-            in_prose = action.prose and not action.cut
+            was_prose = action.prose and not action.cut
             self.cuts = self.cuts + 1 if action.cut else 0
-            ending = yield from self._cut(action, reply) if action.cut else self._acted(action)
+            ending = yield from self._cut(action, reply) if action.cut else self._do(action)
             if ending is not None:
                 return ending
         return (yield from self._last_turn(limit))
 
-    def _fit(self) -> Generator[Request, Reply, NoReply | None]:
-        """Ask a small model whether some tool fits, and tell it with the question where none does."""
-        if not self.guards.small or self.past or self.exchange.steps:
-            return None
-        self.guards.limit_reached()  # the clock runs from here on
-        judging = fit(self.exchange.question, self.wire.tools, self.guards.seconds_left())
-        try:
-            request = next(judging)
-            while True:
-                said = yield from self._judged_by(request)
-                if isinstance(said, NoReply):
-                    return said
-                request = judging.send(said)
-        except StopIteration as over:
-            self.fitting = over.value
-        if self.fitting.remark:
-            self.exchange.remark = self.fitting.remark
-            self.sending.remake()
-            yield Notice(
-                "repair", f"no tool seems to fit; the model is told: {self.exchange.remark}"
-            )
-        return None
+    # ── asking ────────────────────────────────────────────────────────────────────────────────────
 
-    def _judged_by(self, request: AskModel) -> Generator[Request, Reply, str | NoReply]:
-        """Ask for a yes or no about the question."""
-        reply = yield request
-        if isinstance(reply, NoReply):
-            return reply
-        return verdict(self._counted(reply, message_tokens(request.messages)).text)
-
-    def _unfit(self) -> list[str]:
-        """What is not offered for the first reply: a remark alone does not keep a small model from calling."""
-        if not self.exchange.remark or self.guards.steps:
-            return []
-        return [*self.wire.tools, FAIL if self.exchange.remark == KNOWN else ANSWER]
-
-    def _asked(self, last: str = "") -> Generator[Request, Reply, Reply]:
+    def _ask(self, last: str = "") -> Generator[Request, Reply, ModelReply | NoReply]:
         """Ask the model; where its context is too small, once more with less."""
-        if said := self.sending.fit():
-            yield Notice("compaction", said)
+        if done := self.conversation.compact():
+            yield Notice("compaction", done)
         reply = yield self._request(last)
         if isinstance(reply, NoReply) and reply.kind == "overflow":
-            yield Notice("compaction", self.sending.fit_harder())
+            yield Notice("compaction", self.conversation.compact_more())
             reply = yield self._request(last)
+        if not isinstance(reply, (ModelReply, NoReply)):
+            raise _unexpected("the model", reply, "ModelReply or NoReply")
         return reply
 
     def _request(self, last: str) -> AskModel:
-        away = () if last else (*self.guards.taken_away, *self._unfit())
-        seconds = self.guards.seconds_left()
+        guards, conversation = self.guards, self.conversation
+        without = set(guards.taken_away)
+        if (
+            self.exchange.remark and not guards.steps
+        ):  # the remark alone does not keep it from calling
+            without |= {*self.wire.tools, FAIL if self.exchange.remark == KNOWN else ANSWER}
+        seconds = guards.seconds_left()
         if last and seconds is not None:
             seconds = max(seconds, LAST_SECONDS)
-        sending = self.sending
-        options = AskOptions(
-            sending.reply_tokens,
-            away,
-            last,
-            self.exchange.form,
-            seconds,
-            sending.asides,
+        ask = AskModel(
+            guards.steps + 1,
+            tuple(conversation.messages),
+            max_tokens=conversation.reply_tokens,
+            thinking_tokens=self.thinking_tokens,
+            seconds=seconds,
+            asides=conversation.asides,
         )
-        request = self.wire.ask(self.guards.steps + 1, sending.messages, options)
-        return replace(request, thinking_tokens=self.thinking_tokens)
+        return self.wire.offer(ask, self.exchange.form, without, last)
 
-    def _read(self, reply: Reply, *, prose_is_answer: bool) -> Action:
-        reply = self._counted(reply, self.sending.tokens + self.sending.beside)
+    def _read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
+        self.guards.spend(reply, self.conversation.tokens + self.conversation.beside)
         return self.wire.read(reply, prose_is_answer=prose_is_answer, form=self.exchange.form)
 
-    def _counted(self, reply: Reply, sent: int) -> ModelReply:
-        if not isinstance(reply, ModelReply):
-            raise TypeError(
-                f"the loop asked the model and was sent {reply!r}; expected ModelReply or NoReply"
+    def _no_reply(self, reply: NoReply) -> Flow:
+        if reply.kind == "interrupted":
+            return Interrupted("a request to the model")
+        if reply.kind == "deadline":
+            limit = f"max_seconds={self.guards.limits.max_seconds or 0:g}"
+            yield Notice("limit", f"the limit {limit} is reached while the model is asked")
+            # Half a JSON object means nothing to a person, half a text does.
+            return Stopped(limit, reply.text if self.wire.name == "native" else "")
+        if reply.kind == "overflow":
+            text = (
+                "the conversation is too long for the model even where only what is needed is sent,"
+                f" about {self.conversation.tokens:,} tokens: {reply.text}"
             )
-        self.guards.spend(reply, sent)
-        return reply
+            if "agent.reset()" not in reply.text:
+                text += (
+                    " Begin anew with agent.reset(), ask for less at once, or use a model with a "
+                    "longer context."
+                )
+            return Failed(text, by="endpoint")
+        return Failed(reply.text, by="endpoint")
 
-    def _acted(self, action: Action) -> Generator[Request, Reply, Ending | None]:
+    # ── acting ────────────────────────────────────────────────────────────────────────────────────
+
+    def _do(self, action: Action) -> Generator[Request, Reply, Ending | None]:
         """Do what a reply says; None where the run goes on."""
-        doubt = yield from self._doubt(action)
-        if isinstance(doubt, NoReply):
-            return (yield from self._no_reply(doubt))
-        if doubt:
-            yield Notice("repair", f"the model is asked once before its end counts: {doubt}")
-            self._add(_corrected(action, doubt))
+        correction = yield from self._before_end(action)
+        if isinstance(correction, NoReply):
+            return (yield from self._no_reply(correction))
+        if correction:
+            yield Notice("repair", f"the model is asked once before its end counts: {correction}")
+            self._correct(action, correction)
             return None
         if action.fault:
             self.guards.note_fault()
-            self._add(_corrected(action, action.fault))
+            self._correct(action, action.fault)
             return None
-        step = yield from run_calls(self.guards, action, (len(self.past) + 1, self.guards.steps))
-        if step.calls:
+        if action.calls:
+            step = yield from self._run_calls(action)
             self._add(step)
-        if any(outcome.status == "interrupted" for outcome in step.outcomes):
-            return Interrupted("a tool")
+            if any(outcome.status == "interrupted" for outcome in step.outcomes):
+                return Interrupted("a tool")
+        else:
+            self.guards.note_step(())
         if action.answers:
-            return (yield from self._judged(action))
+            return (yield from self._check(action))
         return None if action.failure is None else Failed(action.failure)
 
-    def _cut(self, action: Action, reply: Reply) -> Generator[Request, Reply, Ending | None]:
-        """Go on after a reply that was cut off for its length; None where it is asked for once more.
+    def _check(self, action: Action) -> Generator[Request, Reply, Ending | None]:
+        """Have an answer checked; None where another one is asked for."""
+        if self.checks:
+            verdict = yield CheckAnswer(self.guards.steps, action.answer)
+            if isinstance(verdict, NoReply):
+                return Interrupted("the check of the answer")
+            if not isinstance(verdict, Verdict):
+                raise _unexpected("for an answer to be checked", verdict, "Verdict")
+            if verdict.fault:
+                self.guards.note_fault()
+                self._correct(action, not_accepted(action.answer, verdict.fault))
+                return None
+        return Answered(as_text(action.answer), action.thought)
 
-        An answer is kept as far as it came. A call may be made again with less in it, once, and a small model may
-        answer in fewer words. A model that has reasoned until it was cut would only do so again.
+    def _cut(self, action: Action, reply: ModelReply) -> Generator[Request, Reply, Ending | None]:
+        """Go on after a reply that was cut off for its length; None where it is asked for again.
+
+        An answer is kept as far as it came. A call may be made again with less in it, once, and a
+        small model may answer in fewer words. A model that has reasoned until it was cut would only
+        do so again.
         """
         at, move = self._cut_at(reply)
         text = as_text(action.answer) if action.answers else action.thought if action.prose else ""
@@ -245,37 +282,31 @@ class _Loop:
         if not is_over and not action.unread:  # of a call that is not run there is a notice anyway
             yield Notice("repair", f"the reply was {at}: the model is asked once more, for less")
         retried = replace(action, thought=action.thought or text[:500], answer=None, null=False)
-        ending = yield from self._acted(retried)
+        ending = yield from self._do(retried)
         return stopped if ending is None and is_over else ending
 
-    def _judged(self, action: Action) -> Generator[Request, Reply, Ending | None]:
-        """Have an answer checked; None where another one is asked for."""
-        if self.checks:
-            verdict = yield CheckAnswer(self.guards.steps, action.answer)
-            if isinstance(verdict, NoReply):
-                return Interrupted("the check of the answer")
-            if not isinstance(verdict, Verdict):
-                raise TypeError(
-                    f"the loop asked for an answer to be checked and was sent {verdict!r}; expected Verdict"
-                )
-            if verdict.fault:
-                self.guards.note_fault()
-                self._add(_corrected(action, not_accepted(action.answer, verdict.fault)))
-                return None
-        return Answered(as_text(action.answer), action.thought)
+    def _cut_at(self, reply: ModelReply) -> tuple[str, str]:
+        """At how many tokens a reply was cut (our limit, where the server counts none); a way out."""
+        asked = self.conversation.reply_tokens
+        most = max(asked, self.thinking_tokens or 0)
+        tokens = min(reply.usage.output_tokens or asked, most)
+        move = "; raise max_reply_tokens for a longer one"
+        if tokens not in (asked, most):
+            move = (
+                f", fewer than max_reply_tokens={asked}: the endpoint allows no more, "
+                "or its context is full"
+            )
+        return f"cut at {tokens} tokens", move
 
     def _last_turn(self, limit: str) -> Flow:
-        """Let the model say, without tools, what it has: a limit must not throw away what was found."""
+        """Let the model say without tools what it has: a limit must not throw away what was found."""
         yield Notice(
             "limit", f"the limit {limit} is reached: the model is asked to say what it has"
         )
-        reply = yield from self._asked(limit)
+        reply = yield from self._ask(limit)
         if isinstance(reply, NoReply):
-            return (
-                (yield from self._no_reply(reply))
-                if reply.kind == "interrupted"
-                else Stopped(limit)
-            )
+            interrupted = reply.kind == "interrupted"
+            return (yield from self._no_reply(reply)) if interrupted else Stopped(limit)
         action = self._read(reply, prose_is_answer=True)
         if action.cut:
             limit = f"{limit}; the last reply was {self._cut_at(reply)[0]}"
@@ -288,69 +319,160 @@ class _Loop:
                 return Interrupted("the check of the answer")
         return Stopped(limit, as_text(action.answer))
 
-    def _cut_at(self, reply: Reply) -> tuple[str, str]:
-        """At how many tokens a reply was cut, and the next move; where the server counts none, at our limit."""
-        asked = self.sending.reply_tokens
-        most = max(asked, self.thinking_tokens or 0)
-        tokens = min((isinstance(reply, ModelReply) and reply.usage.output_tokens) or asked, most)
-        move = "; raise max_reply_tokens for a longer one"
-        if tokens not in (asked, most):
-            move = f", fewer than max_reply_tokens={asked}: the endpoint allows no more, or its context is full"
-        return f"cut at {tokens} tokens", move
-
-    def _no_reply(self, reply: NoReply) -> Flow:
-        if reply.kind == "interrupted":
-            return Interrupted("a request to the model")
-        if reply.kind == "deadline":
-            limit = f"max_seconds={self.guards.limits.max_seconds or 0:g}"
-            yield Notice("limit", f"the limit {limit} is reached while the model is asked")
-            # Half a JSON object says nothing to a person, half a text does.
-            return Stopped(limit, reply.text if self.wire.name == "native" else "")
-        if reply.kind == "overflow":
-            return Failed(_too_long(reply.text, self.sending.tokens), by="endpoint")
-        return Failed(reply.text, by="endpoint")
+    def _correct(self, action: Action, correction: str) -> None:
+        self._add(Step(action.thought, correction=correction, reasoning=action.reasoning))
 
     def _add(self, step: Step) -> None:
         self.exchange.steps.append(step)
-        self.sending.add(step)
+        self.conversation.add(step)
 
-    def _doubt(self, action: Action) -> Generator[Request, Reply, str | NoReply]:
-        """What a small model is told once instead of ending; calls beside an end are run first."""
-        if (
-            not self.guards.small
-            or action.calls
-            or not (action.answers or action.failure is not None)
-        ):
-            return ""
-        if self.exchange.remark and not self.exchange.steps:
-            return ""  # it is what it was told to do
-        if action.answers and self.fitting.tool and not self.exchange.steps:
-            tool, self.fitting = self.fitting.tool, Fit()
-            said = yield from self._judged_by(
-                known(self.exchange.question, self.guards.seconds_left())
+    # ── calls ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _run_calls(self, action: Action) -> Generator[Request, Reply, Step]:
+        """Have the calls of one reply run, except for those whose outcome is known already."""
+        place, count = (len(self.past) + 1, self.guards.steps), len(action.calls)
+        taken = enumerate(action.calls[:MAX_CALLS], start=1)
+        calls = [ToolCall(call_id(*place, n), name, given) for n, (name, given) in taken]
+        if count > MAX_CALLS:
+            text = f"the reply has {count:,} calls, and {MAX_CALLS} of them were taken"
+            yield Notice("repair", text)
+        outcomes: dict[str, CallOutcome] = {}
+        for n, why in action.unread:
+            if n < MAX_CALLS:
+                outcomes[calls[n].id] = CallOutcome("error", why, call_id=calls[n].id)
+                yield Notice("repair", why)
+        yield from self._run_batches(calls, outcomes, action.thought)
+        last = calls[-1].id
+        if count > MAX_CALLS:
+            text = (
+                f"{outcomes[last].text}\n\nThe {count - MAX_CALLS:,} calls after this one were not "
+                f"made: a reply may have {MAX_CALLS} at most."
             )
-            if isinstance(said, NoReply) or said != "yes":
-                return said if isinstance(said, NoReply) else unused(tool)
-        answer = as_text(action.answer) if action.answers else None
-        return self.end_check.correction(answer, self._told, just_failed=self.guards.just_failed)
+            outcomes[last] = replace(outcomes[last], text=text)
+        ordered = tuple(outcomes[call.id] for call in calls)
+        self.guards.note_step(ordered)
+        extras = {calls[n].id: extra for n, extra in action.extras.items() if n < MAX_CALLS}
+        return Step(
+            action.thought, tuple(calls), ordered, reasoning=action.reasoning, extras=extras
+        )
 
-    def _told(self) -> Iterator[str]:
-        """All that the model was told, also what is not sent any more; the example of the prompt is not meant."""
+    def _run_batches(
+        self, calls: Sequence[ToolCall], outcomes: dict[str, CallOutcome], thought: str
+    ) -> Generator[Request, Reply, None]:
+        """Fill in the outcomes of the calls that have none yet."""
+        waiting = deque(call for call in calls if call.id not in outcomes)
+        while waiting:
+            batch = yield from self._batch(waiting, outcomes)
+            if not batch:
+                continue
+            reply = yield RunCalls(self.guards.steps, tuple(batch), thought)
+            if not isinstance(reply, CallOutcomes):
+                raise _unexpected("for calls to be run", reply, "CallOutcomes")
+            thought = ""  # it belongs to the first batch
+            for call, outcome in zip(batch, reply.outcomes, strict=True):
+                if outcome.call_id != call.id:
+                    raise ValueError(
+                        f"the outcome of {call.id!r} was sent with call_id={outcome.call_id!r}"
+                    )
+                outcomes[call.id] = self.guards.note(call, outcome)
+            if any(outcome.status == "interrupted" for outcome in reply.outcomes):
+                for call in waiting:
+                    outcomes[call.id] = CallOutcome("not_run", _LATE, call_id=call.id)
+                return
+
+    def _batch(
+        self, waiting: deque[ToolCall], outcomes: dict[str, CallOutcome]
+    ) -> Generator[Request, Reply, list[ToolCall]]:
+        """Take from the waiting calls those that are run together; of the others note the outcomes.
+
+        The second of two equal calls waits for the first, as it would in a reply of its own.
+        """
+        batch: list[ToolCall] = []
+        keys: set[str] = set()
+        while waiting and not self.guards.is_twin(waiting[0], keys):
+            call = waiting.popleft()
+            outcome = self.guards.earlier(call)
+            if outcome is None:
+                batch.append(call)
+                keys.add(key_of(call))
+                continue
+            outcomes[call.id] = outcome
+            if outcome.status == "not_run":
+                text = f"the model is asked once before its call is run: {outcome.text}"
+                yield Notice("repair", text)
+                continue
+            taken_away = call.name in self.guards.taken_away
+            why = "it was taken away" if taken_away else "it is the same call again"
+            yield Notice("repeat", f"{call.name} was not run: {why}")
+        return batch
+
+    # ── questions to a small model ────────────────────────────────────────────────────────────────
+
+    def _fit(self) -> Generator[Request, Reply, NoReply | None]:
+        """Ask a small model whether a tool fits, and tell it with the question where none does."""
+        tools, question = self.wire.tools, self.exchange.question
+        if not self.guards.small or self.past or self.exchange.steps:
+            return None
+        if not 0 < len(tools) <= MAX_TOOLS or len(question) > MAX_QUESTION:
+            return None
+        self.guards.limit_reached()  # the clock runs from here on
+        for name, tool in tools.items():
+            if (judged := (yield from self._judge(fits(tool, question)))) != "no":
+                self.fitting = name
+                return judged if isinstance(judged, NoReply) else None
+        if isinstance(judged := (yield from self._judge(known(question))), NoReply):
+            return judged
+        self.exchange.remark = KNOWN if judged == "yes" else IMPOSSIBLE
+        self.conversation.remake()
+        yield Notice("repair", f"no tool seems to fit; the model is told: {self.exchange.remark}")
+        return None
+
+    def _judge(self, request: AskModel) -> Generator[Request, Reply, str | NoReply]:
+        """Ask for a yes or no about the question."""
+        reply = yield replace(request, seconds=self.guards.seconds_left())
+        if isinstance(reply, NoReply):
+            return reply
+        if not isinstance(reply, ModelReply):
+            raise _unexpected("the model", reply, "ModelReply or NoReply")
+        self.guards.spend(reply, message_tokens(request.messages))
+        return verdict(reply.text)
+
+    def _before_end(self, action: Action) -> Generator[Request, Reply, str | NoReply]:
+        """What a small model is told once instead of ending; calls beside an end are run first."""
+        is_end = action.answers or action.failure is not None
+        if not self.guards.small or action.calls or not is_end:
+            return ""
+        is_first = not self.exchange.steps
+        if self.exchange.remark and is_first:
+            return ""  # it is what it was told to do
+        if action.answers and self.fitting and is_first:
+            tool, self.fitting = self.fitting, ""
+            judged = yield from self._judge(known(self.exchange.question))
+            if judged != "yes":
+                return judged if isinstance(judged, NoReply) else unused(tool)
+        answer = as_text(action.answer) if action.answers else None
+        failed = self.guards.just_failed
+        for reason, correction in doubts(answer, self._sources(), just_failed=failed):
+            if reason not in self.doubted:
+                self.doubted.add(reason)
+                return correction
+        return ""
+
+    def _sources(self) -> Iterator[str]:
+        """All texts that the model was told in tools, questions and outcomes, sent or not."""
         yield from (tool.text for tool in self.wire.tools.values())
         for message in messages_of(self.wire, [*self.past, self.exchange]):
             if message["role"] in ("user", "tool"):
                 yield from texts_of(message)
 
 
-def _corrected(action: Action, correction: str) -> Step:
-    return Step(action.thought, correction=correction, reasoning=action.reasoning)
+def call_id(question: int, step: int, call: int) -> str:
+    """The id of a call, unique in its conversation: nine letters and digits, as Mistral demands."""
+    if max(question, step, call) < 100:
+        return f"q{question:02}s{step:02}c{call:02}"
+    number = (question << 24) + (step << 7) + call  # 2**16 questions of 2**17 steps of 2**7 calls
+    return "x" + b32encode(number.to_bytes(5)).decode()
 
 
-def _too_long(said: str, tokens: int) -> str:
-    move = (
-        "Begin anew with agent.reset(), ask for less at once, or use a model with a longer context."
-    )
-    return (
-        f"the conversation is too long for the model even where only what is needed is sent, about {tokens:,} "
-        f"tokens: {said}{'' if 'agent.reset()' in said else f' {move}'}"
-    )
+def _unexpected(asked: str, sent: Reply, expected: str) -> TypeError:
+    return TypeError(f"the loop asked {asked} and was sent {sent!r}; expected {expected}")

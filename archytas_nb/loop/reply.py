@@ -17,7 +17,7 @@ from archytas_nb.loop.calls import Call, Place, Scan, Schemas, decoded
 from archytas_nb.loop.events import Json
 from archytas_nb.loop.history import AnswerForm
 from archytas_nb.loop.lenient import UnreadableError, read_json, replace_surrogates
-from archytas_nb.loop.wire import ANSWER, FAIL, Action, answer_in, only_value
+from archytas_nb.loop.protocol import ANSWER, FAIL, Action, answer_in, only_value
 
 _FORM = '{"thought": "…", "tool": "…", "tool_input": …}'
 _REACT_FORM = f"Reply with one JSON object, and nothing else: {_FORM}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import archytas_nb as nb
-from archytas_nb.loop.verify import fit
+from archytas_nb.loop.verify import IMPOSSIBLE, KNOWN, fits, known
 from archytas_nb.testing import ScriptedModel
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "what-the-model-sees.md"
@@ -92,20 +92,6 @@ def tools(**options: Any) -> nb.Toolbox:
     return made
 
 
-def judged() -> tuple[list[Any], list[str]]:
-    """What is asked about a question beforehand where no tool fits it, and the remarks that may come of it."""
-    tools = nb.Agent([count_species], model=ScriptedModel(), namespace={}).tools
-    requests, remarks = [], []
-    for known in ("no", "yes"):
-        judging = fit("Which month has 28 days?", tools, None)
-        requests = [next(judging), judging.send("no")]
-        try:
-            judging.send(known)
-        except StopIteration as told:
-            remarks.append(told.value.remark)
-    return [pretty(request.messages) for request in requests], remarks
-
-
 def last(request: Any) -> str:
     """The last message of a request."""
     return str(request.messages[-1]["content"])
@@ -123,16 +109,17 @@ def blocks() -> dict[str, str]:
     constrained = react[0].schema
     weigh = [("masses", {"species": each}) for each in ("Gentoo", "Adelie", "Chinstrap")]
     long = asked(*weigh, ANSWER, tools=tools(max_chars=3000), model=Narrow)
-    [fits, known], remarks = judged()
+    judged = "Which month has 28 days?"
+    tool = nb.Agent([count_species], model=ScriptedModel(), namespace={}).tools["count_species"]
     return {
         "react-system": react[0].messages[0]["content"],
         "react-conversation": pretty(react[1].messages[1:]),
         "react-schema": pretty(
             next(each for each in constrained["oneOf"] if "count_species" in json.dumps(each))
         ),
-        "fits": fits,
-        "known": known,
-        "remarks": "\n".join(remarks),
+        "fits": pretty(fits(tool, judged).messages),
+        "known": pretty(known(judged).messages),
+        "remarks": f"{IMPOSSIBLE}\n{KNOWN}",
         "native-system": native[0].messages[0]["content"],
         "native-tools": pretty(native[0].tools[0]),
         "native-conversation": pretty(native[1].messages[1:]),

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from archytas_nb.loop import loop, prompt, verify, wire_react
+from archytas_nb.loop import loop, text_protocol
 from archytas_nb.loop.events import AskModel, Json
-from archytas_nb.loop.guards import Guards
+from archytas_nb.loop.limits import Guards
 from archytas_nb.models import embedded
 from archytas_nb.tools.tool import Tool
 from tests.evals.task import KINDS
@@ -80,17 +80,17 @@ def _piece(name: str, what: str) -> Callable[[Patch], Patch]:
 
 @_piece("grammar", "without constrained decoding, and so without all that it binds")
 def _grammar() -> AbstractContextManager[Any]:
-    ask = wire_react.ReactWire.ask
+    offer = text_protocol.TextProtocol.offer
 
     def free(self: Any, *args: Any) -> AskModel:
-        return replace(ask(self, *args), schema=None)
+        return replace(offer(self, *args), schema=None)
 
-    return patch.object(wire_react.ReactWire, "ask", free)
+    return patch.object(text_protocol.TextProtocol, "offer", free)
 
 
 @_piece("values", "without the legal values of an argument in the grammar")
 def _values() -> AbstractContextManager[Any]:
-    branch = wire_react._branch
+    branch = text_protocol._branch
 
     def stripped(schema: Json) -> Json:
         if isinstance(schema, list):
@@ -99,7 +99,7 @@ def _values() -> AbstractContextManager[Any]:
             return schema
         return {key: stripped(value) for key, value in schema.items() if key != "enum"}
 
-    return patch.object(wire_react, "_branch", lambda name, given: branch(name, stripped(given)))
+    return patch.object(text_protocol, "_branch", lambda name, given: branch(name, stripped(given)))
 
 
 @_piece(
@@ -119,28 +119,28 @@ def _unbounded() -> AbstractContextManager[Any]:
 @_piece("thought", "without a thought, in the prompt and in what was said as well")
 def _no_thought() -> Iterable[AbstractContextManager[Any]]:
     said = re.compile(r'"thought": "[^"]*", ')
-    text = said.sub("", prompt._REACT).replace(", in your thought,", "")
+    text = said.sub("", text_protocol._RULES).replace(", in your thought,", "")
     assert "thought" not in text
     yield _thought(None)
-    yield patch.object(prompt, "_REACT", text)
-    action = wire_react._action
+    yield patch.object(text_protocol, "_RULES", text)
+    action = text_protocol._action
     yield patch.object(
-        wire_react, "_action", lambda _, *given: said.sub("", action("", *given), count=1)
+        text_protocol, "_action", lambda _, *given: said.sub("", action("", *given), count=1)
     )
 
 
 @_piece("thought-60", "a thought of at most 60 characters in place of 200")
 def _short_thought() -> AbstractContextManager[Any]:
-    return patch.object(wire_react, "THOUGHT_LENGTH", 60)
+    return patch.object(text_protocol, "THOUGHT_LENGTH", 60)
 
 
 @_piece("thought-500", "a thought of at most 500 characters in place of 200")
 def _long_thought() -> AbstractContextManager[Any]:
-    return patch.object(wire_react, "THOUGHT_LENGTH", 500)
+    return patch.object(text_protocol, "THOUGHT_LENGTH", 500)
 
 
 def _thought(schema: Json) -> AbstractContextManager[Any]:
-    branch = wire_react._branch
+    branch = text_protocol._branch
 
     def made(name: str, given: Json) -> Json:
         whole = branch(name, given)
@@ -149,7 +149,7 @@ def _thought(schema: Json) -> AbstractContextManager[Any]:
             del properties["thought"]
         return {**whole, "properties": properties, "required": list(properties)}
 
-    return patch.object(wire_react, "_branch", made)
+    return patch.object(text_protocol, "_branch", made)
 
 
 # ── what the model is told at first ───────────────────────────────────────────────────────────────
@@ -173,40 +173,29 @@ def _tools_first() -> AbstractContextManager[Any]:
 
 
 def _prompt(change: Callable[[str], str]) -> AbstractContextManager[Any]:
-    assert all(each in prompt._REACT for each in (_EXAMPLES, _RULES, _TOOLS))
-    return patch.object(prompt, "_REACT", change(prompt._REACT))
+    assert all(each in text_protocol._RULES for each in (_EXAMPLES, _RULES, _TOOLS))
+    return patch.object(text_protocol, "_RULES", change(text_protocol._RULES))
 
 
 @_piece("text", "JSON schema in the system prompt, in place of the tools' text")
 def _text() -> AbstractContextManager[Any]:
-    system = wire_react.react_system
+    made = text_protocol.TextProtocol.__init__
 
     class AsSchema:
         def __init__(self, tool: Any) -> None:
             self.text = json.dumps(tool.spec()["function"], ensure_ascii=False)
+            self.input_schema = tool.input_schema
 
-    return patch.object(
-        wire_react,
-        "react_system",
-        lambda tools, *args: system([AsSchema(each) for each in tools], *args),
-    )
+    def with_schemas(self: Any, tools: Any, *given: Any) -> None:
+        made(self, {name: AsSchema(tool) for name, tool in tools.items()}, *given)
+        self.tools = tools
+
+    return patch.object(text_protocol.TextProtocol, "__init__", with_schemas)
 
 
-@_piece("fit", "not asked beforehand whether any tool fits: one is taken to")
+@_piece("fit", "not asked beforehand whether any tool fits")
 def _fit() -> AbstractContextManager[Any]:
-    judge = loop.fit
-
-    def unasked(*given: Any) -> Iterator[AskModel]:
-        judging = judge(*given)
-        try:
-            next(judging)
-            judging.send("yes")
-        except StopIteration as over:
-            return over.value
-        raise AssertionError("one yes is enough")
-        yield
-
-    return patch.object(loop, "fit", unasked)
+    return patch.object(loop, "MAX_TOOLS", 0)
 
 
 # ── what it is told and asked on the way ──────────────────────────────────────────────────────────
@@ -214,7 +203,7 @@ def _fit() -> AbstractContextManager[Any]:
 
 @_piece("end-check", "no answer is asked about before it counts")
 def _end_check() -> AbstractContextManager[Any]:
-    return patch.object(verify.EndCheck, "correction", lambda *_, **__: "")
+    return patch.object(loop, "doubts", lambda *_, **__: ())
 
 
 @_piece("repetition", "the same call is run as often as it is made, and no tool is taken away")

@@ -11,7 +11,7 @@ from typing import Any
 
 import archytas_nb as nb
 from archytas_nb.loop.events import AskModel, CallOutcome, ModelReply, ToolCall
-from archytas_nb.loop.guards import Guards
+from archytas_nb.loop.limits import Guards
 
 
 class Unconstrained:

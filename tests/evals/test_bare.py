@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from archytas_nb.loop import wire_react
+from archytas_nb.loop import text_protocol
 from archytas_nb.testing import ScriptedModel
 from tests.evals.bare import BareAgent, Unconstrained
 
@@ -49,7 +49,7 @@ def test_a_small_model_is_asked_told_and_bound_to_nothing() -> None:
     assert told[:3] == [f"Outcome of count (done):\n{each}" for each in (4, 4, 17)]
     error = "no 'plums'; expected one of ['pears', 'apples']. Connection busy: try again!"
     assert told[3].startswith(f"Outcome of count (error):\nValueError: {error}")
-    assert told[3].endswith(wire_react._AFTER_ERROR), (
+    assert told[3].endswith(text_protocol._AFTER_ERROR), (
         "one sentence, the same below every error, is part of the wire form"
     )
     assert told[3] == told[4], "that it failed before is not said"

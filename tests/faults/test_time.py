@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.loop.guards import Limits
+from archytas_nb.loop.limits import Limits
 from tests.faults.talk import ADD, Talk
 from tests.sampling import pairwise
 from tests.servers.plays import Drip, Hang, Ping, Say, Status

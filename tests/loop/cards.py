@@ -19,12 +19,12 @@ from archytas_nb.loop.events import (
     ToolCall,
     WireCall,
 )
-from archytas_nb.loop.guards import Guards, Limits
+from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.history import Exchange
+from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
-from archytas_nb.loop.wire import Wire
-from archytas_nb.loop.wire_native import NativeWire
-from archytas_nb.loop.wire_react import ReactWire
+from archytas_nb.loop.protocol import WireProtocol
+from archytas_nb.loop.text_protocol import TextProtocol
 
 Protocol = Literal["react", "native"]
 PROTOCOLS: tuple[Protocol, ...] = ("react", "native")
@@ -55,9 +55,9 @@ class Card:
 TOOLS = {name: Card(name) for name in ("look", "put", "other")}
 
 
-def wire(protocol: Protocol) -> Wire:
+def wire(protocol: Protocol) -> WireProtocol:
     """A wire form over three tools."""
-    return NativeWire(TOOLS) if protocol == "native" else ReactWire(TOOLS)
+    return FunctionCalling(TOOLS) if protocol == "native" else TextProtocol(TOOLS)
 
 
 def calling(protocol: Protocol, *calls: tuple[str, Any], thought: str = "") -> ModelReply:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.loop import calling, guards
-from archytas_nb.loop.calling import MAX_CALLS, run_calls
+from archytas_nb.loop import limits, loop
 from archytas_nb.loop.events import (
+    AskModel,
     CallOutcome,
     CallOutcomes,
     ModelReply,
@@ -16,29 +16,31 @@ from archytas_nb.loop.events import (
     RunCalls,
     WireCall,
 )
-from archytas_nb.loop.guards import Guards, Limits
 from archytas_nb.loop.history import Exchange, Step
-from archytas_nb.loop.loop import react_loop
-from archytas_nb.loop.wire import Action
+from archytas_nb.loop.limits import Guards, Limits
+from archytas_nb.loop.loop import MAX_CALLS, react_loop
+from archytas_nb.loop.protocol import Action
 from tests.growth import assert_linear
 from tests.loop.cards import wire
 
 
-def step_of(action: Action, it: Guards | None = None) -> tuple[Step, list[Any]]:
-    flow = run_calls(it or Guards(Limits(), lambda: 0.0), action, (1, 1))
+def step_of(action: Action) -> tuple[Step, list[Any]]:
+    """The step of a reply that means an action, and what was asked for on the way."""
+    form, exchange = wire("react"), Exchange("Well?")
+    form.read = lambda *_, **__: action  # type: ignore[method-assign]
+    flow = react_loop(form, Guards(Limits(), lambda: 0.0), (), exchange)
+    next(flow)
     seen: list[Any] = []
-    reply: Any = None
-    while True:
-        try:
-            request = flow.send(reply)
-        except StopIteration as ended:
-            return ended.value, seen
+    request = flow.send(ModelReply("a reply"))
+    while not isinstance(request, AskModel):
         seen.append(request)
         reply = None
         if isinstance(request, RunCalls):
             reply = CallOutcomes(
                 tuple(CallOutcome("done", "ok", call_id=call.id) for call in request.calls)
             )
+        request = flow.send(reply)
+    return exchange.steps[0], seen
 
 
 def many(count: int, name: str = "look", same: bool = False) -> Action:
@@ -78,17 +80,17 @@ def test_each_call_is_compared_with_the_others_by_its_key(
     monkeypatch: pytest.MonkeyPatch, same: bool
 ) -> None:
     """Comparing all pairs wrote the input of each call as JSON once for every other call."""
-    monkeypatch.setattr(calling, "MAX_CALLS", 100_000)
+    monkeypatch.setattr(loop, "MAX_CALLS", 100_000)
     written = 0
-    key_of = guards.key_of
+    key_of = limits.key_of
 
     def counted(call: Any) -> str:
         nonlocal written
         written += 1
         return key_of(call)
 
-    monkeypatch.setattr(guards, "key_of", counted)
-    monkeypatch.setattr(calling, "key_of", counted)
+    monkeypatch.setattr(limits, "key_of", counted)
+    monkeypatch.setattr(loop, "key_of", counted)
     step_of(many(1000, same=same))
     assert written < 6000
 

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archytas_nb.loop.compact import HEAD, compacted, view
 from archytas_nb.loop.events import Answered, CallOutcome, Failed, Interrupted, Stopped, ToolCall
-from archytas_nb.loop.history import Cut, Exchange, Step
-from archytas_nb.loop.tokens import message_tokens
-from archytas_nb.loop.wire import messages_of
+from archytas_nb.loop.history import HEAD, Cut, Exchange, Step, compacted, view
+from archytas_nb.loop.messages import message_tokens, messages_of
 from tests.loop.cards import PROTOCOLS, Protocol, wire
 from tests.strict import fault_of, is_prefix
 
@@ -107,7 +105,7 @@ def test_the_system_prompt_and_the_last_question_stay(
 ) -> None:
     judge = Judge(protocol)
     sent = judge.sent(record, judge.cut(record, budget))
-    assert sent[0] == judge.wire.system()
+    assert sent[0] == judge.wire.system
     asked = [
         message
         for message in sent

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archytas_nb.loop.reply import read_action, read_arguments
-from archytas_nb.loop.wire import Action
+from archytas_nb.loop.protocol import Action
 from tests.loop import corpus, truths
 from tests.loop.style import Style
 from tests.loop.truths import Truth

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from archytas_nb.loop.events import ModelReply, WireCall
 from archytas_nb.loop.reply import read_action, read_arguments
-from archytas_nb.loop.wire_native import NativeWire
+from archytas_nb.loop.function_calling import FunctionCalling
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "s": {"type": "string"}}}
 TOOLS = {"look": SCHEMA, "put": None}
@@ -50,7 +50,7 @@ def test_no_mixture_of_pieces_raises_or_takes_for_ever(pieces: list[str], times:
     "text", ["[" * 100_000, "{" * 100_000, "9" * 5000, '{"a": ' * 100_000, "{}" * 100_000]
 )
 def test_what_no_reader_can_take_is_a_fault_of_the_reply(text: str) -> None:
-    wire = NativeWire({})
+    wire = FunctionCalling({})
     for reply in (
         ModelReply(text),
         ModelReply(calls=(WireCall("look", text), WireCall("look", f'{{"a": {text}}}'))),

@@ -20,8 +20,8 @@ from archytas_nb.loop.events import (
     ToolCall,
     Usage,
 )
-from archytas_nb.loop.guards import Guards, Limits
 from archytas_nb.loop.history import Exchange
+from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
 from tests.loop.cards import PROTOCOLS, Drive, Protocol, answering, calling, wire
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.loop.reply import Partial, read_action, read_arguments, read_partial, split_think
-from archytas_nb.loop.wire import Action
+from archytas_nb.loop.protocol import Action
 
 ADD = {
     "type": "object",

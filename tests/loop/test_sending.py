@@ -10,11 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.loop.events import Answered, CallOutcome, ToolCall
-from archytas_nb.loop.guards import REPLY_TOKENS
 from archytas_nb.loop.history import Cut, Exchange, Step
-from archytas_nb.loop.sending import CONTEXT_TOKENS, Room, Sending
-from archytas_nb.loop.tokens import json_tokens, message_tokens
-from archytas_nb.loop.wire import messages_of
+from archytas_nb.loop.limits import REPLY_TOKENS
+from archytas_nb.loop.messages import (
+    CONTEXT_TOKENS,
+    ContextWindow,
+    Conversation,
+    json_tokens,
+    message_tokens,
+    messages_of,
+)
 from tests.loop.cards import PROTOCOLS, Protocol, wire
 from tests.strict import fault_of, is_prefix
 
@@ -34,8 +39,10 @@ def sending(
     exchange: Exchange,
     context: int | None = None,
     **room: Any,
-) -> Sending:
-    return Sending(wire(protocol), past, exchange, Room(lambda: context, **room), REPLY)
+) -> Conversation:
+    return Conversation(
+        wire(protocol), past, exchange, ContextWindow(lambda: context, **room), REPLY
+    )
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -47,7 +54,7 @@ def test_what_fits_is_sent_whole_and_grows_with_the_record(protocol: Protocol) -
     it.add(running.steps[-1])
     assert it.messages == messages_of(wire(protocol), [*past, running])
     assert it.tokens == message_tokens(it.messages)
-    assert it.fit() == ""
+    assert it.compact() == ""
     assert running.cut == Cut()
 
 
@@ -64,7 +71,7 @@ def test_with_the_reply_and_the_tools_it_stays_within_what_the_model_can_take(
         running.steps.append(step(1, n, count))
         it.add(running.steps[-1])
         before = it.messages
-        said = it.fit()
+        said = it.compact()
         assert it.tokens + REPLY + beside <= context
         assert fault_of(it.messages) == ""
         assert said or is_prefix(before, it.messages)
@@ -75,7 +82,7 @@ def test_a_model_that_does_not_say_is_taken_to_have_room_for_much(protocol: Prot
     running = Exchange("Well?", [step(1, n, 1500) for n in range(60)])
     it = sending(protocol, [], running)
     assert it.tokens > CONTEXT_TOKENS
-    assert "the conversation is too long" in it.fit()
+    assert "the conversation is too long" in it.compact()
     assert it.tokens < CONTEXT_TOKENS
 
 
@@ -83,10 +90,10 @@ def test_a_model_that_does_not_say_is_taken_to_have_room_for_much(protocol: Prot
 def test_what_a_model_says_of_its_room_later_counts_from_then_on(protocol: Protocol) -> None:
     rooms: list[int | None] = [None, 1500]
     running = Exchange("Well?", [step(1, n) for n in range(20)])
-    it = Sending(wire(protocol), [], running, Room(lambda: rooms[0]), REPLY)
-    assert it.fit() == ""
+    it = Conversation(wire(protocol), [], running, ContextWindow(lambda: rooms[0]), REPLY)
+    assert it.compact() == ""
     rooms.pop(0)
-    assert it.fit()
+    assert it.compact()
     assert it.tokens < 1500
 
 
@@ -97,10 +104,10 @@ def test_after_a_refusal_for_length_much_less_is_sent_and_less_is_asked_for(
     running = Exchange("Well?", [step(1, n) for n in range(20)])
     it = sending(protocol, [], running)
     before = it.tokens
-    assert "the endpoint finds the conversation too long" in it.fit_harder()
+    assert "the endpoint finds the conversation too long" in it.compact_more()
     assert it.tokens < before * 3 // 4
     assert it.reply_tokens == REPLY // 2
-    assert it.fit() == ""
+    assert it.compact() == ""
     assert running.cut.room == before * 3 // 4, "it is remembered for the next requests"
 
 
@@ -110,18 +117,18 @@ def test_room_for_a_long_reply_leaves_most_of_the_context_to_the_conversation(
     protocol: Protocol, context: int
 ) -> None:
     running = Exchange("Well?")
-    it = Sending(wire(protocol), [], running, Room(lambda: context), REPLY_TOKENS)
+    it = Conversation(wire(protocol), [], running, ContextWindow(lambda: context), REPLY_TOKENS)
     while it.tokens < context // 2:
         running.steps.append(step(1, len(running.steps), 50))
         it.add(running.steps[-1])
-        assert it.fit() == ""
+        assert it.compact() == ""
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_where_nothing_can_be_left_out_a_shorter_reply_is_asked_for(protocol: Protocol) -> None:
     it = sending(protocol, [], Exchange("Well?"))
     messages = it.messages
-    assert "nothing of its" in it.fit_harder()
+    assert "nothing of its" in it.compact_more()
     assert (it.messages, it.reply_tokens) == (messages, REPLY // 2)
 
 
@@ -129,7 +136,7 @@ def test_where_nothing_can_be_left_out_a_shorter_reply_is_asked_for(protocol: Pr
 def test_the_next_question_begins_with_what_was_sent_last(protocol: Protocol) -> None:
     first = Exchange("One?", [step(1, n) for n in range(20)])
     it = sending(protocol, [], first, 1500)
-    it.fit()
+    it.compact()
     last = it.messages
     first.ending = Answered("done")
     following = sending(protocol, [first], Exchange("Two?"), 1500)
@@ -155,11 +162,11 @@ def test_each_outcome_that_is_shortened_is_named_once() -> None:
 
     running = Exchange("Well?", [step(1, n) for n in range(20)])
     it = sending("react", [], running, 2500, name_of=name_of)
-    it.fit()
+    it.compact()
     for n in range(20, 40):
         running.steps.append(step(1, n))
         it.add(running.steps[-1])
-        it.fit()
+        it.compact()
     assert len(named) == len(set(named))
     assert all(short.name for short in running.cut.short.values())
 
@@ -185,15 +192,15 @@ def test_a_long_conversation_is_put_into_messages_once(protocol: Protocol) -> No
     past: list[Exchange] = []
     for n in range(200):
         running = Exchange(f"Question {n}?")
-        it = Sending(form, past, running, Room(lambda: 10**9), REPLY)
+        it = Conversation(form, past, running, ContextWindow(lambda: 10**9), REPLY)
         running.steps.append(step(n, 1, words=3))
         it.add(running.steps[-1])
         running.ending = Answered("done")
         past.append(running)
     assert made <= 2 * 200
-    assert Sending(form, past, Exchange("Last?"), Room(), REPLY).messages == messages_of(
-        wire(protocol), [*past, Exchange("Last?")]
-    )
+    assert Conversation(
+        form, past, Exchange("Last?"), ContextWindow(), REPLY
+    ).messages == messages_of(wire(protocol), [*past, Exchange("Last?")])
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -201,12 +208,12 @@ def test_an_exchange_that_goes_on_or_ends_otherwise_is_put_into_messages_anew(
     protocol: Protocol,
 ) -> None:
     first, last = Exchange("One?", [step(1, 1)], Answered("1")), Exchange("Two?")
-    Sending(wire(protocol), [first], last, Room(), REPLY)
+    Conversation(wire(protocol), [first], last, ContextWindow(), REPLY)
     first.ending = Answered("another")
     first.steps.append(step(1, 2))
-    it = Sending(wire(protocol), [first], last, Room(), REPLY)
+    it = Conversation(wire(protocol), [first], last, ContextWindow(), REPLY)
     assert it.messages == messages_of(wire(protocol), [first, last])
     other = "native" if protocol == "react" else "react"
-    assert Sending(wire(other), [first], last, Room(), REPLY).messages == messages_of(
+    assert Conversation(wire(other), [first], last, ContextWindow(), REPLY).messages == messages_of(
         wire(other), [first, last]
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.loop.tokens import message_tokens, text_tokens
+from archytas_nb.loop.messages import message_tokens, text_tokens
 
 MEASURED: dict[str, Any] = json.loads(
     (Path(__file__).parent / "token_counts.json").read_text(encoding="utf-8")

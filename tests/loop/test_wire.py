@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from archytas_nb.loop.events import (
     Answered,
+    AskModel,
     CallOutcome,
     Failed,
     Interrupted,
@@ -19,9 +20,9 @@ from archytas_nb.loop.events import (
     ToolCall,
     WireCall,
 )
+from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.history import Exchange, Step
-from archytas_nb.loop.wire import AskOptions, messages_of
-from archytas_nb.loop.wire_native import NativeWire
+from archytas_nb.loop.messages import messages_of
 from tests.loop.cards import PROTOCOLS, TOOLS, Protocol, wire
 from tests.strict import fault_of, is_prefix
 
@@ -94,7 +95,7 @@ def test_the_last_turn_is_one_that_a_strict_server_takes(
     past[-1].ending = None
     messages = messages_of(wire(protocol), past)
     before = json.dumps(messages)
-    ask = wire(protocol).ask(9, messages, AskOptions(10, last="max_steps=9"))
+    ask = wire(protocol).offer(AskModel(9, tuple(messages)), None, last="max_steps=9")
     assert fault_of(ask.messages) == ""
     assert ask.tools == ()
     assert json.dumps(messages) == before, "the history itself is not changed"
@@ -121,7 +122,7 @@ def test_arguments_are_sent_back_as_an_object_whatever_the_model_gave(
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_tool_that_was_taken_away_is_not_offered(protocol: Protocol) -> None:
     messages = messages_of(wire(protocol), [Exchange("q")])
-    ask = wire(protocol).ask(1, messages, AskOptions(10, taken_away={"look"}))
+    ask = wire(protocol).offer(AskModel(1, tuple(messages)), None, without={"look"})
     shown = json.dumps([ask.tools, ask.schema])
     assert '"look"' not in shown
     assert '"put"' in shown
@@ -153,7 +154,7 @@ def test_in_the_text_protocol_an_error_that_does_not_say_how_to_go_on_is_given_a
 
 
 def read(reply: ModelReply, *, prose_is_answer: bool = False) -> Any:
-    return NativeWire(TOOLS).read(reply, prose_is_answer=prose_is_answer)
+    return FunctionCalling(TOOLS).read(reply, prose_is_answer=prose_is_answer)
 
 
 @pytest.mark.parametrize("text", ["42", "true", '{"mean": 3}', '["a"]', "Outcome: {ok}"])

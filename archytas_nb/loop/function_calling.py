@@ -1,0 +1,206 @@
+"""Function calling: tools are sent beside the messages, outcomes are messages of their own.
+
+A call that the model wrote into its text instead is executed, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from archytas_nb.loop.calls import resolve_name
+from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply, WireCall
+from archytas_nb.loop.history import AnswerForm, Exchange, Step
+from archytas_nb.loop.reply import read_action, read_arguments, split_think
+from archytas_nb.loop.protocol import (
+    ANSWER,
+    FAIL,
+    GIVE_UP,
+    Action,
+    CutIn,
+    ToolCard,
+    answer_in,
+    last_turn,
+    only_value,
+    question_message,
+    system_message,
+    user_content,
+    with_reasoning,
+)
+
+_RULES = f"""
+Use the tools to find out what you do not know: never guess what a tool can find out, and never make
+the same call twice. When you know the answer, reply with it in plain text. If the task cannot be
+done, call {FAIL} with the reason."""
+
+_FAIL_SPEC = {
+    "type": "function",
+    "function": {
+        "name": FAIL,
+        "description": GIVE_UP,
+        "parameters": {
+            "type": "object",
+            "properties": {"reason": {"type": "string", "description": "Why it cannot be done"}},
+            "required": ["reason"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+_CUT = "your reply was cut off for its length; send less in one call"
+
+
+class FunctionCalling:
+    """Function calling over these tools, with the user's instructions in the system prompt."""
+
+    name: Literal["react", "native"] = "native"
+
+    def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
+        self.tools = tools
+        self.system: Message = system_message(_RULES, instructions)
+        self._specs = {name: tool.spec() for name, tool in tools.items()}
+        self._inputs: dict[str, Json] = {
+            name: spec["function"]["parameters"] for name, spec in self._specs.items()
+        }
+        self.beside: Json = [*self._specs.values(), _FAIL_SPEC]
+
+    def question(self, exchange: Exchange) -> Message:
+        """The question, and the type of the answer where one is asked for."""
+        return question_message(exchange, f"Give the answer by calling {ANSWER}, with:")
+
+    def step(self, step: Step) -> list[Message]:
+        """The calls under our ids, then one message for each outcome, then their images."""
+        if step.correction:
+            thought = step.thought or "(A reply that could not be used.)"
+            reply: Message = {"role": "assistant", "content": thought}
+            return [reply, {"role": "user", "content": step.correction}]
+        calls = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": _legal(call.name), "arguments": _arguments(call.input)},
+            }
+            for call in step.calls
+        ]
+        reply = {"role": "assistant", "content": step.thought or None, "tool_calls": calls}
+        outcomes = [
+            {"role": "tool", "tool_call_id": outcome.call_id, "content": outcome.text}
+            for outcome in step.outcomes
+        ]
+        return [reply, *outcomes, *_images(step)]
+
+    def closing(self, text: str) -> Message:
+        """The answer in plain text."""
+        return {"role": "assistant", "content": text}
+
+    def offer(
+        self, ask: AskModel, form: AnswerForm | None, without: Collection[str] = (), last: str = ""
+    ) -> AskModel:
+        """The request with the tools that may be used now; see `WireProtocol.offer`."""
+        if last:
+            return replace(ask, messages=last_turn(ask.messages, last))
+        offered = [spec for name, spec in self._specs.items() if name not in without]
+        ends = [_FAIL_SPEC] if form is None else [form.spec, _FAIL_SPEC]
+        return replace(ask, tools=(*offered, *ends))
+
+    def read(
+        self,
+        reply: ModelReply,
+        *,
+        prose_is_answer: bool,  # noqa: ARG002 - plain text always is the answer here
+        form: AnswerForm | None = None,
+    ) -> Action:
+        """Read calls, an answer or a fault out of the reply."""
+        if reply.calls:
+            return with_reasoning(self._from_calls(reply, form), reply)
+        action = read_action(
+            reply.text,
+            self._inputs,
+            prose_is_answer=True,
+            strict=True,
+            form=form,
+            cut=reply.finish == "length",
+            refused=reply.finish == REFUSED,
+        )
+        return with_reasoning(action, reply)
+
+    def _from_calls(self, reply: ModelReply, form: AnswerForm | None) -> Action:
+        thought, reasoning = split_think(reply.text)
+        calls: list[tuple[str, Json]] = []
+        unread: list[tuple[int, str]] = []
+        extras: dict[int, Json] = {}
+        repaired: list[str] = []
+        ends: dict[str, Json] = {}
+        cut: CutIn = ""
+        for call in reply.calls:
+            name = resolve_name(call.name, self._inputs)
+            given, how, fault = read_arguments(call.arguments, self._inputs.get(name))
+            may_be_cut = reply.finish == "length" and call is reply.calls[-1]
+            if (fault and reply.finish == "length") or (may_be_cut and not _is_whole(call)):
+                given, how, fault, cut = None, "", _CUT, "other"
+            if how:
+                repaired.append(f"{name}: {how}")
+            if name in (ANSWER, FAIL) and not fault:
+                ends[name] = given
+                continue
+            if fault:
+                unread.append((len(calls), f"{name} was not run: {fault}. Send the call again."))
+            if call.extra is not None:
+                extras[len(calls)] = call.extra
+            calls.append((name, given))
+        answer = answer_in(ends.get(ANSWER), form)
+        null = form is not None and ANSWER in ends and answer is None
+        if cut and [name for name, _ in calls] == [ANSWER]:
+            text = reply.calls[-1].arguments
+            fault = f"{ANSWER}: {_CUT}"
+            return Action(thought, answer=text, fault=fault, reasoning=reasoning, cut="answer")
+        failure = None
+        if answer is None and not null and not calls:
+            if FAIL not in ends:
+                return Action(thought, fault=f"{ANSWER} needs the answer.")
+            failure = str(only_value(ends[FAIL]) or "no reason given")
+        return Action(
+            thought, tuple(calls), answer, failure, repaired="; ".join(repaired), unread=tuple(unread),
+            null=null, reasoning=reasoning, extras=extras, cut=cut,
+        )  # fmt: skip
+
+
+def _is_whole(call: WireCall) -> bool:
+    """Whether arguments are surely not cut off: a bare number or text may be."""
+    try:
+        return isinstance(json.loads(call.arguments), (dict, list, str))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _images(step: Step) -> list[Message]:
+    """The images of a step as a turn of the user's, because a tool's message can hold none.
+
+    Templates refuse a user's message after a tool's, so the assistant asks for it.
+    """
+    shown = [(call.name, outcome.images) for call, outcome in step.pairs if outcome.images]
+    if not shown:
+        return []
+    images = [image for _, each in shown for image in each]
+    which = ", ".join(
+        f"{name} ({len(each)} images)" if len(each) > 1 else name for name, each in shown
+    )
+    text = f"{'The image' if len(images) == 1 else 'The images'} of {which}:"
+    return [
+        {"role": "assistant", "content": "(Show me what is to be seen.)"},
+        {"role": "user", "content": user_content(text, images)},
+    ]
+
+
+def _legal(name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
+
+
+def _arguments(given: Json) -> str:
+    """Arguments as an object: chat templates fail on anything else."""
+    if given is None:
+        given = {}
+    return json.dumps(given if isinstance(given, dict) else {"input": given}, ensure_ascii=False)

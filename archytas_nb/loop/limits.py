@@ -1,0 +1,229 @@
+"""The limits that end a run, and the guard against repeated calls."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
+from typing import Any
+
+from archytas_nb.loop.events import CallOutcome, ModelReply, ToolCall, Usage
+from archytas_nb.loop.messages import text_tokens
+
+MAX_SECONDS = 600.0
+"""Enough for twenty replies of a small local model at half a minute each, and all that a person
+will wait."""
+
+MAX_TOTAL_TOKENS = 1_000_000
+"""Twenty requests of fifty thousand tokens each: far more than a question needs, for a few
+dollars."""
+
+REPLY_TOKENS = 16_384
+"""Enough for a long report, a file of code or some reasoning. It is sent because the defaults of
+endpoints range from 256 tokens to no limit at all; an endpoint that allows less says so, and is
+asked for less."""
+
+SMALL_REPLY_TOKENS = 1024
+"""A page of text. A small model that writes more than that mostly repeats itself, for minutes."""
+
+SMALL_THINKING_TOKENS = 8192
+"""For a small model that has used up a reply by reasoning alone, and has to reason before it can
+answer."""
+
+_FAILED_AGAIN = (
+    "You made this very call before, and it failed in the same way. Unless it says to try again, "
+    "do not make it any more: give another input, or use another tool."
+)
+_AGAIN_LATER = (
+    "You made this very call before, and it was not made again. Its outcome was:\n{outcome}\n"
+    "If something else is missing, make the call for that. If all that was asked for is done, use "
+    "final_answer now."
+)
+_AGAIN = (
+    "You already made this very call; it was not run again. Its outcome was:\n{outcome}\n"
+    "Use this outcome: answer, or make a different call."
+)
+_TAKEN_AWAY = (
+    "{name} was not run and cannot be used now: you made the same call again and again. "
+    "Use what you were told: answer, or use another tool."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a run.
+
+    Attributes:
+        max_steps: Replies of the model.
+        max_errors: Replies in a row that could not be used or whose calls all failed.
+        max_seconds: Wall time; None for no limit.
+        max_total_tokens: Input and output tokens in all; None for no limit.
+        max_reply_tokens: Tokens of a single reply; None for what suits the model.
+
+    Raises:
+        ValueError: A limit is not a number above 0.
+    """
+
+    max_steps: int = 20
+    max_errors: int = 5
+    max_seconds: float | None = MAX_SECONDS
+    max_total_tokens: int | None = MAX_TOTAL_TOKENS
+    max_reply_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        whole = "a whole number above 0"
+        _check("max_steps", self.max_steps, whole, Integral)
+        _check("max_errors", self.max_errors, whole, Integral)
+        _check("max_total_tokens", self.max_total_tokens, whole, Integral, none="no bound")
+        _check("max_reply_tokens", self.max_reply_tokens, whole, Integral, none="the default")
+        _check("max_seconds", self.max_seconds, "seconds above 0", Real, none="no bound")
+
+    def reply_tokens(self, *, small: bool) -> int:
+        """Maximum number of tokens in one reply, of a small model or another."""
+        return self.max_reply_tokens or (SMALL_REPLY_TOKENS if small else REPLY_TOKENS)
+
+    def thinking_tokens(self, *, small: bool) -> int | None:
+        """The same after a reply of reasoning alone; None where that is no more."""
+        return SMALL_THINKING_TOKENS if small and self.max_reply_tokens is None else None
+
+
+def _check(name: str, value: Any, what: str, kind: type[Any], *, none: str = "") -> None:
+    """Numbers of numpy are accepted; infinity is not, because None says the same."""
+    if value is None and none:
+        return
+    if not isinstance(value, kind) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise ValueError(f"{name} is {value!r}; expected {what}{none and f', or None for {none}'}")
+
+
+@dataclass(slots=True)
+class _Made:
+    """A call's last outcome, how many new outcomes there were by then, and how often it came."""
+
+    outcome: CallOutcome
+    news: int
+    times: int = 1
+
+
+@dataclass(slots=True)
+class Guards:
+    """Watches the limits of one run, and the repetition of calls in it.
+
+    Attributes:
+        limits: The limits.
+        clock: Seconds from any fixed point.
+        may_repeat: Names of the tools whose outcome may differ from call to call.
+        small: Whether the model is a small one, which is asked once before it repeats a call.
+        steps: Replies so far.
+        errors: Errors in a row.
+        usage: Requests and tokens so far.
+        taken_away: Names of the tools that cannot be used now.
+        just_failed: Whether a call of the last reply failed.
+    """
+
+    limits: Limits
+    clock: Callable[[], float]
+    may_repeat: Collection[str] = ()
+    small: bool = False
+    steps: int = 0
+    errors: int = 0
+    usage: Usage = field(default_factory=Usage)
+    taken_away: set[str] = field(default_factory=set)
+    just_failed: bool = False
+    _started: float | None = None
+    _made: dict[str, _Made] = field(default_factory=dict)
+    _news: int = 0
+    _asked: set[str] = field(default_factory=set)
+
+    def limit_reached(self) -> str:
+        """The limit that forbids another step, for a person to read; empty where there is none."""
+        if self._started is None:
+            self._started = self.clock()
+        limits, tokens = self.limits, self.usage.input_tokens + self.usage.output_tokens
+        if self.steps >= limits.max_steps:
+            return f"max_steps={limits.max_steps}"
+        if self.errors >= limits.max_errors:
+            return f"max_errors={limits.max_errors}"
+        if self.seconds_left() == 0:
+            return f"max_seconds={limits.max_seconds or 0:g}"
+        if limits.max_total_tokens is not None and tokens >= limits.max_total_tokens:
+            return f"max_total_tokens={limits.max_total_tokens}"
+        return ""
+
+    def seconds_left(self) -> float | None:
+        """What is left of the run's time; never below 0, None for no limit."""
+        if self.limits.max_seconds is None or self._started is None:
+            return self.limits.max_seconds
+        return max(self.limits.max_seconds - (self.clock() - self._started), 0.0)
+
+    def spend(self, reply: ModelReply, sent: int) -> None:
+        """Count a reply's tokens, which are estimated (``sent`` of input) where none are told."""
+        self.usage += reply.usage
+        if not (reply.usage.input_tokens or reply.usage.output_tokens):
+            texts = [reply.text, reply.reasoning, *(call.arguments for call in reply.calls)]
+            self.usage += Usage(input_tokens=sent, output_tokens=text_tokens("".join(texts)))
+
+    def earlier(self, call: ToolCall) -> CallOutcome | None:
+        """The outcome of a call that is not run, or None where it must be run.
+
+        A call that was made before is run again only where there was a new outcome since: then its
+        own may be another (a small model is asked first: it may have lost count). Else the earlier
+        outcome is repeated; the third time the tool is taken away until there is a new outcome,
+        because a model that repeats itself twice repeats itself forever. A call that failed may be
+        tried again: the cause may have passed.
+        """
+        if call.name in self.taken_away:
+            return CallOutcome("refused", _TAKEN_AWAY.format(name=call.name), call_id=call.id)
+        key = key_of(call)
+        made = self._made.get(key)
+        if made is None or call.name in self.may_repeat or made.outcome.status == "error":
+            return None
+        if made.news != self._news:
+            if not self.small or key in self._asked:
+                return None
+            self._asked.add(key)
+            text = _AGAIN_LATER.format(outcome=made.outcome.text)
+            return CallOutcome("not_run", text, call_id=call.id)
+        made.times += 1
+        if made.times > 2:
+            self.taken_away.add(call.name)
+        text = _AGAIN.format(outcome=made.outcome.text)
+        return replace(made.outcome, text=text, call_id=call.id, outputs=(), seconds=0.0)
+
+    def is_twin(self, call: ToolCall, others: Collection[str]) -> bool:
+        """Whether a call's key is among those, and it may not be made twice without a reason."""
+        return call.name not in self.may_repeat and key_of(call) in others
+
+    def note(self, call: ToolCall, outcome: CallOutcome) -> CallOutcome:
+        """Remember the outcome of a call that was run, and return what the model is told of it."""
+        key = key_of(call)
+        made = self._made.get(key)
+        if made and (made.outcome.status, made.outcome.text) == (outcome.status, outcome.text):
+            made.outcome, made.times, made.news = outcome, made.times + 1, self._news
+            failed = outcome.status == "error"
+            return replace(outcome, text=f"{outcome.text}\n{_FAILED_AGAIN}") if failed else outcome
+        self._news += 1
+        self._made[key] = _Made(outcome, self._news)
+        if outcome.status == "done":
+            self.taken_away.clear()
+        return outcome
+
+    def note_step(self, outcomes: Sequence[CallOutcome]) -> None:
+        """Count a reply whose calls all failed; one that succeeded ends the row of errors."""
+        statuses = {outcome.status for outcome in outcomes}
+        self.just_failed = "error" in statuses
+        if "done" in statuses:
+            self.errors = 0
+        elif statuses & {"error", "refused"}:
+            self.errors += 1
+
+    def note_fault(self) -> None:
+        """Count a reply that could not be used."""
+        self.errors += 1
+        self.just_failed = False
+
+
+def key_of(call: ToolCall) -> str:
+    """The same text for calls of the same tool with the same input, and for no others."""
+    return f"{call.name}:{json.dumps(call.input, sort_keys=True, ensure_ascii=False, default=repr)}"

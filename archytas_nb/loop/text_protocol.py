@@ -1,0 +1,173 @@
+"""The text protocol: a reply is one JSON object, and outcomes are user messages.
+
+The object is ``{"thought", "tool", "tool_input"}``. Where the endpoint supports it, decoding is
+constrained to one schema branch for each legal action. Replies are sent back in one canonical form,
+so broken JSON is never sent again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply
+from archytas_nb.loop.history import AnswerForm, Exchange, Step
+from archytas_nb.loop.reply import read_action
+from archytas_nb.loop.protocol import (
+    ANSWER,
+    FAIL,
+    GIVE_UP,
+    Action,
+    ToolCard,
+    last_turn,
+    question_message,
+    system_message,
+    user_content,
+    with_reasoning,
+)
+
+THOUGHT_LENGTH = 200
+"""Characters. Grammars of llama.cpp grow with it, and fail in the thousands: answers are bounded by
+tokens."""
+
+_RULES = r"""
+You work in steps. In each step you reply with ONE JSON object and nothing else:
+
+{{"thought": "…", "tool": "the tool's name", "tool_input": the tool's input}}
+
+Then you are told the outcome, and you take the next step.
+- If you know the answer without a tool, use {answer} at once. But never guess what a tool can find
+out.
+- Call a tool once for each thing that you need, and never make the same call twice.
+- What depends on a condition: compare first, in your thought, and do it only if the condition
+holds.
+- If a call fails, read why, and call again with a better input.
+- When all that was asked for is known and done, use {answer}. If no tool can do it, use {fail}.
+
+For example, asked "How many months has a year?":
+{{"thought": "I know that without a tool.", "tool": "{answer}", "tool_input": "A year has 12
+months."}}
+
+Asked "Which is warmer, the red room or the blue one? If that one is above 25, open its window.":
+{{"thought": "I need both rooms. First red.", "tool": "warmth_of", "tool_input": {{"room": "red"}}}}
+Outcome of warmth_of (done): 19.5
+{{"thought": "Red has 19.5. I still need blue.", "tool": "warmth_of", "tool_input": {{"room":
+"blue"}}}} Outcome of warmth_of (done): 22.0
+{{"thought": "22.0 > 19.5, so blue is warmer. 22.0 < 25, so I do not open its window.", "tool":
+"{answer}", \ "tool_input": "The blue room is warmer, with 22.0 degrees. Its window stays closed."}}
+
+These are your tools:
+
+{tools}"""
+
+_ENDS = f"""{ANSWER}:
+    Give the user the final answer. Say it in full sentences, with the numbers that the tools found.
+
+    _input_: (str) The answer
+    _output_: None
+
+{FAIL}:
+    {GIVE_UP}
+
+    _input_: (str) The reason
+    _output_: None"""
+
+_AFTER_ERROR = (
+    "\n\nIt gave no result. Read why, and call again with an input in the form that is expected, "
+    "for one thing at a time."
+)
+"""What a small model does not conclude by itself from how a call ended."""
+
+
+class TextProtocol:
+    """The text protocol over these tools, with the user's instructions in the system prompt."""
+
+    name: Literal["react", "native"] = "react"
+    beside: Json = None
+
+    def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
+        self.tools = tools
+        texts = "\n\n".join([*(tool.text for tool in tools.values()), _ENDS])
+        rules = _RULES.format(answer=ANSWER, fail=FAIL, tools=texts)
+        self.system: Message = system_message(rules, instructions)
+        self._inputs: dict[str, Json] = {name: tool.input_schema() for name, tool in tools.items()}
+        self._branches = {name: _branch(name, given) for name, given in self._inputs.items()}
+
+    def question(self, exchange: Exchange) -> Message:
+        """The question, and the type of the answer where one is asked for."""
+        is_list = exchange.form is not None and exchange.form.schema.get("type") == "array"
+        bare = "the bare value, with no sentence around it"
+        what = "a list with an entry for each thing" if is_list else bare
+        return question_message(exchange, f"The tool_input of {ANSWER} must be {what}:")
+
+    def step(self, step: Step) -> list[Message]:
+        """The action in canonical JSON, then its outcome; an unusable reply is not repeated."""
+        if step.correction:
+            unusable = {"role": "assistant", "content": "(A reply that could not be used.)"}
+            return [unusable, {"role": "user", "content": step.correction}]
+        thoughts = (step.thought, *[""] * len(step.calls))
+        actions = [
+            _action(thought, call.name, call.input)
+            for thought, call in zip(thoughts, step.calls, strict=False)
+        ]
+        outcomes = [
+            f"Outcome of {call.name} ({outcome.status}):\n{outcome.text}"
+            f"{_AFTER_ERROR if outcome.status == 'error' else ''}"
+            for call, outcome in step.pairs
+        ]
+        images = [image for outcome in step.outcomes for image in outcome.images]
+        return [
+            {"role": "assistant", "content": "\n".join(actions)},
+            {"role": "user", "content": user_content("\n\n".join(outcomes), images)},
+        ]
+
+    def closing(self, text: str) -> Message:
+        """The final answer, as the model would have written it."""
+        return {"role": "assistant", "content": _action("", ANSWER, text)}
+
+    def offer(
+        self, ask: AskModel, form: AnswerForm | None, without: Collection[str] = (), last: str = ""
+    ) -> AskModel:
+        """The request with the schema of all actions that are legal now; see `WireProtocol`."""
+        text = {"type": "string"}
+        answer = _branch(ANSWER, text if form is None else form.schema)
+        if last:
+            # A model that is stopped may have nothing of the type yet: text is legal, too.
+            legal = answer if form is None else {"oneOf": [answer, _branch(ANSWER, text)]}
+            return replace(ask, messages=last_turn(ask.messages, last), schema=legal)
+        branches = {**self._branches, ANSWER: answer, FAIL: _branch(FAIL, text)}
+        offered = [branch for name, branch in branches.items() if name not in without]
+        return replace(ask, schema={"oneOf": offered})
+
+    def read(
+        self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
+    ) -> Action:
+        """Read the action out of the reply's text."""
+        action = read_action(
+            reply.text,
+            self._inputs,
+            prose_is_answer=prose_is_answer,
+            form=form,
+            cut=reply.finish == "length",
+            refused=reply.finish == REFUSED,
+        )
+        return with_reasoning(action, reply)
+
+
+def _action(thought: str, name: str, given: Json) -> str:
+    return json.dumps({"thought": thought, "tool": name, "tool_input": given}, ensure_ascii=False)
+
+
+def _branch(name: str, given: Json) -> Json:
+    return {
+        "type": "object",
+        "properties": {
+            "thought": {"type": "string", "maxLength": THOUGHT_LENGTH},
+            "tool": {"const": name},
+            "tool_input": given,
+        },
+        "required": ["thought", "tool", "tool_input"],
+        "additionalProperties": False,
+    }
