@@ -32,9 +32,11 @@ from archytas_nb.loop.protocol import (
 )
 
 _RULES = f"""
-Use the tools to find out what you do not know: never guess what a tool can find out, and never make
-the same call twice. When you know the answer, reply with it in plain text. If the task cannot be
-done, call {FAIL} with the reason."""
+Use the tools to find out what you do not know: never guess what a tool can find out, and never \
+make the same
+call twice. When you know the answer, reply with it in plain text. If the task cannot be done, \
+call {FAIL}
+with the reason."""
 
 _FAIL_SPEC = {
     "type": "function",

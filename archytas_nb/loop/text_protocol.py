@@ -32,31 +32,33 @@ THOUGHT_LENGTH = 200
 """Characters. Grammars of llama.cpp grow with it, and fail in the thousands: answers are bounded by
 tokens."""
 
-_RULES = r"""
+_RULES = """
 You work in steps. In each step you reply with ONE JSON object and nothing else:
 
 {{"thought": "…", "tool": "the tool's name", "tool_input": the tool's input}}
 
 Then you are told the outcome, and you take the next step.
-- If you know the answer without a tool, use {answer} at once. But never guess what a tool can find
+- If you know the answer without a tool, use {answer} at once. But never guess what a tool can find \
 out.
 - Call a tool once for each thing that you need, and never make the same call twice.
-- What depends on a condition: compare first, in your thought, and do it only if the condition
+- What depends on a condition: compare first, in your thought, and do it only if the condition \
 holds.
 - If a call fails, read why, and call again with a better input.
 - When all that was asked for is known and done, use {answer}. If no tool can do it, use {fail}.
 
 For example, asked "How many months has a year?":
-{{"thought": "I know that without a tool.", "tool": "{answer}", "tool_input": "A year has 12
+{{"thought": "I know that without a tool.", "tool": "{answer}", "tool_input": "A year has 12 \
 months."}}
 
 Asked "Which is warmer, the red room or the blue one? If that one is above 25, open its window.":
 {{"thought": "I need both rooms. First red.", "tool": "warmth_of", "tool_input": {{"room": "red"}}}}
 Outcome of warmth_of (done): 19.5
-{{"thought": "Red has 19.5. I still need blue.", "tool": "warmth_of", "tool_input": {{"room":
-"blue"}}}} Outcome of warmth_of (done): 22.0
-{{"thought": "22.0 > 19.5, so blue is warmer. 22.0 < 25, so I do not open its window.", "tool":
-"{answer}", \ "tool_input": "The blue room is warmer, with 22.0 degrees. Its window stays closed."}}
+{{"thought": "Red has 19.5. I still need blue.", "tool": "warmth_of", "tool_input": {{"room": \
+"blue"}}}}
+Outcome of warmth_of (done): 22.0
+{{"thought": "22.0 > 19.5, so blue is warmer. 22.0 < 25, so I do not open its window.", \
+"tool": "{answer}", "tool_input": "The blue room is warmer, with 22.0 degrees. Its window stays \
+closed."}}
 
 These are your tools:
 
