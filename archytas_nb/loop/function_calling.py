@@ -14,7 +14,6 @@ from typing import Literal
 from archytas_nb.loop.calls import resolve_name
 from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply, WireCall
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
-from archytas_nb.loop.reply import read_action, read_arguments, split_think
 from archytas_nb.loop.protocol import (
     ANSWER,
     FAIL,
@@ -30,6 +29,7 @@ from archytas_nb.loop.protocol import (
     user_content,
     with_reasoning,
 )
+from archytas_nb.loop.reply import read_action, read_arguments, split_think
 
 _RULES = f"""
 Use the tools to find out what you do not know: never guess what a tool can find out, and never \

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from archytas_nb.loop.events import Json, Message
-from archytas_nb.loop.lenient import replace_surrogates
 from archytas_nb.loop.history import Exchange, NameOf, Step, compacted, view
+from archytas_nb.loop.lenient import replace_surrogates
 
 if TYPE_CHECKING:
     from archytas_nb.loop.protocol import WireProtocol

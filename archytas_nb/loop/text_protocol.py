@@ -14,7 +14,6 @@ from typing import Literal
 
 from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
-from archytas_nb.loop.reply import read_action
 from archytas_nb.loop.protocol import (
     ANSWER,
     FAIL,
@@ -27,6 +26,7 @@ from archytas_nb.loop.protocol import (
     user_content,
     with_reasoning,
 )
+from archytas_nb.loop.reply import read_action
 
 THOUGHT_LENGTH = 200
 """Characters. Grammars of llama.cpp grow with it, and fail in the thousands: answers are bounded by

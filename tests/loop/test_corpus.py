@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archytas_nb.loop.reply import read_action, read_arguments
 from archytas_nb.loop.protocol import Action
+from archytas_nb.loop.reply import read_action, read_arguments
 from tests.loop import corpus, truths
 from tests.loop.style import Style
 from tests.loop.truths import Truth

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.loop.events import ModelReply, WireCall
-from archytas_nb.loop.reply import read_action, read_arguments
 from archytas_nb.loop.function_calling import FunctionCalling
+from archytas_nb.loop.reply import read_action, read_arguments
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "s": {"type": "string"}}}
 TOOLS = {"look": SCHEMA, "put": None}

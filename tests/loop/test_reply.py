@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop.reply import Partial, read_action, read_arguments, read_partial, split_think
 from archytas_nb.loop.protocol import Action
+from archytas_nb.loop.reply import Partial, read_action, read_arguments, read_partial, split_think
 
 ADD = {
     "type": "object",
