@@ -7,9 +7,11 @@ marks are characters. Colours are visible on dark and on light. The size is boun
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from archytas_nb.tools.render import clip
+from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import (
     MONO,
     Html,
@@ -21,21 +23,8 @@ from archytas_nb.trace.safe import (
     picture,
     stylesheet,
     table,
-    text,
 )
-from archytas_nb.trace.view import (
-    EDITED,
-    MARKS,
-    NOTHING,
-    CallView,
-    RunView,
-    Shown,
-    StepView,
-    answer_markdown,
-    ending_text,
-    ending_title,
-    rejected_title,
-)
+from archytas_nb.trace.view import CallView, RunView, Shown, StepView
 
 CLASS, FOLDED_ONLY = "archytas-nb-trace", "archytas-nb-folded"
 """The classes of a trace, and of what a summary need not say while it is unfolded."""
@@ -105,35 +94,43 @@ class Room:
 
 def html(view: RunView) -> Html:
     """The question, the steps and the answer; errors and pictures are unfolded, the rest is not."""
-    steps = _steps(view.shown_steps)
-    parts = [stylesheet(SHEET), question_html(view), *steps, _ending(view)]
-    return element("div", *parts, class_=CLASSES, style=ROOT)
+    return trace_html(question_html(view), _steps(view.shown_steps), _ending(view))
 
 
 def value_html(view: RunView, *, with_steps: bool) -> Html:
     """A run as the value of a cell: the answer, and where wanted the steps, folded."""
-    steps = view.shown_steps if with_steps else []
-    parts = [stylesheet(SHEET), _ending(view)]
-    if steps:
-        title = dim(f"in {len(steps):,} step{'s' if len(steps) > 1 else ''}")
-        parts.append(_details(title, question_html(view), *_steps(steps)))
-    return element("div", *parts, class_=CLASSES, style=ROOT)
+    steps, folded = view.shown_steps, None
+    if steps and with_steps:
+        title = element("em", f"in {_count(len(steps), 'step')}", style=DIM)
+        folded = _details(title, question_html(view), _steps(steps))
+    return trace_html(_ending(view), folded)
+
+
+def trace_html(*parts: Html | None) -> Html:
+    """Parts of a trace with its style sheet."""
+    return element("div", stylesheet(SHEET), *parts, class_=CLASSES, style=ROOT)
 
 
 def question_html(view: RunView) -> Html:
     """The question, and who answers it."""
-    question = text(clip(view.question, _LARGEST_TEXT))
     style = "white-space:pre-wrap;font-weight:600;flex:0 1 auto"
-    parts = [element("strong", question, style=style)]
-    names = (view.model_name, view.protocol, one_line(view.server, 200))
-    if name := " · ".join(filter(None, names)):
-        parts += [text(" "), span(name, f"{DIM};font-size:.82em")]
-    return element("p", *parts, style=_HEAD)
+    question = element("strong", clip(view.question, _LARGEST_TEXT), style=style)
+    names = filter(None, (view.model_name, view.protocol, one_line(view.server, 200)))
+    if model := " · ".join(names):
+        named = element("span", model, style=f"{DIM};font-size:.82em")
+        return element("p", question, " ", named, style=_HEAD)
+    return element("p", question, style=_HEAD)
 
 
 def answer_html(answer: str) -> Html:
     """An answer in Markdown."""
     return element("div", markdown(answer), style="margin:.6em 0 .3em;font-size:1.03em")
+
+
+def thought_html(thought: str) -> Html:
+    """The model's reason for what it does."""
+    words = element("em", thought, style="white-space:pre-wrap")
+    return element("p", words, style="margin:.3em 0;opacity:.8")
 
 
 def step_html(step: StepView, room: Room, *, doing: str = "", streamed: Html | None = None) -> Html:
@@ -145,35 +142,12 @@ def step_html(step: StepView, room: Room, *, doing: str = "", streamed: Html | N
         doing: What the model does at this moment; empty where the step is over, and may be folded.
         streamed: What is still being written, below all else.
     """
-    pictured = any(call.pictures for call in step.calls)
-    unfolded = bool(doing) or step.failed or pictured
+    unfolded = bool(doing) or step.failed or any(call.pictures for call in step.calls)
     head = _head(step, doing, unfolded=unfolded)
-    body = [*_body(step, room), *([streamed] if streamed else [])]
-    return _details(head, *body, unfolded=unfolded)
+    return _details(head, *_body(step, room), streamed, unfolded=unfolded)
 
 
-def span(value: str, style: str) -> Html:
-    """A piece of a line."""
-    return element("span", text(value), style=style)
-
-
-def dim(value: str, style: str = DIM) -> Html:
-    """A piece of a line that stands back."""
-    return element("em", text(value), style=style)
-
-
-def pre(value: str, style: str = PRE) -> Html:
-    """A block of text as it is."""
-    return element("pre", text(value), style=style)
-
-
-def thought_html(thought: str) -> Html:
-    """The model's reason for what it does."""
-    words = element("em", text(thought), style="white-space:pre-wrap")
-    return element("p", words, style="margin:.3em 0;opacity:.8")
-
-
-def _details(summary: Html, *body: Html, unfolded: bool = False) -> Html:
+def _details(summary: Html, *body: Html | None, unfolded: bool = False) -> Html:
     style = f"margin:.1em 0 .5em .33em;padding:0 0 0 1em;border-left:{LINE}"
     inside = element("div", *body, style=style)
     return element("details", element("summary", summary, style=_SUMMARY), inside, open=unfolded)
@@ -183,99 +157,107 @@ def _edge(colour: str) -> str:
     return f";border-left:3px solid {colour}"
 
 
-def _steps(steps: list[StepView]) -> list[Html]:
-    room = Room(steps)
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number > 1 else ''}"
+
+
+def _steps(steps: list[StepView]) -> Html | None:
+    room, folded = Room(steps), None
     early, late = steps[:-_OPEN_STEPS], steps[-_OPEN_STEPS:]
-    parts = []
     if early:
         inner = [step_html(step, room) for step in early[: _MAX_STEPS - _OPEN_STEPS]]
         if more := len(early) - len(inner):
-            inner.append(element("p", text(f"… {more:,} more steps …"), style=DIM))
+            inner.append(element("p", f"… {more:,} more steps …", style=DIM))
         failed = sum(step.failed for step in early)
-        title = f"{len(early):,} earlier step{'s' if len(early) > 1 else ''}"
-        title += f", {failed:,} with an error" if failed else ""
-        parts.append(_details(dim(title), *inner))
-    parts += [step_html(step, room) for step in late]
+        title = _count(len(early), "earlier step") + (f", {failed:,} with an error" * bool(failed))
+        folded = _details(element("em", title, style=DIM), *inner)
     style = f"border-top:{LINE};border-bottom:{LINE};padding:.25em 0;margin:.3em 0"
-    return [element("div", *parts, style=style)] if steps else []
+    drawn = (step_html(step, room) for step in late)
+    return element("div", folded, *drawn, style=style) if steps else None
 
 
 def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     """The line of a folded step; of an unfolded one it leaves out what stands below it."""
-    spared: dict[str, str] = {"class": FOLDED_ONLY} | (
-        {"style": "display:none"} if unfolded else {}
-    )
+    spared: dict[str, str | bool] = {"class": FOLDED_ONLY, "style": unfolded and "display:none"}
     mark = "…" if doing and not step.calls else step.mark
-    colour = _COLOURS.get(mark, "inherit")
-    parts = [
-        span(mark, f"display:inline-block;min-width:1.05em;font-weight:600;color:{colour}"),
-        span(f" {step.number}" if step.number else " ", _NUMBER),
-        text(" "),
+    style = "display:inline-block;min-width:1.05em;font-weight:600;color:"
+    parts: list[str] = [
+        element("span", mark, style=style + _COLOURS.get(mark, "inherit")),
+        element("span", f" {step.number or ''}", style=_NUMBER),
+        " ",
     ]
     for index, call in enumerate(step.calls):
-        parts += [text(" · ")] if index else []
-        parts.append(element("code", text(one_line(call.signature(40), _CALL)), style=CODE))
+        name = element("code", one_line(call.signature(40), _CALL), style=CODE)
+        parts += [" · ", name] if index else [name]
         if call.status is not None:
-            parts.append(element("span", span(f" → {call.summary(_OUTCOME)}", DIM), **spared))
-        parts += [span(f" {EDITED}", f"color:{_WARN}")] if call.edited else []
+            result = element("span", f" → {call.summary(_OUTCOME)}", style=DIM)
+            parts.append(element("span", result, **spared))
+        if call.edited:
+            parts.append(element("span", f" {views.EDITED}", style=f"color:{_WARN}"))
     if step.calls:
-        marks = dict.fromkeys(note.mark for note in step.notes)
-        parts += [span(f" {each}", f"color:{_COLOURS[each]}") for each in marks]
+        for each in dict.fromkeys(note.mark for note in step.notes):
+            parts.append(element("span", f" {each}", style=f"color:{_COLOURS[each]}"))
     else:
         topic = doing if doing and not step.failed else one_line(_topic(step), 120)
         below = step.thought and not (doing or step.rejected)
-        parts.append(element("span", span(topic, DIM), **(spared if below else {})))
-    return join(parts)
+        words = element("span", topic, style=DIM)
+        parts.append(element("span", words, **(spared if below else {})))
+    return join(*parts)
 
 
 def _topic(step: StepView) -> str:
-    if step.rejected or step.thought or not step.notes:
-        return rejected_title(step.rejected[0]) if step.rejected else step.thought or "thinking"
+    if step.rejected:
+        return views.rejected_title(step.rejected[0])
+    if step.thought or not step.notes:
+        return step.thought or "thinking"
     note = step.notes[-1]
     titles = {"no reply": "no reply", "answer": "answer that was not accepted"}
     return titles.get(note.kind, f"{note.kind}: {note.text}")
 
 
-def _body(step: StepView, room: Room) -> list[Html]:
-    parts = []
+def _body(step: StepView, room: Room) -> Iterator[Html]:
     if step.reasoning:
-        parts.append(_details(dim("Reasoning"), pre(clip(step.reasoning, room.each))))
+        reasoning = element("pre", clip(step.reasoning, room.each), style=PRE)
+        yield _details(element("em", "Reasoning", style=DIM), reasoning)
     if step.thought:
-        parts.append(thought_html(clip(step.thought, room.each)))
-    parts += [_note(f"{note.mark} {note.kind}", note.text, room) for note in step.notes]
-    parts += [pre(clip(reply, room.each), PRE + _edge(_BAD)) for reply in step.rejected]
-    return parts + [_call(call, room, alone=len(step.calls) == 1) for call in step.calls]
+        yield thought_html(clip(step.thought, room.each))
+    for note in step.notes:
+        yield _note(f"{note.mark} {note.kind}", note.text, room)
+    for reply in step.rejected:
+        yield element("pre", clip(reply, room.each), style=PRE + _edge(_BAD))
+    for call in step.calls:
+        yield join(*_call(call, room, alone=len(step.calls) == 1))
 
 
 def _note(mark: str, value: str, room: Room) -> Html:
-    word = span(f"{mark} ", f"color:{_COLOURS[mark[0]]};font-weight:600")
-    return element("p", word, text(clip(value, room.each)), style="margin:.3em 0")
+    word = element("span", f"{mark} ", style=f"color:{_COLOURS[mark[0]]};font-weight:600")
+    return element("p", word, clip(value, room.each), style="margin:.3em 0")
 
 
-def _call(call: CallView, room: Room, *, alone: bool) -> Html:
+def _call(call: CallView, room: Room, *, alone: bool) -> Iterator[Html]:
     """A call, not named again where the summary has named it in full, and what came of it."""
     long = dict(call.texts)
     arguments = tuple((name, "…" if name in long else value) for name, value in call.arguments)
     call = replace(call, arguments=arguments)
-    parts = []
-    for name, value in call.texts:  # arguments of several lines, named where there are others
-        named = name and len(arguments) > 1
-        parts += [element("div", text(name), style=_SMALL)] if named else []
-        parts.append(pre(clip(value, room.each), f"{PRE};background:none;border:{LINE}"))
-    shown = [_note(EDITED, call.edited, room)] if call.edited else []
-    shown += [_shown(item, room) for item in call.shown]
     short = call.signature(10**6)
-    if alone and len(short) <= _CALL and call.signature(40) == short:
-        return join([*parts, *shown, *([] if call.status is None else [_outcome(call, room)])])
-    code = element("code", text(short if len(short) <= 300 else call.name), style=CODE)
-    if _is_short(call) and len(short) <= 100 and not parts:
-        return join([element("div", code, text(f" → {call.text}"), style=CALL), *shown])
-    given = [
-        pre(f"{name} = {clip(value, room.each)}" if name else value)
-        for name, value in arguments
-        if len(short) > 300 and name not in long
-    ]
-    return join([element("div", code, style=CALL), *given, *parts, *shown, _outcome(call, room)])
+    named = alone and len(short) <= _CALL and call.signature(40) == short
+    in_line = not named and not long and len(short) <= 100 and _is_short(call)
+    result = f" → {call.text}" if in_line else None
+    if not named:
+        code = element("code", short if len(short) <= 300 else call.name, style=CODE)
+        yield element("div", code, result, style=CALL)
+        for name, value in arguments if len(short) > 300 else ():
+            given = f"{name} = {clip(value, room.each)}" if name else value
+            yield join() if name in long else element("pre", given, style=PRE)
+    for name, value in call.texts:  # arguments of several lines, named where there are others
+        if name and len(arguments) > 1:
+            yield element("div", name, style=_SMALL)
+        yield element("pre", clip(value, room.each), style=f"{PRE};background:none;border:{LINE}")
+    if call.edited:
+        yield _note(views.EDITED, call.edited, room)
+    yield from (_shown(item, room) for item in call.shown)
+    if not in_line and not (named and call.status is None):
+        yield _outcome(call, room)
 
 
 def _is_short(call: CallView) -> bool:
@@ -285,24 +267,25 @@ def _is_short(call: CallView) -> bool:
 
 def _outcome(call: CallView, room: Room) -> Html:
     if call.status is None:
-        return element("div", text("…"), style=DIM)
+        return element("div", "…", style=DIM)
     result = clip(call.prefix + call.text, room.each)
     if call.table:
-        read = _details(dim("as the model read it", _SMALL), pre(result))
-        return join([_table(call.table), read])
-    if call.status == "done" and call.shown and call.text == NOTHING:
-        return text("")
+        title = element("em", "as the model read it", style=_SMALL)
+        return join(_table(call.table), _details(title, element("pre", result, style=PRE)))
+    if call.status == "done" and call.shown and call.text == views.NOTHING:
+        return join()
     if _is_short(call):
-        return element("div", text(f"→ {result}"), style=CALL)
+        return element("div", f"→ {result}", style=CALL)
     plain = call.status in {"done", "not_run"}
-    return pre(result, PRE if plain else PRE + _edge(_COLOURS[MARKS[call.status]]))
+    edge = "" if plain else _edge(_COLOURS[views.MARKS[call.status]])
+    return element("pre", result, style=PRE + edge)
 
 
 def _table(value: Table) -> Html:
     drawn = table(value, style=_TABLE, cell=_TABLE_CELL, head=";font-weight:600")
-    more = text(f"… {value.left_out:,} more rows")
-    foot = [element("div", more, style=_SMALL)] if value.left_out else []
-    return element("div", drawn, *foot, style="overflow:auto;max-height:28em")
+    more = element("div", f"… {value.left_out:,} more rows", style=_SMALL)
+    foot = more if value.left_out else None
+    return element("div", drawn, foot, style="overflow:auto;max-height:28em")
 
 
 def _shown(item: Shown, room: Room) -> Html:
@@ -311,23 +294,24 @@ def _shown(item: Shown, room: Room) -> Html:
         room.pictures -= len(data)
         drawn = picture(media_type, data, _PICTURE) if room.pictures >= 0 else None
         size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: left out]"
-        return element("div", drawn) if drawn else element("p", text(size), style=DIM)
+        return element("div", drawn) if drawn else element("p", size, style=DIM)
     value = clip(item.text, room.each)
     if item.prose:
         return element("div", markdown(value), style="margin:.35em 0")
     style = _edge(_WARN) if item.kind == "stderr" else f";{DIM}"
-    return pre(value, f"{PRE};max-height:9em{style}")
+    return element("pre", value, style=f"{PRE};max-height:9em{style}")
 
 
 def _ending(view: RunView) -> Html:
-    title, words = ending_title(view.ending), ending_text(view.ending)
-    answer, parts = answer_markdown(view.ending), []
+    title, words = views.ending_title(view.ending), views.ending_text(view.ending)
+    head = body = None
     if title:
-        colour = _COLOURS[title[0]]
-        strong = element("strong", text(title))
-        parts.append(element("p", strong, style=f"margin:.5em 0 .3em;color:{colour}"))
+        strong = element("strong", title)
+        head = element("p", strong, style=f"margin:.5em 0 .3em;color:{_COLOURS[title[0]]}")
     if words and view.typed:
-        parts.append(pre(clip(words, _LARGEST_TEXT)))
+        body = element("pre", clip(words, _LARGEST_TEXT), style=PRE)
+    elif answer := views.answer_markdown(view.ending):
+        body = answer_html(answer)
     elif words:
-        parts.append(answer_html(answer) if answer else element("p", text(words), style=PROSE))
-    return join([*parts, *([_table(view.table)] if view.table else [])])
+        body = element("p", words, style=PROSE)
+    return join(head, body, _table(view.table) if view.table else None)

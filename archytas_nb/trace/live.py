@@ -17,16 +17,17 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.reply import read_partial
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.bundle import bundle
-from archytas_nb.trace.html import CLASSES, DIM, LINE, Room, dim, pre
-from archytas_nb.trace.safe import Html, element, join, one_line, stylesheet, text, tidy
+from archytas_nb.trace.html import CLASSES, DIM, LINE, Room
+from archytas_nb.trace.safe import Html, element, join, one_line, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
 from archytas_nb.trace.view import RunView, StepView, advance, fold
 
@@ -115,7 +116,14 @@ def _display(data: dict[str, Any], metadata: dict[str, Any] | None = None, **mor
 # ── what goes on at this moment ───────────────────────────────────────────────────────────────────
 
 _STREAMED = 6_000
-_OUTPUT, _LINES, _LINE = 20_000, 12, 200
+_OUTPUT, _LINES, _LINE = 8_000, 12, 200
+_DOING = {
+    ev.Started: "asking the model",
+    ev.AskModel: "asking the model",
+    ev.ModelReply: "reading the reply",
+    ev.CallOutcomes: "asking the model",
+    ev.CheckAnswer: "checking the answer",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +139,7 @@ class Streamed:
 
 
 class Progress:
-    """What a run does at this moment; bounded in size, however much a tool prints.
-
-    Attributes:
-        doing: What the run does, in a few words.
-    """
+    """What a run does at this moment (`doing`); bounded in size, however much a tool prints."""
 
     def __init__(self) -> None:
         self.doing = "starting"
@@ -146,10 +150,9 @@ class Progress:
     def _forget(self) -> None:
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._output: list[str] = []
-        self._size = self._lines = 0  # characters in `_output`; lines printed
+        self._output, self._lines = "", 0  # the end of what was printed; number of lines
 
-    def take(self, event: ev.Event) -> None:  # noqa: C901, PLR0912 (a case for each event)
+    def take(self, event: ev.Event) -> None:
         """Take the next event."""
         match event:
             case ev.Delta(kind="person", text=question):  # an empty one: the person has answered
@@ -159,59 +162,51 @@ class Progress:
                     self.doing, self._paused = self._paused or self.doing, ""
             case ev.Delta() if self._aside:
                 pass
-            case ev.Delta(kind="output"):
-                self._print(event.text)
+            case ev.Delta(kind="output", text=piece):
+                self._output = (self._output + piece)[-_OUTPUT:]
+                self._lines += piece.count("\n")
             case ev.Delta():
                 pieces = self._reasoning if event.kind == "reasoning" else self._text
                 pieces.append(event.text)
-            case ev.Started() | ev.AskModel():
-                self._forget()
-                self._aside = isinstance(event, ev.AskModel) and event.step == 0
-                self.doing = "seeing whether a tool fits" if self._aside else "asking the model"
-            case ev.ModelReply():
-                self.doing = "reading the reply"
-            case ev.RunCalls():
-                self._forget()
-                # Not "running": a person may be asked first whether it may run.
-                self.doing = "calling " + one_line(", ".join(call.name for call in event.calls), 80)
-            case ev.CallOutcomes():
-                self._forget()
-                self.doing = "asking the model"
-            case ev.CheckAnswer():
-                self.doing = "checking the answer"
-            case ev.Notice():
-                if event.kind in {"retry", "protocol", "progress"}:  # the reply so far is void
-                    self._forget()
-                self.doing = one_line(tidy(event.text), 160)
+            case _:
+                self._begin(event)
 
-    def _print(self, piece: str) -> None:
-        self._lines += piece.count("\n")
-        self._output.append(piece[-_OUTPUT:])
-        self._size += len(self._output[-1])
-        if self._size > 2 * _OUTPUT:  # seldom: a print costs the same however many there were
-            self._output = ["".join(self._output)[-_OUTPUT:]]
-            self._size = _OUTPUT
+    def _begin(self, event: ev.Event) -> None:
+        void = ev.Started | ev.AskModel | ev.RunCalls | ev.CallOutcomes
+        if isinstance(event, void) or getattr(event, "kind", "") in {
+            "retry",
+            "protocol",
+            "progress",
+        }:
+            self._forget()  # what was written so far is in the view now, or void
+        self.doing = _DOING.get(type(event), self.doing)
+        if isinstance(event, ev.AskModel):
+            self._aside = event.step == 0
+            self.doing = "seeing whether a tool fits" if self._aside else self.doing
+        elif isinstance(event, ev.RunCalls):
+            # Not "running": a person may be asked first whether it may run.
+            self.doing = "calling " + one_line(", ".join(call.name for call in event.calls), 80)
+        elif isinstance(event, ev.Notice):
+            self.doing = one_line(tidy(event.text), 160)
 
     def streamed(self) -> Streamed | None:
         """What is being written or printed; None where nothing is."""
         if not (self._text or self._reasoning or self._output):
             return None
         partial = read_partial("".join(self._text))
-        words, answers = tidy(partial.text)[-_STREAMED:], {"", "final_answer", "fail_task"}
-        tool, given, answer = (
-            ("", "", words) if partial.tool in answers else (partial.tool, words, "")
-        )
-        reasoning = tidy("".join(self._reasoning))[-_STREAMED:]
-        return Streamed(reasoning, tidy(partial.thought), tool, given, answer, self._last_lines())
+        words, thought = tidy(partial.text)[-_STREAMED:], tidy(partial.thought)
+        now = Streamed(tidy("".join(self._reasoning))[-_STREAMED:], thought, output=self._printed())
+        if partial.tool in {"", "final_answer", "fail_task"}:
+            return replace(now, answer=words)
+        return replace(now, tool=partial.tool, given=words)
 
-    def _last_lines(self) -> str:
-        printed = "".join(self._output)[-_OUTPUT:]
-        lines = tidy(printed).split("\n")[-_LINES:]
+    def _printed(self) -> str:
+        lines = tidy(self._output).split("\n")[-_LINES:]
         shown = [line if len(line) <= _LINE else f"{line[: _LINE - 1]}…" for line in lines]
-        above = self._lines - len(lines) + (not printed.endswith("\n"))
-        if above > 0:
+        above = self._lines - len(lines) + (not self._output.endswith("\n"))
+        if above > 0 and self._output:
             shown.insert(0, f"… {above:,} line{'s' if above > 1 else ''} above")
-        return "\n".join(shown) if printed else ""
+        return "\n".join(shown)
 
     def status(self, view: RunView, seconds: float) -> str:
         """One line: what is done, the step, the seconds since the beginning, the tokens."""
@@ -254,44 +249,34 @@ def kept(view: RunView, number: int) -> Html:
 def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:
     """A step, with what of it is being written; the newest one goes on, and is unfolded."""
     doing = "answering" if streamed is not None and streamed.answer else "thinking"
-    writing = None if streamed is None else _streamed(streamed)
+    writing = None if streamed is None else join(*_streamed(streamed))
     return _piece(
         draw.step_html(step, Room([step]), doing=doing if newest else "", streamed=writing)
     )
 
 
-def live_earlier(count: int) -> Html:
-    """How many steps are not listed any more."""
-    words = f"… {count:,} earlier step{'s' if count > 1 else ''}"
-    return _piece(dim(words)) if count else text("")
-
-
 def live_answer(words: str) -> Html:
     """An answer as far as it is written."""
-    return _piece(draw.answer_html(words + _CURSOR)) if words else text("")
+    return _piece(draw.answer_html(words + _CURSOR)) if words else join()
 
 
 def live_status(words: str) -> Html:
     """The line that says what goes on."""
     style = f"{DIM};font-size:.9em;font-variant-numeric:tabular-nums;margin:.35em 0"
-    return _piece(element("div", text(words), style=style))
+    return _piece(element("div", words, style=style))
 
 
-def _streamed(now: Streamed) -> Html:
-    parts = []
+def _streamed(now: Streamed) -> Iterator[Html]:
     if now.reasoning:
-        words = element("em", text(now.reasoning))
-        parts.append(element("p", words, style=f"{draw.PROSE};{DIM}"))
+        yield element("p", element("em", now.reasoning), style=f"{draw.PROSE};{DIM}")
     if now.thought:
-        parts.append(draw.thought_html(now.thought))
+        yield draw.thought_html(now.thought)
     if now.tool:
-        name = element("code", text(f"{now.tool} …"), style=draw.CODE)
-        parts.append(element("div", name, style=draw.CALL))
+        yield element("div", element("code", f"{now.tool} …", style=draw.CODE), style=draw.CALL)
     if now.given:
-        parts.append(pre(now.given + _CURSOR))
+        yield element("pre", now.given + _CURSOR, style=draw.PRE)
     if now.output:
-        parts.append(pre(now.output, f"{draw.PRE};{DIM}"))
-    return join(parts)
+        yield element("pre", now.output, style=f"{draw.PRE};{DIM}")
 
 
 def _piece(*parts: Html) -> Html:
@@ -421,7 +406,9 @@ class LiveLayer:
             number: self._boxes.get(number) or _Box(self._html("")) for number in numbers
         }
         self._steps.children = (self._earlier, *(box.widget for box in self._boxes.values()))
-        self._earlier.value = live_earlier(self._first)
+        if self._first:
+            words = f"… {self._first:,} earlier step{'s' if self._first > 1 else ''}"
+            self._earlier.value = _piece(element("em", words, style=DIM))
         for box in gone:
             self._all.remove(box.widget)
             box.widget.close()

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
-from typing import Any, NewType
+from typing import Any
 
 from archytas_nb.tools.render import clip
 
@@ -47,8 +47,11 @@ _CODE = (
     "background:rgba(128,128,128,.1);color:inherit"
 )
 
-Html = NewType("Html", str)
-"""HTML that this module made; nothing else is put into a page."""
+
+class Html(str):
+    """HTML that this module made; any other text in a page is escaped."""
+
+    __slots__ = ()
 
 
 def tidy(text: str, limit: int = KEEP) -> str:
@@ -118,8 +121,10 @@ def text(value: str) -> Html:
     return Html(escape(tidy(value, 1_000_000), quote=True))
 
 
-def element(tag: str, *children: Html, **attributes: str | bool) -> Html:
-    """Build an element; ``class_`` stands for ``class``, and a value of False for no attribute.
+def element(tag: str, *children: str | None, **attributes: str | bool) -> Html:
+    """Build an element of HTML and texts, which are escaped; ``class_`` stands for ``class``.
+
+    None stands for no child, and False for no attribute.
 
     Raises:
         ValueError: A tag, an attribute or an address that a trace has no use for.
@@ -133,12 +138,12 @@ def element(tag: str, *children: Html, **attributes: str | bool) -> Html:
     if tag not in _TAGS:
         raise ValueError(f"a trace has no use for <{tag}>")
     opening = f"<{' '.join(parts)}>"
-    return Html(opening if tag == "img" else f"{opening}{''.join(children)}</{tag}>")
+    return Html(opening if tag == "img" else f"{opening}{join(*children)}</{tag}>")
 
 
-def join(parts: Iterable[Html]) -> Html:
-    """Concatenate pieces."""
-    return Html("".join(parts))
+def join(*parts: str | None) -> Html:
+    """Concatenate HTML and texts, which are escaped."""
+    return Html("".join(part if isinstance(part, Html) else text(part or "") for part in parts))
 
 
 def stylesheet(css: str) -> Html:
@@ -171,7 +176,7 @@ def table(value: Table, *, style: str, cell: str, head: str) -> Html:
 
     def row(cells: tuple[str, ...], tag: str, css: str) -> Html:
         pairs = zip(cells, sides, strict=False)
-        drawn = (element(tag, text(one), style=f"{css};text-align:{side}") for one, side in pairs)
+        drawn = (element(tag, one, style=f"{css};text-align:{side}") for one, side in pairs)
         return element("tr", *drawn)
 
     above = [element("thead", row(value.head, "th", cell + head))] if value.head else []
@@ -201,7 +206,7 @@ def _parser() -> Any:
         "code_block": _code_block,
         # A trace keeps MathJax away from everything else.
         "formula": lambda _, tokens, index, *__: element(
-            "span", text(tokens[index].content), class_="tex2jax_process mathjax_process"
+            "span", tokens[index].content, class_="tex2jax_process mathjax_process"
         ),
         "th_open": _cell,
         "td_open": _cell,
@@ -225,7 +230,7 @@ def _cell(_: Any, tokens: Any, index: int, *__: Any) -> str:
 
 
 def _code_block(_: Any, tokens: Any, index: int, *__: Any) -> str:
-    return element("pre", text(tokens[index].content), style=_CODE) + "\n"
+    return element("pre", tokens[index].content, style=_CODE) + "\n"
 
 
 # ── formulas ──────────────────────────────────────────────────────────────────────────────────────

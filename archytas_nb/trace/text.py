@@ -20,18 +20,9 @@ from html import unescape
 from itertools import accumulate, pairwise, zip_longest
 
 from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
+from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Table, one_line, tidy
-from archytas_nb.trace.view import (
-    EDITED,
-    MARKS,
-    CallView,
-    RunView,
-    StepView,
-    answer_markdown,
-    ending_text,
-    ending_title,
-    rejected_title,
-)
+from archytas_nb.trace.view import CallView, RunView, StepView
 
 WIDTH = 110
 """Maximum number of characters of a line, without its indent."""
@@ -58,8 +49,12 @@ def plain(view: RunView) -> str:
 
 def markdown(view: RunView) -> str:
     """A run as Markdown: the question in bold, the steps as a block of text, then the answer."""
-    title, text, steps = ending_title(view.ending), ending_text(view.ending), _steps(view)
-    answer = "" if view.typed else answer_markdown(view.ending)
+    title, text, steps = (
+        views.ending_title(view.ending),
+        views.ending_text(view.ending),
+        _steps(view),
+    )
+    answer = "" if view.typed else views.answer_markdown(view.ending)
     blocks = [f"**{escaped(view.question)}**", fenced(steps) if steps else ""]
     blocks.append(f"**{escaped(title)}**" if title else "")
     blocks.append(harmless(answer) if answer else fenced(text) if text else "")
@@ -87,7 +82,7 @@ def head_lines(step: StepView) -> list[str]:
     """What stands before the calls of a step: thought, notes, replies that could not be used."""
     lines = [one_line(step.thought, 300)] if step.thought.strip() else []
     lines += [f"{note.mark} {one_line(f'{note.kind}: {note.text}', 300)}" for note in step.notes]
-    rejected = ((rejected_title(reply), one_line(reply, WIDTH)) for reply in step.rejected)
+    rejected = ((views.rejected_title(reply), one_line(reply, WIDTH)) for reply in step.rejected)
     return lines + [f"✗ {title}: {reply}" for title, reply in rejected]
 
 
@@ -104,7 +99,7 @@ def numbered(step: StepView, lines: list[str]) -> list[str]:
 
 def call_lines(call: CallView) -> list[str]:
     """A call with its result, in the same line where it fits, and what it printed and displayed."""
-    mark = "" if call.status == "done" else f"{MARKS[call.status]} "
+    mark = "" if call.status == "done" else f"{views.MARKS[call.status]} "
     head = mark + one_line(call.signature(), WIDTH)
     if call.status is None:
         return [head]
@@ -114,7 +109,7 @@ def call_lines(call: CallView) -> list[str]:
         lines = grid_lines(call.table, _RESULT_LINES) if call.table else []
     else:
         lines = _first_lines(text, _RESULT_LINES)
-    edited = [f"  {EDITED} {one_line(call.edited, WIDTH)}"] if call.edited else []
+    edited = [f"  {views.EDITED} {one_line(call.edited, WIDTH)}"] if call.edited else []
     shown = (
         [f"[{item.picture[0]}]"] if item.picture else _first_lines(item.text, _SHOWN_LINES)
         for item in call.shown
@@ -140,7 +135,7 @@ def _first_lines(text: str, most: int) -> list[str]:
 def ending_lines(view: RunView) -> str:
     """How the run ended, and the answer last."""
     grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS)) if view.table else ""
-    parts = (ending_title(view.ending), ending_text(view.ending), grid)
+    parts = (views.ending_title(view.ending), views.ending_text(view.ending), grid)
     return "\n".join(part for part in parts if part)
 
 

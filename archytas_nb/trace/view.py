@@ -178,14 +178,7 @@ class RunView:
 def fold(
     question: str, events: Iterable[ev.Event], *, model: str = "", protocol: str = ""
 ) -> RunView:
-    """Make the view of a run, which may have been cut off anywhere.
-
-    Args:
-        question: What was asked.
-        events: The run's events, in order.
-        model: The model's name, where no event has it.
-        protocol: ``"react"`` or ``"native"``, where no event has it.
-    """
+    """Make the view of a run; its model and protocol are used where no event has them."""
     view = RunView(tidy(question), model, protocol)
     for event in events:
         view = advance(view, event)
@@ -333,7 +326,7 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     text, edited = outcome.text, ""
     given, _, rest = text.removeprefix(_EDITED).partition("\n")
     if rest and text.startswith(_EDITED):
-        text, edited = rest, f"the user changed the input: {_changed(given, call)}"
+        text, edited = rest, f"the user changed the input: {tidy(given)}"
     shown, table = [_shown(output) for output in outcome.outputs], table_of(outcome.value)
     result, _, printed = text.rpartition(_PRINTED)
     first = tidy(printed[:KEEP].split("\n", 1)[0])
@@ -351,19 +344,6 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     return replace(
         call, status=outcome.status, text=text, shown=tuple(shown), table=table, edited=edited
     )
-
-
-def _changed(edited: str, call: CallView) -> str:
-    """The changed arguments; all of them where that cannot be said."""
-    try:
-        given = _by_name(json.loads(edited))
-    except (ValueError, RecursionError):  # a long one was cut
-        return tidy(edited)
-    before = dict(call.arguments)
-    if "" in given or not before.keys() <= given.keys():
-        return tidy(edited)
-    now = [f"{k}={literal(value)}" for k, value in given.items() if _flat(value) != before.get(k)]
-    return ", ".join(now) or tidy(edited)
 
 
 def _shown(output: ev.Output) -> Shown:

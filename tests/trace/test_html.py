@@ -194,6 +194,13 @@ def test_the_builder_refuses_what_a_trace_has_no_use_for(
         safe.element(tag, **attributes)
 
 
+def test_only_what_the_builder_made_is_put_into_a_page_as_html() -> None:
+    page = safe.element("p", "<b>", safe.element("em", "&"), None, title='"')
+    assert page == '<p title="&quot;">&lt;b&gt;<em>&amp;</em></p>'
+    assert isinstance(page, safe.Html)
+    assert not isinstance(page + "<b>", safe.Html)
+
+
 def test_a_table_is_rebuilt_from_its_text() -> None:
     """Cells are escaped, and numbers stand to the right."""
     page = safe.table(Table((), (("a<i>", "1.5"),)), style="", cell="", head="")

@@ -39,7 +39,6 @@ from archytas_nb.trace.live import (
     TraceView,
     display_mode,
     live_answer,
-    live_earlier,
     live_question,
     live_step,
 )
@@ -279,12 +278,6 @@ def test_an_answer_that_is_being_written_is_markdown_already() -> None:
     assert "<strong>124</strong>" in live_answer("There are **124**")
     assert text(live_answer("There")).strip() == "There▍"
     assert live_answer("") == ""
-
-
-def test_steps_that_are_not_listed_any_more_are_counted() -> None:
-    """Nothing is said where all are listed."""
-    assert text(live_earlier(1200)) == "… 1,200 earlier steps"
-    assert live_earlier(0) == ""
 
 
 HERE = Path(__file__).parent

@@ -141,7 +141,7 @@ df.groupby('species').mean()
 Remove the Adelie penguins
 
 1. delete_rows(where="species == 'Adelie'") → 12 rows
-     ✎ the user changed the input: where="year == 2007"
+     ✎ the user changed the input: {"where": "year == 2007"}
      ┆ deleting
 
 Only the year 2007 is gone.
