@@ -94,34 +94,21 @@ current_person: ContextVar[Person | None] = ContextVar("archytas_nb_person", def
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided on a call.
+    """What was decided on a call."""
 
-    Attributes:
-        bound: The call to run; None where it must not be run.
-        refusal: Why not, for the model.
-        stop: Whether the person stops the run.
-        always: Whether the tool is to be run without asking from now on.
-        edited: The input that the person put in place of the model's, as JSON; empty for none.
-    """
-
-    bound: BoundCall | None = None
-    refusal: str = ""
-    stop: bool = False
-    always: bool = False
-    edited: str = ""
+    bound: BoundCall | None = None  # the call to run; None where it must not be run
+    refusal: str = ""  # why not, for the model
+    stop: bool = False  # whether the person stops the run
+    always: bool = False  # whether the tool is to be run without asking from now on
+    edited: str = ""  # the input that the person put in place of the model's, as JSON
 
 
 class Approver:
     """Decides on the calls of one run.
 
-    Args:
-        approve: A policy, a callable, or None for ``"ask"``.
-        allow: Names of tools that are run without asking.
-        person: Who is asked.
-
     Raises:
-        ValueError: ``approve`` is none of these.
-        TypeError: ``allow`` is one name, not several.
+        ValueError: ``approve`` is no policy, callable or None, which means ``"ask"``.
+        TypeError: ``allow``, the names of tools that run without asking, is one name.
     """
 
     def __init__(self, approve: Approve | None, allow: Collection[str], person: Person) -> None:
@@ -138,11 +125,7 @@ class Approver:
     def decide(
         self, tool: Tool, call: ToolCall, bound: BoundCall, namespace: Namespace
     ) -> Decision:
-        """Decide on a call, whose arguments are validated in ``bound``.
-
-        Raises:
-            KeyboardInterrupt: The person interrupted instead of answering.
-        """
+        """Decide on a call, whose arguments are validated in ``bound``."""
         if self._allowed & {tool.name, tool.source_name}:
             return Decision(bound)
         if callable(self._approve):
@@ -200,12 +183,7 @@ class ApprovalDialogue:
         self._given, self._bound, self._edited = given, bound, ""
 
     def decide(self, why: str = "") -> Decision:
-        """Ask until the answer is clear; ``why`` is what the tool itself says about the call.
-
-        Raises:
-            EOFError: No answer will come.
-            KeyboardInterrupt: The person interrupted instead of answering.
-        """
+        """Ask until the answer is clear; ``why`` is what the tool itself says about the call."""
         lines = self._shown(why)
         for _ in range(_TRIES):
             answer, text = read_answer(

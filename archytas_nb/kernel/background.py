@@ -29,34 +29,20 @@ Job: TypeAlias = tuple[Callable[[], Any], TimeLimit | None]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a call ended.
-
-    Attributes:
-        how: ``"interrupted"`` where it was stopped by an interrupt.
-        value: What it returned.
-        error: What it raised.
-        seconds: How long it took.
-        running: Whether it has not ended, though it was cancelled.
-        begun: Whether it had begun: an interrupt may come before.
-    """
+    """How a call ended."""
 
     how: Literal["done", "error", "interrupted"]
     value: Any = None
     error: BaseException | None = None
     seconds: float = 0.0
-    running: bool = False
-    begun: bool = True
+    running: bool = False  # whether it has not ended, though it was cancelled
+    begun: bool = True  # whether it had begun: an interrupt may come before
 
 
 def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended]:
-    """Run jobs at the same time, each to its end.
+    """Run jobs at the same time, each to its end, and say how each ended, in their order.
 
-    Args:
-        jobs: The jobs.
-        interrupted: Called now and then; where it is true all are cancelled.
-
-    Returns:
-        How each ended, in their order. One that could not be stopped is marked so.
+    All are cancelled when ``interrupted``, which is called now and then, returns true.
     """
     loop = _private_loop()
     started = time.perf_counter()

@@ -67,10 +67,9 @@ class _Pipe:
 
 
 class Redirection:
-    """Leads the descriptors 1 and 2 into pipes while calls run; one that is closed is left alone.
+    """Leads the descriptors 1 and 2 into pipes; one that is closed is left alone.
 
-    Args:
-        sink: Called with what was written, as text, in order for each descriptor.
+    ``sink`` is called with what was written, as text, in order for each descriptor.
     """
 
     def __init__(self, sink: Callable[[Kind, str], None]) -> None:

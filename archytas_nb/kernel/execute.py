@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Token
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -47,22 +48,13 @@ _OURS = str(Path(__file__).parent.parent)
 
 
 class PausingPerson:
-    """Asks a person with the time limit and the capture paused, and counts the time it took.
-
-    Args:
-        person: Who is asked.
-        on_question: Called with each prompt before it is asked, and with an empty text after that.
-
-    Attributes:
-        guard: Keeps the limit of the call that runs now.
-        waited: Seconds that the person has taken so far.
-    """
+    """Asks a person with the time limit and the capture paused, and counts the time it took."""
 
     def __init__(self, person: Person, on_question: Callable[[str], None] | None = None) -> None:
         self._person = person
         self._on_question = on_question or (lambda _: None)
-        self.guard = CallGuard()
-        self.waited = 0.0
+        self.guard = CallGuard()  # of the calls that run now
+        self.waited = 0.0  # seconds
 
     @property
     def there(self) -> bool:
@@ -81,35 +73,6 @@ class PausingPerson:
                     self._on_question("")
         finally:
             self.waited += time.monotonic() - started
-
-
-class Deadline:
-    """The end of a run's time, which the time that a person takes to answer puts off.
-
-    Args:
-        seconds: The time from now on; None for no limit.
-        person: The person.
-    """
-
-    def __init__(self, seconds: float | None, person: PausingPerson) -> None:
-        self._person = person
-        self._ends = None if seconds is None else time.monotonic() - person.waited + seconds
-
-    def left(self) -> float | None:
-        """Seconds that are left; None for no limit."""
-        return None if self._ends is None else self._ends + self._person.waited - time.monotonic()
-
-    def limit(self, tool: Tool, spent: float = 0.0) -> TimeLimit | None:
-        """How long a call of the tool may take, of which some time is spent already."""
-        limits = []
-        left = self.left()
-        if left is not None:
-            source = "what was left of this run's time"
-            limits.append(TimeLimit(max(left, 0.001), left + spent, source))
-        if tool.timeout is not None:
-            rest = max(tool.timeout - spent, 0.001)
-            limits.append(TimeLimit(rest, tool.timeout, "this tool's timeout"))
-        return min(limits, key=lambda each: each.seconds, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +118,8 @@ class KernelExecutor:
         self._person = PausingPerson(Keyboard() if person is None else person, guarded(on_question))
         self._approver = Approver(approve, allow, self._person)
         self._on_output = guarded(on_output)
+        self._guard = CallGuard()
+        self._ends: float | None = None
 
     @property
     def waited(self) -> float:
@@ -176,12 +141,13 @@ class KernelExecutor:
         """
         made: list[CallOutcome] = []
         with guard_calls() as guard:
-            self._person.guard = guard
-            deadline = Deadline(seconds, self._person)
+            self._guard = self._person.guard = guard
+            # The time that a person takes puts the end off.
+            self._ends = None if seconds is None else time.monotonic() - self.waited + seconds
             for group in self._groups(calls):
                 if guard.interrupts or _is_interrupted(made):
                     break
-                made += self._run_group(group, guard, deadline)
+                made += self._run_group(group)
         if guard.interrupts and not _is_interrupted(made):  # between two calls, or after the last
             if len(made) < len(calls):
                 call = calls[len(made)]
@@ -199,39 +165,51 @@ class KernelExecutor:
     def _is_async(self, call: ToolCall) -> bool:
         return call.name in self._tools and self._tools[call.name].is_async
 
-    def _run_group(
-        self, calls: Sequence[ToolCall], guard: CallGuard, deadline: Deadline
-    ) -> list[CallOutcome]:
+    def _run_group(self, calls: Sequence[ToolCall]) -> list[CallOutcome]:
         prepared: list[_Ready | CallOutcome] = []
         for call in calls:
-            prepared.append(self._prepared(call, guard, deadline))
+            prepared.append(self._prepared(call))
             if isinstance(prepared[-1], CallOutcome) and prepared[-1].status == "interrupted":
                 made = [
                     _not_run(each.call) if isinstance(each, _Ready) else each for each in prepared
                 ]
                 return [*made, *map(_not_run, calls[len(prepared) :])]
         ready = [each for each in prepared if isinstance(each, _Ready)]
-        outcomes = iter(self._run_ready(ready, guard, deadline) if ready else ())
+        outcomes = iter(self._run_ready(ready) if ready else ())
         made = [next(outcomes) if isinstance(each, _Ready) else each for each in prepared]
-        if guard.interrupts and not _is_interrupted(made):
+        if self._guard.interrupts and not _is_interrupted(made):
             made[-1] = interrupted_late(made[-1])
         return made
 
+    def _left(self) -> float | None:
+        """Seconds that are left of the run's time; None for no limit."""
+        return None if self._ends is None else self._ends + self.waited - time.monotonic()
+
+    def _limit(self, tool: Tool, spent: float = 0.0) -> TimeLimit | None:
+        """How long a call of the tool may take, of which some time is spent already."""
+        limits = []
+        left = self._left()
+        if left is not None:
+            source = "what was left of this run's time"
+            limits.append(TimeLimit(max(left, 0.001), left + spent, source))
+        if tool.timeout is not None:
+            rest = max(tool.timeout - spent, 0.001)
+            limits.append(TimeLimit(rest, tool.timeout, "this tool's timeout"))
+        return min(limits, key=lambda each: each.seconds, default=None)
+
     # ── before ────────────────────────────────────────────────────────────────────────────────────
 
-    def _prepared(
-        self, call: ToolCall, guard: CallGuard, deadline: Deadline
-    ) -> _Ready | CallOutcome:
+    def _prepared(self, call: ToolCall) -> _Ready | CallOutcome:
         """Validate a call and have it approved; an interrupt meanwhile becomes its outcome."""
         try:
-            guard.raises = True
-            return self._checked(call, deadline)
+            self._guard.raises = True
+            return self._checked(call)
         except KeyboardInterrupt:
             return CallOutcome("interrupted", _NOT_BEGUN, call_id=call.id)
         finally:
-            guard.raises = False
+            self._guard.raises = False
 
-    def _checked(self, call: ToolCall, deadline: Deadline) -> _Ready | CallOutcome:
+    def _checked(self, call: ToolCall) -> _Ready | CallOutcome:
         try:
             tool = self._tools[call.name]
         except KeyError as error:
@@ -239,7 +217,7 @@ class KernelExecutor:
         bound = tool.bind(call.input, self._namespace)
         if isinstance(bound, CallOutcome):
             return replace(bound, call_id=call.id)
-        left = deadline.left()
+        left = self._left()
         if left is not None and left <= 0:
             text = "Not run: the time of this run is over."
             return CallOutcome("not_run", text, call_id=call.id)
@@ -253,29 +231,22 @@ class KernelExecutor:
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────
 
-    def _run_ready(
-        self, ready: Sequence[_Ready], guard: CallGuard, deadline: Deadline
-    ) -> list[CallOutcome]:
+    def _run_ready(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
         """Run calls at the same time; a single one on this thread, where its tool is not async."""
         shared = ready[0].capture if len(ready) == 1 else Capture(self._on_output)
         with output.capturing([each.capture for each in ready], shared):
             figures = output.open_figures()
-            if ready[0].tool.is_async:
-                ends = self._run_async(ready, guard, deadline)
-            else:
-                ends = [self._run_here(ready[0], guard, deadline)]
-            made = [
-                self._rendered(each, ended, guard, deadline)
-                for each, ended in zip(ready, ends, strict=True)
-            ]
+            is_async = ready[0].tool.is_async
+            ends = self._run_async(ready) if is_async else [self._run_here(ready[0])]
+            made = list(map(self._rendered, ready, ends))
             with self._inside(shared):
                 output.take_figures(figures, shared, [outcome.value for outcome in made])
-        made = [_with_output(*each) for each in zip(made, ready, strict=True)]
+        made = list(map(_with_output, made, ready))
         return made if len(ready) == 1 else _with_shared(made, shared)
 
-    def _run_here(self, ready: _Ready, guard: CallGuard, deadline: Deadline) -> Ended:
+    def _run_here(self, ready: _Ready) -> Ended:
         """Run a call on this thread."""
-        limit = deadline.limit(ready.tool)
+        guard, limit = self._guard, self._limit(ready.tool)
         started = time.perf_counter()
         ended = Ended("interrupted", begun=False)
 
@@ -296,33 +267,25 @@ class KernelExecutor:
             seconds = time.perf_counter() - started
             if ended.how == "done" and inspect.isawaitable(ended.value):
                 promised = ended.value  # a plain function may return what must be awaited
-                job = (lambda: promised), deadline.limit(ready.tool, seconds)
+                job = (lambda: promised), self._limit(ready.tool, seconds)
                 [ended] = run_jobs([job], lambda: guard.interrupts > 0)
                 return replace(ended, seconds=time.perf_counter() - started)
         if guard.expired and limit is not None:
             ended = _expired(ended, limit, seconds)
         return replace(ended, seconds=seconds)
 
-    def _run_async(
-        self, ready: Sequence[_Ready], guard: CallGuard, deadline: Deadline
-    ) -> list[Ended]:
+    def _run_async(self, ready: Sequence[_Ready]) -> list[Ended]:
         """Run calls at the same time on the loop's thread."""
+        jobs = [(partial(self._start, each), self._limit(each.tool)) for each in ready]
+        return run_jobs(jobs, lambda: self._guard.interrupts > 0)
 
-        def starting(each: _Ready) -> Callable[[], Any]:
-            def start() -> Any:
-                self._enter(each.capture)
-                return each.bound.run()
+    def _start(self, ready: _Ready) -> Any:
+        self._enter(ready.capture)
+        return ready.bound.run()
 
-            return start
-
-        jobs = [(starting(each), deadline.limit(each.tool)) for each in ready]
-        return run_jobs(jobs, lambda: guard.interrupts > 0)
-
-    def _rendered(
-        self, ready: _Ready, ended: Ended, guard: CallGuard, deadline: Deadline
-    ) -> CallOutcome:
+    def _rendered(self, ready: _Ready, ended: Ended) -> CallOutcome:
         """Render a result: the user's ``__repr__`` may print, never end or be interrupted."""
-        limit = deadline.limit(ready.tool, ended.seconds)
+        limit = self._limit(ready.tool, ended.seconds)
         if limit is not None:
             limit = replace(limit, seconds=max(limit.seconds, _SECONDS_TO_RENDER))
 
@@ -331,7 +294,7 @@ class KernelExecutor:
 
         with self._inside(ready.capture):
             try:
-                outcome: CallOutcome = guard.run(render, limit)
+                outcome: CallOutcome = self._guard.run(render, limit)
             except ToolTimeout as late:
                 return _not_rendered(ended, late)
             except KeyboardInterrupt:

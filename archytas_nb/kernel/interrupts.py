@@ -63,36 +63,26 @@ def defer_interrupts() -> Iterator[Deferred]:
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """How long a call may take.
+    """How long a call may take."""
 
-    Attributes:
-        seconds: The time from now on.
-        whole: The time from the call's beginning.
-        source: What sets it, for the model.
-    """
-
-    seconds: float
-    whole: float
-    source: str
+    seconds: float  # from now on
+    whole: float  # from the call's beginning
+    source: str  # what sets it, for the model
 
     def __str__(self) -> str:
         return f"{self.whole:.3g} s, which is {self.source}"
 
 
 class CallGuard:
-    """Raises interrupts and time limits in the calls of a `guard_calls` block.
-
-    Attributes:
-        interrupts: How many interrupts there were, those that a tool swallowed included.
-        raises: Whether they are raised now. To set it is one step in which nothing can come
-            between: after it was set False in a ``finally`` nothing new is raised.
-        expired: Whether the limit of the last call was reached while it ran.
-        has_timer: Whether a timer's signal can be used.
-    """
+    """Raises interrupts and time limits in the calls of a `guard_calls` block."""
 
     def __init__(self) -> None:
-        self.interrupts = 0
-        self.raises = self.expired = self.has_timer = False
+        self.interrupts = 0  # how many there were, those that a tool swallowed included
+        # Whether they are raised now. To set it is one step in which nothing can come between:
+        # after it was set False in a `finally` nothing new is raised.
+        self.raises = False
+        self.expired = False  # whether the limit of the last call was reached while it ran
+        self.has_timer = False  # whether a timer's signal can be used
         self._armed = False  # whether something may still be raised by time
         self._limit: TimeLimit | None = None
         self._ends = 0.0
@@ -101,13 +91,7 @@ class CallGuard:
         self._timer: ThreadTimer | None = None
 
     def run(self, work: Callable[[], Any], limit: TimeLimit | None) -> Any:
-        """Call ``work``; interrupts and the limit are raised in it, and none is after this returned.
-
-        Raises:
-            ToolTimeout: The limit was reached.
-            KeyboardInterrupt: There was an interrupt.
-            BaseException: Whatever ``work`` raises.
-        """
+        """Call ``work``; interrupts and the limit are raised in it, and none after this returned."""
         try:
             self.raises = True
             self._limit, self.expired, self._was_lost = limit, False, False

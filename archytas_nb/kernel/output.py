@@ -71,13 +71,10 @@ class Capture:
 
     Args:
         on_output: Called with each piece of printed text.
-
-    Attributes:
-        open: Whether output still belongs here; what a call left running prints later does not.
     """
 
     def __init__(self, on_output: Callable[[str], None] | None = None) -> None:
-        self.open = True
+        self.open = True  # what a call left running prints later does not belong here
         self._on_output = on_output
         self._lock = threading.RLock()  # printing may run a finaliser that prints
         self._reset()
@@ -127,13 +124,7 @@ class Capture:
     def display(
         self, data: Mapping[str, Json], display_id: str = "", *, update: bool = False
     ) -> None:
-        """Add something displayed.
-
-        Args:
-            data: Content by media type; bytes are turned into base64.
-            display_id: Empty for none.
-            update: Whether it replaces what was displayed under that id.
-        """
+        """Add something displayed; ``update`` replaces what was displayed under that id."""
         kept = {
             mime: base64.b64encode(each).decode() if isinstance(each, (bytes, bytearray)) else each
             for mime, each in data.items()
@@ -217,9 +208,8 @@ current_capture: ContextVar[Capture | None] = ContextVar("archytas_nb_capture", 
 def capturing(captures: Sequence[Capture], shared: Capture) -> Iterator[None]:
     """Route output to the records of calls while the block runs. Blocks may be nested.
 
-    Args:
-        captures: One for each call; set `current_capture` to it where the call's code runs.
-        shared: Takes output that cannot be assigned to one call; where there is one call, its own record.
+    Set `current_capture` to a call's record where its code runs. ``shared`` takes output that
+    cannot be assigned to one call; where there is one call, it is that call's record.
     """
     group = _Group(shared)
     _router.begin(group)
@@ -419,16 +409,15 @@ def open_figures() -> dict[int, Any]:
 def take_figures(before: Mapping[int, Any], capture: Capture, returned: Sequence[Any]) -> None:
     """Add the figures that calls left open to the output; close those that a cell would show.
 
-    Args:
-        before: The figures that were open before.
-        capture: The record.
-        returned: What the calls returned; figures in it are shown with the result, not twice.
+    One that was open ``before`` is left alone, one in what was ``returned`` is not shown twice.
     """
     known = {id(figure) for figure in before.values()}
     new = {number: each for number, each in open_figures().items() if id(each) not in known}
+    if not new:
+        return
     results = {id(each) for value in returned for each in figures_in(value)}
     pyplot = sys.modules.get("matplotlib.pyplot")
-    backend = str(pyplot.get_backend()).lower() if pyplot is not None else ""
+    backend = "" if pyplot is None else str(pyplot.get_backend()).lower()
     left = [figure for figure in new.values() if id(figure) not in results]
     for figure in left[:_MAX_FIGURES]:
         png = picture(figure)

@@ -60,13 +60,13 @@ def meeting(parties: int) -> Callable[[], object]:
     return meet
 
 
-def test_neighbours_run_at_the_same_time_and_outcomes_keep_their_order() -> None:
+def test_neighbours_run_at_the_same_time_and_keep_their_order() -> None:
     meet = meeting(3)
     outcomes = run_all({"a": meet, "b": meet, "c": meet}, timeout=20)
     assert [(each.status, each.value) for each in outcomes] == [("done", "met")] * 3
 
 
-def test_a_sync_tool_between_them_waits_for_those_before_and_holds_up_those_behind() -> None:
+def test_a_sync_tool_between_async_ones_runs_alone() -> None:
     order: list[str] = []
 
     def step(name: str) -> Callable[[], object]:
@@ -104,7 +104,7 @@ def test_one_that_fails_leaves_the_others_alone() -> None:
 
 
 @pytest.mark.usefixtures("interrupt_soon")
-def test_an_interrupt_cancels_all_that_run_and_awaits_them_and_keeps_what_is_done() -> None:
+def test_an_interrupt_cancels_and_awaits_all_and_keeps_finished_results() -> None:
     first, second = Sleeper(), Sleeper()
 
     async def quick() -> str:
@@ -123,7 +123,7 @@ def test_an_interrupt_cancels_all_that_run_and_awaits_them_and_keeps_what_is_don
 
 
 @pytest.mark.usefixtures("interrupt_soon")
-def test_calls_behind_an_interrupted_group_are_not_run() -> None:
+def test_calls_after_an_interrupted_group_are_not_run() -> None:
     ran: list[int] = []
     outcomes = run_all({"a": Sleeper(), "b": Sleeper(), "after": lambda_of(ran)})
     assert [each.status for each in outcomes] == ["interrupted", "interrupted", "not_run"]
@@ -138,14 +138,14 @@ def lambda_of(ran: list[int]) -> Callable[[], None]:
     return note
 
 
-def test_each_is_stopped_at_its_limit_and_awaited() -> None:
+def test_each_is_stopped_at_its_timeout_and_awaited() -> None:
     sleeper = Sleeper()
     late, quick = run_all({"late": sleeper, "quick": Sleeper(0.01)}, timeout=0.2)
     assert "stopped after 0.2 s, which is this tool's timeout" in late.text
     assert (quick.status, sleeper.ended) == ("done", "cancelled")
 
 
-def test_a_timeout_of_the_tools_own_is_its_own_error() -> None:
+def test_a_timeout_error_of_the_tool_is_its_own() -> None:
     async def own() -> None:
         """Time out by itself."""
         async with asyncio.timeout(0.01):
@@ -155,7 +155,7 @@ def test_a_timeout_of_the_tools_own_is_its_own_error() -> None:
     assert outcome.text.startswith("TimeoutError")
 
 
-def test_one_that_swallows_its_limit_is_no_success() -> None:
+def test_one_that_swallows_its_timeout_is_an_error() -> None:
     async def stubborn() -> str:
         """Go on."""
         try:
@@ -169,9 +169,7 @@ def test_one_that_swallows_its_limit_is_no_success() -> None:
     assert "it went on to its end" in outcome.text
 
 
-def test_one_that_blocks_the_loop_is_said_to_be_still_running_and_the_next_gets_another_loop() -> (
-    None
-):
+def test_one_that_blocks_the_loop_is_reported_and_the_next_gets_another_loop() -> None:
     release = threading.Event()
 
     async def block() -> None:
@@ -192,7 +190,7 @@ def test_one_that_blocks_the_loop_is_said_to_be_still_running_and_the_next_gets_
 
 
 @pytest.mark.usefixtures("interrupt_soon")
-def test_one_that_blocks_the_loop_does_not_hold_up_an_interrupt() -> None:
+def test_one_that_blocks_the_loop_does_not_delay_an_interrupt() -> None:
     release = threading.Event()
 
     async def block() -> None:
@@ -207,7 +205,7 @@ def test_one_that_blocks_the_loop_does_not_hold_up_an_interrupt() -> None:
         release.set()
 
 
-def test_what_is_left_on_the_loop_cannot_end_it() -> None:
+def test_a_leftover_task_cannot_end_the_loop() -> None:
     async def leave() -> None:
         """Leave a task that exits."""
 
@@ -226,7 +224,7 @@ def test_what_is_left_on_the_loop_cannot_end_it() -> None:
     assert run_one(work, timeout=20).value == "worked"
 
 
-def test_a_context_variable_of_the_cell_is_seen_in_the_tool() -> None:
+def test_a_tool_sees_the_context_variables_of_the_cell() -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("cell")
 
     async def read() -> str:
@@ -237,7 +235,7 @@ def test_a_context_variable_of_the_cell_is_seen_in_the_tool() -> None:
     assert run_one(read).value == "this cell"
 
 
-def test_what_each_prints_is_its_own_also_from_its_tasks_and_its_worker_threads() -> None:
+def test_output_of_tasks_and_worker_threads_belongs_to_its_call() -> None:
     def talker(name: str) -> Callable[[], object]:
         async def talk() -> None:
             """Talk."""
@@ -255,7 +253,7 @@ def test_what_each_prints_is_its_own_also_from_its_tasks_and_its_worker_threads(
         assert outcome.text.endswith(expected.strip())
 
 
-def test_what_cannot_be_told_apart_is_given_with_the_last_and_said_to_be_so() -> None:
+def test_output_that_cannot_be_assigned_is_added_to_the_last_call() -> None:
     async def threads() -> None:
         """Print on a thread that knows nothing of the call."""
         thread = threading.Thread(target=print, args=("from a thread",))
@@ -273,7 +271,7 @@ def test_what_cannot_be_told_apart_is_given_with_the_last_and_said_to_be_so() ->
     assert run_one(threads).text.endswith("It printed:\nfrom a thread")
 
 
-def test_the_whole_of_them_is_bounded_by_the_runs_time() -> None:
+def test_the_runs_time_limits_all_of_them() -> None:
     started = time.monotonic()
     outcomes = run_all({"a": Sleeper(), "b": Sleeper()}, seconds=0.2)
     assert all("what was left of this run's time" in each.text for each in outcomes)

@@ -22,7 +22,7 @@ def open_descriptors() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 
 
-def test_text_is_handed_on_while_the_call_runs_and_bytes_that_are_cut_in_two_are_joined() -> None:
+def test_joins_bytes_of_a_character_that_are_written_apart() -> None:
     seen: list[tuple[str, str]] = []
     redirection = Redirection(lambda kind, text: seen.append((kind, text)))
     try:
@@ -39,7 +39,7 @@ def test_text_is_handed_on_while_the_call_runs_and_bytes_that_are_cut_in_two_are
     )
 
 
-def test_more_than_a_pipe_holds_stops_nobody() -> None:
+def test_more_output_than_a_pipe_holds_does_not_block() -> None:
     def flood() -> None:
         """Write a lot."""
         subprocess.run([sys.executable, "-c", "print('x' * 3_000_000)"], check=True)
@@ -49,7 +49,7 @@ def test_more_than_a_pipe_holds_stops_nobody() -> None:
     assert "characters left out" in outcome.text
 
 
-def test_what_a_long_call_writes_is_seen_while_it_runs() -> None:
+def test_output_of_a_long_call_is_reported_while_it_runs() -> None:
     seen = threading.Event()
 
     def wait() -> bool:
@@ -60,7 +60,7 @@ def test_what_a_long_call_writes_is_seen_while_it_runs() -> None:
     assert run_one(wait, on_output=lambda text: seen.set()).value is True
 
 
-def test_a_process_that_is_left_running_goes_on_writing_where_it_would_have_written(
+def test_a_leftover_process_goes_on_writing_to_the_original_descriptor(
     tmp_path: Path,
 ) -> None:
     script = tmp_path / "leave.py"

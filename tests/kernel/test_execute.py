@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -12,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.kernel.execute import KernelExecutor, PausingPerson, interrupted_late, remember
 from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.toolbox import Toolbox
-from tests.kernel.people import Scripted
-from tests.kernel.tools import run_one
+from tests.kernel.tools import Scripted, run_one
 
 
 def say(text: str) -> None:
@@ -102,7 +100,7 @@ def interrupt_soon() -> Iterator[None]:
     timer.join()
 
 
-def test_what_a_tool_prints_is_kept_in_order_and_reaches_the_model(
+def test_printed_output_reaches_the_model_in_order(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     [outcome] = run(("say", "hello"))
@@ -114,7 +112,7 @@ def test_what_a_tool_prints_is_kept_in_order_and_reaches_the_model(
     assert capsys.readouterr().out == ""
 
 
-def test_a_tool_that_raises_is_an_error_and_its_siblings_still_run() -> None:
+def test_a_tool_that_raises_is_an_error_and_the_next_call_runs() -> None:
     bad, good = run(("fail", "because"), ("later", 1))
     assert (bad.status, good.status, good.value) == ("error", "done", 2)
     assert "RuntimeError" in bad.text
@@ -126,7 +124,7 @@ def test_a_tool_that_exits_does_not_end_the_kernel() -> None:
     assert run(("leave", None))[0].status == "error"
 
 
-def test_an_unknown_tool_and_bad_input_are_errors_that_name_what_is_there() -> None:
+def test_an_unknown_tool_and_bad_input_are_errors() -> None:
     unknown, bad = run(("sya", "x"), ("later", "many"))
     assert (unknown.status, bad.status) == ("error", "error")
     assert "'say'" in unknown.text
@@ -142,7 +140,7 @@ def test_a_refused_call_is_not_run_and_the_model_reads_the_reason(
 
 @pytest.mark.usefixtures("interrupt_soon")
 @pytest.mark.parametrize("name", ["sleep", "sleep_async", "swallow"])
-def test_an_interrupt_stops_a_tool_and_the_calls_behind_it_are_not_run(name: str) -> None:
+def test_an_interrupt_stops_a_tool_and_later_calls_are_not_run(name: str) -> None:
     started = time.monotonic()
     first, second = run((name, None), ("say", "x"))
     assert time.monotonic() - started < 20
@@ -150,35 +148,7 @@ def test_an_interrupt_stops_a_tool_and_the_calls_behind_it_are_not_run(name: str
     assert name != "sleep_async" or cancelled.is_set()
 
 
-@pytest.mark.usefixtures("interrupt_soon")
-def test_the_handler_of_interrupts_is_put_back() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    run(("sleep", None))
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_the_last_traceback_is_the_tools_so_that_debug_stops_in_it() -> None:
-    script = (
-        "import sys; from tests.kernel.test_execute import run; run(('fail', 'x'));"
-        "tb = sys.last_traceback\n"
-        "while tb.tb_next: tb = tb.tb_next\n"
-        "print(tb.tb_frame.f_code.co_name)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "fail"
-
-
-def test_a_tool_is_stopped_at_its_timeout_on_the_thread_and_on_the_loop() -> None:
-    for function in (sleep, sleep_async):
-        outcome = run_one(function, timeout=0.1)
-        assert outcome.status == "error"
-        assert "0.1 s" in outcome.text
-        assert outcome.seconds < 10
-
-
-def test_whatever_can_be_awaited_is_awaited() -> None:
+def test_awaits_what_a_plain_function_returns() -> None:
     def promise(n: int) -> object:
         """Promise a number.
 
@@ -190,7 +160,7 @@ def test_whatever_can_be_awaited_is_awaited() -> None:
     assert run_one(promise, 1).value == 2
 
 
-def test_result_and_output_together_keep_to_the_tools_length() -> None:
+def test_result_and_output_together_keep_to_max_chars() -> None:
     def talk() -> str:
         """Talk and talk."""
         print("p" * 10_000)
@@ -249,9 +219,7 @@ KINDS = {
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.sampled_from(sorted(KINDS)), max_size=8), st.none() | st.integers(0, 9))
-def test_each_call_has_its_own_outcome_in_order_whatever_the_mix(
-    names: list[str], stop_at: int | None
-) -> None:
+def test_each_call_has_its_own_outcome_in_order(names: list[str], stop_at: int | None) -> None:
     box = Toolbox(twice, twice_async, fail, fail_async)
     for name in ("asked", "refused"):
         box.add(twice, name=name, approve=True)
@@ -279,3 +247,108 @@ def test_each_call_has_its_own_outcome_in_order_whatever_the_mix(
             assert outcome.value == 2 * n
             assert [each.data["text/plain"] for each in outcome.outputs] == [f"twice {n}\n"]
     assert (stopped is not None) == ("s" in answers)
+
+
+# ── what the model reads of the end of a call ──────────────────────────────────────────────────────
+
+
+def pay(amount: int) -> str:
+    """Pay.
+
+    Args:
+        amount: How much
+    """
+    return f"paid {amount}"
+
+
+def test_the_model_reads_which_input_was_run_after_an_edit() -> None:
+    outcome = run_one(pay, 500, approve=True, person=Scripted("e", "5", "y"))
+    assert outcome.value == "paid 5"
+    assert outcome.text == (
+        "The user changed the input before the call was run. It was run with: 5\npaid 5"
+    )
+
+
+def test_a_person_can_stop_the_run() -> None:
+    box = Toolbox()
+    box.add(pay, approve=True)
+    executor = KernelExecutor(box, {}, person=Scripted("y", "s"))
+    outcomes = executor.run([ToolCall(f"c{n}", "pay", n) for n in range(4)])
+    assert [each.status for each in outcomes] == ["done", "interrupted", "not_run", "not_run"]
+    assert outcomes[1].text == "Not run: the user stopped the run here."
+
+
+def test_no_async_call_runs_when_a_person_stops_during_approval() -> None:
+    ran = []
+
+    async def note(n: int) -> None:
+        """Note.
+
+        Args:
+            n: A number
+        """
+        ran.append(n)
+
+    box = Toolbox()
+    box.add(note, approve=True)
+    executor = KernelExecutor(box, {}, person=Scripted("y", KeyboardInterrupt))
+    outcomes = executor.run([ToolCall(f"c{n}", "note", n) for n in range(3)])
+    assert [each.status for each in outcomes] == ["not_run", "interrupted", "not_run"]
+    assert ran == []
+
+
+def test_allowed_async_calls_run_and_a_refused_one_keeps_its_place() -> None:
+    async def double(n: int) -> int:
+        """Double.
+
+        Args:
+            n: A number
+        """
+        return 2 * n
+
+    box = Toolbox()
+    box.add(double, approve=True)
+    executor = KernelExecutor(box, {}, person=Scripted("y", "n, not that one", "y"))
+    calls = [ToolCall(f"c{n}", "double", n) for n in range(3)]
+    outcomes = executor.run([*calls, ToolCall("c3", "double", "many"), ToolCall("c4", "nobody", 1)])
+    assert [each.status for each in outcomes] == ["done", "refused", "done", "error", "error"]
+    assert (outcomes[0].value, outcomes[2].value) == (0, 4)
+    assert executor.waited > 0
+
+
+def test_the_model_reads_the_result_of_a_tool_that_swallowed_an_interrupt() -> None:
+    late = interrupted_late(CallOutcome("done", "all 3 rows were written", value=3, call_id="c"))
+    assert (late.status, late.value, late.call_id) == ("interrupted", None, "c")
+    assert "It came to its end all the same: all 3 rows were written" in late.text
+
+
+def test_the_last_traceback_begins_in_the_tool() -> None:
+    def fail() -> None:
+        """Fail."""
+        raise RuntimeError("here")
+
+    outcome = run_one(fail)
+    assert sys.last_value is outcome.error
+    assert sys.last_traceback is not None
+    assert sys.last_traceback.tb_frame.f_code.co_name == "fail"
+    if sys.version_info >= (3, 12):
+        assert sys.last_exc is outcome.error
+
+
+def test_an_error_without_a_line_of_the_users_keeps_its_traceback() -> None:
+    with pytest.raises(ValueError, match="empty") as caught:
+        CallOutcome("done", "")
+    remember(caught.value)
+    assert sys.last_traceback is not None
+
+
+# ── asking a person ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_on_question_gets_each_prompt_and_its_end() -> None:
+    told: list[str] = []
+    person = PausingPerson(Scripted("y", KeyboardInterrupt), told.append)
+    assert person.ask("Run it?") == "y"
+    with pytest.raises(KeyboardInterrupt):
+        person.ask("And this?")
+    assert told == ["Run it?", "", "And this?", ""]

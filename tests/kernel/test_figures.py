@@ -26,7 +26,7 @@ def plot() -> None:
     pyplot.plot([1, 2])
 
 
-def test_a_figure_that_was_not_shown_is_displayed_reaches_the_model_and_is_closed() -> None:
+def test_an_open_figure_is_displayed_sent_to_the_model_and_closed() -> None:
     outcome = run_one(plot)
     [output] = outcome.outputs
     assert output.kind == "display"
@@ -36,13 +36,13 @@ def test_a_figure_that_was_not_shown_is_displayed_reaches_the_model_and_is_close
     assert pyplot.get_fignums() == []
 
 
-def test_figures_that_were_open_before_are_left_alone() -> None:
+def test_earlier_figures_are_left_alone() -> None:
     mine = pyplot.figure()
     assert len(run_one(plot).outputs) == 1
     assert pyplot.get_fignums() == [mine.number]
 
 
-def test_a_figure_that_is_returned_or_whose_axes_are_is_the_result_and_not_shown_twice() -> None:
+def test_a_returned_figure_or_axes_is_not_shown_twice() -> None:
     def figure() -> object:
         """Give a figure."""
         return pyplot.figure()
@@ -90,7 +90,7 @@ def test_of_many_returned_figures_those_not_drawn_with_the_result_are_shown_as_o
     assert len(outcome.outputs) == 2
 
 
-def test_the_figures_of_a_tool_that_fails_are_shown_too() -> None:
+def test_figures_of_a_failing_tool_are_shown() -> None:
     def fail() -> None:
         """Plot and fail."""
         plot()
@@ -101,7 +101,7 @@ def test_the_figures_of_a_tool_that_fails_are_shown_too() -> None:
     assert pyplot.get_fignums() == []
 
 
-def test_of_very_many_figures_some_are_drawn_and_all_are_closed() -> None:
+def test_draws_at_most_ten_figures_and_closes_all() -> None:
     def many() -> None:
         """Plot a lot."""
         for _ in range(15):
@@ -113,7 +113,7 @@ def test_of_very_many_figures_some_are_drawn_and_all_are_closed() -> None:
     assert pyplot.get_fignums() == []
 
 
-def test_figures_of_tools_that_ran_together_are_given_with_the_last() -> None:
+def test_figures_of_concurrent_tools_are_added_to_the_last() -> None:
     async def one() -> None:
         """Plot."""
         plot()
@@ -124,7 +124,7 @@ def test_figures_of_tools_that_ran_together_are_given_with_the_last() -> None:
     assert "Shown while these 2 calls ran" in last.text
 
 
-def test_a_figure_that_cannot_be_drawn_costs_nothing_but_itself() -> None:
+def test_skips_a_figure_that_cannot_be_drawn() -> None:
     def broken() -> str:
         """Plot what cannot be drawn."""
         pyplot.figure().text(0, 0, "$\\nonsense{$")

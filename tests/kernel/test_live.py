@@ -141,7 +141,7 @@ def begun(folder: Path, number: int = 1) -> Callable[[Cell], bool]:
 # ── what a tool shows ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_all_that_a_tool_shows_is_its_own_in_order_and_nothing_reaches_the_cell(
+def test_all_output_of_a_tool_is_captured_in_order(
     kernel: Kernel,
 ) -> None:
     code = '''
@@ -173,7 +173,7 @@ text = ask("tell")[0].text
     )
 
 
-def test_a_displayed_table_and_an_updated_display_are_seen_as_at_the_end(kernel: Kernel) -> None:
+def test_displays_are_captured_in_their_last_state(kernel: Kernel) -> None:
     code = '''
 @nb.tool
 def show() -> None:
@@ -199,9 +199,7 @@ def show() -> None:
 
 
 @pytest.mark.parametrize("end", ["", "; plt.show()", "; return plt.gcf()", "; raise RuntimeError"])
-def test_a_figure_reaches_the_model_once_and_does_not_appear_below_the_cell(
-    kernel: Kernel, end: str
-) -> None:
+def test_a_figure_reaches_the_model_once_and_not_the_cell(kernel: Kernel, end: str) -> None:
     code = f'''
 @nb.tool
 def plot():
@@ -227,7 +225,7 @@ def test_figures_of_the_users_own_cells_are_still_shown_below_them(kernel: Kerne
     assert ["image/png" in each for each in cell.displayed] == [True]
 
 
-def test_what_is_printed_while_it_runs_is_seen_as_it_comes(kernel: Kernel) -> None:
+def test_output_is_reported_while_the_tool_runs(kernel: Kernel) -> None:
     code = '''
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop.events import ToolCall
@@ -298,7 +296,7 @@ def test_a_person_stops_the_run(kernel: Kernel, folder: Path) -> None:
     assert not (folder / "paid").exists()
 
 
-def test_headless_nothing_waits_and_the_refusal_says_how_to_allow(
+def test_headless_refuses_at_once_and_says_how_to_allow_the_call(
     kernel: Kernel, folder: Path
 ) -> None:
     cell = ok(kernel.run(PAY))

@@ -87,7 +87,7 @@ class Terminal:
         os.close(self.end)
 
 
-def test_a_call_is_approved_in_a_terminal_and_what_the_tool_writes_is_not_on_it(
+def test_a_call_is_approved_and_its_output_is_captured(
     tmp_path: Path,
 ) -> None:
     terminal = Terminal(tmp_path, "run('pay', 5)")
@@ -108,7 +108,7 @@ def test_a_call_is_approved_in_a_terminal_and_what_the_tool_writes_is_not_on_it(
         terminal.close()
 
 
-def test_a_tool_asks_in_the_middle_of_its_run_and_goes_on_capturing(tmp_path: Path) -> None:
+def test_a_tool_asks_while_it_runs_and_capturing_goes_on(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "run('confirm')")
     try:
         assert "The agent asks: Sure?\n> " in terminal.until(r"> $")
@@ -145,7 +145,7 @@ def test_ctrl_c_at_the_prompt_runs_nothing(tmp_path: Path) -> None:
         terminal.close()
 
 
-def test_the_end_of_input_at_the_prompt_runs_nothing_and_the_next_question_is_asked(
+def test_the_end_of_input_runs_nothing_and_the_next_question_is_asked(
     tmp_path: Path,
 ) -> None:
     terminal = Terminal(tmp_path, "run('pay', 6)\nrun('ask_user', {'question': 'Which?'})")

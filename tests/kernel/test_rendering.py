@@ -114,7 +114,7 @@ ENDLESS = [Endless, EndlessIter, EndlessLen, EndlessPng, EndlessSpoken, EndlessS
 
 @pytest.mark.parametrize("kind", ENDLESS)
 @pytest.mark.parametrize("limits", [{"timeout": 0.3}, {"seconds": 0.3}])
-def test_a_result_whose_rendering_never_ends_is_stopped_at_the_limit_of_its_call(
+def test_rendering_that_never_ends_is_stopped_at_the_limit_of_its_call(
     kind: Any, limits: Any
 ) -> None:
     value = kind()
@@ -126,7 +126,7 @@ def test_a_result_whose_rendering_never_ends_is_stopped_at_the_limit_of_its_call
     assert kind.__name__ in outcome.text
 
 
-def test_an_error_whose_message_never_ends_is_stopped_too() -> None:
+def test_an_error_message_that_never_ends_is_stopped() -> None:
     def fail() -> None:
         raise EndlessText
 
@@ -143,7 +143,7 @@ def test_the_result_of_an_async_tool_is_rendered_within_its_limit() -> None:
     assert call(later, timeout=0.3).status == "done"
 
 
-def test_an_interrupt_is_felt_while_a_result_is_rendered() -> None:
+def test_an_interrupt_stops_the_rendering() -> None:
     class Interrupted(Endless):
         def __repr__(self) -> str:
             signal.raise_signal(signal.SIGINT)
@@ -152,7 +152,7 @@ def test_an_interrupt_is_felt_while_a_result_is_rendered() -> None:
     assert call(Interrupted).status == "interrupted"
 
 
-def test_a_slow_result_of_a_call_that_used_up_its_time_is_still_shown(
+def test_a_call_that_used_up_its_time_still_has_time_to_render(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("archytas_nb.kernel.execute._SECONDS_TO_RENDER", HARD)
@@ -169,15 +169,15 @@ def test_a_slow_result_of_a_call_that_used_up_its_time_is_still_shown(
     assert call(late, timeout=0.5).text.startswith("slow, but sure")
 
 
-def test_nothing_is_asked_of_a_result_for_its_figure() -> None:
+def test_reads_no_attribute_of_a_result_that_is_no_figure() -> None:
     assert call(EndlessFigure).text.startswith("a figure")
 
 
-def test_more_items_than_a_container_says_are_not_read() -> None:
+def test_reads_no_more_items_than_a_container_claims() -> None:
     assert render(EndlessItems([1])).text.startswith("[0, 1, 2, 3")
 
 
-def test_a_generator_of_large_items_is_read_as_far_as_there_is_room(
+def test_a_generator_of_large_items_is_read_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("archytas_nb.tools.render.MAX_BYTES", 10_000_000)

@@ -1,8 +1,14 @@
 """Limits and interrupts reach the tool that runs, and leave handlers and timers as they were."""
 
+from __future__ import annotations
+
 import contextlib
+import ctypes
 import math
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,10 +17,11 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.kernel.interrupts import guard_calls
+from archytas_nb.kernel.interrupts import ThreadTimer, defer_interrupts, guard_calls
 from archytas_nb.loop.events import CallOutcome
-from tests.kernel.people import Scripted
-from tests.kernel.tools import run_one
+from tests.kernel.tools import Scripted, run_one
+
+# ── interrupts and limits of calls ─────────────────────────────────────────────────────────────────
 
 
 def sleep() -> str:
@@ -81,7 +88,7 @@ def test_a_tool_that_catches_every_exception_does_not_catch_its_limit() -> None:
     assert "stopped after 0.1 s" in run_one(careful, timeout=0.1).text
 
 
-def test_a_tool_that_swallows_its_limit_is_told_again_and_is_no_success() -> None:
+def test_a_limit_that_is_swallowed_is_raised_again_and_the_call_is_an_error() -> None:
     outcome = run_one(stubborn, timeout=0.1)
     assert (outcome.status, outcome.value) == ("error", None)
     assert (
@@ -91,18 +98,18 @@ def test_a_tool_that_swallows_its_limit_is_told_again_and_is_no_success() -> Non
 
 
 @pytest.mark.parametrize("seconds", [1e12, math.inf])
-def test_a_limit_that_no_timer_takes_is_as_good_as_none(seconds: float) -> None:
+def test_a_limit_too_long_for_a_timer_is_no_limit(seconds: float) -> None:
     assert run_one(brief, timeout=seconds).status == "done"
     outcome: CallOutcome = off_main(lambda: run_one(brief, timeout=seconds))
     assert outcome.status == "done"
 
 
-def test_elsewhere_than_on_the_main_thread_a_limit_stops_python_code() -> None:
+def test_off_the_main_thread_a_limit_stops_python_code() -> None:
     outcome: CallOutcome = off_main(lambda: run_one(spin, timeout=0.1))
     assert "stopped after 0.1 s, which is this tool's timeout" in outcome.text
 
 
-def test_elsewhere_a_tool_that_waits_in_c_ends_first_and_the_outcome_says_so() -> None:
+def test_off_the_main_thread_code_in_c_ends_first_and_the_outcome_says_so() -> None:
     ended = threading.Event()
 
     def nap() -> str:
@@ -122,14 +129,14 @@ def test_elsewhere_a_tool_that_waits_in_c_ends_first_and_the_outcome_says_so() -
     )
 
 
-def test_elsewhere_nothing_is_raised_into_a_thread_whose_tool_has_ended() -> None:
+def test_off_the_main_thread_nothing_is_raised_after_the_tool_ended() -> None:
     def work() -> list[str]:
         return [run_one(brief, timeout=0.001).status for _ in range(100)]
 
     assert set(off_main(work)) <= {"done", "error"}
 
 
-def test_the_same_on_the_main_thread() -> None:
+def test_on_the_main_thread_nothing_is_raised_after_the_tool_ended() -> None:
     assert {run_one(brief, timeout=0.0015).status for _ in range(100)} <= {"done", "error"}
 
 
@@ -160,7 +167,7 @@ def test_where_no_time_is_left_a_call_is_not_run() -> None:
 
 
 @pytest.mark.parametrize("on_main", [True, False])
-def test_the_time_that_a_person_takes_does_not_count(on_main: bool) -> None:
+def test_the_time_a_person_takes_does_not_count(on_main: bool) -> None:
     class Slow(Scripted):
         def ask(self, prompt: str) -> str:
             time.sleep(0.6)
@@ -198,7 +205,7 @@ def test_an_interrupt_between_calls_is_noted_and_one_in_a_tool_is_raised() -> No
         assert (watch.interrupts, watch.raises) == (2, False)
 
 
-def test_a_handler_that_only_notes_an_interrupt_as_asyncios_does_leaves_no_tool_running() -> None:
+def test_an_interrupt_stops_the_tool_though_the_earlier_handler_only_notes_it() -> None:
     noted = threading.Event()
     before = signal.signal(signal.SIGINT, lambda *_: noted.set())
     timer = threading.Timer(0.3, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
@@ -211,7 +218,7 @@ def test_a_handler_that_only_notes_an_interrupt_as_asyncios_does_leaves_no_tool_
         signal.signal(signal.SIGINT, before)
 
 
-def test_an_alarm_after_the_tool_has_ended_is_raised_nowhere() -> None:
+def test_an_alarm_after_the_tool_ended_is_ignored() -> None:
     with guard_calls() as watch:
         signal.raise_signal(signal.SIGALRM)
         with contextlib.suppress(ToolTimeout):
@@ -221,7 +228,7 @@ def test_an_alarm_after_the_tool_has_ended_is_raised_nowhere() -> None:
         assert not watch.expired
 
 
-def test_an_interrupt_that_python_ignores_because_of_where_it_came_is_raised_again() -> None:
+def test_an_interrupt_in_a_finaliser_is_raised_again() -> None:
     class Doomed:
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGINT)
@@ -238,7 +245,7 @@ def test_an_interrupt_that_python_ignores_because_of_where_it_came_is_raised_aga
     assert outcome.seconds < 20
 
 
-def test_a_limit_that_is_reached_in_a_finaliser_is_raised_again() -> None:
+def test_a_limit_in_a_finaliser_is_raised_again() -> None:
     class Slow:
         def __del__(self) -> None:
             time.sleep(0.3)
@@ -251,3 +258,170 @@ def test_a_limit_that_is_reached_in_a_finaliser_is_raised_again() -> None:
         return "slept"
 
     assert "stopped after 0.1 s" in run_one(lose, timeout=0.1).text
+
+
+# ── interrupts that are deferred ───────────────────────────────────────────────────────────────────
+
+
+def test_a_deferred_interrupt_is_noted_and_not_raised() -> None:
+    with defer_interrupts() as deferred:
+        signal.raise_signal(signal.SIGINT)
+        assert deferred.interrupted
+
+
+def test_after_the_block_interrupts_are_raised_as_before() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(ValueError, match="broken"), defer_interrupts():
+        raise ValueError("broken")
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_is_noted_by_the_innermost_block() -> None:
+    with defer_interrupts() as outer:
+        with defer_interrupts() as inner:
+            signal.raise_signal(signal.SIGINT)
+        assert (outer.interrupted, inner.interrupted) == (False, True)
+
+
+def test_where_interrupts_are_ignored_they_stay_so() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with defer_interrupts() as deferred:
+            signal.raise_signal(signal.SIGINT)
+        assert not deferred.interrupted
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_off_the_main_thread_deferring_changes_nothing() -> None:
+    seen: list[object] = []
+
+    def work() -> None:
+        with defer_interrupts() as deferred:
+            seen.extend([deferred.interrupted, signal.getsignal(signal.SIGINT)])
+
+    before = signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(10)
+    assert seen == [False, before]
+
+
+# ── limits where there is no signal ────────────────────────────────────────────────────────────────
+
+
+class Due(BaseException):
+    """What is raised."""
+
+
+def test_a_thread_timer_raises_again_where_it_was_swallowed() -> None:
+    def work() -> str:
+        raised = 0
+        timer = ThreadTimer(lambda: Due, 0.05)
+        timer.start()
+        end = time.monotonic() + 30
+        while raised < 2 and time.monotonic() < end:
+            try:
+                while time.monotonic() < end:
+                    pass
+            except Due:
+                raised += 1
+        timer.stop()
+        return f"raised {raised} times"
+
+    assert off_main(work) == "raised 2 times"
+
+
+def test_a_thread_timer_raises_nothing_that_is_not_due_or_after_its_stop() -> None:
+    def work() -> str:
+        for _ in range(100):
+            short_timer()
+        sum(range(100_000))
+        return "quiet"
+
+    assert off_main(work) == "quiet"
+    short_timer()
+
+
+def short_timer() -> None:
+    """Sleep about as long as the time is, and raise nothing."""
+    due = [True]
+    timer = ThreadTimer(lambda: Due if due and due.pop() else None, 0.0005)
+    try:
+        try:
+            timer.start()
+            time.sleep(0.0005)
+        finally:
+            due.clear()
+            stopped = False
+            while not stopped:
+                try:
+                    timer.stop()
+                    stopped = True
+                except Due:
+                    continue
+    except Due:
+        pass
+
+
+def test_a_timers_thread_passes_on_what_was_raised_in_it_before_it_began() -> None:
+    """CPython up to 3.12 finds a thread that has not begun under the id of its maker."""
+
+    def work() -> str:
+        for _ in range(30):
+            timer = ThreadTimer(lambda: None, 60)
+            end = time.monotonic() + 20
+            try:
+                timer.start()
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(threading.get_ident()), ctypes.py_object(Due)
+                )
+                while time.monotonic() < end:
+                    pass
+            except Due:
+                timer.stop()
+            else:
+                return "lost"
+        return "raised each time"
+
+    assert off_main(work) == "raised each time"
+
+
+def test_a_timer_whose_thread_cannot_be_started_can_be_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("_thread.start_new_thread", fail)
+    timer = ThreadTimer(lambda: Due, 0.0)
+    with pytest.raises(RuntimeError):
+        timer.start()
+    timer.stop()
+
+
+def test_a_debugger_can_trace_after_a_thread_timer_was_stopped() -> None:
+    """A process of its own, because one that hangs here hangs in C."""
+    script = """
+        import sys
+        from archytas_nb.kernel.interrupts import ThreadTimer
+
+        class Due(BaseException):
+            pass
+
+        timer = ThreadTimer(lambda: Due, 0.0)
+        try:
+            timer.start()
+            while True:
+                pass
+        except Due:
+            timer.stop()
+        sys.settrace(lambda frame, event, arg: None)
+        print((lambda: "traced")())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "traced\n"

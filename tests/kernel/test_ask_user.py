@@ -6,7 +6,7 @@ from archytas_nb.kernel.approval import ask_user
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.toolbox import Toolbox
-from tests.kernel.people import Scripted
+from tests.kernel.tools import Scripted
 
 
 def ask(
@@ -19,20 +19,20 @@ def ask(
     return outcome, person
 
 
-def test_the_tool_tells_the_model_when_to_use_it_and_what_it_takes() -> None:
+def test_the_tools_text_and_schema() -> None:
     tool = Toolbox(ask_user)["ask_user"]
     assert "Ask the user a question" in tool.text
     assert tool.issues == ()
     assert tool.schema()["required"] == ["question"]
 
 
-def test_a_free_answer_is_handed_on_as_it_is() -> None:
+def test_returns_a_free_answer() -> None:
     outcome, person = ask("Which year?", " 2007, please ")
     assert (outcome.status, outcome.value) == ("done", "2007, please")
     assert "Which year?" in person.prompts[0]
 
 
-def test_an_empty_answer_is_asked_about_once_and_then_is_no_answer() -> None:
+def test_asks_once_more_after_an_empty_answer() -> None:
     assert ask("Which year?", "", "2007")[0].value == "2007"
     outcome, person = ask("Which year?", "", "")
     assert outcome.value == "(The user gave no answer.)"
@@ -40,14 +40,14 @@ def test_an_empty_answer_is_asked_about_once_and_then_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize("typed", ["2", " red ", "RED"])
-def test_a_choice_is_made_by_number_or_by_its_words(typed: str) -> None:
+def test_takes_a_choice_by_number_or_by_its_words(typed: str) -> None:
     outcome, person = ask("Colour?", typed, choices=["blue", "red"])
     assert outcome.value == "red"
     assert "1. blue" in person.prompts[0]
     assert "2. red" in person.prompts[0]
 
 
-def test_what_is_no_choice_is_asked_again_and_something_else_can_be_said() -> None:
+def test_asks_again_for_a_choice_and_takes_another_answer() -> None:
     outcome, person = ask("Colour?", "3", "", "green", "0", "sea green", choices=["blue", "red"])
     assert outcome.value == "sea green"
     assert "'3' is none of them" in person.prompts[1]
@@ -58,7 +58,7 @@ def test_choices_that_are_numbers_mean_themselves() -> None:
     assert ask("How many?", "1", choices=["10", "2", "3"])[0].value == "10"
 
 
-def test_where_nobody_is_there_the_call_is_refused_at_once() -> None:
+def test_headless_the_call_is_refused_at_once() -> None:
     outcome, person = ask("Which year?", "2007", there=False)
     assert (outcome.status, person.prompts) == ("refused", [])
     assert "Nobody can be asked here" in outcome.text
@@ -69,18 +69,18 @@ def test_the_end_of_input_is_a_refusal_and_an_interrupt_interrupts() -> None:
     assert ask("Which year?", KeyboardInterrupt)[0].status == "interrupted"
 
 
-def test_a_question_without_words_is_an_error_of_the_model() -> None:
+def test_rejects_an_empty_question() -> None:
     outcome, person = ask("  ", "x")
     assert (outcome.status, person.prompts) == ("error", [])
 
 
-def test_a_question_cannot_forge_what_the_terminal_shows() -> None:
+def test_a_question_cannot_forge_the_prompt() -> None:
     _, person = ask("Sure?\x1b[2J\rAnswer y:", "n")
     assert "\x1b" not in person.prompts[0]
     assert "\r" not in person.prompts[0]
 
 
-def test_whoever_is_at_the_keyboard_is_asked_outside_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asks_at_the_keyboard_outside_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archytas_nb.kernel.approval.Keyboard.there", True)
     monkeypatch.setattr("builtins.input", lambda prompt: "typed")
     assert ask_user("Which year?") == "typed"

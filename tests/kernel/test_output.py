@@ -1,0 +1,379 @@
+"""All that a call prints and displays belongs to it, in order; afterwards everything is as before."""
+
+import base64
+import contextlib
+import io
+import itertools
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb.kernel.output import (
+    KEEP,
+    KEEP_DISPLAYED,
+    MAX_CHARS,
+    MAX_IMAGES,
+    Capture,
+    capture_paused,
+    capturing,
+    current_capture,
+    guarded,
+)
+from tests.kernel.tools import run_one, text_of
+
+# ── the record of one call ─────────────────────────────────────────────────────────────────────────
+
+
+@given(st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text(min_size=1)), max_size=20))
+def test_joins_neighbouring_text_of_one_kind_in_order(
+    pieces: list[tuple[str, str]],
+) -> None:
+    capture = Capture()
+    for kind, text in pieces:
+        capture.write(kind, text)  # type: ignore[arg-type]
+    outputs = capture.outputs()
+    assert "".join(str(each.data["text/plain"]) for each in outputs) == "".join(
+        text for _, text in pieces
+    )
+    kinds = [each.kind for each in outputs]
+    assert all(a != b for a, b in itertools.pairwise(kinds))
+
+
+def test_keeps_the_beginning_and_the_end_of_endless_output() -> None:
+    capture = Capture()
+    capture.write("stdout", "first\n")
+    for n in range(3000):
+        capture.write("stdout" if n % 2 else "stderr", f"{n:04} " + "x" * 995)
+    capture.write("stdout", "last\n")
+    outputs = capture.outputs()
+    kept = sum(len(str(each.data["text/plain"])) for each in outputs)
+    assert 2 * KEEP <= kept <= 2 * KEEP + 100
+    assert str(outputs[0].data["text/plain"]).startswith("first\n")
+    assert str(outputs[-1].data["text/plain"]).endswith("last\n")
+    assert f"{3000 * 1000 + 11 - 2 * KEEP:,} characters left out" in text_of(outputs)
+    assert len(capture.text()) <= MAX_CHARS
+
+
+def test_cuts_one_enormous_piece_the_same_way() -> None:
+    capture = Capture()
+    capture.write("stdout", "a" + "x" * 5_000_000 + "z")
+    text = text_of(capture.outputs())
+    assert (text[0], text[-1]) == ("a", "z")
+    assert f"{5_000_002 - 2 * KEEP:,} characters left out" in text
+
+
+def test_keeps_the_first_displays_and_the_last_of_a_long_series() -> None:
+    capture = Capture()
+    for n in range(KEEP_DISPLAYED + 50):
+        capture.display({"text/plain": str(n)})
+    shown = [each.data["text/plain"] for each in capture.outputs() if each.kind == "display"]
+    assert shown[:2] == ["0", "1"]
+    assert shown[-1] == str(KEEP_DISPLAYED + 49)
+    assert len(shown) == KEEP_DISPLAYED
+    assert "50 displayed things left out" in text_of(capture.outputs())
+
+
+def test_updates_a_display_in_place_and_clears_output() -> None:
+    capture = Capture()
+    capture.display({"text/plain": "0 %"}, "bar")
+    capture.write("stdout", "between\n")
+    capture.display({"text/plain": "100 %"}, "bar", update=True)
+    capture.display({"text/plain": "nobody's"}, "other", update=True)
+    assert capture.text() == "100 %\nbetween"
+    capture.clear(wait=True)
+    assert capture.text() == "100 %\nbetween"
+    capture.write("stdout", "new\n")
+    assert capture.text() == "new"
+    capture.clear()
+    assert capture.outputs() == ()
+
+
+def test_the_model_reads_what_a_person_sees() -> None:
+    capture = Capture()
+    capture.write("stderr", "10 %\r50 %\r100 %\n\x1b[31mred\x1b[0m\r\n")
+    capture.display(
+        {"text/plain": "<IPython.core.display.Markdown object>", "text/markdown": "**bold**"}
+    )
+    html = "<style>p {}</style><p>shown <b>here</b></p>"
+    capture.display({"text/plain": "<IPython.core.display.HTML object>", "text/html": html})
+    assert capture.text() == "100 %\nred\n**bold**\nshown here"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 2_000_000,
+        "<" * 2_000_000,
+        "\x1b[" * 1_000_000,
+        "ipykernel_" * 200_000,
+        "\r" * 2_000_000,
+    ],
+)
+def test_reads_hostile_text_in_linear_time(text: str) -> None:
+    capture = Capture()
+    capture.write("stdout", text)
+    capture.display({"text/html": text})
+    assert len(capture.text()) <= MAX_CHARS
+
+
+def test_returns_a_bounded_number_of_images_in_base64() -> None:
+    capture = Capture()
+    for n in range(MAX_IMAGES + 3):
+        capture.display({"image/png": b"\x89PNG" + bytes([n])})
+    assert len(capture.images()) == MAX_IMAGES
+    assert base64.b64decode(capture.images()[1]) == b"\x89PNG\x01"
+    wrapped = Capture()
+    wrapped.display({"image/png": "iVBO\nRw0K\n"})
+    assert wrapped.images() == ("iVBORw0K",)
+
+
+def test_removes_the_name_of_a_cells_file() -> None:
+    capture = Capture()
+    capture.write("stderr", "/tmp/ipykernel_123/456.py:4: UserWarning: careful\n")
+    assert text_of(capture.outputs(), "stderr") == "<cell>:4: UserWarning: careful\n"
+
+
+def test_a_callback_that_raises_is_not_called_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen: list[str] = []
+
+    def watch(text: str) -> None:
+        seen.append(text)
+        if len(seen) == 2:
+            raise RuntimeError("no screen")
+
+    capture = Capture(guarded(watch))
+    for text in ("a", "b", "c"):
+        capture.write("stdout", text)
+    assert seen == ["a", "b"]
+    assert capture.text() == "abc"
+    assert "could not be shown live" in caplog.text
+
+
+# ── routing ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextlib.contextmanager
+def caught() -> Iterator[Capture]:
+    capture = Capture()
+    with capturing([capture], capture):
+        token = current_capture.set(capture)
+        try:
+            yield capture
+        finally:
+            current_capture.reset(token)
+
+
+@pytest.fixture(autouse=True)
+def streams_are_as_before() -> Iterator[None]:
+    before = [(stream, dict(vars(stream))) for stream in (sys.stdout, sys.stderr)]
+    yield
+    assert [(sys.stdout, vars(sys.stdout)), (sys.stderr, vars(sys.stderr))] == before
+
+
+def test_captures_print_logging_subprocesses_and_descriptors_in_order() -> None:
+    handler = logging.StreamHandler()  # made before, it holds the stream of then
+    logger = logging.getLogger("tests.routing")
+    logger.addHandler(handler)
+
+    def tell() -> None:
+        """Tell in all ways."""
+        print("printed")
+        os.system("echo system")
+        print("then")
+        subprocess.run(["echo", "subprocess"], check=True)
+        os.write(1, b"descriptor\n")
+        sys.stdout.writelines(["lines\n"])
+        threading.Thread(target=print, args=("thread",)).start()
+        logger.warning("logged")
+        os.system("echo error >&2")
+
+    try:
+        outcome = run_one(tell)
+    finally:
+        logger.removeHandler(handler)
+    assert (
+        text_of(outcome.outputs) == "printed\nsystem\nthen\nsubprocess\ndescriptor\nlines\nthread\n"
+    )
+    assert text_of(outcome.outputs, "stderr") == "logged\nerror\n"
+
+
+def test_a_handler_that_a_tool_makes_writes_to_the_real_stream_afterwards(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made: list[logging.Handler] = []
+
+    def make() -> None:
+        """Make a handler."""
+        made.append(logging.StreamHandler())
+
+    run_one(make)
+    made[0].handle(logging.LogRecord("x", logging.WARNING, "", 0, "later", None, None))
+    assert capsys.readouterr().err == "later\n"
+
+
+def test_a_thread_that_a_tool_leaves_running_prints_to_the_real_stream(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    go_on = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def later() -> None:
+        go_on.wait(20)
+        print("later")
+
+    def leave() -> None:
+        """Leave a thread."""
+        threads.append(threading.Thread(target=later))
+        threads[0].start()
+
+    outcome = run_one(leave)
+    go_on.set()
+    threads[0].join()
+    assert outcome.outputs == ()
+    assert capsys.readouterr().out == "later\n"
+
+
+def test_an_earlier_thread_goes_on_printing_to_the_real_stream(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    begun, printed = threading.Event(), threading.Event()
+
+    def background() -> None:
+        begun.wait(20)
+        print("mine")
+        printed.set()
+
+    thread = threading.Thread(target=background)
+    thread.start()
+
+    def work() -> None:
+        """Work."""
+        begun.set()
+        printed.wait(20)
+        print("the tool's")
+
+    outcome = run_one(work)
+    thread.join()
+    assert text_of(outcome.outputs) == "the tool's\n"
+    assert capsys.readouterr().out == "mine\n"
+
+
+def test_a_tool_may_redirect_its_output_itself() -> None:
+    def redirect() -> str:
+        """Redirect."""
+        with contextlib.redirect_stdout(io.StringIO()) as text:
+            print("mine")
+        print("not mine")
+        return text.getvalue()
+
+    outcome = run_one(redirect)
+    assert (outcome.value, text_of(outcome.outputs)) == ("mine\n", "not mine\n")
+
+
+def test_captures_a_stream_that_takes_no_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slotted:
+        __slots__ = ("text",)
+
+        def __init__(self) -> None:
+            self.text = ""
+
+        def write(self, text: str) -> int:
+            self.text += text
+            return len(text)
+
+        def flush(self) -> None:
+            pass
+
+    stream = Slotted()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", stream)
+        with caught() as capture:
+            kept = sys.stdout
+            print("inside")
+            sys.stdout.flush()
+        assert sys.stdout is stream
+        print("outside")
+        kept.write("later")
+    assert capture.text() == "inside"
+    assert stream.text == "outside\nlater"
+
+
+def test_works_without_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        patch.setattr(sys, "stderr", None)
+        with caught():
+            print("nowhere")
+
+
+def test_captures_can_be_nested() -> None:
+    with caught() as outer:
+        print("before")
+        os.system("echo below before")
+        with caught() as inner:
+            print("inside")
+            os.system("echo below inside")
+        print("after")
+        os.system("echo below after")
+    assert inner.text() == "inside\nbelow inside"
+    assert outer.text() == "before\nbelow before\nafter\nbelow after"
+
+
+def test_nothing_is_captured_while_a_person_is_asked(capfd: pytest.CaptureFixture[str]) -> None:
+    with caught() as capture:
+        print("before")
+        with capture_paused():
+            print("question")
+            sys.stdout.flush()
+            os.system("echo shown")
+        print("after")
+    assert capture.text() == "before\nafter"
+    assert capfd.readouterr().out == "question\nshown\n"
+
+
+def test_what_a_callback_prints_is_no_output_of_the_tool(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def talk() -> None:
+        """Talk."""
+        print("printed")
+        os.system("echo below")
+
+    outcome = run_one(talk, on_output=lambda text: print(f"seen: {text!r}"))
+    assert text_of(outcome.outputs) == "printed\nbelow\n"
+    shown = capfd.readouterr().out
+    assert "seen: 'printed'" in shown
+    assert "seen: 'below\\n'" in shown
+    assert 'seen: "seen' not in shown
+
+
+def test_captures_a_forked_child() -> None:
+    def fork() -> None:
+        """Fork."""
+        child = os.fork()
+        if child == 0:
+            print("from the child")
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    assert text_of(run_one(fork).outputs) == "from the child\n"
+
+
+def test_everything_is_put_back_when_the_tool_raises_or_exits() -> None:
+    def leave() -> None:
+        """Leave."""
+        print("x")
+        raise SystemExit
+
+    before = [os.fstat(fd).st_ino for fd in (1, 2)]
+    assert run_one(leave).status == "error"
+    assert [os.fstat(fd).st_ino for fd in (1, 2)] == before
