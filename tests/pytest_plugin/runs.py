@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import multiprocessing
 import os
 import subprocess
@@ -10,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import nbformat
 import pytest
@@ -110,6 +113,26 @@ def _pytest(folder: Path, arguments: list[str], variables: dict[str, str], print
     os.environ.update(variables)
     sys.path.insert(0, str(folder))
     sys.exit(pytest.main(arguments))
+
+
+def run_here(folder: Path, *options: str, **variables: str) -> Done:
+    """Run pytest in this process, for tests in which no kernel takes part."""
+    printed, before = io.StringIO(), set(sys.modules)
+    plugins = ["--disable-plugin-autoload", "-p", "archytas_nb", "-p", "no:faulthandler"]
+    with (
+        mock.patch.dict(os.environ, environment(variables), clear=True),
+        mock.patch.object(sys, "path", [str(folder), *sys.path]),
+        mock.patch.object(sys, "dont_write_bytecode", new=True),  # a test file changes quickly
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
+        arguments = pytest_arguments(folder, *plugins, "--capture=sys", *options)
+        code = int(pytest.main(arguments))
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
+            del sys.modules[name]
+    return Done(code, printed.getvalue(), printed.getvalue().splitlines())
 
 
 def write_notebook(path: Path, *cells: str, **metadata: Any) -> Path:

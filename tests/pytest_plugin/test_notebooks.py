@@ -7,23 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from tests.pytest_plugin.runs import change, run_installed_pytest, run_pytest, write_notebook
+from tests.pytest_plugin.runs import (
+    change,
+    run_here,
+    run_installed_pytest,
+    run_pytest,
+    write_notebook,
+)
 from tests.servers.plays import Say
 from tests.servers.server import Server
 
 
-def test_a_recorded_notebook_passes_strict_nbval_without_a_model_again_and_again(
+def test_a_recorded_notebook_passes_strict_nbval_and_the_environment_is_restored(
     recorded: Path,
 ) -> None:
+    (recorded.parent / "test_after.py").write_text(
+        "import os\n"
+        "def test_after(): assert os.environ['OPENAI_BASE_URL'] == 'mine'\n"
+        "def test_no_mode(): assert not [name for name in os.environ if 'CASSETTE' in name]\n"
+    )
+    options = ("--nbval", "--agent-replay", "asks.ipynb", "test_after.py")
     for _ in range(2):
-        done = run_pytest(recorded.parent, "--nbval", "--agent-replay", "asks.ipynb")
+        done = run_pytest(recorded.parent, *options, OPENAI_BASE_URL="mine")
         assert done.code == 0, done.out
-        assert "3 passed" in done.out
+        assert "5 passed" in done.out
     assert "agent: replay" in done.lines
     assert "asks.ipynb  2 replayed, 200 + 20 tokens not paid" in done.lines
 
 
-def test_a_notebook_without_a_cassette_fails_instead_of_asking_a_model(recorded: Path) -> None:
+def test_a_notebook_without_a_cassette_fails(recorded: Path) -> None:
     (recorded.parent / "cassettes" / "asks.jsonl").unlink()
     with Server(Say("Live!")) as server:
         folder, url = recorded.parent, server.url
@@ -36,7 +48,7 @@ def test_a_notebook_without_a_cassette_fails_instead_of_asking_a_model(recorded:
     )
 
 
-def test_a_replay_refuses_a_model_that_is_asked_past_the_cassette(tmp_path: Path) -> None:
+def test_a_replay_refuses_requests_past_the_cassette(tmp_path: Path) -> None:
     """Whatever a notebook does in Python, the keys and the address of the endpoint are not there."""
     asks = "import os, openai\n(os.environ.get('OPENAI_API_KEY'), os.environ['OPENAI_BASE_URL'])"
     tries = "openai.OpenAI(api_key='x', max_retries=0).models.list()"
@@ -49,24 +61,7 @@ def test_a_replay_refuses_a_model_that_is_asked_past_the_cassette(tmp_path: Path
     assert "1 failed, 1 passed" in done.out
 
 
-def test_the_environment_is_given_back(recorded: Path) -> None:
-    (recorded.parent / "test_after.py").write_text(
-        "import os\n"
-        "def test_after(): assert os.environ['OPENAI_BASE_URL'] == 'mine'\n"
-        "def test_no_mode(): assert not [name for name in os.environ if 'CASSETTE' in name]\n"
-    )
-    done = run_pytest(
-        recorded.parent,
-        "--nbval",
-        "--agent-replay",
-        "asks.ipynb",
-        "test_after.py",
-        OPENAI_BASE_URL="mine",
-    )
-    assert "5 passed" in done.out
-
-
-def test_what_is_not_asked_any_more_is_said_and_fails_only_where_that_is_asked_for(
+def test_unused_exchanges_are_reported_and_fail_with_strict(
     recorded: Path,
 ) -> None:
     change(recorded, "%agent What is it?", "1")
@@ -84,13 +79,13 @@ def test_what_is_not_asked_any_more_is_said_and_fails_only_where_that_is_asked_f
     )
 
 
-def test_a_notebook_that_is_run_in_part_leaves_nothing_to_complain_about(recorded: Path) -> None:
+def test_a_part_of_a_notebook_has_no_unused_exchanges(recorded: Path) -> None:
     options = ("--nbval", "--agent-replay", "--agent-strict")
     done = run_pytest(recorded.parent, *options, "asks.ipynb::Cell 0", "asks.ipynb::Cell 1")
     assert (done.code, "2 passed" in done.out) == (0, True)
 
 
-def test_live_asks_the_model_and_takes_another_answer(recorded: Path) -> None:
+def test_live_asks_the_model_and_accepts_another_answer(recorded: Path) -> None:
     before = (recorded.parent / "cassettes" / "asks.jsonl").read_bytes(), recorded.read_bytes()
     with Server(Say("It is two.")) as server:
         done = run_pytest(
@@ -118,7 +113,7 @@ def test_xdist_reports_as_one_process_does(recorded: Path, dist: tuple[str, ...]
     assert "in all 6 replayed, 660 tokens not paid" in done.lines
 
 
-def test_what_a_cassette_lets_differ_may_differ_in_the_outputs_too(tmp_path: Path) -> None:
+def test_volatile_parts_may_differ_in_the_outputs_too(tmp_path: Path) -> None:
     """A date in a question stands in the trace as well; one declaration is enough."""
     cells = (
         "%load_ext archytas_nb",
@@ -139,7 +134,7 @@ def test_what_a_cassette_lets_differ_may_differ_in_the_outputs_too(tmp_path: Pat
     assert "the question has changed" in run_pytest(tmp_path, *options, NOW="tomorrow").out
 
 
-def test_a_cassette_that_the_notebook_names_itself_counts(tmp_path: Path) -> None:
+def test_a_notebook_may_name_its_cassette(tmp_path: Path) -> None:
     cells = ("%load_ext archytas_nb\n%agent_cassette mine.jsonl", "%agent Who is it?")
     write_notebook(tmp_path / "named.ipynb", *cells)
     with Server(Say("Me.")) as server:
@@ -152,7 +147,7 @@ def test_a_cassette_that_the_notebook_names_itself_counts(tmp_path: Path) -> Non
     assert "named.ipynb  1 replayed, 100 + 10 tokens not paid" in replay.lines
 
 
-def test_what_one_notebook_does_not_ask_of_a_cassette_that_two_share_is_not_dropped(
+def test_notebooks_may_share_a_cassette(
     tmp_path: Path,
 ) -> None:
     for name in ("one", "two"):
@@ -162,9 +157,8 @@ def test_what_one_notebook_does_not_ask_of_a_cassette_that_two_share_is_not_drop
         done = run_pytest(tmp_path, "--agent-update", ".", OPENAI_BASE_URL=server.url)
         assert len(server.chats) == 2
     assert done.code == 0, done.out
-    for name in ("one", "two"):
-        again = run_pytest(tmp_path, "--agent-update", f"{name}.ipynb")
-        assert f"{name}.ipynb  1 replayed, 100 + 10 tokens not paid" in again.lines
+    again = run_pytest(tmp_path, "--agent-update", "one.ipynb")
+    assert "one.ipynb  1 replayed, 100 + 10 tokens not paid" in again.lines
     strict = run_pytest(tmp_path, "--nbval", "--agent-replay", "--agent-strict", ".")
     assert strict.code == 0, strict.out
 
@@ -188,13 +182,11 @@ def draw() -> str:
     assert done.code == 0, done.out
 
 
-def test_a_path_with_spaces_and_signs_is_named_as_a_shell_takes_it(recorded: Path) -> None:
+def test_a_path_with_spaces_is_quoted_in_commands(recorded: Path) -> None:
     folder = recorded.parent / "mes données"
     (folder / "cassettes").mkdir(parents=True)
     recorded.rename(folder / "l'été 2.ipynb")
     (recorded.parent / "cassettes" / "asks.jsonl").rename(folder / "cassettes" / "l'été 2.jsonl")
-    done = run_pytest(recorded.parent, "--nbval", "--agent-replay", ".")
-    assert "mes données/l'été 2.ipynb  2 replayed, 200 + 20 tokens not paid" in done.lines
     change(folder / "l'été 2.ipynb", "%agent What is it?", "%agent What is this?")
     done = run_pytest(recorded.parent, "--nbval", "--agent-replay", ".")
     command = done.out.partition("Record what is missing, with a model at hand: pytest ")[
@@ -205,7 +197,7 @@ def test_a_path_with_spaces_and_signs_is_named_as_a_shell_takes_it(recorded: Pat
     assert "mes données/l'été 2.ipynb  1 recorded, 2 dropped" in done.lines
 
 
-def test_other_runs_pay_nothing_and_see_nothing(tmp_path: Path) -> None:
+def test_a_run_without_options_imports_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import sys\n"
         "ours = {name for name in sys.modules if name.startswith('archytas_nb')}\n"
@@ -216,57 +208,40 @@ def test_other_runs_pay_nothing_and_see_nothing(tmp_path: Path) -> None:
     assert "agent" not in done.out.replace("archytas-nb", "")
 
 
-def test_it_works_where_nbval_is_not_installed(recorded: Path) -> None:
-    (recorded.parent / "test_it.py").write_text("def test(): pass\n")
-    done = run_pytest(recorded.parent, "-p", "no:nbval", "--agent-replay", "test_it.py")
-    assert done.code == 0, done.out
-    assert "agent: replay (notebooks are not run: nbval is not installed)" in done.lines
+def test_an_update_works_without_nbval(recorded: Path) -> None:
     update = run_pytest(recorded.parent, "-p", "no:nbval", "--agent-update", "asks.ipynb")
     assert update.code == 0, update.out
     assert "asks.ipynb  2 replayed, 200 + 20 tokens not paid" in update.lines
 
 
-def test_without_nbval_given_it_says_that_notebooks_are_not_run(tmp_path: Path) -> None:
+def test_says_that_notebooks_are_not_run_without_nbval(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test(): pass\n")
-    done = run_pytest(tmp_path, "--agent-replay", "test_it.py")
+    done = run_here(tmp_path, "-p", "nbval", "--agent-replay", "test_it.py")
     assert "agent: replay (notebooks are not run: give --nbval too)" in done.lines
+    done = run_here(tmp_path, "--agent-replay", "test_it.py")
+    assert "agent: replay (notebooks are not run: nbval is not installed)" in done.lines
 
 
-def test_changing_one_thing_fails_exactly_the_cell_that_asks_and_names_the_change(
-    recorded: Path,
-) -> None:
-    """Three notebooks; one word of a docstring, one result of a tool, one prompt."""
+def test_a_change_fails_only_the_cell_that_asks_and_is_named(recorded: Path) -> None:
     changes = {
         "word": (
-            "How often it counts",
-            "How often that counts",
+            "How often it",
+            "How often that",
             "the text or schema of the tool 'one' has changed",
         ),
-        "result": (
-            "return 1 * times",
-            "return 3 * times",
-            "the outcome of the tool 'one' is another",
-        ),
+        "result": ("return 1 *", "return 3 *", "the outcome of the tool 'one' is another"),
         "prompt": ("What is it?", "What was it?", "the question has changed"),
     }
     folder, cassettes = recorded.parent, recorded.parent / "cassettes"
-    for name in changes:
+    for name, (old, new, _) in changes.items():
         (folder / f"{name}.ipynb").write_bytes(recorded.read_bytes())
         (cassettes / f"{name}.jsonl").write_bytes((cassettes / "asks.jsonl").read_bytes())
-    recorded.unlink()
-    for name, (old, new, said) in changes.items():
-        path = folder / f"{name}.ipynb"
-        whole = path.read_bytes()
-        change(path, old, new)
-        done = run_pytest(folder, "--nbval", "--agent-replay", ".")
-        assert done.code == 1
-        assert "1 failed, 8 passed" in done.out
-        [failed] = [line for line in done.lines if line.startswith("FAILED")]
-        assert f"{name}.ipynb::Cell 2" in failed
-        assert said in done.out
-        assert (
-            f"Record what is missing, with a model at hand: pytest --agent-update {name}.ipynb"
-            in done.out
-        )
-        assert "1 missed" in done.out
-        path.write_bytes(whole)
+        change(folder / f"{name}.ipynb", old, new)
+    done = run_pytest(folder, "--nbval", "--agent-replay", ".")
+    assert done.code == 1
+    assert "3 failed, 9 passed" in done.out
+    for name, (_, _, message) in changes.items():
+        assert f"{name}.ipynb::Cell 2" in done.out
+        assert message in done.out
+        command = f"pytest --agent-update {name}.ipynb"
+        assert f"Record what is missing, with a model at hand: {command}" in done.out

@@ -34,21 +34,20 @@ def answers(notebook: Path) -> list[str]:
     return [json.loads(line)["reply"].get("text", "") for line in lines if '"exchange"' in line]
 
 
-def test_a_notebook_is_recorded_and_its_outputs_are_saved(recorded: Path) -> None:
+def test_records_a_notebook_and_saves_its_outputs(recorded: Path) -> None:
     book = nbformat.read(recorded, as_version=4)
     assert "It is one." in book.cells[2].outputs[0].data["text/plain"]
     assert all("execution" not in cell.metadata for cell in book.cells)
     assert answers(recorded)[-1] == "It is one."
 
 
-def test_a_recorded_notebook_is_saved_byte_by_byte_as_it_was(recorded: Path) -> None:
+def test_an_update_without_changes_writes_nothing(recorded: Path) -> None:
     before = recorded.read_bytes(), recorded.stat().st_mtime_ns
-    for _ in range(2):
-        assert "asks.ipynb  2 replayed" in record(recorded, option="--agent-update")
+    assert "asks.ipynb  2 replayed" in record(recorded, option="--agent-update")
     assert (recorded.read_bytes(), recorded.stat().st_mtime_ns) == before
 
 
-def test_an_update_asks_the_model_only_for_what_has_changed_and_drops_what_is_stale(
+def test_an_update_asks_only_for_what_has_changed_and_drops_the_rest(
     tmp_path: Path,
 ) -> None:
     cells = ("%load_ext archytas_nb", *(f"%agent --new Question {each}?" for each in "abc"))
@@ -61,7 +60,7 @@ def test_an_update_asks_the_model_only_for_what_has_changed_and_drops_what_is_st
     assert run_pytest(tmp_path, "--nbval", "--agent-replay", "--agent-strict", ".").code == 0
 
 
-def test_a_notebook_that_fails_is_not_saved_and_what_was_recorded_is_kept(notebook: Path) -> None:
+def test_a_failing_notebook_is_not_saved_but_its_recording_is_kept(notebook: Path) -> None:
     write_notebook(notebook, *CELLS, "1 / 0")
     before = notebook.read_bytes()
     said = record(notebook, CALL, ANSWER)
@@ -75,7 +74,7 @@ def test_a_notebook_that_fails_is_not_saved_and_what_was_recorded_is_kept(notebo
     assert "1 passed" in record(notebook, option="--agent-update")
 
 
-def test_where_the_model_cannot_be_asked_nothing_is_lost(recorded: Path) -> None:
+def test_an_error_of_the_endpoint_loses_nothing(recorded: Path) -> None:
     before = recorded.read_bytes(), answers(recorded)
     assert "1 failed" in record(recorded, Status(401))
     assert (recorded.read_bytes(), answers(recorded)) == before
@@ -90,17 +89,19 @@ def test_a_failing_update_drops_nothing(tmp_path: Path) -> None:
     assert answers(notebook) == ["A.", "B."]
 
 
-def test_notebooks_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
+def test_records_only_notebooks_with_an_agent_unless_they_are_named(tmp_path: Path) -> None:
     path = write_notebook(tmp_path / "other.ipynb", "1 + 1")
+    loads = "get_ipython().run_line_magic('load_ext', 'archytas' + '_nb')"
+    write_notebook(tmp_path / "asks.ipynb", loads, "%agent Who?")
     before = path.read_bytes()
-    assert "no tests ran" in run_pytest(tmp_path, "--agent-record", ".").out
+    with Server(Say("Me.")) as server:
+        done = run_pytest(tmp_path, "--agent-record", ".", OPENAI_BASE_URL=server.url)
+    assert "1 passed" in done.out
     assert path.read_bytes() == before
-    assert (
-        "1 passed" in run_pytest(tmp_path, "--agent-record", "other.ipynb").out
-    )  # who names it means it
+    assert "1 passed" in run_pytest(tmp_path, "--agent-record", "other.ipynb").out
 
 
-def test_a_notebook_that_cannot_be_run_here_is_told_in_a_few_lines(tmp_path: Path) -> None:
+def test_a_notebook_that_cannot_be_run_is_a_short_error(tmp_path: Path) -> None:
     path = write_notebook(tmp_path / "elsewhere.ipynb", "%load_ext archytas_nb")
     book = nbformat.read(path, as_version=4)
     book.metadata["kernelspec"] = {"name": "conda-x", "display_name": "X", "language": "python"}
@@ -114,43 +115,14 @@ def test_a_notebook_that_cannot_be_run_here_is_told_in_a_few_lines(tmp_path: Pat
     assert here.code == 0, here.out
 
 
-def test_a_notebook_that_leaves_loading_to_its_profile_is_ours_all_the_same(tmp_path: Path) -> None:
-    write_notebook(
-        tmp_path / "asks.ipynb",
-        "get_ipython().run_line_magic('load_ext', 'archytas' + '_nb')",
-        "%agent Who?",
-    )
-    with Server(Say("Me.")) as server:
-        assert (
-            "1 passed"
-            in run_pytest(tmp_path, "--agent-record", ".", OPENAI_BASE_URL=server.url).out
-        )
-
-
-def test_a_record_wins_over_a_replay_that_a_configuration_file_asks_for(notebook: Path) -> None:
+def test_the_last_option_wins(notebook: Path) -> None:
     with Server(CALL, ANSWER) as server:
         options = ("--nbval", "--agent-replay", "--agent-record", "asks.ipynb")
         assert run_pytest(notebook.parent, *options, OPENAI_BASE_URL=server.url).code == 0
     assert answers(notebook)[-1] == "It is one."
 
 
-def test_jupyter_execute_gives_the_same_outputs_and_only_adds_its_time_stamps(
-    recorded: Path,
-) -> None:
-    before = recorded.read_bytes()
-    done = run_python(
-        *("-m", "jupyter", "execute", "--inplace", str(recorded)),
-        ARCHYTAS_NB_CASSETTE=str(recorded.parent / "cassettes" / "asks.jsonl"),
-        ARCHYTAS_NB_CASSETTE_MODE="replay",
-    )
-    assert done.code == 0, done.out
-    book = nbformat.read(recorded, as_version=4)
-    for cell in book.cells:
-        cell.metadata.pop("execution")
-    assert (nbformat.writes(book) + "\n").encode() == before
-
-
-def test_nbconvert_gives_the_same_bytes_where_it_is_told_to_record_no_times(recorded: Path) -> None:
+def test_nbconvert_saves_the_same_bytes(recorded: Path) -> None:
     before = recorded.read_bytes()
     options = (
         "--to",
