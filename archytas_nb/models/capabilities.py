@@ -259,12 +259,7 @@ def lowered(
 ) -> Capabilities | None:
     """The next form to ask in, after an endpoint refused one; None where nothing can be given up.
 
-    Args:
-        form: The form that was refused.
-        ask: The request.
-        said: What the endpoint said.
-        extra: Names of the user's own fields.
-        stream: Whether the request was for a stream.
+    `extra` are the names of the user's own fields, `stream` whether a stream was asked for.
     """
     if says("other_api", said):
         return None
@@ -369,17 +364,8 @@ def adapting(
 ) -> Asking:
     """Ask, and where the endpoint rejects the form of the request, ask in the next one.
 
-    What it takes is remembered only once it has replied: a refusal may have had another reason.
-
-    Args:
-        once: Asks in a form; raises `Fault`.
-        ask: The request.
-        can: What the endpoint has shown; is updated.
-        extra: Names of the user's own fields, which may be given up, with a notice.
-        stream: Whether a stream is wanted.
-
-    Returns:
-        The reply; its usage includes that of a reply that was nothing but thoughts.
+    What it takes is noted in `can` once it has replied: a refusal may have had another reason. The
+    user's own fields, `extra`, may be given up, with a notice. `once` asks in a form or raises `Fault`.
     """
     form, forms, first, spent = can, [can], None, Usage()
     while True:

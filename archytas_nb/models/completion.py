@@ -60,17 +60,9 @@ def from_body(text: str) -> ModelReply:
 
 
 def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
-    """Read a stream of server-sent events.
+    """Read a stream of server-sent events, cut anywhere; yields pieces of text, returns the reply.
 
-    Args:
-        chunks: The bytes of the body, cut anywhere. Their EOFError says that the connection broke,
-            which does not matter where the reply was whole.
-
-    Yields:
-        Each piece of text as it comes.
-
-    Returns:
-        The whole reply.
+    An EOFError of `chunks` says that the connection broke, which is ignored after a whole reply.
 
     Raises:
         NotACompletion: The body is neither a stream of events nor a chat completion.

@@ -394,13 +394,9 @@ class OpenAIModel:
 def retrying(
     ask: Callable[[], Asking], max_retries: int, deadline: Deadline, faults: Faults
 ) -> Asking:
-    """Ask again after a failure that may pass; yields each retry with its wait.
+    """Ask again after a `Fault` that may pass; yields each retry with its wait.
 
-    Args:
-        ask: Asks once; raises `Fault`.
-        max_retries: How often it may be asked again.
-        deadline: When it is given up; a wait that would not end before is not begun.
-        faults: Makes the error of the deadline.
+    A wait that would not end before the deadline is not begun.
 
     Raises:
         ModelError: No reply came.

@@ -158,9 +158,7 @@ class StartError(ModelError):
 def signal_of(status: int | None, log: Path) -> str:
     """The name of what ended a process, such as ``"SIGSEGV"`` or ``"exit status 3"``, or empty.
 
-    Args:
-        status: Its exit status; None where another notebook started it.
-        log: What it wrote.
+    Its exit status is None where another notebook started it; then its log may tell.
     """
     if status is not None and status < 0:
         with contextlib.suppress(ValueError):
@@ -177,17 +175,9 @@ def signal_of(status: int | None, log: Path) -> str:
 def start_error(
     status: int | None, log: Path, weights: Path, engine: Engine, why: str = ""
 ) -> Exception:
-    """The error of an engine that did not come up.
+    """The error of an engine that did not come up, with the end of its log.
 
-    Args:
-        status: The exit status of its process; None where it is not known.
-        log: What it wrote.
-        weights: What it was to load.
-        engine: How it was run.
-        why: The reason, where it is known.
-
-    Returns:
-        A ConfigurationError where something must be installed or replaced, else a `StartError`.
+    It is a ConfigurationError where something must be installed or replaced, else a `StartError`.
     """
     text, crash = _tail(log), "" if why else signal_of(status, log)
     memory = crash == "SIGKILL" or re.search("(?:failed|unable) to allocate", text)

@@ -161,11 +161,6 @@ def ensure_server(
 
     Where it is held already this is one look at a socket; where it died, a new one is started.
 
-    Args:
-        weights: The path of a GGUF file.
-        progress: Is told what is being waited for.
-        engine: How to run it; None for the defaults.
-
     Raises:
         ConfigurationError: The engine is not installed, or refused the file of weights.
         ModelError: The server did not come up; the message quotes the end of its log.
@@ -296,7 +291,7 @@ class _Search:
     ) -> None:
         """Wait for the lease; an OSError says that the process has ended, or is another one."""
         shown = -1
-        while not lease.granted(POLL_SECONDS):
+        while True:
             waited = time.monotonic() - self._began
             if int(waited) != shown:
                 shown = int(waited)
@@ -304,6 +299,8 @@ class _Search:
             if facts["age"] > self._engine.load_seconds and waited > serve.HANDSHAKE_SECONDS:
                 raise ConnectionRefusedError("the model was loaded long ago, and it is silent")
             self._check_time(child, facts)
+            if lease.granted(POLL_SECONDS):
+                return
 
     def _check_time(
         self, child: subprocess.Popen[bytes] | None, facts: dict[str, Any] | None = None

@@ -276,13 +276,9 @@ class Faults:
     def of_client(
         self, error: Exception, timeout: float, model: str, ask: AskModel | None
     ) -> Fault:
-        """The fault behind an exception of the client, which is known by its name.
+        """The fault behind an ``openai.OpenAIError``, or behind what the hooks of `Connection` raise.
 
-        Args:
-            error: An ``openai.OpenAIError``, or what the hooks of `Connection` raise.
-            timeout: Seconds without data that the request was allowed.
-            model: The model's name in the request.
-            ask: The request; None for the list of models.
+        `timeout` is in seconds without data; `ask` is None where the list of models was asked for.
         """
         cause = error.__cause__ or error
         for each in (error, cause):  # some versions of the client wrap what a hook raises

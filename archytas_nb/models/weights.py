@@ -74,9 +74,6 @@ def locate(
         bundle: What the extra holds.
         cache: Directory of the assembled file; None for the user's cache directory.
 
-    Returns:
-        The absolute path of a GGUF file.
-
     Raises:
         ConfigurationError: Nothing was named and nothing is installed, or what was named is not
             there, is no GGUF file, could not be downloaded or has the wrong checksum.
