@@ -26,12 +26,7 @@ from archytas_nb.tools.names import ByName, a, referred, resolve
 
 _LAZY = {collections.abc.Iterable, collections.abc.Collection, collections.abc.Reversible}
 _SCALARS = (str, int, float, dt.datetime, dt.date, dt.time, dt.timedelta)
-_NUMPY = {
-    "bool_": bool,
-    "bool": bool,
-    "datetime64": dt.datetime,
-    "timedelta64": dt.timedelta,
-}
+_NUMPY = {"bool": bool, "bool_": bool, "datetime64": dt.datetime, "timedelta64": dt.timedelta}
 
 
 class Unusable(Exception):

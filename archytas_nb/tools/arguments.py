@@ -338,11 +338,8 @@ def _number(value: Any) -> float | None:
 _MISSING = "missing, a value is required here"
 _REASONS = {
     "missing": _MISSING,
-    "int_type": "expected an integer",
-    "int_parsing": "expected an integer",
-    "int_from_float": "expected an integer",
-    "float_type": "expected a number",
-    "float_parsing": "expected a number",
+    **dict.fromkeys(["int_type", "int_parsing", "int_from_float"], "expected an integer"),
+    **dict.fromkeys(["float_type", "float_parsing"], "expected a number"),
     "none_required": "expected null",
 }
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")

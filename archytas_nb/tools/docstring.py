@@ -51,34 +51,20 @@ _RAISE_KEYS = {"raise", "raises", "except", "exception", "throws"}
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a docstring says about one argument or about the result.
-
-    Attributes:
-        text: The description; may have several lines.
-        type: The type as written, or an empty string.
-        optional: Whether the words call it optional or give a default.
-    """
+    """What a docstring says about one argument or about the result."""
 
     text: str
-    type: str = ""
-    optional: bool = False
+    type: str = ""  # as written
+    optional: bool = False  # whether the words call it optional or give a default
 
 
 @dataclass(slots=True)
 class Docstring:
-    """A parsed docstring.
+    """A parsed docstring."""
 
-    Attributes:
-        short: The first paragraph on one line; empty where there is none.
-        long: The other prose, notes, raises and examples included.
-        params: Argument name to description, in the docstring's order.
-        returns: The result, or None where the docstring does not mention it.
-        examples: The text of the examples.
-    """
-
-    short: str = ""
-    long: str = ""
-    params: dict[str, Described] = field(default_factory=dict)
+    short: str = ""  # the first paragraph on one line
+    long: str = ""  # the other prose, notes, raises and examples included
+    params: dict[str, Described] = field(default_factory=dict)  # in the docstring's order
     returns: Described | None = None
     examples: str = ""
 

@@ -23,19 +23,12 @@ from archytas_nb.tools.tool import Tool
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What became of one example.
+    """What became of one example."""
 
-    Attributes:
-        source: The call as the docstring shows it.
-        tool_input: What a model would send for it, or None where that cannot be said.
-        outcome: What became of the call; None where it was not run.
-        problem: What a model would get wrong, in one sentence; empty where nothing.
-    """
-
-    source: str
-    tool_input: Any = None
-    outcome: CallOutcome | None = None
-    problem: str = ""
+    source: str  # the call as the docstring shows it
+    tool_input: Any = None  # what a model would send for it
+    outcome: CallOutcome | None = None  # None where it was not run
+    problem: str = ""  # what a model would get wrong; empty where nothing
 
 
 def check_examples(

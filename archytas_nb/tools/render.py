@@ -49,19 +49,12 @@ _ANSI = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]"
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What the model reads of a value.
+    """What the model reads of a value."""
 
-    Attributes:
-        text: Never empty, at most as long as was asked for.
-        images: PNG images, base64.
-        complete: Whether the text shows the whole value.
-        plain: Whether the value needs no name: JSON could carry it back, or it is a picture.
-    """
-
-    text: str
-    images: tuple[str, ...] = ()
-    complete: bool = True
-    plain: bool = True
+    text: str  # never empty, at most as long as was asked for
+    images: tuple[str, ...] = ()  # PNG in base64
+    complete: bool = True  # whether the text shows the whole value
+    plain: bool = True  # whether it needs no name: JSON could carry it back, or it is a picture
 
 
 def render(value: Any, max_chars: int = MAX_CHARS) -> Rendered:
@@ -198,18 +191,12 @@ def markup_of(output: Output) -> str:
 
 
 class _Plain:
-    """Converts one value to a bounded one that JSON can carry.
-
-    Attributes:
-        complete: Whether nothing has been left out so far.
-        opaque: Whether some part was an object that only its repr could show.
-        images: The pictures in it, PNG in base64.
-    """
+    """Converts one value to a bounded one that JSON can carry."""
 
     def __init__(self) -> None:
-        self.complete = True
-        self.opaque = False
-        self.images: list[str] = []
+        self.complete = True  # whether nothing has been left out so far
+        self.opaque = False  # whether some part was an object that only its repr could show
+        self.images: list[str] = []  # PNG in base64
         self._open: set[int] = set()
         self._chars = _MAX_TEXT
         self._left = 20 * MAX_ITEMS  # values in all, whatever the nesting

@@ -29,23 +29,11 @@ Schema = dict[str, Any]
 
 
 class ArgumentType:
-    """A type as the model sees it, and what validates its values.
-
-    Attributes:
-        text: The type in the words of the text protocol.
-        adapter: Validates a value.
-        schema: JSON schema of a value, without its definitions.
-        defs: The definitions that the schema refers to, by name.
-        admits_none: Whether null is a value of the type.
-        by_reference: Whether some part of it is passed as the name of a variable.
-        details: Lines for the text protocol: what the type's name leaves unsaid.
-    """
-
-    __slots__ = ("adapter", "admits_none", "by_reference", "defs", "details", "schema", "text")
+    """A type as the model sees it, and what validates its values."""
 
     def __init__(self, annotation: Any) -> None:
         self.text = types.type_text(annotation)
-        self.admits_none = types.admits_none(annotation)
+        self.admits_none = types.admits_none(annotation)  # whether null is a value of the type
         rewriter = types.Rewriter()
         rewritten = rewriter.rewrite(annotation)
         try:
@@ -53,15 +41,13 @@ class ArgumentType:
             whole = normalized(self.adapter.json_schema(schema_generator=types.JsonSchema))
         except (PydanticUserError, TypeError, NameError) as error:
             raise types.Unusable(str(error).split("\n", 1)[0]) from error
-        self.by_reference = bool(rewriter.references)
+        self.by_reference = bool(rewriter.references)  # whether a part of it names a variable
         self.defs: Schema = whole.pop("$defs", {})
-        self.schema: Schema = whole
+        self.schema: Schema = whole  # without the definitions
         names = [self._how_to_send(each) for each in reversed(rewriter.references)]
         is_object = "properties" in whole and "$var" not in whole["properties"]
-        self.details = (
-            *names,
-            *_structures({**({self.text: whole} if is_object else {}), **self.defs}),
-        )
+        named = {**({self.text: whole} if is_object else {}), **self.defs}
+        self.details = (*names, *_structures(named))  # what the type's name does not tell
 
     def _how_to_send(self, reference: types.Reference) -> str:
         what = a(reference.label)
@@ -99,13 +85,9 @@ def copied(schema: Any) -> Any:
 # ── in words ──────────────────────────────────────────────────────────────────────────────────────
 
 _WORDS = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-    "null": "None",
+    "string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None",
     "object": "dict",
-}
+}  # fmt: skip
 
 
 def _structures(named: Mapping[str, Schema]) -> list[str]:

@@ -13,7 +13,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Iterable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, NewType, get_args, get_origin
@@ -46,27 +46,16 @@ _AWAITS = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of a tool.
+    """One argument of a tool."""
 
-    Attributes:
-        name: Its name, in the signature and on the wire.
-        text: Its description.
-        type: What its values are.
-        default: What the function gets where it is left out, or `MISSING` for a required one.
-        positional: Whether it can only be passed by position.
-        explicit: Whether the default must be passed: it is in a ``Field(…)`` or mutable.
-        simple: Whether, alone, it is sent as the bare value.
-        injected: Whether it is the namespace, which the model does not see.
-    """
-
-    name: str
-    text: str
+    name: str  # in the signature and on the wire
+    text: str  # its description
     type: ArgumentType
-    default: Any
-    positional: bool
-    explicit: bool
-    simple: bool
-    injected: bool = False
+    default: Any  # `MISSING` for a required one
+    positional: bool  # whether it can only be passed by position
+    explicit: bool  # whether the default must be passed: it is in a ``Field(…)`` or mutable
+    simple: bool  # whether, alone, it is sent as the bare value
+    injected: bool = False  # whether it is the namespace, which the model does not see
 
     @property
     def optional(self) -> bool:
@@ -85,53 +74,26 @@ class Parameter:
 
 @dataclass(slots=True)
 class Signature:
-    """What is known of a callable.
-
-    Attributes:
-        name: Its own name.
-        doc: Its parsed docstring.
-        parameters: The parameters that a caller can set, in order, with resolved annotations.
-        returns: The resolved return annotation, or `MISSING`.
-        bound: Names that the signature once had and that are bound already (``partial``).
-        is_async: Whether a call gives an awaitable.
-        faults: Why it cannot be a tool, one sentence each.
-        issues: What is missing without harm.
-    """
+    """What is known of a callable."""
 
     name: str
-    doc: Docstring
-    parameters: list[inspect.Parameter]
-    returns: Any
-    bound: frozenset[str]
-    is_async: bool
-    faults: list[str]
-    issues: list[str]
+    is_async: bool  # whether a call gives an awaitable
+    bound: set[str]  # names that the signature once had and that ``partial`` has bound
+    doc: Docstring = field(default_factory=Docstring)
+    parameters: list[inspect.Parameter] = field(default_factory=list)  # annotations resolved
+    returns: Any = MISSING  # the resolved annotation
+    faults: list[str] = field(default_factory=list)  # why it cannot be a tool
+    issues: list[str] = field(default_factory=list)  # what is missing without harm
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """What a tool is made of; see `archytas_nb.tools.tool.Tool`."""
-
-    name: str
-    source_name: str
-    text: str
-    description: str
-    issues: tuple[str, ...]
-    is_async: bool
-    parameters: tuple[Parameter, ...]
-
-
-def define(f: Callable[..., Any], name: str | None) -> Definition:
-    """Bring name, signature, docstring and schema together; raises ToolError with every fault."""
+def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
+    """What a tool is made of, as fields of `Tool`; raises ToolError with every fault."""
     if isinstance(f, type):
-        raise ToolError(
-            f"{f.__name__!r} is a class: Toolbox({f.__name__}) makes tools of its methods"
-        )
+        why = f"Toolbox({f.__name__}) makes tools of its methods"
+        raise ToolError(f"{f.__name__!r} is a class: {why}")
     if not callable(f):
-        raise ToolError(
-            f"{f!r} cannot be called; expected a function"
-            " (Toolbox(obj) makes tools of an object's methods)"
-        )
+        why = "expected a function (Toolbox(obj) makes tools of an object's methods)"
+        raise ToolError(f"{f!r} cannot be called; {why}")
     sig = read(f)
     source_name = sig.name if name is None else name
     try:
@@ -147,15 +109,17 @@ def define(f: Callable[..., Any], name: str | None) -> Definition:
     prose = [part for part in (sig.doc.short, sig.doc.long) if part]
     sent = [each for each in parameters if not each.injected]
     described = [*prose, *([f"Returns: {_line(kind, text, '')}"] if kind else [])]
-    return Definition(
-        wire_name,
-        source_name,
-        _protocol_text(wire_name, prose, sent, _line(kind, text, "    ") if kind else "None"),
-        "\n\n".join(described),
-        (*issues, *more_issues),
-        sig.is_async,
-        tuple(parameters),
-    )
+    output = _line(kind, text, "    ") if kind else "None"
+    return {
+        "name": wire_name,
+        "source_name": source_name,
+        "text": _protocol_text(wire_name, prose, sent, output),
+        "description": "\n\n".join(described),
+        "issues": (*issues, *more_issues),
+        "is_async": sig.is_async,
+        "parameters": tuple(parameters),
+        "function": f,
+    }
 
 
 # ── the text protocol ─────────────────────────────────────────────────────────────────────────────
@@ -190,7 +154,7 @@ def _line(kind: str, text: str, indent: str) -> str:
 def read(f: Callable[..., Any]) -> Signature:
     """Read a function of any kind, a bound method, a partial, an object with ``__call__``."""
     base, bound = _unbound(f)
-    sig = Signature(_name(f, base), Docstring(), [], MISSING, bound, _is_any(_AWAITS, base), [], [])
+    sig = Signature(_name(f, base), _is_any(_AWAITS, base), bound)
     try:
         parameters = inspect.signature(f).parameters
     except (TypeError, ValueError) as error:
@@ -248,7 +212,7 @@ def _is_any(checks: Iterable[Callable[[Any], bool]], f: Any) -> bool:
     return any(check(each) for check in checks for each in (f, inspect.unwrap(f)))
 
 
-def _unbound(f: Any) -> tuple[Any, frozenset[str]]:
+def _unbound(f: Any) -> tuple[Any, set[str]]:
     """The function with name, hints and docstring, and the names that ``partial`` has bound."""
     bound: set[str] = set()
     while isinstance(f, functools.partial):
@@ -262,7 +226,7 @@ def _unbound(f: Any) -> tuple[Any, frozenset[str]]:
         f = f.__func__
     if not inspect.isroutine(f) and not isinstance(f, type) and not hasattr(f, "__wrapped__"):
         f = f.__call__ if callable(f) else f
-    return f, frozenset(bound)
+    return f, bound
 
 
 def _name(f: Any, base: Any) -> str:
@@ -364,13 +328,13 @@ def _parameter(one: inspect.Parameter, words: Described | None) -> Parameter:
             one.name, "", argument_type(Any), None, positional,
             explicit=True, simple=False, injected=True,
         )  # fmt: skip
-    field = one.default if isinstance(one.default, FieldInfo) else None
+    info = one.default if isinstance(one.default, FieldInfo) else None
     text = words.text if words else _annotated_text(one.annotation)
-    if not words and not text and field:
-        text = field.description or ""
-    default = one.default if field is None else _field_default(field)
-    explicit = field is not None or isinstance(default, _MUTABLE)
-    kind, simple = argument_type(one.annotation, field), is_simple(one.annotation)
+    if not words and not text and info:
+        text = info.description or ""
+    default = one.default if info is None else _field_default(info)
+    explicit = info is not None or isinstance(default, _MUTABLE)
+    kind, simple = argument_type(one.annotation, info), is_simple(one.annotation)
     return Parameter(one.name, text, kind, default, positional, explicit, simple)
 
 

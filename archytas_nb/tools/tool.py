@@ -136,18 +136,12 @@ class Tool:
         made = define(f, name)
         for option, value in (("timeout", timeout), ("max_chars", max_chars)):
             if value is not None and (isinstance(value, bool) or not value > 0):
-                raise ToolError(
-                    f"{option} is {value!r} for the tool {made.name!r};"
-                    " expected a positive number or None"
-                )
-        if fault := _approval_fault(
-            approve, [each.name for each in made.parameters if not each.injected]
-        ):
-            raise ToolError(f"approve of the tool {made.name!r} {fault}")
-        return cls(
-            made.name, made.source_name, made.text, made.description, made.issues, made.is_async,
-            made.parameters, f, approve, timeout, max_chars, repeat,
-        )  # fmt: skip
+                expected = "expected a positive number or None"
+                raise ToolError(f"{option} is {value!r} for the tool {made['name']!r}; {expected}")
+        names = [each.name for each in made["parameters"] if not each.injected]
+        if fault := _approval_fault(approve, names):
+            raise ToolError(f"approve of the tool {made['name']!r} {fault}")
+        return cls(**made, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat)
 
     def __repr__(self) -> str:
         return f"Tool({self.name}: {', '.join(each.name for each in self._sent) or 'no arguments'})"

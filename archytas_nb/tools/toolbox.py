@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from archytas_nb.errors import ToolError
@@ -16,14 +15,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _METHODS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 """Options of functions that were decorated inside a class: they become tools with their class or object."""
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The state of a toolbox, to go back to."""
-
-    tools: tuple[tuple[str, Tool], ...]
-    disabled: frozenset[str]
 
 
 class Toolbox(Mapping[str, Tool]):
@@ -159,14 +150,13 @@ class Toolbox(Mapping[str, Tool]):
         """Return a new toolbox with the tools that are offered; later changes here do not reach it."""
         return Toolbox(*(each for name, each in self._tools.items() if name not in self._disabled))
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> tuple[dict[str, Tool], set[str]]:
         """Return the present state, for `restore`."""
-        return Snapshot(tuple(self._tools.items()), frozenset(self._disabled))
+        return dict(self._tools), set(self._disabled)
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: tuple[dict[str, Tool], set[str]]) -> None:
         """Go back to an earlier state, as a cell that failed half-way must."""
-        self._tools = dict(snapshot.tools)
-        self._disabled = set(snapshot.disabled)
+        self._tools, self._disabled = dict(snapshot[0]), set(snapshot[1])
 
 
 class UnknownToolError(KeyError):
