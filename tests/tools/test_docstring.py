@@ -18,7 +18,7 @@ def test_every_spelling_gives_the_same_text(spelling):
 
 
 @pytest.mark.parametrize("spelling", DOCS)
-def test_no_spelling_of_the_truth_is_reported(spelling):
+def test_no_correct_spelling_is_an_issue(spelling):
     assert Tool.from_function(documented(DOCS[spelling])).issues == ()
 
 

@@ -1,4 +1,4 @@
-"""Values that pydantic's lax mode would take in silence for something else, and types that were misread."""
+"""Values that pydantic would take for something else, types that were misread, and long refusals."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
+from archytas_nb.answers import Answers
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.toolbox import Toolbox
 
 MISSING = object()
 
@@ -165,7 +167,7 @@ def test_fields_that_a_type_allows_are_kept() -> None:
     assert value(Any, {"limt": 3}) == {"limt": 3}
 
 
-def test_the_fields_of_a_named_tuple_are_told_and_taken() -> None:
+def test_a_named_tuple_is_described_by_its_fields() -> None:
     made = tool(Pair)
     assert 'Pair is {"lat": float, "lon": float (optional)}' in made.text
     assert value(Pair, {"lat": 1, "lon": 2}) == value(Pair, [1, 2]) == Pair(1.0, 2.0)
@@ -207,7 +209,7 @@ def test_an_enum_whose_values_json_cannot_carry_goes_by_the_names_of_its_members
     assert "'LOW' or 'HIGH'" in refused(Range, [1, 5])
 
 
-def test_a_boolean_is_no_number_in_any_type_of_number() -> None:
+def test_rejects_a_boolean_for_every_type_of_number() -> None:
     for annotation in (
         Level,
         int,
@@ -226,7 +228,7 @@ def test_a_boolean_is_no_number_in_any_type_of_number() -> None:
     assert value(Literal[True, "a"], True) is True
 
 
-def test_a_literal_takes_a_number_in_a_text_as_int_does() -> None:
+def test_a_literal_accepts_a_number_in_a_string() -> None:
     assert value(int, "7") == 7
     assert value(Literal[1, 2], "1") == 1
     assert value(Literal[1, 2], 2.0) == 2
@@ -248,13 +250,13 @@ class Event:
 
 @pytest.mark.parametrize("sent", [20240115, "20240115", 1705276800, 1.5, "1705276800.5", 0, "-5"])
 @pytest.mark.parametrize("annotation", [dt.datetime, dt.date, dt.time, dt.timedelta, pd.Timestamp])
-def test_a_number_is_no_date(annotation: Any, sent: Any) -> None:
+def test_rejects_a_number_for_a_date(annotation: Any, sent: Any) -> None:
     refused(annotation, sent)
     refused(annotation | None, sent)
     refused(list[annotation], [sent])
 
 
-def test_a_number_is_no_date_inside_of_objects_and_unions() -> None:
+def test_rejects_a_number_for_a_date_inside_objects_and_unions() -> None:
     assert refused(Event, {"at": 20240115}).endswith("@ $.x.at")
     refused(dt.datetime | str, 20240115)
     assert value(dt.datetime | int, 20240115) == 20240115
@@ -276,7 +278,7 @@ def test_a_number_that_a_float_cannot_hold_is_refused(sent: Any) -> None:
     refused(np.float64, sent)
 
 
-def test_large_numbers_are_taken_where_the_type_holds_them() -> None:
+def test_accepts_large_numbers_where_the_type_holds_them() -> None:
     assert value(int, 10**400) == 10**400
     assert value(decimal.Decimal, 10**400) == decimal.Decimal(10**400)
     assert value(decimal.Decimal, "1e999") == decimal.Decimal("1e999")
@@ -285,7 +287,7 @@ def test_large_numbers_are_taken_where_the_type_holds_them() -> None:
     refused(list[float], "[1e400]")
 
 
-def test_scalars_of_numpy_and_pandas_are_taken_as_json() -> None:
+def test_accepts_json_for_numpy_and_pandas_scalars() -> None:
     assert value(pd.Timestamp, "2024-01-15T10:30:00") == pd.Timestamp("2024-01-15 10:30")
     assert type(value(pd.Timestamp, "2024-01-15")) is pd.Timestamp
     assert type(value(pd.Timedelta, "PT1M")) is pd.Timedelta
@@ -332,7 +334,7 @@ class File:
         return "text"
 
 
-def test_a_protocol_takes_only_what_has_its_members() -> None:
+def test_a_protocol_accepts_only_objects_with_its_members() -> None:
     there = {"file": File(), "five": 5, "wrong": object()}
     assert value(Reads, "file", there) is there["file"]
     refused(Reads, "five", there)
@@ -341,7 +343,7 @@ def test_a_protocol_takes_only_what_has_its_members() -> None:
 
 @pytest.mark.parametrize("annotation", [list[str], set[str], tuple[str, ...], list])
 @pytest.mark.parametrize("sent", ["df", {"$var": "df"}])
-def test_a_frame_is_not_taken_for_the_list_of_its_columns(annotation: Any, sent: Any) -> None:
+def test_rejects_a_frame_for_a_list(annotation: Any, sent: Any) -> None:
     namespace = {"df": pd.DataFrame({"a": ["x"], "b": ["y"]}), "series": pd.Series(["x"])}
     refused(annotation, sent, namespace)
     refused(annotation, "series", namespace)
@@ -407,3 +409,69 @@ def test_a_single_dispatch_function_is_called_with_the_implementation_for_its_ar
     made = Tool.from_function(describe)
     assert made.call({"item": 3}).value == "integer"
     assert made.call({"item": "x", "times": 2}).value == "anythinganything"
+
+
+LONG = "k" * 200_000
+NAMESPACE = {f"frame{n}": pd.DataFrame() for n in range(50)}
+
+
+class Item(BaseModel):
+    name: str
+
+
+def fail(value: int) -> int:
+    raise ValueError(LONG)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent"),
+    [
+        (list[int], {"x": ["a"] * 10_000}),
+        (list[Item], {"x": [{"nam": 1}] * 10_000}),
+        (dict[str, int], {"x": {f"{LONG}{n}": "a" for n in range(3)}}),
+        (int, {f"key{n}": 1 for n in range(3000)}),
+        (int, {LONG: 1}),
+        (Item, {"x": {LONG: 1, "name": "a"}}),
+        (int, {"x": LONG}),
+        (pd.DataFrame, {"x": LONG}),
+        (list[pd.DataFrame], {"x": [f"name{n}" for n in range(3000)]}),
+        (Literal[tuple(f"choice{n}" for n in range(5000))], {"x": "none"}),
+        (Annotated[int, AfterValidator(fail)], {"x": 1}),
+    ],
+    ids=range(11),
+)
+def test_a_refusal_is_short_and_counts_what_it_leaves_out(annotation: Any, sent: Any) -> None:
+    outcome = tool(annotation).call(sent, dict(NAMESPACE))
+    assert outcome.status == "error"
+    assert len(outcome.text) < 10_000
+    assert len(str(outcome.error)) < 8_000
+    assert len(Answers(annotation, None, {}).check(sent).fault) < 8_000
+
+
+def test_the_faults_that_are_left_out_are_counted() -> None:
+    made = tool(list[int])
+    text = made.call({"x": ["a"] * 10_000}).text
+    assert text.count("expected an integer") == 10
+    assert "9,990 more" in text
+    assert len(made.check({"x": ["a"] * 10_000})) == 10_000
+    assert "more" not in made.call({"x": ["a"] * 10}).text
+
+
+def test_the_name_of_an_unknown_tool_is_truncated() -> None:
+    with pytest.raises(KeyError) as caught:
+        Toolbox()[LONG]
+    assert len(str(caught.value)) < 500
+
+
+def test_a_long_error_message_is_truncated() -> None:
+    def f() -> None:
+        """Fail."""
+        error = ValueError(LONG)
+        error.add_note(LONG)
+        raise error
+
+    assert len(Tool.from_function(f).call(None).text) <= 8000
+
+
+def test_the_message_of_a_condition_is_truncated() -> None:
+    assert len(Answers(None, lambda answer: LONG, {}).check("x").fault) <= 2000

@@ -1,9 +1,20 @@
-"""Annotations resolve wherever their types live: other cells, closures, the function that defines the tool."""
+"""Signatures: resolved annotations, types in words, faults of a definition, the text of a tool."""
 
 from __future__ import annotations
 
+import collections.abc
+import enum
+import math
+import typing
 from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NewType, Optional, Union
 
+import numpy as np
+import pandas as pd
+import pytest
+
+from archytas_nb.errors import ToolError
+from archytas_nb.tools.annotation import admits_none, is_simple, type_text
 from archytas_nb.tools.tool import Tool
 
 
@@ -100,3 +111,346 @@ def test_two_types_of_one_name_are_kept_apart():
     assert tool.schema("simple")["properties"]["y"]["items"]["properties"] == {
         "b": {"type": "integer"}
     }
+
+
+class Color(enum.Enum):
+    RED = "r"
+    BLUE = 2
+
+
+class Odd(enum.Enum):
+    A = object()
+
+
+UserId = NewType("UserId", int)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        (str, "str"),
+        (None, "None"),
+        (Any, "Any"),
+        (list, "list"),
+        (list[str], "list[str]"),
+        (typing.List[int], "list[int]"),  # noqa: UP006
+        (typing.List, "list"),  # noqa: UP006
+        (dict[str, list[int]], "dict[str, list[int]]"),
+        (tuple[int, ...], "tuple[int, ...]"),
+        (int | str, "int | str"),
+        (Optional[int], "int | None"),  # noqa: UP045
+        (Union[str, None, int], "str | None | int"),  # noqa: UP007
+        (Literal["a", "b"], "Literal['a', 'b']"),
+        (Literal[Color.RED, 1], "Literal['r', 1]"),
+        (Color, "Literal['r', 2]"),
+        (Odd, "Literal['A']"),
+        (Annotated[int, "x"], "int"),
+        (UserId, "int"),
+        (pd.DataFrame, "DataFrame"),
+        (np.ndarray, "ndarray"),
+        (collections.abc.Callable[[int], str], "Callable"),
+        (collections.abc.Sequence[int], "Sequence[int]"),
+        (typing.TypeVar("T"), "T"),
+    ],
+)
+def test_the_text_of(annotation, text):
+    assert type_text(annotation) == text
+
+
+def test_only_the_four_scalars_are_simple():
+    assert all(is_simple(each) for each in (str, int, float, bool, Annotated[str, "x"], UserId))
+    assert not any(
+        is_simple(each) for each in (list, dict, str | None, Literal["a"], Color, Any, None)
+    )
+
+
+def test_null_is_a_value_of_some_types():
+    assert all(admits_none(each) for each in (None, int | None, Any, object, Literal[1, None]))  # noqa: PYI061
+    assert not any(admits_none(each) for each in (int, str | int, Literal[1], list[None]))
+
+
+def faults(f, name=None) -> tuple[str, ...]:
+    with pytest.raises(ToolError) as caught:
+        Tool.from_function(f, name)
+    assert isinstance(caught.value, ValueError)
+    assert all(fault in str(caught.value) for fault in caught.value.faults)
+    return caught.value.faults
+
+
+def test_all_faults_are_reported_at_once():
+    def f(a, *rest, b: int):
+        """Do.
+
+        Args:
+            a (int): One.
+            c: Three.
+        """
+
+    assert faults(f, "final_answer") == (
+        "the name 'final_answer' is reserved: it ends a run; choose another with @tool(name=\"…\")",
+        (
+            "*rest cannot be described to a model: name each argument"
+            " (a wrapper keeps its function's signature with functools.wraps)"
+        ),
+        "the argument 'a' has no annotation: write a: int",
+        (
+            "the docstring describes 'c', which is not an argument: remove it, or add it to the signature"
+            " (the signature has {'a', 'b'}, the docstring describes {'a', 'c'})"
+        ),
+        (
+            "the docstring does not describe 'b': add the line 'b: <what it is>' to Args"
+            " (the signature has {'a', 'b'}, the docstring describes {'a', 'c'})"
+        ),
+    )
+
+
+def test_a_name_that_differs_is_answered_with_the_nearest_one():
+    def f(colour: str) -> None:
+        """Paint.
+
+        Args:
+            color: Which.
+        """
+
+    (fault,) = faults(f)
+    assert fault == (
+        "the docstring describes 'color', which is not an argument: did you mean 'colour'?"
+        " (the signature has {'colour'}, the docstring describes {'color'})"
+    )
+
+
+def test_a_missing_docstring_is_an_issue():
+    def f(a: int) -> None: ...
+
+    made = Tool.from_function(f)
+    assert made.issues == ('it has no docstring: add one that says what it does, """Like this."""',)
+    assert made.text == "f:\n    _input_: (int)\n    _output_: None"
+
+
+def test_arguments_that_are_not_described_are_an_issue():
+    def add(a: int, b: int, c: int = 0) -> int:
+        """Add numbers.
+
+        Args:
+            c: A third one.
+        """
+        return a + b + c
+
+    made = Tool.from_function(add)
+    (issue,) = made.issues
+    assert "'a', 'b'" in issue
+    assert made.call({"a": 1, "b": 2}).value == 3
+
+
+def test_rejects_keyword_varargs():
+    def f(**options: int) -> None:
+        """Do."""
+
+    assert faults(f)[0].startswith("**options cannot be described")
+
+
+def test_rejects_a_lambda():
+    assert "a lambda has no name" in faults(lambda: None)[0]
+
+
+def test_an_annotation_that_is_not_defined_is_named():
+    def f(a: Missing) -> None:  # noqa: F821
+        """Do.
+
+        Args:
+            a: One.
+        """
+
+    assert faults(f) == (
+        "the annotation 'Missing' is not defined: define or import it before the function",
+    )
+
+
+def test_an_annotation_that_is_no_type_is_named():
+    def f(a: 3) -> None:
+        """Do.
+
+        Args:
+            a: One.
+        """
+
+    f.__annotations__["a"] = 3
+    assert any("'a'" in fault or "annotation" in fault for fault in faults(f))
+
+
+@pytest.mark.parametrize("thing", [3, "text", None, object()])
+def test_rejects_what_cannot_be_called(thing):
+    with pytest.raises(ToolError, match="cannot be called"):
+        Tool.from_function(thing)
+
+
+def test_a_builtin_function_takes_any_value_and_says_so():
+    made = Tool.from_function(math.sqrt)
+    assert made.call({"x": 9}).value == made.call(9).value == 3.0
+    assert made.call({"x": "nine"}).status == "error"
+    assert any("'x' has no annotation" in issue for issue in made.issues)
+    assert "square root" in made.text
+
+
+def test_a_function_without_annotations_is_refused():
+    def f(x):
+        """Do."""
+
+    assert any("'x' has no annotation" in fault for fault in faults(f))
+
+
+def test_docstring_and_signature_that_differ_without_harm_are_issues():
+    def f(a: int, b: str = "x") -> int:
+        """Do.
+
+        Args:
+            a (str): One. Defaults to 3.
+            b: Two.
+
+        Returns:
+            str: Something.
+        """
+        return a
+
+    assert Tool.from_function(f).issues == (
+        "the docstring calls 'a' optional, but it has no default in the signature: it is required",
+        "the docstring gives 'a' the type 'str', the signature 'int': the signature counts",
+        "the docstring says that it returns 'str', the signature 'int': the signature counts",
+    )
+    assert Tool.from_function(f).schema()["required"] == ["a"]
+
+
+def test_a_missing_return_annotation_is_an_issue():
+    def f():
+        """Do."""
+
+    made = Tool.from_function(f)
+    assert made.text.endswith("_output_: (Any)")
+    assert made.issues == ("the return annotation is missing: the model reads (Any)",)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("string", str), ("integer", int), ("boolean", bool), ("dictionary", dict), ("list of str", list[str]),
+     ("Optional[int]", "int | None"), ("List[int]", list[int]), ("int or None", "int | None"), ("number", float),
+     ("number", int)],
+)  # fmt: skip
+def test_other_spellings_of_the_same_type_are_no_issue(written, meant):
+    def f(a) -> None: ...
+
+    f.__annotations__["a"] = meant
+    f.__doc__ = f"Do.\n\nArgs:\n    a ({written}): One.\n"
+    assert Tool.from_function(f).issues == ()
+
+
+EXPECTED = """\
+myTool:
+    Simple description of what myTool does
+
+    More detailed description of the tool. This can be multiple lines.
+    Explain more what the tool does, and what it is used for.
+    Do not use python syntax in the description (since the LLM doesn't call functions that way).
+
+    _input_: a json object with the following fields:
+    {
+        "a": # (int) Description of a
+        "b": # (str) Description of b
+        "c": # (bool) Description of c
+        "d": # (dict, optional) Description of d. Defaults to {}.
+    }
+    _output_: (dict) Description of the return value"""
+
+
+def myTool(a: int, b: str, c: bool, d: dict = None) -> dict:  # noqa: RUF013
+    """
+    Simple description of what myTool does
+
+    More detailed description of the tool. This can be multiple lines.
+    Explain more what the tool does, and what it is used for.
+    Do not use python syntax in the description (since the LLM doesn't call functions that way).
+
+    Args:
+        a (int): Description of a
+        b (str): Description of b
+        c (bool): Description of c
+        d (dict): Description of d. Defaults to {}.
+
+    Returns:
+        dict: Description of the return value
+    """
+    return {"a": a, "b": b, "c": c, "d": d}
+
+
+def test_the_reference_example_reads_byte_for_byte():
+    assert Tool.from_function(myTool).text == EXPECTED
+
+
+def test_a_docstring_without_summary_leaves_its_lines_out():
+    def f(a: int, b: int) -> int:
+        """
+        Args:
+            a: first
+            b: second
+        """
+        return a + b
+
+    assert Tool.from_function(f).text == (
+        "f:\n"
+        "    _input_: a json object with the following fields:\n"
+        "    {\n"
+        '        "a": # (int) first\n'
+        '        "b": # (int) second\n'
+        "    }\n"
+        "    _output_: (int)"
+    )
+
+
+def test_no_argument_and_no_result_are_none():
+    def ping() -> None:
+        """Say that you are there."""
+
+    assert (
+        Tool.from_function(ping).text
+        == "ping:\n    Say that you are there.\n\n    _input_: None\n    _output_: None"
+    )
+
+
+def test_one_simple_argument_is_described_without_an_object():
+    def ask(q: str = "x") -> str:
+        """Ask.
+
+        Args:
+            q: What to ask.
+        """
+        return q
+
+    assert (
+        "    _input_: (str, optional) What to ask.\n    _output_: (str)"
+        in Tool.from_function(ask).text
+    )
+
+
+def test_a_description_of_several_lines_is_indented_under_its_field():
+    def f(a: int, b: str) -> str:
+        """Do it.
+
+        Args:
+            a: first line
+                second line
+
+                after a blank line
+            b: other
+
+        Returns:
+            One line
+            and another
+        """
+        return b * a
+
+    text = Tool.from_function(f).text
+    assert (
+        '        "a": # (int) first line\n            second line\n\n            after a blank line\n'
+        in text
+    )
+    assert text.endswith("    _output_: (str) One line\n        and another")
+    assert all(line == line.rstrip() for line in text.split("\n"))

@@ -1,15 +1,19 @@
-"""A tool calls functions of every kind, shows what came of it, and never fails itself."""
+"""A tool calls functions of every kind, asks for approval where it must, and never fails itself."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
+import signal
+import threading
+from typing import Any
 
 import pytest
 
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.signature import Namespace
-from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.tool import BoundCall, Tool
 from tests.tools.shapes import Counter, count_to, later, order, ping
 
 
@@ -113,7 +117,7 @@ def test_the_namespace_is_given_to_who_asks_for_it_and_hidden_from_the_model():
 # ── outcomes ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_no_result_is_said_in_words():
+def test_a_missing_result_is_rendered_as_text():
     def f() -> None:
         """Do."""
 
@@ -132,7 +136,7 @@ def test_whatever_a_tool_raises_becomes_an_outcome(error):
     assert (outcome.status, outcome.error) == ("error", error)
 
 
-def test_an_interrupt_is_the_one_thing_that_passes():
+def test_only_an_interrupt_is_raised():
     def f() -> None:
         """Do."""
         raise KeyboardInterrupt
@@ -153,7 +157,7 @@ def test_a_tool_may_have_its_own_bound_on_what_the_model_reads():
 @pytest.mark.parametrize(
     "options", [{"timeout": 0}, {"timeout": -1}, {"max_chars": 0}, {"max_chars": True}]
 )
-def test_an_option_that_makes_no_sense_is_refused(options):
+def test_rejects_invalid_options(options):
     with pytest.raises(ToolError, match="expected a positive number"):
         Tool.from_function(ping, **options)
 
@@ -187,3 +191,125 @@ def test_the_function_is_left_as_it_was():
     before = (dict(vars(f)), dict(f.__annotations__), f.__doc__)
     assert Tool.from_function(f).function is f
     assert (dict(vars(f)), dict(f.__annotations__), f.__doc__) == before
+
+
+def move(table: str, rows: list[int], /, to: str = "archive", *, force: bool = False) -> str:
+    """Move rows.
+
+    Args:
+        table: Where they are
+        rows: Which ones
+        to: Where to
+        force: Whether to overwrite
+    """
+    return to
+
+
+def wants(approve: Any, given: object) -> Any:
+    tool = Tool.from_function(move, approve=approve)
+    bound = tool.bind(given)
+    assert isinstance(bound, BoundCall)
+    return tool.wants_approval(bound)
+
+
+GIVEN = {"table": "t", "rows": ["1", 2]}
+
+
+def test_approve_gets_the_validated_arguments_that_it_names() -> None:
+    seen: list[Any] = []
+    wants(lambda rows, to: seen.append((rows, to)), GIVEN)
+    wants(lambda **everything: seen.append(everything), {**GIVEN, "force": True})
+    assert seen == [
+        ([1, 2], "archive"),
+        {"table": "t", "rows": [1, 2], "to": "archive", "force": True},
+    ]
+
+
+def test_approve_may_return_text_or_any_truth_value() -> None:
+    assert wants(lambda rows: len(rows) > 1, GIVEN) is True
+    assert wants(lambda force: force, GIVEN) is False
+    assert wants(lambda rows: f"{len(rows)} rows", GIVEN) == "2 rows"
+    assert wants(lambda: 1, GIVEN) is True
+    assert wants(None, GIVEN) is False
+
+
+def test_an_error_in_approve_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        wants(lambda rows: 1 / 0, GIVEN)
+
+
+def test_approve_does_not_get_the_namespace() -> None:
+
+    def look(name: str, names: Namespace) -> str:
+        """Look.
+
+        Args:
+            name: A name
+        """
+        return name
+
+    seen: list[Any] = []
+    tool = Tool.from_function(look, approve=lambda **given: seen.append(given))
+    bound = tool.bind("x", {})
+    assert isinstance(bound, BoundCall)
+    tool.wants_approval(bound)
+    assert seen == [{"name": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("approve", "said"),
+    [
+        ("yes", "expected True, False or a callable"),
+        (1, "expected True, False or a callable"),
+        (lambda row: True, "'row', which is no argument of the tool, did you mean 'rows'"),
+        (lambda rows, /: True, "by position only"),
+    ],
+)
+def test_rejects_an_unusable_approve_at_definition(approve: Any, said: str) -> None:
+    with pytest.raises(ToolError, match=said):
+        Tool.from_function(move, approve=approve)
+
+
+def test_rejects_an_async_approve() -> None:
+    async def later(rows: list[int]) -> bool:
+        return True
+
+    with pytest.raises(ToolError, match="async"):
+        Tool.from_function(move, approve=later)
+
+
+ended = threading.Event()
+
+
+async def sleep() -> str:
+    """Sleep, and be interrupted soon after."""
+    asyncio.get_running_loop().call_later(
+        0.2, signal.pthread_kill, threading.main_thread().ident, signal.SIGINT
+    )
+    try:
+        await asyncio.sleep(30)
+    finally:
+        ended.set()
+    return "slept"
+
+
+def test_an_interrupt_cancels_an_async_tool_that_was_called_by_hand() -> None:
+    ended.clear()
+    with pytest.raises(KeyboardInterrupt):
+        Tool.from_function(sleep).call()
+    assert ended.is_set()
+
+
+def test_an_async_tool_is_awaited_inside_a_running_loop_in_the_callers_context() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("cell")
+
+    async def read() -> str:
+        """Read."""
+        await asyncio.sleep(0)
+        return variable.get()
+
+    async def cell() -> object:
+        variable.set("this cell")
+        return Tool.from_function(read).call().value
+
+    assert asyncio.run(cell()) == "this cell"

@@ -365,7 +365,7 @@ def test_a_rendering_lets_a_person_interrupt():
         render(Slow())
 
 
-def test_an_object_that_exits_when_it_is_looked_at_ends_nothing():
+def test_an_object_whose_repr_exits_is_rendered():
     class Exits:
         def __repr__(self):
             raise SystemExit(3)

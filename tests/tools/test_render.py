@@ -1,4 +1,4 @@
-"""Each kind of value has one bounded, deterministic rendering."""
+"""What a model reads of values and exceptions: bounded and deterministic."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import json
 import math
 import os
 import pathlib
@@ -21,7 +22,8 @@ import polars as pl
 import pytest
 from pydantic import BaseModel
 
-from archytas_nb.tools.render import Drained, render
+from archytas_nb.tools.render import Drained, failure_text, render
+from archytas_nb.tools.tool import Tool
 
 
 class Color(enum.Enum):
@@ -106,7 +108,7 @@ def test_memory_addresses_are_left_out():
     assert render([Plain()]).text == f'["<{Plain.__module__}.Plain object>"]'
 
 
-def test_an_object_may_speak_for_itself():
+def test_an_object_may_define_its_own_text():
     class Ours:
         def _ai_repr_(self):
             return "for the model"
@@ -216,7 +218,7 @@ PNG = base64.b64decode(
 
 
 @pytest.mark.parametrize("data", [PNG, (PNG, {}), base64.b64encode(PNG).decode()])
-def test_whatever_draws_itself_is_an_image(data):
+def test_an_object_with_a_png_is_an_image(data):
     class Picture:
         def _repr_png_(self):
             return data
@@ -235,7 +237,7 @@ def test_a_bundle_with_a_png_is_an_image():
 
 
 @pytest.mark.parametrize("data", [None, b"no png", "text", PNG + b"x" * 6_000_000])
-def test_a_picture_that_is_none_is_shown_as_text(data):
+def test_an_invalid_picture_is_shown_as_text(data):
     class Picture:
         def _repr_png_(self):
             return data
@@ -264,3 +266,95 @@ def test_none_of_the_data_libraries_is_imported():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
     )
     assert done.stdout.strip() == "set()"
+
+
+def inner(x):
+    raise ValueError(f"bad \x1b[31m{x}\x1b[0m")
+
+
+def test_type_message_and_the_users_frames_are_shown():
+    def f(x: int) -> int:
+        """Do.
+
+        Args:
+            x: One.
+        """
+        return inner(x)
+
+    outcome = Tool.from_function(f).call(3)
+    lines = outcome.text.split("\n")
+    assert lines[0] == "ValueError: bad 3"
+    assert lines[1].endswith("in f: return inner(x)")
+    assert lines[2].endswith('in inner: raise ValueError(f"bad \\x1b[31m{x}\\x1b[0m")')
+    assert len(lines) == 3
+    assert isinstance(outcome.error, ValueError)
+
+
+def test_frames_of_libraries_are_left_out():
+    def f() -> None:
+        """Do."""
+        json.loads("{")
+
+    text = Tool.from_function(f).call(None).text
+    assert text.startswith("JSONDecodeError: Expecting")
+    assert "decoder.py" not in text
+    assert text.endswith('json.loads("{")')
+
+
+def test_causes_are_named_and_suppressed_ones_are_not():
+    def chained() -> None:
+        """Do."""
+        try:
+            inner(1)
+        except ValueError as error:
+            raise KeyError("outer") from error
+
+    def silent() -> None:
+        """Do."""
+        try:
+            inner(1)
+        except ValueError:
+            raise KeyError("outer") from None
+
+    assert "\ncaused by ValueError: bad 1" in Tool.from_function(chained).call(None).text
+    assert "ValueError: bad" not in Tool.from_function(silent).call(None).text.split("\n")[0]
+    assert "caused by" not in Tool.from_function(silent).call(None).text
+
+
+def test_lines_of_a_cell_have_their_source_and_no_path(tmp_path):
+    import linecache
+
+    source = 'def f() -> None:\n    """Do."""\n    1 / 0\n'
+    name = "/tmp/ipykernel_123/456.py"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    scope: dict = {}
+    exec(compile(source, name, "exec"), scope)
+    assert (
+        Tool.from_function(scope["f"]).call(None).text
+        == "ZeroDivisionError: division by zero\n  line 3, in f: 1 / 0"
+    )
+
+
+def test_notes_are_shown_and_the_text_is_bounded():
+    error = ValueError("x" * 20_000)
+    error.add_note("a hint")
+    assert len(failure_text(error)) <= 8000
+    assert failure_text(error).endswith("note: a hint")
+
+
+def test_an_exception_that_cannot_be_written_is_still_named():
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    assert failure_text(Mute()) == "Mute: (its message cannot be read)"
+
+
+def test_an_exception_without_message_is_its_type():
+    assert failure_text(KeyError()) == "KeyError"
+
+
+def test_circular_causes_end():
+    one, other = ValueError("1"), ValueError("2")
+    one.__cause__, other.__cause__ = other, one
+    assert failure_text(one) == "ValueError: 1\ncaused by ValueError: 2"
