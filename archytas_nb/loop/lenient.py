@@ -47,6 +47,8 @@ _LITERALS = {
     "False": "false",
     "None": "null",
 }
+_SWALLOWED = re.compile(r"""\s*[^{\[\s].*?,\s*["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""", re.DOTALL)
+"""A text, but no JSON, in which there seems to be a member of the object around it."""
 _ESCAPE = re.compile(r"""\\(u[0-9a-fA-F]{4}|.)|["\x00-\x1f]""", re.DOTALL)
 _OTHER_ESCAPE = re.compile(
     r"\\(?:x[0-9a-fA-F]|U[0-9a-fA-F]{2}|u[0-9a-fA-F]|N\{|0|[1-7][0-7]{2}|[av](?![a-z])|\n)"
@@ -312,6 +314,8 @@ class _Tokenizer:
         for inside, n in enumerate(self._quotes()):
             opens = inside % 2 == 0
             if opens and (self._is_call or self._string_may_end(n + 1)):
+                if inside and _SWALLOWED.match(self._text, self._at + 1, n):
+                    break
                 if inside:
                     self._repair("quotes in a string that were not escaped")
                 return n
