@@ -8,9 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.loop.kinds import Made, as_json, envelope, kind, meant, with_text
-from tests.loop.style import Style
-from tests.loop.truths import Truth
+from tests.loop.truths import Made, Style, Truth, as_json, envelope, kind, meant, with_text
 
 
 @kind

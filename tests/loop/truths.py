@@ -1,10 +1,11 @@
-"""Calls that a model may mean: a built-in set, and the ground truth of ``bfcl-eval`` where that is installed."""
+"""Calls that a model may mean, and how a reply may be written: a built-in set, and that of ``bfcl-eval``."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,3 +153,98 @@ def _first(options: Any) -> Any:
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return [{key: _first(each) for key, each in item.items()} for item in value]
     return value
+
+
+# ── kinds of replies ──────────────────────────────────────────────────────────────────────────────
+
+Made = tuple[str, tuple[Call, ...]] | tuple[str, tuple[Call, ...], bool] | None
+Corruption = Callable[[Truth, Truth, random.Random], Made]
+KINDS: dict[str, Corruption] = {}
+
+
+def kind(make: Corruption) -> Corruption:
+    KINDS[make.__name__.strip("_")] = make
+    return make
+
+
+def envelope(truth: Truth, rng: random.Random, given: Any = None) -> dict[str, Any]:
+    thought = rng.choice(
+        ["I need this first.", "Let's see: the user wants it.", "", "Step 1, then step 2."]
+    )
+    return {
+        "thought": thought,
+        "tool": truth.name,
+        "tool_input": truth.input if given is None else given,
+    }
+
+
+def with_text(
+    truth: Truth, rng: random.Random, make: Callable[[str], str]
+) -> dict[str, Any] | None:
+    """The input with one of its strings changed; None where it has none."""
+    keys = [key for key, value in truth.input.items() if isinstance(value, str)]
+    if not keys:
+        return None
+    key = rng.choice(keys)
+    return {**truth.input, key: make(truth.input[key])}
+
+
+def as_json(truth: Truth, rng: random.Random) -> str:
+    return json.dumps(envelope(truth, rng), ensure_ascii=rng.random() < 0.5)
+
+
+def meant(truth: Truth) -> tuple[Call, ...]:
+    return ((truth.name, truth.input),)
+
+
+@dataclass
+class Style:
+    """How a value is written."""
+
+    quote: tuple[str, str] = ('"', '"')
+    python: bool = False
+    trailing: bool = False
+    comments: bool = False
+    bare: bool = False
+    indent: bool = False
+    commas: bool = True
+    escape: bool = True  # quotes and line breaks in strings
+    end: str = "\n"
+
+    def write(self, value: Any, depth: int = 0) -> str:
+        if isinstance(value, dict):
+            return self._items(
+                "{}",
+                [f"{self._key(k)}: {self.write(v, depth + 1)}" for k, v in value.items()],
+                depth,
+            )
+        if isinstance(value, list):
+            return self._items("[]", [self.write(each, depth + 1) for each in value], depth)
+        if isinstance(value, str):
+            return self._text(value)
+        return repr(value) if self.python else json.dumps(value)
+
+    def _items(self, marks: str, items: list[str], depth: int) -> str:
+        if not items:
+            return marks
+        gap = self.end + "  " * (depth + 1) if self.indent else " "
+        comment = " // as asked" + self.end if self.comments else ""
+        comma = "," if self.commas else ""
+        last = "," if self.trailing else ""
+        return marks[0] + gap.strip(" ") + f"{comma}{comment}{gap}".join(items) + last + comment + (
+            self.end + "  " * depth if self.indent else ""
+        ) + marks[1]  # fmt: skip
+
+    def _key(self, key: str) -> str:
+        return key if self.bare and key.isidentifier() else f"{self.quote[0]}{key}{self.quote[1]}"
+
+    def _text(self, text: str) -> str:
+        opening, closing = self.quote
+        if not self.escape:
+            return f"{opening}{text}{closing}"
+        inner = json.dumps(text, ensure_ascii=False)[1:-1]
+        if opening != '"':
+            inner = inner.replace('\\"', '"')
+            for mark in {opening, closing}:
+                inner = inner.replace(mark, "\\" + mark)
+        return f"{opening}{inner}{closing}"

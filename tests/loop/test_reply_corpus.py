@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import random
 import re
+import time
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archytas_nb.loop.events import ModelReply, WireCall
+from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.protocol import Action
 from archytas_nb.loop.reply import read_action, read_arguments
-from tests.loop import corpus, truths
-from tests.loop.style import Style
-from tests.loop.truths import Truth
+from tests.loop import damages, forms, truths  # noqa: F401 - two of them fill KINDS
+from tests.loop.truths import KINDS, Call, Style, Truth
 
 ADD = {
     "type": "object",
@@ -41,7 +46,7 @@ def same(calls: Any, meant: Any) -> bool:
     return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 
 
-def judged(action: Action, case: corpus.Case) -> str:
+def judged(action: Action, case: Case) -> str:
     told = (
         bool(action.fault) and not action.calls and action.answer is None and action.failure is None
     )
@@ -55,11 +60,47 @@ def judged(action: Action, case: corpus.Case) -> str:
 # ── the corpus ────────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(frozen=True)
+class Case:
+    """A reply and the calls that are meant, none where nothing can be run for certain.
+
+    `or_told`: the reply leaves two readings, so that asking again is right too.
+    """
+
+    kind: str
+    text: str
+    meant: tuple[Call, ...]
+    or_told: bool = False
+
+
+def cases(truths: list[Truth], seeds: int = 1) -> Iterator[tuple[Case, dict[str, Any]]]:
+    """Every kind of corruption of every call, `seeds` times; each with the schemas of its tools."""
+    for seed in range(seeds):
+        for n, truth in enumerate(truths):
+            for kind, make in KINDS.items():
+                rng = random.Random(f"{seed}/{n}/{kind}")
+                other = rng.choice(truths)
+                if other.name == truth.name:
+                    other = truth
+                schemas = {truth.name: dict(truth.schema), other.name: dict(other.schema)}
+                schemas = {
+                    name: {**each, "properties": dict(each["properties"])}
+                    for name, each in schemas.items()
+                }
+                mine = Truth(truth.name, truth.input, schemas[truth.name])
+                made = make(mine, Truth(other.name, other.input, schemas[other.name]), rng)
+                if made is not None:
+                    yield (
+                        Case(kind, made[0], made[1], made[2] if len(made) == 3 else False),
+                        schemas,
+                    )
+
+
 def measured(calls: list[Truth], seeds: int) -> tuple[Counter[str], Counter[str], list[str]]:
     verdicts: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
     wrong = []
-    for case, schemas in corpus.cases(calls, seeds):
+    for case, schemas in cases(calls, seeds):
         action = read_action(case.text, schemas, prose_is_answer=False)
         verdict = judged(action, case)
         verdicts[verdict] += 1
@@ -219,3 +260,61 @@ def test_any_arguments_at_all_come_to_a_value_or_a_fault(text: str) -> None:
     value, _, fault = read_arguments(text, ADD)
     assert not (fault and value is not None)
     json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+
+
+# ── time ──────────────────────────────────────────────────────────────────────────────────────────
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "s": {"type": "string"}}}
+LOOK_TOOLS = {"look": SCHEMA, "put": None}
+PIECES = [
+    "{}", "{", "[", "[{", '{"a":', '{"tool": "look", "tool_input": "', '"', "'", '{"s": "a" , "b', "</think>",
+    "<think>", "<think></think>", '{"s": "a"b"c"}', "}", '{"tool": "look", "tool_input": {"a": 1}} ',
+    "look(\n", "<function=look>", '<function=look><parameter=a>', "Action: look\nAction Input: ", "\\",
+    '{\\"', "```json\n{", "“", "'a': ",
+    "//", "/*", "<tool_call>", "1", "[TOOL_CALLS]look", "\ud800", "{'s': 'it's",
+]  # fmt: skip
+HARD = 30.0
+"""Seconds: a hard bound, which only an endless loop passes."""
+
+
+def read_all(text: str) -> None:
+    for prose_is_answer, strict in ((False, False), (True, True)):
+        read_action(text, LOOK_TOOLS, prose_is_answer=prose_is_answer, strict=strict)
+    read_arguments(text, SCHEMA)
+
+
+@pytest.mark.parametrize("before", ["", '{"s": "', '{"tool": "look", "tool_input": {"a": ['])
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_long_reply_of_one_piece_is_read_in_bounded_time(piece: str, before: str) -> None:
+    began = time.process_time()
+    read_all(before + piece * 20_000)
+    assert time.process_time() - began < HARD
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=4), st.integers(1, 300))
+def test_no_mixture_of_pieces_raises_or_takes_for_ever(pieces: list[str], times: int) -> None:
+    began = time.process_time()
+    read_all("".join(pieces) * times)
+    assert time.process_time() - began < HARD
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "{" * 100_000, "9" * 5000, '{"a": ' * 100_000, "{}" * 100_000]
+)
+def test_what_no_reader_can_take_is_a_fault_of_the_reply(text: str) -> None:
+    wire = FunctionCalling({})
+    for reply in (
+        ModelReply(text),
+        ModelReply(calls=(WireCall("look", text), WireCall("look", f'{{"a": {text}}}'))),
+    ):
+        action = wire.read(reply, prose_is_answer=False)
+        assert action.calls == () or len(action.unread) == len(action.calls) or action.answers
+
+
+def test_a_long_and_exact_input_is_read_whatever_its_length() -> None:
+    text = "x" * 5_000_000
+    assert read_arguments(f'{{"s": "{text}"}}', SCHEMA)[0] == {"s": text}
+    said = read_action(
+        f'{{"tool": "look", "tool_input": {{"s": "{text}"}}}}', LOOK_TOOLS, prose_is_answer=False
+    )
+    assert said.calls == (("look", {"s": text}),)
