@@ -23,9 +23,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from archytas_nb.answers import Answers, Until
 from archytas_nb.driver import Driver, Events, Model, Observer, Spoken, recorded, watched
 from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.kernel import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.kernel.approval import Approve, Keyboard, Person, confirm
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.kernel.namespace import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.loop.events import (
     AskModel,
     CallOutcome,

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
-from archytas_nb.kernel.namespace import Namespace, current_shell
+from archytas_nb.kernel import Namespace, current_shell
 from archytas_nb.loop.events import Json, ToolCall
 from archytas_nb.tools.render import safe_repr
 from archytas_nb.tools.tool import BoundCall, Tool

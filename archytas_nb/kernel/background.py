@@ -94,6 +94,8 @@ def _end_of(task: asyncio.Task[Ended] | None, limit: TimeLimit | None, seconds: 
 async def _ended(
     start: Callable[[], Any], limit: TimeLimit | None, stopped: threading.Event
 ) -> Ended:
+    if stopped.is_set():  # another one blocked the loop until now
+        return Ended("interrupted", begun=False)
     begun = time.perf_counter()
     try:
         ended = Ended("done", await _run(start, limit))

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.kernel import output
+from archytas_nb.kernel import Namespace, current_shell, output
 from archytas_nb.kernel.approval import (
     Approve,
     Approver,
@@ -33,7 +33,6 @@ from archytas_nb.kernel.approval import (
 )
 from archytas_nb.kernel.background import Ended, run_jobs
 from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
-from archytas_nb.kernel.namespace import Namespace, current_shell
 from archytas_nb.kernel.output import Capture, guarded
 from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.render import clip

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 
 from archytas_nb.errors import ArchytasError, RunInterrupted
-from archytas_nb.kernel.namespace import running_cell
+from archytas_nb.kernel import running_cell
 from archytas_nb.loop.events import ModelReply, Usage
 
 if TYPE_CHECKING:

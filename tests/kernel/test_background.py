@@ -189,6 +189,23 @@ def test_one_that_blocks_the_loop_is_reported_and_the_next_gets_another_loop() -
         release.set()
 
 
+def test_one_that_waits_behind_a_blocked_loop_never_runs() -> None:
+    release, ran = threading.Event(), threading.Event()
+
+    async def block() -> None:
+        """Block the loop."""
+        release.wait(60)
+
+    async def note() -> None:
+        """Note it."""
+        ran.set()
+
+    outcomes = run_all({"block": block, "note": note}, timeout=0.1)
+    release.set()
+    assert [each.status for each in outcomes] == ["error", "error"]
+    assert not ran.wait(0.5)
+
+
 @pytest.mark.usefixtures("interrupt_soon")
 def test_one_that_blocks_the_loop_does_not_delay_an_interrupt() -> None:
     release = threading.Event()

@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
-from archytas_nb.kernel.namespace import current_shell, live_namespace
+from archytas_nb.kernel import current_shell, live_namespace
 
 
 def test_without_ipython_it_is_that_of_the_script() -> None:
     code = (
-        "import sys\nfrom archytas_nb.kernel.namespace import current_shell, live_namespace\nx = 3\n"
+        "import sys\nfrom archytas_nb.kernel import current_shell, live_namespace\nx = 3\n"
         "print(live_namespace()['x'], current_shell(), 'IPython' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -18,7 +18,7 @@ def test_without_ipython_it_is_that_of_the_script() -> None:
 def test_in_ipython_it_is_the_shells_own_and_no_copy() -> None:
     code = (
         "from IPython.core.interactiveshell import InteractiveShell as S\n"
-        "from archytas_nb.kernel.namespace import current_shell, live_namespace\n"
+        "from archytas_nb.kernel import current_shell, live_namespace\n"
         "s = S.instance(); live_namespace()['y'] = 4\n"
         "print(s.user_ns['y'], current_shell() is s)"
     )
