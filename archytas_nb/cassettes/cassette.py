@@ -155,9 +155,8 @@ class Cassette:
         report: Path | None = None,
     ) -> None:
         if mode not in get_args(Mode):
-            raise ConfigurationError(
-                f"the cassette mode is {mode!r}; expected one of {get_args(Mode)}"
-            )
+            message = f"the cassette mode is {mode!r}; expected one of {get_args(Mode)}"
+            raise ConfigurationError(message)
         self.path = Path(path).expanduser()
         self.where = self.path.absolute()
         self.mode: Mode = mode
@@ -254,10 +253,9 @@ class Cassette:
     def old_answer(self, prompt: str) -> str | None:
         """A user's answer in the recording that a new one replaces; each answer once."""
         prompt = self.matcher.text(prompt)
-        with self._lock:
-            for place, old in enumerate(self._old_answers):
-                if old.prompt == prompt:
-                    return self._old_answers.pop(place).answer
+        for place, old in enumerate(self._old_answers):
+            if old.prompt == prompt:
+                return self._old_answers.pop(place).answer
         return None
 
     @property
@@ -290,10 +288,8 @@ class Cassette:
 
     def facts(self, model: str) -> dict[str, Json] | None:
         """The facts about a recorded model; in a replay those of any model rather than None."""
-        models = self._file.models
-        known = models.get(model)
-        if known is None and self.mode == "replay":
-            known = next(iter(models.values()), None)
+        any_model = next(iter(self._file.models.values()), None) if self.mode == "replay" else None
+        known = self._file.models.get(model, any_model)
         return known and {**known, **self._learned.get(model, {})}
 
     def set_facts(self, model: str, facts: dict[str, Json]) -> None:
@@ -302,8 +298,7 @@ class Cassette:
 
     def miss(self, ask: AskModel, model: str = DEFAULT) -> CassetteMiss:
         """The error for a request that was not recorded, which names what has changed."""
-        earlier = len(self.tally.missed)
-        request = self.matcher.request(ask, model)
+        request, earlier = self.matcher.request(ask, model), len(self.tally.missed)
         return self._missed(explain(request, self.tape, str(self.path), self.rerun, earlier))
 
     def miss_answer(self, prompt: str) -> CassetteMiss:

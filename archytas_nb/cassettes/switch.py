@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ModelErrorKind
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice
@@ -48,16 +48,8 @@ def insert_cassette(
 ) -> Cassette | None:
     """Use a cassette from its beginning for all questions of this process from now on.
 
-    Args:
-        path: The file; an empty text for no cassette, whatever the configuration names.
-        mode: See `Cassette`; a mode in the environment takes precedence.
-        volatile: Names of parts that may differ from run to run.
-
-    Returns:
-        The cassette, or None where none is in use now.
-
-    Raises:
-        ConfigurationError: The cassette cannot be used; the earlier one stays in use.
+    An empty path is for no cassette, whatever the configuration names. A mode in the environment
+    takes precedence. Where the cassette cannot be used, the earlier one stays in use.
     """
     chosen = os.environ.get(MODE) or mode or "auto"
     cassette = None
@@ -74,11 +66,7 @@ def configure_cassette(path: str, mode: str = "") -> None:
 
 
 def cassette_in_use() -> Cassette | None:
-    """The cassette that answers now, or None.
-
-    Raises:
-        ConfigurationError: The file is no cassette, or does not exist in a replay.
-    """
+    """The cassette that answers now, or None; raises ConfigurationError where it cannot be used."""
     path, mode = _state.inserted or _state.configured
     named = os.environ.get(PATH)
     if path is None and _state.inserted is None and named:
@@ -192,8 +180,7 @@ class CassetteModel:
     @property
     def protocol(self) -> Literal["react", "native"]:
         """The protocol that was recorded, or the live model's while recording."""
-        protocol: Literal["react", "native"] = self._fact("protocol")
-        return protocol
+        return cast(Literal["react", "native"], self._fact("protocol"))
 
     def __getattr__(self, name: str) -> Any:
         """A fact about the model that a run reads, such as `context_tokens`."""
@@ -231,7 +218,7 @@ class CassetteModel:
             raise self.cassette.miss(ask, self._called)
         before = self._live_facts()
         if self.cassette.facts(self._called) is None:
-            self.cassette.set_facts(self._called, before)
+            self.cassette.set_facts(self._called, {"name": str(self._real().name), **before})
         reply: ModelReply | None = None
         refusal: ModelErrorKind | None = None
         try:
@@ -258,12 +245,10 @@ class CassetteModel:
         return getattr(self._real(), name, None) if facts is None else facts.get(name)
 
     def _live_facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"name": str(self._real().name)}
-        for name in _FACTS:
-            fact = getattr(self._real(), name, None)
-            if fact:
-                facts[name] = dataclasses.asdict(fact) if name == "price" else fact
-        return facts
+        facts = {name: getattr(self._real(), name, None) for name in _FACTS}
+        if dataclasses.is_dataclass(price := facts["price"]) and not isinstance(price, type):
+            facts["price"] = dataclasses.asdict(price)
+        return {name: fact for name, fact in facts.items() if fact}
 
     def _real(self) -> Any:
         if self.cassette.mode == "replay":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import nbformat
 import pytest
@@ -17,18 +17,9 @@ from nbformat.reader import NotJSONError
 class NotebookFile(pytest.File):
     """One notebook."""
 
-    mode: str
-
-    @classmethod
-    def from_parent(cls, parent: pytest.Collector, *, mode: str, **keywords: Any) -> Self:  # type: ignore[override]
-        """Make the collector of one file; `mode` is ``"record"`` or ``"update"``."""
-        made = super().from_parent(parent, **keywords)
-        made.mode = mode
-        return made
-
     def collect(self) -> Iterator[pytest.Item]:
         """One test: the whole notebook."""
-        yield NotebookRun.from_parent(self, name=self.mode)
+        yield NotebookRun.from_parent(self, name=self.config.option.agent_mode)
 
 
 class NotebookRun(pytest.Item):

@@ -15,6 +15,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,14 +51,7 @@ _ENDPOINT = (
 
 @dataclass
 class Use:
-    """What the cassettes of one notebook or test were used for.
-
-    Attributes:
-        name: The notebook, or the test.
-        replayed, recorded, unused, pruned: Numbers of exchanges.
-        missed: The causes of the requests that were not recorded, in order.
-        input_tokens, output_tokens: What the replayed exchanges had cost.
-    """
+    """What the cassettes of one notebook or test were used for, as in `Tally`."""
 
     name: str
     replayed: int = 0
@@ -156,7 +150,7 @@ class AgentRuns:
             )
         from archytas_nb.pytest_plugin.recording import NotebookFile
 
-        return NotebookFile.from_parent(parent, path=file_path, mode=self._mode)
+        return NotebookFile.from_parent(parent, path=file_path)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -265,11 +259,9 @@ class _Notebook:
         found = dict(_PICTURES)
         paths = {self._beside, *(Path(report["cassette"]) for report in self._reports())}
         for path in sorted(path for path in paths if path.exists()):
-            try:
+            with suppress(ConfigurationError):  # the cell that uses it shows the error
                 patterns = Cassette(path, "replay").matcher.volatile.patterns
-            except ConfigurationError:
-                continue  # the cell that uses it shows the error
-            found |= {pattern: f"{{{name}}}" for name, pattern in patterns.items()}
+                found |= {pattern: f"{{{name}}}" for name, pattern in patterns.items()}
         return found
 
     def use(self) -> Use | None:
@@ -285,7 +277,8 @@ class _Notebook:
         elif self._mode != "record":
             use.unused = sum(map(len, unused.values()))
             if not reports and self._beside.exists():
-                use.unused = _count(self._beside)
+                with suppress(ConfigurationError):
+                    use.unused = Cassette(self._beside, "replay").unused
         return use if reports or use.unused else None
 
     def _reports(self) -> list[dict[str, Any]]:
@@ -300,13 +293,6 @@ class _Notebook:
         notebooks = {each.resolve() for folder in folders for each in folder.glob("*.ipynb")}
         others = notebooks - {self.path.resolve()}
         return any(path.name in each.read_text("utf-8", errors="replace") for each in others)
-
-
-def _count(path: Path) -> int:
-    try:
-        return Cassette(path, "replay").unused
-    except ConfigurationError:
-        return 0
 
 
 def _set_environment(values: Mapping[str, str | None]) -> dict[str, str | None]:
