@@ -25,13 +25,7 @@ def bundle(view: RunView) -> Bundle:
 
 
 def value_bundle(view: RunView, text: str, *, with_steps: bool) -> Bundle:
-    """A run as the value of a cell: the answer, and folded behind it the steps.
-
-    Args:
-        view: The run, finished.
-        text: The run as plain text.
-        with_steps: Whether there are steps to unfold.
-    """
+    """A finished run as the value of a cell: the answer, and where wanted the steps, folded."""
     answer = answer_markdown(view.ending)
     prose = harmless(answer) if answer else fenced(text)
     page = {"text/markdown": prose, "text/html": str(value_html(view, with_steps=with_steps))}
@@ -46,6 +40,7 @@ def _metadata(view: RunView) -> dict[str, Any]:
         "steps": len(view.steps),
         "ending": type(view.ending).__name__ if view.ending is not None else None,
         "seconds": round(view.seconds, 3),
-        "usage": asdict(view.usage),
+        # Most endpoints say nothing of USD.
+        "usage": {name: n for name, n in asdict(view.usage).items() if n or name != "usd"},
     }
     return {"archytas_nb": facts}

@@ -134,14 +134,7 @@ def thought_html(thought: str) -> Html:
 
 
 def step_html(step: StepView, room: Room, *, doing: str = "", streamed: Html | None = None) -> Html:
-    """A step.
-
-    Args:
-        step: The step.
-        room: How much may go into the page; pictures are taken from it.
-        doing: What the model does at this moment; empty where the step is over, and may be folded.
-        streamed: What is still being written, below all else.
-    """
+    """A step; one that goes on is unfolded, and has what the model is `doing` and is `streamed`."""
     unfolded = bool(doing) or step.failed or any(call.pictures for call in step.calls)
     head = _head(step, doing, unfolded=unfolded)
     return _details(head, *_body(step, room), streamed, unfolded=unfolded)
@@ -162,8 +155,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _steps(steps: list[StepView]) -> Html | None:
-    room, folded = Room(steps), None
-    early, late = steps[:-_OPEN_STEPS], steps[-_OPEN_STEPS:]
+    room, folded, early = Room(steps), None, steps[:-_OPEN_STEPS]
     if early:
         inner = [step_html(step, room) for step in early[: _MAX_STEPS - _OPEN_STEPS]]
         if more := len(early) - len(inner):
@@ -172,7 +164,7 @@ def _steps(steps: list[StepView]) -> Html | None:
         title = _count(len(early), "earlier step") + (f", {failed:,} with an error" * bool(failed))
         folded = _details(element("em", title, style=DIM), *inner)
     style = f"border-top:{LINE};border-bottom:{LINE};padding:.25em 0;margin:.3em 0"
-    drawn = (step_html(step, room) for step in late)
+    drawn = (step_html(step, room) for step in steps[-_OPEN_STEPS:])
     return element("div", folded, *drawn, style=style) if steps else None
 
 

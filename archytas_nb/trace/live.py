@@ -7,14 +7,13 @@
 
 The live layer draws at most twenty times a second, one HTML widget for each step, and only the steps
 that changed. A widget's state is gone with its kernel: so the run so far also stands in a static
-output, which the widgets hide while they live. At the end it becomes the final output; all widgets are closed.
+output, which the widgets hide. At the end it becomes the final output, and all widgets are closed.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -36,13 +35,8 @@ Mode = Literal["live", "static", "terminal", "quiet"]
 _log = logging.getLogger("archytas_nb")
 
 
-def display_mode(shell: Any = None) -> Mode:
-    """How runs can be shown in an IPython shell; None stands for the current one."""
-    if shell is None:
-        ipython = sys.modules.get("IPython")
-        shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None:
-        return "quiet"
+def display_mode(shell: Any) -> Mode:
+    """How runs can be shown in an IPython shell."""
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return "terminal"
@@ -55,15 +49,7 @@ def display_mode(shell: Any = None) -> Mode:
 
 
 class TraceView:
-    """Observes a run and shows it; an error in drawing is logged and never disturbs the run.
-
-    Args:
-        question: What was asked.
-        mode: How the run is shown; see `display_mode`.
-
-    Attributes:
-        view: The run so far.
-    """
+    """Observes a run and shows it; an error in drawing is logged and never disturbs the run."""
 
     def __init__(self, question: str, mode: Mode) -> None:
         self.view, self._mode, self._closed = fold(question, ()), mode, False
@@ -116,7 +102,7 @@ def _display(data: dict[str, Any], metadata: dict[str, Any] | None = None, **mor
 # ── what goes on at this moment ───────────────────────────────────────────────────────────────────
 
 _STREAMED = 6_000
-_OUTPUT, _LINES, _LINE = 8_000, 12, 200
+_OUTPUT, _LINES, _LINE = 4_000, 12, 200
 _DOING = {
     ev.Started: "asking the model",
     ev.AskModel: "asking the model",
@@ -154,22 +140,20 @@ class Progress:
 
     def take(self, event: ev.Event) -> None:
         """Take the next event."""
-        match event:
-            case ev.Delta(kind="person", text=question):  # an empty one: the person has answered
-                if question and not self._paused:
-                    self._paused, self.doing = self.doing, "waiting for your answer"
-                elif not question:
-                    self.doing, self._paused = self._paused or self.doing, ""
-            case ev.Delta() if self._aside:
-                pass
-            case ev.Delta(kind="output", text=piece):
-                self._output = (self._output + piece)[-_OUTPUT:]
-                self._lines += piece.count("\n")
-            case ev.Delta():
-                pieces = self._reasoning if event.kind == "reasoning" else self._text
-                pieces.append(event.text)
-            case _:
-                self._begin(event)
+        if not isinstance(event, ev.Delta):
+            self._begin(event)
+        elif event.kind == "person":  # with an empty text, the person has answered
+            if event.text and not self._paused:
+                self._paused, self.doing = self.doing, "waiting for your answer"
+            elif not event.text:
+                self.doing, self._paused = self._paused or self.doing, ""
+        elif self._aside:
+            return
+        elif event.kind == "output":
+            self._output = (self._output + event.text)[-_OUTPUT:]
+            self._lines += event.text.count("\n")
+        else:
+            (self._text if event.kind == "text" else self._reasoning).append(event.text)
 
     def _begin(self, event: ev.Event) -> None:
         void = ev.Started | ev.AskModel | ev.RunCalls | ev.CallOutcomes
@@ -250,9 +234,8 @@ def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool)
     """A step, with what of it is being written; the newest one goes on, and is unfolded."""
     doing = "answering" if streamed is not None and streamed.answer else "thinking"
     writing = None if streamed is None else join(*_streamed(streamed))
-    return _piece(
-        draw.step_html(step, Room([step]), doing=doing if newest else "", streamed=writing)
-    )
+    doing = doing if newest else ""
+    return _piece(draw.step_html(step, Room([step]), doing=doing, streamed=writing))
 
 
 def live_answer(words: str) -> Html:
@@ -293,21 +276,12 @@ _MOST_STEPS, _KEPT_STEPS = 24, 12
 _numbers = itertools.count(1)
 
 
-@dataclass(slots=True)
-class _Box:
-    """The widget of a step, and what it shows."""
-
-    widget: Any
-    step: StepView | None = None
-    newest: bool = True
-
-
 class LiveLayer:
     """Shows a run in widgets.
 
-    While the main thread waits for a model or a tool, another thread updates the clock and draws what came
-    too soon after the last drawing; `_lock` guards what both use. A step that is over is not drawn
-    again, so it stays folded or unfolded as a person left it.
+    While the main thread waits for a model or a tool, another thread updates the clock and draws what
+    came too soon after the last drawing; `_lock` guards what both use. A step that is over is not
+    drawn again, so it stays folded or unfolded as a person left it.
     """
 
     def __init__(self, view: RunView) -> None:
@@ -316,7 +290,8 @@ class LiveLayer:
         self._view, self._progress = view, Progress()
         self._started = self._drawn_at = time.monotonic()
         self._first = 0  # number of steps that have no widget any more
-        self._boxes: dict[int, _Box] = {}
+        self._boxes: dict[int, Any] = {}  # the widget of each step, by its number
+        self._drawn: dict[int, tuple[StepView, bool, Streamed | None]] = {}  # what they show
         self._all: list[Any] = []
         self._lock = threading.RLock()
         self._due, self._over = threading.Event(), threading.Event()
@@ -389,11 +364,11 @@ class LiveLayer:
             self._change_boxes([step.number for step in steps])
         streamed = self._progress.streamed()
         for step in steps:
-            box, newest = self._boxes[step.number], step is steps[-1]
-            now = streamed if newest else None
-            if step is not box.step or newest != box.newest or now is not None:
-                box.step, box.newest = step, newest
-                box.widget.value = live_step(step, now, newest=newest)
+            newest = step is steps[-1]
+            state = step, newest, streamed if newest else None
+            if self._drawn.get(step.number) != state:
+                self._drawn[step.number] = state
+                self._boxes[step.number].value = live_step(step, state[2], newest=newest)
         self._head.value = live_question(self._view, self._number)
         self._answer.value = live_answer(streamed.answer if streamed else "")
         self._status.value = live_status(self._words())
@@ -402,16 +377,14 @@ class LiveLayer:
 
     def _change_boxes(self, numbers: list[int]) -> None:
         gone = [box for number, box in self._boxes.items() if number not in numbers]
-        self._boxes = {
-            number: self._boxes.get(number) or _Box(self._html("")) for number in numbers
-        }
-        self._steps.children = (self._earlier, *(box.widget for box in self._boxes.values()))
+        self._boxes = {number: self._boxes.get(number) or self._html("") for number in numbers}
+        self._steps.children = (self._earlier, *self._boxes.values())
         if self._first:
             words = f"… {self._first:,} earlier step{'s' if self._first > 1 else ''}"
             self._earlier.value = _piece(element("em", words, style=DIM))
         for box in gone:
-            self._all.remove(box.widget)
-            box.widget.close()
+            self._all.remove(box)
+            box.close()
 
     def _copy(self) -> dict[str, str]:
         """The run so far as a static output; the longer it is, the later comes the next one."""

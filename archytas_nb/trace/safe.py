@@ -11,7 +11,7 @@ import base64
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from html import escape
 from typing import Any
 
@@ -118,7 +118,8 @@ def _cells(row: Sequence[Any]) -> tuple[str, ...]:
 
 def text(value: str) -> Html:
     """Escape a text for any place between tags."""
-    return Html(escape(tidy(value, 1_000_000), quote=True))
+    clean = value if value.isprintable() and len(value) < KEEP else tidy(value, 1_000_000)
+    return Html(escape(clean))
 
 
 def element(tag: str, *children: str | None, **attributes: str | bool) -> Html:
@@ -129,21 +130,27 @@ def element(tag: str, *children: str | None, **attributes: str | bool) -> Html:
     Raises:
         ValueError: A tag, an attribute or an address that a trace has no use for.
     """
-    parts = [tag]
-    for name, value in ((name.rstrip("_"), value) for name, value in attributes.items()):
+    opening = f"<{tag}"
+    for given, value in attributes.items():
+        name = "class" if given == "class_" else given
         if name not in _ATTRIBUTES or (name == "src" and not str(value).startswith("data:image/")):
             raise ValueError(f"a trace has no use for {name}={value!r}")
-        if value is not False:
-            parts.append(name if value is True else f'{name}="{escape(str(value), quote=True)}"')
+        if value is True:
+            opening += f" {name}"
+        elif value is not False:
+            opening += f' {name}="{_style(value) if name == "style" else escape(value)}"'
     if tag not in _TAGS:
         raise ValueError(f"a trace has no use for <{tag}>")
-    opening = f"<{' '.join(parts)}>"
-    return Html(opening if tag == "img" else f"{opening}{join(*children)}</{tag}>")
+    return Html(f"{opening}>" if tag == "img" else f"{opening}>{join(*children)}</{tag}>")
+
+
+_style = lru_cache(escape)  # there are few, and each is used often
 
 
 def join(*parts: str | None) -> Html:
     """Concatenate HTML and texts, which are escaped."""
-    return Html("".join(part if isinstance(part, Html) else text(part or "") for part in parts))
+    drawn = [part if type(part) is Html else text(part) for part in parts if part]
+    return Html("".join(drawn))
 
 
 def stylesheet(css: str) -> Html:

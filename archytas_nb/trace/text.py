@@ -140,14 +140,7 @@ def ending_lines(view: RunView) -> str:
 
 
 def grid_lines(table: Table, rows: int, *, width: int = WIDTH, cell: int = 24) -> list[str]:
-    """A table as aligned lines.
-
-    Args:
-        table: The table.
-        rows: Maximum number of body rows; the others are counted.
-        width: Maximum number of characters of a line; ``…`` stands for columns that do not fit.
-        cell: Maximum number of characters of a cell.
-    """
+    """A table as aligned lines of at most `width` characters, with at most as many `rows`."""
     cells = [
         [one_line(text, cell) for text in row] for row in (table.head, *table.rows[:rows]) if row
     ]

@@ -194,9 +194,7 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
         case ev.Started():
             model, protocol = event.model or view.model, event.protocol or view.protocol
             return replace(view, model=model, protocol=protocol, server=event.server)
-        case ev.AskModel(
-            step=0
-        ):  # about the question, before the first step: only its cost is shown
+        case ev.AskModel(step=0):  # about the question itself: only its cost is shown
             return view
         case ev.AskModel():
             steps = (*view.steps[:-1], _reject(last)) if view.steps else ()
@@ -334,11 +332,8 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
         text = tidy(result)
     else:  # what was printed is in the text, which is folded away where there is a table
         text = tidy(text)
-        shown = [
-            item
-            for item in shown
-            if item.picture or (item.text and (table or item.text not in text))
-        ]
+        known = "" if table else text
+        shown = [each for each in shown if each.picture or (each.text and each.text not in known)]
     seen = {item.picture[1] for item in shown if item.picture}
     shown += [Shown("display", picture=("image/png", d)) for d in outcome.images if d not in seen]
     return replace(

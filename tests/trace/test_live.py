@@ -72,11 +72,10 @@ def kernel_before_a_person(metadata: dict[str, str]) -> SimpleNamespace:
         (SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=False)), "static"),
         (SimpleNamespace(kernel=kernel_before_a_person({"cellId": "a1"})), "live"),
         (SimpleNamespace(kernel=kernel_before_a_person({})), "static"),
-        (None, "quiet"),
     ],
 )
 def test_the_mode_follows_the_shell(shell: Any, mode: str) -> None:
-    """No shell, no kernel, nobody to ask, somebody there."""
+    """No kernel, nobody to ask, somebody there."""
     assert display_mode(shell) == mode
 
 
