@@ -81,7 +81,7 @@ _LARGEST_TEXT, _SMALLEST_TEXT = 8_000, 400
 _OUTCOME, _CALL = 90, 64  # characters of a result, and of a call, in a summary
 
 
-class Room:
+class PageLimits:
     """How much may still go into a page: characters of one text, and of all pictures."""
 
     def __init__(self, steps: list[StepView]) -> None:
@@ -133,11 +133,13 @@ def thought_html(thought: str) -> Html:
     return element("p", words, style="margin:.3em 0;opacity:.8")
 
 
-def step_html(step: StepView, room: Room, *, doing: str = "", streamed: Html | None = None) -> Html:
+def step_html(
+    step: StepView, limits: PageLimits, *, doing: str = "", streamed: Html | None = None
+) -> Html:
     """A step; one that goes on is unfolded, and has what the model is `doing` and is `streamed`."""
     unfolded = bool(doing) or step.failed or any(call.pictures for call in step.calls)
     head = _head(step, doing, unfolded=unfolded)
-    return _details(head, *_body(step, room), streamed, unfolded=unfolded)
+    return _details(head, *_body(step, limits), streamed, unfolded=unfolded)
 
 
 def _details(summary: Html, *body: Html | None, unfolded: bool = False) -> Html:
@@ -155,16 +157,16 @@ def _count(number: int, noun: str) -> str:
 
 
 def _steps(steps: list[StepView]) -> Html | None:
-    room, folded, early = Room(steps), None, steps[:-_OPEN_STEPS]
+    limits, folded, early = PageLimits(steps), None, steps[:-_OPEN_STEPS]
     if early:
-        inner = [step_html(step, room) for step in early[: _MAX_STEPS - _OPEN_STEPS]]
+        inner = [step_html(step, limits) for step in early[: _MAX_STEPS - _OPEN_STEPS]]
         if more := len(early) - len(inner):
             inner.append(element("p", f"… {more:,} more steps …", style=DIM))
         failed = sum(step.failed for step in early)
         title = _count(len(early), "earlier step") + (f", {failed:,} with an error" * bool(failed))
         folded = _details(element("em", title, style=DIM), *inner)
     style = f"border-top:{LINE};border-bottom:{LINE};padding:.25em 0;margin:.3em 0"
-    drawn = (step_html(step, room) for step in steps[-_OPEN_STEPS:])
+    drawn = (step_html(step, limits) for step in steps[-_OPEN_STEPS:])
     return element("div", folded, *drawn, style=style) if steps else None
 
 
@@ -207,26 +209,26 @@ def _topic(step: StepView) -> str:
     return titles.get(note.kind, f"{note.kind}: {note.text}")
 
 
-def _body(step: StepView, room: Room) -> Iterator[Html]:
+def _body(step: StepView, limits: PageLimits) -> Iterator[Html]:
     if step.reasoning:
-        reasoning = element("pre", clip(step.reasoning, room.each), style=PRE)
+        reasoning = element("pre", clip(step.reasoning, limits.each), style=PRE)
         yield _details(element("em", "Reasoning", style=DIM), reasoning)
     if step.thought:
-        yield thought_html(clip(step.thought, room.each))
+        yield thought_html(clip(step.thought, limits.each))
     for note in step.notes:
-        yield _note(f"{note.mark} {note.kind}", note.text, room)
+        yield _note(f"{note.mark} {note.kind}", note.text, limits)
     for reply in step.rejected:
-        yield element("pre", clip(reply, room.each), style=PRE + _edge(_BAD))
+        yield element("pre", clip(reply, limits.each), style=PRE + _edge(_BAD))
     for call in step.calls:
-        yield join(*_call(call, room, alone=len(step.calls) == 1))
+        yield join(*_call(call, limits, alone=len(step.calls) == 1))
 
 
-def _note(mark: str, value: str, room: Room) -> Html:
+def _note(mark: str, value: str, limits: PageLimits) -> Html:
     word = element("span", f"{mark} ", style=f"color:{_COLOURS[mark[0]]};font-weight:600")
-    return element("p", word, clip(value, room.each), style="margin:.3em 0")
+    return element("p", word, clip(value, limits.each), style="margin:.3em 0")
 
 
-def _call(call: CallView, room: Room, *, alone: bool) -> Iterator[Html]:
+def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
     """A call, not named again where the summary has named it in full, and what came of it."""
     long = dict(call.texts)
     arguments = tuple((name, "…" if name in long else value) for name, value in call.arguments)
@@ -239,17 +241,17 @@ def _call(call: CallView, room: Room, *, alone: bool) -> Iterator[Html]:
         code = element("code", short if len(short) <= 300 else call.name, style=CODE)
         yield element("div", code, result, style=CALL)
         for name, value in arguments if len(short) > 300 else ():
-            given = f"{name} = {clip(value, room.each)}" if name else value
+            given = f"{name} = {clip(value, limits.each)}" if name else value
             yield join() if name in long else element("pre", given, style=PRE)
     for name, value in call.texts:  # arguments of several lines, named where there are others
         if name and len(arguments) > 1:
             yield element("div", name, style=_SMALL)
-        yield element("pre", clip(value, room.each), style=f"{PRE};background:none;border:{LINE}")
+        yield element("pre", clip(value, limits.each), style=f"{PRE};background:none;border:{LINE}")
     if call.edited:
-        yield _note(views.EDITED, call.edited, room)
-    yield from (_shown(item, room) for item in call.shown)
+        yield _note(views.EDITED, call.edited, limits)
+    yield from (_shown(item, limits) for item in call.shown)
     if not in_line and not (named and call.status is None):
-        yield _outcome(call, room)
+        yield _outcome(call, limits)
 
 
 def _is_short(call: CallView) -> bool:
@@ -257,10 +259,10 @@ def _is_short(call: CallView) -> bool:
     return short and call.status == "done" and call.table is None
 
 
-def _outcome(call: CallView, room: Room) -> Html:
+def _outcome(call: CallView, limits: PageLimits) -> Html:
     if call.status is None:
         return element("div", "…", style=DIM)
-    result = clip(call.prefix + call.text, room.each)
+    result = clip(call.prefix + call.text, limits.each)
     if call.table:
         title = element("em", "as the model read it", style=_SMALL)
         return join(_table(call.table), _details(title, element("pre", result, style=PRE)))
@@ -280,14 +282,14 @@ def _table(value: Table) -> Html:
     return element("div", drawn, foot, style="overflow:auto;max-height:28em")
 
 
-def _shown(item: Shown, room: Room) -> Html:
+def _shown(item: Shown, limits: PageLimits) -> Html:
     if item.picture:
         media_type, data = item.picture
-        room.pictures -= len(data)
-        drawn = picture(media_type, data, _PICTURE) if room.pictures >= 0 else None
+        limits.pictures -= len(data)
+        drawn = picture(media_type, data, _PICTURE) if limits.pictures >= 0 else None
         size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: left out]"
         return element("div", drawn) if drawn else element("p", size, style=DIM)
-    value = clip(item.text, room.each)
+    value = clip(item.text, limits.each)
     if item.prose:
         return element("div", markdown(value), style="margin:.35em 0")
     style = _edge(_WARN) if item.kind == "stderr" else f";{DIM}"

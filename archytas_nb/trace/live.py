@@ -25,7 +25,7 @@ from archytas_nb.loop import events as ev
 from archytas_nb.loop.reply import read_partial
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.bundle import bundle
-from archytas_nb.trace.html import CLASSES, DIM, LINE, Room
+from archytas_nb.trace.html import CLASSES, DIM, LINE, PageLimits
 from archytas_nb.trace.safe import Html, element, join, one_line, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
 from archytas_nb.trace.view import RunView, StepView, advance, fold
@@ -205,7 +205,7 @@ class Progress:
 # ── the pieces of a live page, each in its own widget; they look as in the static output ──────────
 
 _CURSOR = "▍"
-_KEPT = "archytas-nb-kept-"  # with a number: the class of the static copy of a run that goes on
+_COPY = "archytas-nb-kept-"  # with a number: the class of the static copy of a run that goes on
 # The widgets hide the copy; where they are gone, the copy hides the error in their place.
 _HIDE_COPY = "{0}{{display:none}}.jp-OutputArea-child:has({0}){{display:none}}"
 _HIDE_ERROR = (
@@ -220,13 +220,13 @@ _FRAME |= dict.fromkeys(("border_top", "border_bottom"), LINE)
 
 def live_question(view: RunView, number: int = 0) -> Html:
     """The question, with the style sheets of all pieces; `number` is the run's in this process."""
-    hides = stylesheet(_HIDE_COPY.format(f".{_KEPT}{number:d}"))
+    hides = stylesheet(_HIDE_COPY.format(f".{_COPY}{number:d}"))
     return _piece(stylesheet(draw.SHEET), hides, draw.question_html(view))
 
 
-def kept(view: RunView, number: int) -> Html:
+def static_copy(view: RunView, number: int) -> Html:
     """The static copy of a run that goes on, visible only where its widgets are not."""
-    name = f"{_KEPT}{number:d}"
+    name = f"{_COPY}{number:d}"
     return element("div", stylesheet(_HIDE_ERROR.format(f".{name}")), draw.html(view), class_=name)
 
 
@@ -235,7 +235,7 @@ def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool)
     doing = "answering" if streamed is not None and streamed.answer else "thinking"
     writing = None if streamed is None else join(*_streamed(streamed))
     doing = doing if newest else ""
-    return _piece(draw.step_html(step, Room([step]), doing=doing, streamed=writing))
+    return _piece(draw.step_html(step, PageLimits([step]), doing=doing, streamed=writing))
 
 
 def live_answer(words: str) -> Html:
@@ -391,7 +391,7 @@ class LiveLayer:
         self._copied, self._copied_at = self._view, time.monotonic()
         data, _ = bundle(self._view)
         self._pause = max(_PAUSE, len(data["text/html"]) / _PACE)
-        return {**data, "text/html": kept(self._view, self._number)}
+        return {**data, "text/html": static_copy(self._view, self._number)}
 
     def _words(self) -> str:
         return self._progress.status(self._view, time.monotonic() - self._started)

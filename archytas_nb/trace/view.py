@@ -222,11 +222,11 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
                 view = replace(view, protocol="react")
             return _noted(view, last, event.kind, event.text)
         case ev.RunCalls():
-            calls, thought = map(asked, event.calls), _joined(last.thought, event.thought)
+            calls, thought = map(call_view, event.calls), _joined(last.thought, event.thought)
             step = replace(last, reply=None, thought=thought, calls=(*last.calls, *calls))
             return _with_last(view, step)
         case ev.CallOutcomes():
-            return _with_last(view, replace(last, calls=answered(last.calls, event.outcomes)))
+            return _with_last(view, replace(last, calls=with_outcomes(last.calls, event.outcomes)))
         case ev.CheckAnswer():
             return _with_last(view, replace(last, reply=literal(event.answer)))
         case ev.Verdict():
@@ -277,7 +277,7 @@ def _joined(first: str, second: str) -> str:
 # ── calls ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def asked(call: ev.ToolCall) -> CallView:
+def call_view(call: ev.ToolCall) -> CallView:
     """A call that has no outcome yet."""
     given = _by_name(call.input)
     arguments = tuple((name, _flat(value)) for name, value in given.items())
@@ -311,7 +311,9 @@ def literal(value: ev.Json) -> str:
     return tidy(repr(value))
 
 
-def answered(calls: Iterable[CallView], outcomes: Iterable[ev.CallOutcome]) -> tuple[CallView, ...]:
+def with_outcomes(
+    calls: Iterable[CallView], outcomes: Iterable[ev.CallOutcome]
+) -> tuple[CallView, ...]:
     """Give each call without an outcome the next one."""
     waiting, result = iter(outcomes), []
     for call in calls:

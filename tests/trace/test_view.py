@@ -36,9 +36,17 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.events_json import from_json, to_json
 from archytas_nb.trace.bundle import bundle
-from archytas_nb.trace.html import Room, step_html
+from archytas_nb.trace.html import PageLimits, step_html
 from archytas_nb.trace.safe import MAX_COLUMNS, MAX_ROWS, Table, one_line, table_of, tidy
-from archytas_nb.trace.view import CallView, RunView, advance, answered, asked, fold, literal
+from archytas_nb.trace.view import (
+    CallView,
+    RunView,
+    advance,
+    call_view,
+    fold,
+    literal,
+    with_outcomes,
+)
 from tests.live_kernel import live_kernel
 from tests.trace.samples import SAMPLES, ask, call, frame, long_run, png
 
@@ -230,7 +238,9 @@ CHANGED = "The user changed the input before the call was run. It was run with: 
 
 def with_text(text: str, *outputs: Output) -> CallView:
     """A call with an outcome of this text."""
-    [view] = answered((asked(ToolCall("a", "f")),), (CallOutcome("done", text, outputs=outputs),))
+    [view] = with_outcomes(
+        (call_view(ToolCall("a", "f")),), (CallOutcome("done", text, outputs=outputs),)
+    )
     return view
 
 
@@ -254,16 +264,16 @@ def test_what_the_model_read_is_not_shown_twice() -> None:
 def test_text_of_several_lines_is_kept_as_it_is_beside_the_call_in_one_line() -> None:
     """Code, SQL and prose are read line by line; the call that they are given to stays one line."""
     sql = 'SELECT "a"\n  FROM b\n'
-    view = asked(ToolCall("a", "query", {"sql": sql, "limit": 3, "name": "x\n"}))
+    view = call_view(ToolCall("a", "query", {"sql": sql, "limit": 3, "name": "x\n"}))
     assert view.arguments == (
         ("sql", '"SELECT \\"a\\" FROM b"'),
         ("limit", "3"),
         ("name", '"x\\n"'),
     )
     assert view.texts == (("sql", sql.rstrip("\n")),)
-    assert asked(ToolCall("a", "run", "a\nb")).texts == (("", "a\nb"),)
+    assert call_view(ToolCall("a", "run", "a\nb")).texts == (("", "a\nb"),)
     [step] = fold("q", call(1, "query", {"sql": sql, "limit": 3}, "[]")).steps
-    page = step_html(step, Room([step]))
+    page = step_html(step, PageLimits([step]))
     assert page.count("SELECT") == 2  # in the line, and below it as it is
     assert "SELECT &quot;a&quot;\n  FROM b</pre>" in page
 
@@ -335,7 +345,7 @@ from archytas_nb import Tool
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.toolbox import Toolbox
-from archytas_nb.trace.view import answered, asked
+from archytas_nb.trace.view import call_view, with_outcomes
 
 def double(n: int) -> int:
     """Double.
@@ -356,7 +366,7 @@ class Editor:
 call = ToolCall("a", "double", {"n": 2})
 tools = Toolbox(Tool.from_function(double, approve=True))
 outcomes = KernelExecutor(tools, {}, person=Editor()).run([call])
-[view] = answered((asked(call),), outcomes)
+[view] = with_outcomes((call_view(call),), outcomes)
 (view.text, view.edited, [each.text for each in view.shown])
 '''
     with live_kernel(tmp_path) as kernel:
