@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from archytas_nb.models.completion import ServerError
-from archytas_nb.models.refusals import Faults
+from archytas_nb.models.refusals import EndpointErrors
 
 _SLACK = 0.005
 """Seconds; a timeout may fire that much early."""
@@ -108,7 +108,7 @@ class Cutoff:
                     if self._connection is not None:
                         _shut(self._connection)
                     return
-                # Where nobody waits now, silence cannot become too long before that either.
+                # Where nothing is waited for now, the silence cannot become too long before that.
                 pause = min(max(left, 0.05), threading.TIMEOUT_MAX)
                 self._changed.wait(self._deadline.within(pause))
 
@@ -123,15 +123,15 @@ class Connection:
     """A client's connection, which is kept open and carries one request at a time.
 
     Args:
-        faults: Makes the errors of its endpoint.
+        errors: Makes the errors of its endpoint.
 
     Attributes:
         client: The client whose hooks are `on_request` and `on_response`.
     """
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, errors: EndpointErrors) -> None:
         self.client: Any = None
-        self._faults = faults
+        self._errors = errors
         self._socket: Any = None
         self._timeout: float
         self._deadline: Deadline
@@ -157,13 +157,13 @@ class Connection:
         """The client's hook for a response whose body was not read yet.
 
         Raises:
-            Fault: Its body has an encoding that was not asked for.
+            RequestError: Its body has an encoding that was not asked for.
             ServerError: Its status is not 2xx. A client would read all of an error's body.
         """
         encoding = response.headers.get("content-encoding", "").strip().lower()
         is_error = not 200 <= response.status_code < 300
         if encoding not in _ENCODINGS and not is_error:
-            raise self._faults.bad_encoding(encoding)
+            raise self._errors.bad_encoding(encoding)
         if not is_error:
             return
         body = bytearray()
@@ -190,12 +190,12 @@ class Connection:
             self._socket = info["return_value"].get_extra_info("socket")
             self._cutoff.connected(self._socket)
 
-    def fault(self, during: str = "first byte") -> Exception | None:
+    def failure(self, during: str = "first byte") -> Exception | None:
         """Why the request was ended here; None where it was not."""
         if self._deadline.over:
-            return self._faults.out_of_time(self._deadline.seconds)
+            return self._errors.out_of_time(self._deadline.seconds)
         if self._cutoff.ended:
-            return self._faults.timed_out(self._timeout, during)
+            return self._errors.timed_out(self._timeout, during)
         return None
 
     def received(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -203,14 +203,14 @@ class Connection:
 
         Raises:
             EOFError: The connection broke.
-            Fault: Silence, the deadline, or a body that is too long.
+            RequestError: Silence, the deadline, or a body that is too long.
         """
         size = 0
         while (chunk := self._next(chunks)) is not None:
             self._cutoff.got(data=not chunk.startswith((b":", b"\r", b"\n")))
             size += len(chunk)
             if size > LONGEST_REPLY:
-                raise self._faults.too_long(LONGEST_REPLY)
+                raise self._errors.too_long(LONGEST_REPLY)
             yield chunk
 
     def _next(self, chunks: Iterator[bytes]) -> bytes | None:
@@ -222,11 +222,11 @@ class Connection:
             library = type(error).__module__.split(".")[0].rstrip("2")
             if library not in ("httpx", "httpcore"):
                 raise
-            if fault := self.fault("reply"):
-                raise fault from None
+            if ended := self.failure("reply"):
+                raise ended from None
             if "Timeout" in type(error).__name__:
-                raise self._faults.timed_out(self._timeout, "reply") from None
+                raise self._errors.timed_out(self._timeout, "reply") from None
             raise EOFError(f"{type(error).__name__}: {error}") from None
         if self._cutoff.ended or (chunk is not None and self._deadline.over):
-            raise self.fault("reply") or EOFError("the connection was ended")
+            raise self.failure("reply") or EOFError("the connection was ended")
         return chunk

@@ -26,7 +26,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.reply import read_action
 from archytas_nb.models import refusals
 from archytas_nb.models.choose import OPENAI_URL
-from archytas_nb.models.refusals import Fault, says
+from archytas_nb.models.refusals import RequestError, says
 
 Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
 """Yields the pieces of a reply and the retries, returns the reply."""
@@ -63,8 +63,8 @@ class Capabilities:
         stream: Whether it streams.
         stream_options: Whether it reports usage in a stream.
         length_field: The name of its maximum of tokens in a reply.
-        most_tokens: The highest such maximum that it takes, or None where it has not said.
-        context_tokens: Tokens of a conversation with its reply, or None where it has not said.
+        most_tokens: The highest such maximum that it takes, or None where that is not known.
+        context_tokens: Tokens of a conversation with its reply, or None where that is not known.
         images: The most images that it takes in a request, or None for no limit.
         without: Fields that it does not take.
         thinks: Whether it used up a reply by reasoning alone, so that it needs room for both.
@@ -189,7 +189,8 @@ def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
 def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
     """The conversation as the endpoint takes it; the messages of the request are not changed."""
     messages = ask.messages if form.images is None else with_images(ask.messages, form.images)
-    messages = tuple(_with_asides(each, ask.asides, form) for each in messages)
+    if form.thoughts or form.extras != "unwanted":
+        messages = tuple(_with_asides(each, ask.asides, form) for each in messages)
     roles = [message["role"] for message in messages[:2]]
     if form.system or roles != ["system", "user"]:
         return messages
@@ -255,60 +256,60 @@ def _images_in(message: Message) -> int:
 
 
 def lowered(
-    form: Capabilities, ask: AskModel, said: str, extra: Iterable[str] = (), *, stream: bool
+    form: Capabilities, ask: AskModel, text: str, extra: Iterable[str] = (), *, stream: bool
 ) -> Capabilities | None:
     """The next form to ask in, after an endpoint refused one; None where nothing can be given up.
 
     `extra` are the names of the user's own fields, `stream` whether a stream was asked for.
     """
-    if says("other_api", said):
+    if says("other_api", text):
         return None
-    most = refusals.most_images(said) if refusals.images_in(ask.messages) else None
+    most = refusals.most_images(text) if refusals.images_in(ask.messages) else None
     if most is not None and (form.images is None or most < form.images):
         return replace(form, images=most)
-    if less := shorter(form, ask, said):
+    if less := shorter(form, ask, text):
         return less
-    if other := _other_messages(form, said):
+    if other := _other_messages(form, text):
         return other
-    if stream and form.stream_options and "stream_options" in said:
+    if stream and form.stream_options and "stream_options" in text:
         return replace(form, stream_options=False)
-    if stream and form.stream and re.search(r"\bstream(?:ing|ed)?\b", said):
+    if stream and form.stream and re.search(r"\bstream(?:ing|ed)?\b", text):
         return replace(form, stream=False)
     names = [name for name in extra if name not in {*_LENGTH_FIELDS, *form.without}]
-    if field := refusals.refused_field(said, names):
+    if field := refusals.refused_field(text, names):
         return replace(form, without=form.without | {field})
     if ask.schema is not None and form.schema != "none":
         return replace(form, schema=_DIALECTS[_DIALECTS.index(form.schema) + 1])
     return None
 
 
-def _other_messages(form: Capabilities, said: str) -> Capabilities | None:
-    if not form.thoughts and says("wants_thoughts", said):
+def _other_messages(form: Capabilities, text: str) -> Capabilities | None:
+    if not form.thoughts and says("wants_thoughts", text):
         return replace(form, thoughts=True)
-    if form.extras != "required" and says("wants_signatures", said):
+    if form.extras != "required" and says("wants_signatures", text):
         return replace(form, extras="required")
-    return replace(form, system=False) if form.system and says("no_system", said) else None
+    return replace(form, system=False) if form.system and says("no_system", text) else None
 
 
-def _with_tools(form: Capabilities, said: str, extra: Iterable[str]) -> Capabilities | None:
+def _with_tools(form: Capabilities, text: str, extra: Iterable[str]) -> Capabilities | None:
     """The form with tools, where not they but something beside them was refused; else None."""
-    if says("no_reasoning_with_tools", said):
+    if says("no_reasoning_with_tools", text):
         return replace(form, reasons_with_tools=False) if form.reasons_with_tools else None
     names = [name for name in extra if name in _ABOUT_TOOLS - form.without]
-    field = refusals.refused_field(said, names)
+    field = refusals.refused_field(text, names)
     return None if field is None else replace(form, without=form.without | {field})
 
 
-def shorter(form: Capabilities, ask: AskModel, said: str) -> Capabilities | None:
+def shorter(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None:
     """The form with another name for a reply's maximum, or a lower one; None where neither helps."""
     if ask.max_tokens is None:
         return None
     most = _length(ask, form)
-    context, prompt = refusals.context_tokens(said), refusals.prompt_tokens(said)
-    limit = refusals.most_tokens(said, most)
+    context, prompt = refusals.context_tokens(text), refusals.prompt_tokens(text)
+    limit = refusals.most_tokens(text, most)
     if context and prompt:
         # Only the room for the reply is missing. Half of the context lets the conversation grow
-        # for some steps before the same is said again.
+        # for some steps before the same error comes again.
         lower = min(context - prompt, max(_LEAST_TOKENS, context // 2))
         if not _LEAST_TOKENS <= lower < most:
             return None
@@ -317,10 +318,10 @@ def shorter(form: Capabilities, ask: AskModel, said: str) -> Capabilities | None
     if limit:
         fits = min(_LEAST_TOKENS, most - 1) <= limit < most
         return replace(form, most_tokens=limit) if fits else None
-    if re.search(rf"\b{most}\b", said) and most // 4 >= _LEAST_TOKENS:  # our number, and no other
+    if re.search(rf"\b{most}\b", text) and most // 4 >= _LEAST_TOKENS:  # our number, and no other
         return replace(form, most_tokens=most // 4)
     other = _LENGTH_FIELDS[1 - _LENGTH_FIELDS.index(form.length_field)]
-    if re.search(r"max_(completion_)?tokens", said) and other not in form.without:
+    if re.search(r"max_(completion_)?tokens", text) and other not in form.without:
         return replace(form, length_field=other, without=form.without | {form.length_field})
     return None
 
@@ -365,22 +366,22 @@ def adapting(
     """Ask, and where the endpoint rejects the form of the request, ask in the next one.
 
     What it takes is noted in `can` once it has replied: a refusal may have had another reason. The
-    user's own fields, `extra`, may be given up, with a notice. `once` asks in a form or raises `Fault`.
+    user's own fields, `extra`, may be given up, with a notice. `once` asks in a form or raises `RequestError`.
     """
     form, forms, first, spent = can, [can], None, Usage()
     while True:
         try:
             reply = yield from once(form)
-        except Fault as fault:
-            first = first or fault
+        except RequestError as failed:
+            first = first or failed
             context = (
-                refusals.context_tokens(fault.said) if fault.error.kind == "overflow" else None
+                refusals.context_tokens(failed.refusal) if failed.error.kind == "overflow" else None
             )
             for record in (can, form):
                 record.context_tokens = context or record.context_tokens
-            following = _following(fault, form, ask, extra, stream=stream)
+            following = _following(failed, form, ask, extra, stream=stream)
             if following is None or following in forms:
-                reason = first if fault.error.kind in ("refused", "overflow") else fault
+                reason = first if failed.error.kind in ("refused", "overflow") else failed
                 can.tools = can.tools and reason.error.kind != "no_tools"
                 raise reason from None
             if lost := _given_up(form, following):
@@ -398,16 +399,16 @@ def adapting(
 
 
 def _following(
-    fault: Fault, form: Capabilities, ask: AskModel, extra: Collection[str], *, stream: bool
+    failed: RequestError, form: Capabilities, ask: AskModel, extra: Collection[str], *, stream: bool
 ) -> Capabilities | None:
-    """The form to ask in after a fault; None where there is none, or the form was not the reason."""
-    kind, status = fault.error.kind, fault.error.status
+    """The form to ask in after a failed; None where there is none, or the form was not the reason."""
+    kind, status = failed.error.kind, failed.error.status
     if kind == "no_tools":
-        return _with_tools(form, fault.said, extra)
+        return _with_tools(form, failed.refusal, extra)
     if kind == "refused" and status in _FORM_STATUSES:
-        return lowered(form, ask, fault.said, extra, stream=stream and form.stream)
+        return lowered(form, ask, failed.refusal, extra, stream=stream and form.stream)
     # Whoever has little credit left (402) may still have a short reply.
-    return shorter(form, ask, fault.said) if kind == "overflow" or status == 402 else None
+    return shorter(form, ask, failed.refusal) if kind == "overflow" or status == 402 else None
 
 
 def _learn_from(reply: ModelReply, ask: AskModel, form: Capabilities, can: Capabilities) -> None:

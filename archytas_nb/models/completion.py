@@ -27,7 +27,7 @@ _FULL = frozenset({"max_tokens", "model_length"})
 _LONGEST_LOOKED_AT = 20_000
 """Characters of arguments up to which they are parsed to see whether they are whole."""
 _NOTHING_SAID = "Provider returned error"
-"""OpenRouter's message, whatever the provider had said."""
+"""OpenRouter's message, whatever the provider's own is."""
 _CODES = 500
 """Characters of an error object's codes that are kept."""
 
@@ -268,8 +268,8 @@ def _raise_error(data: Any, text: str) -> None:
     if isinstance(inner, dict):
         error = inner.get("error") or (inner if inner.get("object") == "error" else None)
         if error:
-            said, codes = error_text(error)
-            raise ServerError(said or text, status_of(error), codes, refused_generation(error))
+            message, codes = error_text(error)
+            raise ServerError(message or text, status_of(error), codes, refused_generation(error))
     if not isinstance(data, dict):
         raise NotACompletion(text)
 
@@ -326,7 +326,7 @@ class ServerError(Exception):
     """A server's answer that is an error, with an HTTP status or in place of a reply.
 
     Attributes:
-        said: Its message.
+        message: Its text.
         status: The HTTP status; of an error in a reply the one that it names, or 500.
         codes: What else its error object says; for judging, not for showing.
         reply: A reply that the server generated and then did not accept, or None.
@@ -335,10 +335,10 @@ class ServerError(Exception):
     """
 
     def __init__(
-        self, said: str, status: int = 500, codes: str = "", reply: ModelReply | None = None
+        self, message: str, status: int = 500, codes: str = "", reply: ModelReply | None = None
     ) -> None:
-        super().__init__(said)
-        self.said, self.status, self.codes, self.reply = said, status, codes, reply
+        super().__init__(message)
+        self.message, self.status, self.codes, self.reply = message, status, codes, reply
         self.wait: float | None = None
         self.to = ""
 
@@ -346,8 +346,8 @@ class ServerError(Exception):
     def of(cls, status: int, body: str, headers: Mapping[str, str], url: str) -> Self:
         """Read a response whose status is not 2xx; the names of headers in lower case."""
         data = _json(body)
-        said, codes = error_text(data)
-        error = cls(said or body, status, codes, refused_generation(data))
+        message, codes = error_text(data)
+        error = cls(message or body, status, codes, refused_generation(data))
         error.wait = retry_after(headers, dt.datetime.now(dt.UTC))
         if 300 <= status < 400 and "location" in headers:
             to = shown_url(urllib.parse.urljoin(url, headers["location"]))
@@ -375,7 +375,7 @@ def refused_generation(error: Any) -> ModelReply | None:
 def error_text(error: Any) -> tuple[str, str]:
     """The message of an error object of any server, empty where it has none, and its codes.
 
-    The codes are all else that helps to judge it: kinds, sizes, and what a provider behind said.
+    The codes are all else that helps to judge it: kinds, sizes, and the text of a provider behind.
     """
     if isinstance(error, list) and len(error) == 1:
         error = error[0]
@@ -387,10 +387,10 @@ def error_text(error: Any) -> tuple[str, str]:
     raw = str(metadata.get("raw") or "") if isinstance(metadata, dict) else ""
     codes = [str(error[key]) for key in ("code", "type") if error.get(key)]
     codes += [f"{key}={error[key]}" for key in ("n_prompt_tokens", "n_ctx") if error.get(key)]
-    said = str(error.get("message") or "") or _detail(error.get("detail"))
-    if said == _NOTHING_SAID and raw:
-        said = f"{said}: {error_text(_json(raw))[0] or raw}"
-    return said, " ".join([*codes, raw]).strip()[:_CODES]
+    message = str(error.get("message") or "") or _detail(error.get("detail"))
+    if message == _NOTHING_SAID and raw:
+        message = f"{message}: {error_text(_json(raw))[0] or raw}"
+    return message, " ".join([*codes, raw]).strip()[:_CODES]
 
 
 def _detail(detail: Any) -> str:

@@ -30,7 +30,7 @@ from archytas_nb.models.capabilities import (
 )
 from archytas_nb.models.choose import OPENAI_URL, Served
 from archytas_nb.models.completion import NotACompletion, ServerError, from_body, from_stream
-from archytas_nb.models.refusals import CONNECT_SECONDS, Fault, Faults
+from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, RequestError
 from archytas_nb.models.secrets import shown_url, without_shapes
 from archytas_nb.models.usage import Price, price_of
 
@@ -85,7 +85,7 @@ class OpenAIModel:
         self._at = shown_url(self.base_url)
         others = (*self._headers.values(), *self._query.values())
         user = choose.without_user(self.base_url)[1]
-        self._faults = Faults(self._at, self._key, user, others)
+        self._errors = EndpointErrors(self._at, self._key, user, others)
         self.given_name = model
         self._model = model
         self.timeout = 300.0 if timeout is None else timeout
@@ -130,7 +130,7 @@ class OpenAIModel:
 
     @property
     def context_tokens(self) -> int | None:
-        """Tokens of a conversation with its reply, where the endpoint has said so; else None."""
+        """Tokens of a conversation with its reply, where the endpoint says so; else None."""
         if self._model is None:
             return None
         return capabilities_of(self.base_url, self._model).context_tokens
@@ -176,7 +176,7 @@ class OpenAIModel:
             return adapting(once, ask, can, self.request, stream=self.stream)
 
         try:
-            reply = yield from retrying(in_any_form, self.max_retries, deadline, self._faults)
+            reply = yield from retrying(in_any_form, self.max_retries, deadline, self._errors)
         except ModelError as error:
             raise self._explained(error) from None
         return replace(reply, seconds=perf_counter() - started)
@@ -189,14 +189,14 @@ class OpenAIModel:
         """
         try:
             return self._listed(self.base_url)
-        except Fault as fault:
-            raise self._explained(fault.error) from None
+        except RequestError as failed:
+            raise self._explained(failed.error) from None
 
     # ── one request ───────────────────────────────────────────────────────────────────────────────
 
     def _once(self, name: str, ask: AskModel, form: Capabilities, deadline: Deadline) -> Asking:
         if deadline.over:
-            raise self._faults.out_of_time(deadline.seconds)
+            raise self._errors.out_of_time(deadline.seconds)
         stream = self.stream and form.stream
         with self._connection(self.base_url, self.timeout, deadline) as connection:
             try:
@@ -217,26 +217,26 @@ class OpenAIModel:
                 generated = getattr(error, "reply", None)
                 if generated is not None:
                     return generated  # type: ignore[no-any-return]
-                raise self._fault(error, connection, name, ask) from None
+                raise self._failure(error, connection, name, ask) from None
         if reply.finish == "content_filter" and not reply.calls:
-            raise self._faults.withheld()
+            raise self._errors.withheld()
         return reply
 
-    def _fault(
+    def _failure(
         self, error: Exception, connection: Connection, name: str, ask: AskModel | None
     ) -> Exception:
         """What to raise for what went wrong in a request; an error of ours stays as it is."""
         import openai
 
         if isinstance(error, NotACompletion):
-            return self._faults.not_an_api(self._faults.clean(str(error)))
+            return self._errors.not_an_api(self._errors.clean(str(error)))
         if isinstance(error, EOFError):
-            return self._faults.dropped(self._faults.clean(str(error)))
+            return self._errors.dropped(self._errors.clean(str(error)))
         if not isinstance(error, (openai.OpenAIError, ServerError)):
             return error
-        fault = self._faults.of_client(error, self.timeout, name, ask)
-        # What the server has said counts more than the time that it took.
-        return (None if fault.error.status else connection.fault()) or fault
+        failed = self._errors.of_client(error, self.timeout, name, ask)
+        # A status of the server counts more than the time that it took.
+        return (None if failed.error.status else connection.failure()) or failed
 
     def _logged(self, asking: Asking, name: str, ask: AskModel) -> Asking:
         """The same request, with one line in the log: no key, no URL's password, no text."""
@@ -248,8 +248,8 @@ class OpenAIModel:
                 f"{used.input_tokens} in, {used.cached_tokens} cached, {used.output_tokens} out"
             )
             outcome = f"{reply.finish}, tokens: {tokens}"
-        except Fault as fault:
-            outcome = f"{fault.error.kind} (status {fault.error.status})"
+        except RequestError as failed:
+            outcome = f"{failed.error.kind} (status {failed.error.status})"
             raise
         except BaseException as error:
             outcome = type(error).__name__
@@ -281,7 +281,7 @@ class OpenAIModel:
                 yield connection
         except KeyboardInterrupt:
             # It may have hit the client where it knows of no connection to close: close it all, or
-            # the server would go on writing a reply that nobody reads.
+            # the server would go on writing the reply.
             connection.client.close()
             raise
         except BaseException:
@@ -300,7 +300,7 @@ class OpenAIModel:
             "Accept-Encoding": "gzip, deflate",
             **self._headers,
         }
-        connection = Connection(self._faults)
+        connection = Connection(self._errors)
 
         def signed(request: Any) -> Any:
             # The client writes the key into this header, and Azure takes that for a token.
@@ -323,7 +323,9 @@ class OpenAIModel:
             )
         except (ImportError, OSError, ValueError) as error:  # of a proxy, or a certificate
             at, why = shown_url(base_url), without_shapes(str(error)).rstrip(".")
-            text = f"no connection to {at!r} can be made as this environment wants it: {why}"
+            text = (
+                f"no connection to {at!r} can be made with the settings of this environment: {why}"
+            )
             move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
             raise ConfigurationError(f"{text}. {move}") from error
         connection.client = openai.OpenAI(
@@ -347,7 +349,7 @@ class OpenAIModel:
         return next((name for name in names if Served(name).chats), names[0])
 
     def _listed(self, base_url: str) -> list[str]:
-        """The models at a URL, for which nobody waits long; raises `Fault`."""
+        """The models at a URL, within a short time; raises `RequestError`."""
         seconds = min(self.timeout, _LISTING_SECONDS)
         deadline = Deadline(seconds)
         with self._connection(base_url, seconds, deadline) as connection:
@@ -357,12 +359,12 @@ class OpenAIModel:
                     body = b"".join(connection.received(response.iter_bytes()))
             except Exception as error:  # noqa: BLE001 - judged below
                 if deadline.over:
-                    raise self._faults.timed_out(seconds, "first byte") from None
-                raise self._fault(error, connection, self._model or "", None) from None
+                    raise self._errors.timed_out(seconds, "first byte") from None
+                raise self._failure(error, connection, self._model or "", None) from None
         try:
             models = choose.models_in(json.loads(body))
         except (ValueError, RecursionError):
-            raise self._faults.not_an_api("no list of models") from None
+            raise self._errors.not_an_api("no list of models") from None
         for model in models:
             can = capabilities_of(base_url, model.name)
             can.context_tokens = can.context_tokens or model.context_tokens
@@ -387,14 +389,14 @@ class OpenAIModel:
     def _looked_up(self, base_url: str) -> list[str] | None:
         try:
             return self._listed(base_url)
-        except Fault:
+        except RequestError:
             return None
 
 
 def retrying(
-    ask: Callable[[], Asking], max_retries: int, deadline: Deadline, faults: Faults
+    ask: Callable[[], Asking], max_retries: int, deadline: Deadline, errors: EndpointErrors
 ) -> Asking:
-    """Ask again after a `Fault` that may pass; yields each retry with its wait.
+    """Ask again after a `RequestError` that may pass; yields each retry with its wait.
 
     A wait that would not end before the deadline is not begun.
 
@@ -405,14 +407,14 @@ def retrying(
     while True:
         try:
             return (yield from ask())
-        except Fault as fault:
-            failed = fault
+        except RequestError as error:
+            failed = error
         wait = FIRST_WAIT * 2**tried if failed.wait is None else failed.wait
         what = refusals.shortened(str(failed).partition(". ")[0], 160)
         left = deadline.left
         is_final = not failed.passing or tried >= max_retries or wait > refusals.LONGEST_WAIT
         if not is_final and left is not None and wait >= left:
-            is_final, failed = True, faults.out_of_time(deadline.seconds, what)
+            is_final, failed = True, errors.out_of_time(deadline.seconds, what)
         if is_final:
             hint = f"(Tried {tried + 1} times.)"
             raise (refusals.with_hint(failed.error, hint) if tried else failed.error) from None

@@ -24,7 +24,7 @@ from archytas_nb.models import serve
 REMEMBERED_SECONDS = 86_400.0
 """How long a crash keeps later notebooks in safe mode; the cause may be gone by then."""
 CRASHES = frozenset({"SIGSEGV", "SIGILL", "SIGBUS", "SIGFPE", "SIGABRT"})
-"""Signals of a program's own fault, which comes again; SIGKILL is somebody else's decision."""
+"""Signals of a program's own fault, which comes again; SIGKILL comes from outside."""
 _ON_WINDOWS = {0xC0000005: "SIGSEGV", 0xC000001D: "SIGILL", 0xC0000374: "SIGABRT"}
 _IN_LOG = {
     "Segmentation fault": "SIGSEGV",

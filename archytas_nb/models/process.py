@@ -218,7 +218,7 @@ class _Search:
                 lease.close()
                 if found is None:
                     raise self._failed(_status(child)) from None
-                self._forget(facts)  # it ended meanwhile, or it is a stranger at its port
+                self._forget(facts)  # it ended meanwhile, or another program has its port
             except BaseException:
                 lease.close()
                 raise

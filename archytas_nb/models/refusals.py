@@ -195,7 +195,7 @@ def most_tokens(text: str, asked: int = 0) -> int | None:
 
 
 def most_images(text: str) -> int | None:
-    """How many images are taken in a request that had some; None where nothing is said of it."""
+    """How many images are taken in a request that had some; None where the text does not say."""
     text = text[:LOOKED_AT]
     if limit := re.search(r"at most (\d+) image", text, re.IGNORECASE):
         return int(limit[1])
@@ -215,14 +215,14 @@ def refused_field(text: str, names: Iterable[str]) -> str | None:
 # ── errors ────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Fault(Exception):
+class RequestError(Exception):
     """A failed request, before it is decided whether it is tried again.
 
     Attributes:
         error: What is raised when it is not.
         passing: Whether it may pass by itself.
         wait: Seconds that the server asks to wait, or None.
-        said: What the server said, with its codes; not to be shown.
+        refusal: The server's text with its codes; not to be shown.
     """
 
     def __init__(
@@ -233,14 +233,14 @@ class Fault(Exception):
         *,
         passing: bool = False,
         wait: float | None = None,
-        said: str = "",
+        refusal: str = "",
     ) -> None:
         super().__init__(text)
         self.error = ModelError(text, kind=kind, status=status)
-        self.passing, self.wait, self.said = passing, wait, said
+        self.passing, self.wait, self.refusal = passing, wait, refusal
 
 
-class Faults:
+class EndpointErrors:
     """Makes the errors of one endpoint; each names its URL and what to do next.
 
     Args:
@@ -275,14 +275,14 @@ class Faults:
 
     def of_client(
         self, error: Exception, timeout: float, model: str, ask: AskModel | None
-    ) -> Fault:
-        """The fault behind an ``openai.OpenAIError``, or behind what the hooks of `Connection` raise.
+    ) -> RequestError:
+        """The error behind an ``openai.OpenAIError``, or behind what the hooks of `Connection` raise.
 
         `timeout` is in seconds without data; `ask` is None where the list of models was asked for.
         """
         cause = error.__cause__ or error
         for each in (error, cause):  # some versions of the client wrap what a hook raises
-            if isinstance(each, Fault):
+            if isinstance(each, RequestError):
                 return each
             if isinstance(each, ServerError):
                 return self.of_server(each, model, ask)
@@ -294,27 +294,31 @@ class Faults:
         if "APIConnectionError" in kinds:
             return (self.unreachable if connecting else self.dropped)(why)
         move = "Look at the server's log."
-        return Fault("server", f"the request to {self._url!r} failed: {shortened(why)}. {move}")
+        return RequestError(
+            "server", f"the request to {self._url!r} failed: {shortened(why)}. {move}"
+        )
 
-    def of_server(self, error: ServerError, model: str, ask: AskModel | None = None) -> Fault:
-        """The fault behind a server's error in a request for a model; `ask` as for `of_client`."""
+    def of_server(
+        self, error: ServerError, model: str, ask: AskModel | None = None
+    ) -> RequestError:
+        """The error behind a server's error object in a request for a model; `ask` as for `of_client`."""
         if error.to:  # a conversation goes only to where the user sends it
             move = "If that is where the API begins, set OPENAI_BASE_URL (or base_url) to it."
             text = f"{self._at} redirects to {error.to!r}, and nothing was sent there. {move}"
-            return Fault("refused", text, error.status)
-        codes, text = self.clean(error.codes), self.clean(error.said)
+            return RequestError("refused", text, error.status)
+        codes, text = self.clean(error.codes), self.clean(error.message)
         raw = f"{text[: LOOKED_AT - len(codes) - 1]} {codes}"
-        said = _sentence(shortened(_without_page(text)) or "no reason given")
+        reason = _sentence(shortened(_without_page(text)) or "no reason given")
         if error.wait is not None and error.wait > LONGEST_WAIT:
             most = f"longer than the maximum of {LONGEST_WAIT:.0f} s"
-            said += f" It asks to wait {error.wait:.0f} s, {most}."
+            reason += f" It asks to wait {error.wait:.0f} s, {most}."
         case = _limits(error.status, raw) or _refused_part(error.status, raw, ask)
         kind, what, move, passing = case or _other_case(error.status, raw)
         what = what.format(at=self._at, model=f"model {model!r}")
-        told = f"{what} (HTTP {error.status}): {said} {move}".rstrip()
-        return Fault(kind, told, error.status, passing=passing, wait=error.wait, said=raw)
+        full = f"{what} (HTTP {error.status}): {reason} {move}".rstrip()
+        return RequestError(kind, full, error.status, passing=passing, wait=error.wait, refusal=raw)
 
-    def unreachable(self, why: str) -> Fault:
+    def unreachable(self, why: str) -> RequestError:
         """No connection was made."""
         certificate = "certificate" in why.lower()
         move = (
@@ -324,55 +328,59 @@ class Faults:
             "model is served."
         )
         text = f"no server answers at {self._url!r} ({shortened(why)}). {move}"
-        return Fault("unreachable", text, passing=not certificate)
+        return RequestError("unreachable", text, passing=not certificate)
 
-    def timed_out(self, seconds: float, during: str) -> Fault:
+    def timed_out(self, seconds: float, during: str) -> RequestError:
         """Nothing came for so many seconds, during ``"connect"``, ``"first byte"`` or ``"reply"``."""
         if during == "connect":
             text = f"no connection to {self._url!r} came about within {min(CONNECT_SECONDS, seconds):g} s."
-            return Fault("timeout", f"{text} Check the address and the network.", passing=True)
+            return RequestError(
+                "timeout", f"{text} Check the address and the network.", passing=True
+            )
         what = f"sent nothing for {seconds:g} s"
         if during == "reply":
             what = f"fell silent for {seconds:g} s in the middle of its reply"
         move = "It may be busy or too slow: ask again, or raise %config ArchytasNB.timeout."
-        return Fault("timeout", f"{self._at} {what}. {move}")
+        return RequestError("timeout", f"{self._at} {what}. {move}")
 
-    def out_of_time(self, seconds: float | None, last: str = "") -> Fault:
+    def out_of_time(self, seconds: float | None, last: str = "") -> RequestError:
         """The request's time is over, after a failure that was to be tried again."""
         after = f" after {last}" if last else ""
         text = (
             f"{self._at} gave no whole reply within the {seconds or 0:.3g} s that were left{after}."
         )
-        return Fault("deadline", f"{text} Raise max_seconds, or ask for less.")
+        return RequestError("deadline", f"{text} Raise max_seconds, or ask for less.")
 
-    def dropped(self, why: str) -> Fault:
+    def dropped(self, why: str) -> RequestError:
         """The connection broke before the reply was whole."""
         move = "Ask again, or look at the server's log."
         text = f"{self._at} broke off before its reply was whole ({shortened(why)}). {move}"
-        return Fault("unreachable", text, passing=True)
+        return RequestError("unreachable", text, passing=True)
 
-    def not_an_api(self, said: str) -> Fault:
+    def not_an_api(self, body: str) -> RequestError:
         """Something answered with status 200, but not with a chat completion."""
-        page = said.lstrip()[:1] == "<"
+        page = body.lstrip()[:1] == "<"
         what = "a web page" if page else "something that is not a chat completion"
-        text = f"{self._at} answered with {what}: {shortened(_without_page(said), 120)!r}."
-        return Fault("bad_reply", text, 200)
+        text = f"{self._at} answered with {what}: {shortened(_without_page(body), 120)!r}."
+        return RequestError("bad_reply", text, 200)
 
-    def too_long(self, most: int) -> Fault:
+    def too_long(self, most: int) -> RequestError:
         """The reply has more than so many bytes."""
         text = f"{self._at} sent more than {most:,} bytes for one reply, and it was given up."
-        return Fault("server", f"{text} Look at the server's log.", 200)
+        return RequestError("server", f"{text} Look at the server's log.", 200)
 
-    def bad_encoding(self, encoding: str) -> Fault:
+    def bad_encoding(self, encoding: str) -> RequestError:
         """The reply is compressed in a way that was not asked for."""
         text = f"{self._at} compressed its reply as {shortened(encoding, 40)!r}, which was not asked for."
-        return Fault("server", f"{text} Look at the settings of the server, or of a proxy.", 200)
+        return RequestError(
+            "server", f"{text} Look at the settings of the server, or of a proxy.", 200
+        )
 
-    def withheld(self) -> Fault:
+    def withheld(self) -> RequestError:
         """A content filter of the endpoint removed the reply, or the rest of it."""
         move = "Put the question differently, or use another model."
         text = f"the content filter of {self._at} withheld the reply, or a part of it. {move}"
-        return Fault("refused", text, 200)
+        return RequestError("refused", text, 200)
 
 
 _Case: TypeAlias = tuple[ModelErrorKind, str, str, bool]

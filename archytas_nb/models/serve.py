@@ -105,7 +105,7 @@ class Leases:
                 self._changed.notify()
 
     def _greet(self, peer: socket.socket) -> str | None:
-        """Our proof for the peer, once it has given its own; None for a stranger."""
+        """Our proof for the peer, once it has given its own; None for a peer without the key."""
         peer.settimeout(HANDSHAKE_SECONDS)
         ours = secrets.token_hex(16)
         peer.sendall(f"{ours}\n".encode())

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from archytas_nb.errors import ConfigurationError
 
 Progress: TypeAlias = Callable[[str], None]
-"""Is told, in one line for a person, what is being waited for. Later lines replace earlier ones."""
+"""Called with one line about what is being waited for; a later line replaces the one before."""
 
 CHUNK = 4 << 20  # bytes that are copied at a time
 MARGIN = 64 << 20  # bytes left free on the disk after assembly
@@ -56,7 +56,7 @@ EMBEDDED = Bundle(
 
 
 def silent(_text: str) -> None:
-    """The `Progress` of a caller that has nobody to tell."""
+    """A `Progress` that does nothing."""
 
 
 def locate(
@@ -304,7 +304,7 @@ def _copy(
                             f"{verb} the model's weights, once: {percent} % of {bundle.size / 1e9:.2f} GB"
                         )
         if out is not None:
-            # The stamp will vouch for these bytes after a power cut too.
+            # The stamp must be right after a power cut, too.
             os.fsync(out.fileno())
     return digest.hexdigest()
 

@@ -21,7 +21,7 @@ from archytas_nb.cassettes.match import PATTERNS, Matcher, Volatile
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import ModelReply, WireCall
-from archytas_nb.models.refusals import Faults
+from archytas_nb.models.refusals import EndpointErrors
 from archytas_nb.testing import ScriptedModel
 from tests.cassettes.tapes import ask, no_model
 
@@ -320,7 +320,9 @@ def test_hides_secrets_in_every_part_of_an_exchange(
 def test_an_error_does_not_show_the_password_of_the_url(text: str) -> None:
     basic = base64.b64encode(f"user:{VALUE}".encode()).decode()
     said = text.format(VALUE, basic, json.dumps({"sent": SHAPES[1]}))
-    cleaned: Any = Faults("http://h/", "sk-canary-7f3a9c51d2e8", ("user", VALUE)).clean(said)
+    cleaned: Any = EndpointErrors("http://h/", "sk-canary-7f3a9c51d2e8", ("user", VALUE)).clean(
+        said
+    )
     assert VALUE not in cleaned
     assert basic not in cleaned
     assert SHAPES[1] not in cleaned

@@ -23,7 +23,7 @@ from archytas_nb.models import bounds, endpoint
 from archytas_nb.models.bounds import Connection, Cutoff, Deadline
 from archytas_nb.models.choose import served_at
 from archytas_nb.models.endpoint import OpenAIModel
-from archytas_nb.models.refusals import Fault, Faults
+from archytas_nb.models.refusals import EndpointErrors, RequestError
 from tests.models.talking import complete, told
 from tests.servers.plays import Say, Status
 from tests.servers.server import Exchange, Server
@@ -131,7 +131,7 @@ class ReadError(Exception):
 def read(
     chunks: Iterator[bytes], *, timeout: float = 20.0, seconds: float | None = None
 ) -> list[bytes]:
-    connection = Connection(Faults(AT))
+    connection = Connection(EndpointErrors(AT))
     with connection.within(timeout, Deadline(seconds)):
         return list(connection.received(chunks))
 
@@ -151,10 +151,10 @@ def test_a_broken_connection_ends_the_bytes_early() -> None:
 
 
 def test_silence_is_a_timeout_and_past_the_deadline_the_deadline() -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(RequestError) as caught:
         read(failing(ReadTimeout()))
     assert caught.value.error.kind == "timeout"
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(RequestError) as caught:
         read(failing(ReadTimeout()), seconds=0)
     assert caught.value.error.kind == "deadline"
 
@@ -171,7 +171,7 @@ def slowly(chunk: bytes) -> Iterator[bytes]:
 
 
 def test_comments_are_no_sign_of_life() -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(RequestError) as caught:
         read(slowly(b": ping"), timeout=0.4)
     assert caught.value.error.kind == "timeout"
 
@@ -179,7 +179,7 @@ def test_comments_are_no_sign_of_life() -> None:
 def test_more_than_any_reply_has_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LONGEST_REPLY", 3)
     assert read(iter([b"ab", b"c"])) == [b"ab", b"c"]
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(RequestError) as caught:
         read(iter([b"ab", b"cd"]))
     assert caught.value.error.kind == "server"
 
@@ -189,7 +189,7 @@ def test_a_body_that_ends_where_it_was_cut_is_not_taken_for_whole() -> None:
         yield b"first"
         time.sleep(0.5)
 
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(RequestError) as caught:
         read(closing(), seconds=0.2)
     assert caught.value.error.kind == "deadline"
 

@@ -27,7 +27,7 @@ from archytas_nb.models.capabilities import (
     with_images,
 )
 from archytas_nb.models.endpoint import retrying
-from archytas_nb.models.refusals import Fault, Faults, images_in
+from archytas_nb.models.refusals import EndpointErrors, RequestError, images_in
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 HELLO = ({"role": "user", "content": "hello"},)
@@ -116,7 +116,7 @@ def test_a_bound_is_lowered_to_what_there_is_room_for(said: str, most: int | Non
 ASK_ASKING = AskModel(
     1, ({"role": "user", "content": "hello"},), max_tokens=100, thinking_tokens=800
 )
-AT = Faults("http://127.0.0.1:1/v1")
+AT = EndpointErrors("http://127.0.0.1:1/v1")
 
 
 @pytest.fixture(autouse=True)
@@ -128,11 +128,11 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def fault(
     kind: Any = "server", said: str = "", *, passing: bool = True, wait: float | None = None
-) -> Fault:
-    return Fault(kind, "it broke. Mend it.", 400, passing=passing, wait=wait, said=said)
+) -> RequestError:
+    return RequestError(kind, "it broke. Mend it.", 400, passing=passing, wait=wait, refusal=said)
 
 
-def plays(*outcomes: Fault | ModelReply) -> tuple[list[Any], Any]:
+def plays(*outcomes: RequestError | ModelReply) -> tuple[list[Any], Any]:
     """What the forms were, and something that asks once and plays these outcomes in order."""
     seen: list[Any] = []
     left = iter(outcomes)
@@ -141,7 +141,7 @@ def plays(*outcomes: Fault | ModelReply) -> tuple[list[Any], Any]:
         seen.append(form and replace(form))  # as it was then: what is learned changes it
         outcome = next(left)
         yield Delta("text", "so ")
-        if isinstance(outcome, Fault):
+        if isinstance(outcome, RequestError):
             raise outcome
         return outcome
 
@@ -209,7 +209,7 @@ def test_what_is_taken_is_learned_with_a_reply_and_not_before() -> None:
 
     can = Capabilities()
     _, once = plays(refusal, fault("server"))
-    with pytest.raises(Fault):
+    with pytest.raises(RequestError):
         heard(adapting(once, ASK_ASKING, can, stream=True))
     assert can == Capabilities()
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models import refusals
 from archytas_nb.models.completion import ServerError, error_text, retry_after, status_of
-from archytas_nb.models.refusals import Fault, Faults, serves
+from archytas_nb.models.refusals import EndpointErrors, RequestError, serves
 
 TOO_LONG = {
     "openai": (
@@ -293,8 +293,8 @@ TOOLS = AskModel(1, (), tools=({"type": "function"},))
 PICTURES = AskModel(1, ({"role": "user", "content": [IMAGE]},))
 
 
-def fault(status: int, said: str, ask: AskModel | None = None) -> Fault:
-    return Faults(URL).of_server(ServerError(said, status), "m", ask)
+def fault(status: int, said: str, ask: AskModel | None = None) -> RequestError:
+    return EndpointErrors(URL).of_server(ServerError(said, status), "m", ask)
 
 
 TOO_LONG_FAULTS = [
@@ -510,11 +510,11 @@ httpx: Any = importlib.import_module(_BASE.__module__.partition(".")[0])
 
 AT, KEY = "http://127.0.0.1:1/v1", "sk-do-not-show-0123456789"
 ASK = AskModel(1, ())
-FAULTS = Faults(AT, KEY)
+FAULTS = EndpointErrors(AT, KEY)
 REQUEST = httpx.Request("POST", AT)
 
 
-def refused(status: int, body: str) -> Fault:
+def refused(status: int, body: str) -> RequestError:
     error = ServerError.of(status, body, httpx.Headers(), AT)
     return FAULTS.of_client(
         because(openai.APIConnectionError(request=REQUEST), error), 300.0, "m", ASK
@@ -572,7 +572,7 @@ def test_what_the_client_raises_is_put_into_words(error: Exception, kind: str, s
 def test_a_status_never_shows_the_key_that_the_server_says_back(body: object) -> None:
     fault = refused(400, json.dumps({"error": body}))
     assert fault.error.status == 400
-    assert KEY not in f"{fault!r} {fault.error} {fault.said}"
+    assert KEY not in f"{fault!r} {fault.error} {fault.refusal}"
 
 
 @pytest.mark.parametrize(
@@ -587,4 +587,4 @@ def test_an_error_in_the_place_of_a_reply_is_judged_with_its_codes() -> None:
     error = ServerError(f"no {KEY}", 400, f"context_length_exceeded {KEY}")
     fault = FAULTS.of_server(error, "m", ASK)
     assert fault.error.kind == "overflow"
-    assert KEY not in f"{fault!r} {fault.said}"
+    assert KEY not in f"{fault!r} {fault.refusal}"
