@@ -1,4 +1,4 @@
-"""Make an annotation a type that pydantic can validate as JSON, and write it in words for the model.
+"""Turn an annotation into a type that pydantic validates as JSON, and into words for the model.
 
 What JSON cannot carry, such as a data frame, becomes a reference to a variable.
 """
@@ -216,10 +216,11 @@ class Rewriter:
         """Return the type to validate with; raises Unusable where the annotation is no type."""
         origin, args = get_origin(annotation), get_args(annotation)
         if origin is Annotated:
-            return self._annotated(args[0], annotation.__metadata__, beside_text)
+            return self._annotated(args[0], annotation.__metadata__, beside_text=beside_text)
         if _is_union(annotation):
             text = str in args
-            return Union[tuple(self.rewrite(each, beside_text=text) for each in args)]  # noqa: UP007
+            inside = tuple(self.rewrite(each, beside_text=text) for each in args)
+            return Union[inside]  # noqa: UP007
         if origin is Callable or annotation is Callable:
             return self._reference(Callable, "function", beside_text)
         if (origin or annotation) in _LAZY:  # pydantic would validate these while they are read
@@ -259,7 +260,7 @@ class Rewriter:
         self.references.append(Reference(cls, label, explicit=bool(explicit), whole=whole))
         return Annotated[Any, self.references[-1]]
 
-    def _annotated(self, annotation: Any, metadata: tuple[Any, ...], beside_text: bool) -> Any:  # noqa: FBT001
+    def _annotated(self, annotation: Any, metadata: tuple[Any, ...], *, beside_text: bool) -> Any:
         if not any(each is ByName or isinstance(each, ByName) for each in metadata):
             return Annotated[(self.rewrite(annotation, beside_text=beside_text), *metadata)]
         inner = bare(annotation)
@@ -308,7 +309,7 @@ def _is_carried(annotation: Any) -> bool:
 
 
 def _scalar_base(cls: type) -> Any:
-    """The plain type that JSON can carry and that a class of text, numbers or dates is made from."""
+    """The plain JSON type that a class of text, numbers or dates is made from."""
     for base in _SCALARS:
         if issubclass(cls, base):
             return base

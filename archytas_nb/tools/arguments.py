@@ -245,8 +245,8 @@ def _violations(
 ) -> Iterator[Fault]:
     """What contradicts the schema though pydantic would accept it, one fault for each place."""
     schema = _resolved(schema, defs)
-    branches = [_resolved(each, defs) for each in branches_of(schema)]
-    if branches:
+    if branches := branches_of(schema):
+        branches = [_resolved(each, defs) for each in branches]
         yield from _in_union(value, branches, defs, path)
     elif isinstance(value, dict):
         yield from _in_object(value, schema, defs, path)
@@ -308,14 +308,14 @@ def _is_kind(value: Any, schema: Mapping[str, Any]) -> bool:
 
 def _in_scalar(value: Any, schema: Mapping[str, Any]) -> str:
     kind, form = schema.get("type"), schema.get("format")
-    number = _number(value)
-    if kind == "string" and form in _DATES and number is not None and math.isfinite(number):
+    if kind == "string" and form in _DATES:
         what, example = _DATES[form]
-        return f'expected {what} as text, such as "{example}"'
-    is_huge = isinstance(value, str) and number is not None and math.isinf(number)
-    is_huge = is_huge and kind == "number" and "i" not in value.lower()  # "inf" is meant so
-    if kind in _NUMBERS and (isinstance(value, bool) or is_huge):
-        return _NUMBERS[kind]
+        if math.isfinite(_number(value)):
+            return f'expected {what} as text, such as "{example}"'
+    if kind in _NUMBERS:
+        is_text = kind == "number" and isinstance(value, str) and "i" not in value.lower()
+        if isinstance(value, bool) or (is_text and math.isinf(_number(value))):  # "inf" is meant so
+            return _NUMBERS[kind]
     choices = choices_of(schema)
     equal = [each for each in choices if each == value]  # True equals 1
     if equal and all(isinstance(each, bool) != isinstance(value, bool) for each in equal):
@@ -323,14 +323,12 @@ def _in_scalar(value: Any, schema: Mapping[str, Any]) -> str:
     return ""
 
 
-def _number(value: Any) -> float | None:
-    """The number that a scalar is, or that its text says; one beyond a float's range is infinite."""
-    if isinstance(value, (str, float)):
-        try:
-            return float(value)
-        except ValueError:
-            return None
-    return 0.0 if isinstance(value, int) else None
+def _number(value: Any) -> float:
+    """The number that a scalar is, or that its text says; NaN for none."""
+    try:
+        return 0.0 if isinstance(value, int) else float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 # ── pydantic's errors ─────────────────────────────────────────────────────────────────────────────

@@ -191,7 +191,7 @@ def figure_of(value: Any) -> Any:
 
 
 def figures_in(value: Any, depth: int = 4) -> list[Any]:
-    """The figures that are drawn where a value is shown: itself, or in its lists, tuples and dicts."""
+    """The figures that are drawn with a value: itself, or in its lists, tuples and dicts."""
     items: list[Any] = []
     if depth and type(value) in (list, tuple, dict):
         items = list(value.values() if type(value) is dict else value)[:1000]

@@ -1,7 +1,7 @@
 """Run the examples of a docstring as a model would: as JSON, through validation.
 
-A model copies the examples that it sees. Only calls of the tool itself with literal arguments, or with
-names of variables, are run; nothing is evaluated.
+A model copies the examples that it sees. Only calls of the tool itself with literal arguments, or
+with names of variables, are run; nothing is evaluated.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def is_instance(value: object, cls: Any) -> bool:
         return callable(value)
     try:
         return isinstance(value, cls)
-    except Exception:  # noqa: BLE001  (a Protocol that is not checked at run time, or a lying __class__)
+    except Exception:  # noqa: BLE001  (a Protocol, or a lying __class__)
         return is_protocol(cls) and all(
             inspect.getattr_static(value, name, _MISSING) is not _MISSING
             for name in get_protocol_members(cls)

@@ -1,7 +1,7 @@
-"""Write a Python value as what a model reads: bounded, deterministic, never empty, never an exception.
+"""Write a Python value as what a model reads: bounded, deterministic and never empty.
 
-No object is trusted. Types are asked of ``type(value)``, because ``__class__`` may lie, and libraries
-of data and plots are recognised by the names of their modules and never imported.
+No object is trusted: types are those of ``type(value)``, because ``__class__`` may lie, and what a
+user's method raises is not raised here.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import linecache
 import math
 import re
 import sys
-import sysconfig
 import traceback
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,20 +77,19 @@ def render(value: Any, max_chars: int = MAX_CHARS) -> Rendered:
     text = shown.text
     if not text.strip():
         text = "(only white space)" if text else "(empty text)"
-    text = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be sent
+    if not text.isascii():  # half a surrogate pair cannot be sent
+        text = text.encode("utf-8", "replace").decode("utf-8")
     clipped = clip(text, max_chars)
-    return dataclasses.replace(shown, text=clipped, complete=shown.complete and clipped == text)
+    return Rendered(clipped, shown.images, shown.complete and clipped == text, shown.plain)
 
 
 def _render(value: Any, max_chars: int) -> Rendered:
     kind = type(value)
-    if value is None:
-        return Rendered(NO_OUTPUT)
-    if kind is str:
-        return Rendered(value)
-    spoken = [data.asked(value, name) for name in ("_ai_repr_", "_repr_llm_")]
-    if texts := [each for each in spoken if isinstance(each, str) and each]:
-        return Rendered(texts[0], plain=False)
+    if value is None or kind is str:
+        return Rendered(NO_OUTPUT if value is None else value)
+    for name in ("_ai_repr_", "_repr_llm_"):
+        if isinstance(spoken := data.asked(value, name), str) and spoken:
+            return Rendered(spoken, plain=False)
     if issubclass(kind, BaseException):
         return Rendered(failure_text(value, max_chars), plain=False)
     if issubclass(kind, (bytes, bytearray)):
@@ -213,7 +212,8 @@ class _Plain:
             return "…" if id(value) not in self._open else "… (contains itself)"
         self._open.add(id(value))
         try:
-            return self._convert(value, kind)
+            is_container = kind in (dict, list, tuple)
+            return (self._container if is_container else self._convert)(value, kind)
         except STOPS:
             raise
         except BaseException:  # noqa: BLE001  (whatever the object does, the loop goes on)
@@ -357,10 +357,14 @@ def drain(iterator: Iterator[Any]) -> Drained:
 
 # ── exceptions ────────────────────────────────────────────────────────────────────────────────────
 
-_PATHS = ("stdlib", "platstdlib", "purelib", "platlib")
-_NOT_THE_USERS = (
-    str(Path(__file__).parent.parent), "<frozen", *filter(None, map(sysconfig.get_path, _PATHS)),
-)  # fmt: skip
+
+@cache
+def _not_the_users() -> tuple[str, ...]:
+    """Where files begin that are this package's or a library's."""
+    import sysconfig  # slow to ask
+
+    paths = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
+    return (str(Path(__file__).parent.parent), "<frozen", *filter(None, paths))
 
 
 def failure_text(error: BaseException, max_chars: int = MAX_CHARS) -> str:
@@ -401,4 +405,4 @@ def _failure(error: BaseException) -> str:
 
 def _is_users(frame: traceback.FrameSummary) -> bool:
     is_library = "site-packages" in frame.filename or "dist-packages" in frame.filename
-    return not is_library and not frame.filename.startswith(_NOT_THE_USERS)
+    return not is_library and not frame.filename.startswith(_not_the_users())

@@ -59,7 +59,8 @@ class ArgumentType:
 
 
 @lru_cache(maxsize=2048)
-def _shared(annotation: Any, spelled: str) -> ArgumentType:  # noqa: ARG001  (int | str equals str | int)
+def _shared(annotation: Any, spelled: str) -> ArgumentType:  # noqa: ARG001
+    # int | str equals str | int, and is spelled differently
     return ArgumentType(annotation)
 
 
@@ -91,7 +92,7 @@ _WORDS = {
 
 
 def _structures(named: Mapping[str, Schema]) -> list[str]:
-    """A line for each object in an argument: function calling has the schema, the text has these."""
+    """A line for each object in an argument, for the text protocol, which has no schema."""
     lines = []
     for title, each in named.items():
         if "properties" in each:
@@ -235,7 +236,7 @@ def _mapped(schema: Any, change: Callable[[Schema], Schema]) -> Any:
 
 
 def input_schema(parameters: Sequence[Parameter], schema: Schema) -> Schema:
-    """The schema of ``tool_input``: null, the bare value of the only simple argument, or the object."""
+    """The schema of ``tool_input``: null, the only simple argument as bare value, or the object."""
     if not parameters:
         return {"type": "null"}
     if len(parameters) > 1 or not parameters[0].simple:
@@ -296,7 +297,8 @@ def _in_place(schema: Schema, defs: Schema, trail: tuple[str, ...]) -> Schema:
 
 def branches_of(schema: Mapping[str, Any]) -> list[Any]:
     """The schemas of ``anyOf`` and ``oneOf``."""
-    return [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    found: list[Any] = schema.get("anyOf", []) + schema.get("oneOf", [])
+    return found
 
 
 def _typed_enum(schema: Schema) -> Schema:

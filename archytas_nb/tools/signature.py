@@ -32,7 +32,7 @@ MISSING: Any = inspect.Parameter.empty
 """Stands for "no annotation" and "no default"."""
 
 Namespace = NewType("Namespace", MutableMapping[str, Any])
-"""Annotate a parameter with it and the tool is given the live namespace; the model does not see it."""
+"""The annotation of a parameter that gets the live namespace; the model does not see it."""
 
 _OURS = str(Path(__file__).parent.parent)
 _MUTABLE = (list, dict, set, bytearray)
@@ -275,7 +275,7 @@ def _hints(base: Any) -> dict[str, Any]:
 
 def _in_callers(name: str) -> Any:
     """A type that is local to the function in which the tool is being defined."""
-    frame = sys._getframe(1)  # noqa: SLF001  (the one way to see a scope that nothing has closed over)
+    frame = sys._getframe(1)  # noqa: SLF001  (nothing has closed over that scope)
     while frame is not None:
         if not frame.f_code.co_filename.startswith(_OURS) and name in frame.f_locals:
             return frame.f_locals[name]
@@ -345,7 +345,7 @@ def _field_default(info: FieldInfo) -> Any:
 
 
 def _annotated_text(annotation: Any) -> str:
-    """The description in ``Annotated[int, "text"]``, with ``Field(description=…)`` or ``Doc(…)``."""
+    """The description in ``Annotated``: a text, ``Field(description=…)`` or ``Doc(…)``."""
     if get_origin(annotation) is Annotated:
         for each in get_args(annotation)[1:]:
             described = [getattr(each, name, None) for name in ("description", "documentation")]
@@ -367,7 +367,8 @@ def _misnamed(
         faults.append(f"the docstring describes {name!r}, which is not an argument: {guess}{both}")
     guessed = {nearest(each, undescribed) for each in unknown}
     return faults + [
-        f"the docstring does not describe {name!r}: add the line '{name}: <what it is>' to Args{both}"
+        f"the docstring does not describe {name!r}:"
+        f" add the line '{name}: <what it is>' to Args{both}"
         for name in undescribed
         if name not in guessed
     ]
@@ -387,7 +388,7 @@ def _differences(one: Parameter, words: Described) -> list[str]:
 
 
 def _result(sig: Signature, *, is_generator: bool) -> tuple[str, str, list[str]]:
-    """The result's type in words, empty for none; its description; and what differs without harm."""
+    """The result's type in words, empty for none; its description; and the issues."""
     words = sig.doc.returns or Described("")
     if sig.returns is None or sig.returns is type(None):
         return "", "", []

@@ -1,7 +1,7 @@
 """A function as a tool: what a model reads of it, how its input is validated, and how it is called.
 
-The function is left as it was, and nothing reaches it unvalidated. Whatever it does, a call ends in a
-`CallOutcome`. Output is not captured here; the kernel does that around `BoundCall.run`.
+The function is left as it was, and nothing reaches it unvalidated. Whatever it does, a call ends in
+a `CallOutcome`. Output is not captured here; the kernel does that around `BoundCall.run`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_CHARS", "Approval", "BoundCall", "Level", "Tool", "is_tool"]
 
-# pydantic is loaded when the first tool is defined: loading the extension must cost next to nothing.
+# pydantic is loaded when the first tool is defined: loading the extension must be fast.
 
 Level = Literal["full", "simple", "strict"]
 
@@ -77,8 +77,8 @@ class Tool:
         is_async: Whether a call gives an awaitable.
         parameters: The arguments, in order.
         function: The function itself, untouched.
-        approve: Whether a person must agree before a call: True, False (or None), or a callable that
-            is given the validated arguments by name and decides.
+        approve: Whether a person must agree before a call: True, False (or None), or a callable
+            that is given the validated arguments by name and decides.
         timeout: Seconds that a call may take, or None.
         max_chars: How much of a result the model reads, or None for the default.
         repeat: Whether the same call may run again where it gave the same outcome before.
@@ -209,7 +209,7 @@ class Tool:
     def check(
         self, tool_input: Json, namespace: Mapping[str, Any] | None = None
     ) -> tuple[str, ...]:
-        """Return the faults of an input, each as ``reason @ $.path``; empty where it is acceptable."""
+        """Return the faults of an input, each as ``reason @ $.path``; empty where it is valid."""
         from archytas_nb.tools import arguments
 
         return tuple(str(fault) for fault in arguments.read(self._sent, tool_input, namespace)[1])
@@ -260,7 +260,7 @@ class Tool:
         return found
 
     def wants_approval(self, bound: BoundCall) -> bool | str:
-        """Whether a person must agree to this call, or the words to ask with; raises what `approve` raises."""
+        """Whether a person must agree, or the words to ask with; raises what `approve` raises."""
         if not callable(self.approve):
             return bool(self.approve)
         given, wanted = self.arguments(bound), _parameters_of(self.approve)
@@ -417,8 +417,8 @@ def _awaited(awaitable: Any) -> Any:
         finally:
             ended.release()
 
-    # Not an event, whose lock stays closed where an interrupt comes while it opens; nor a join, which
-    # takes the thread for ended then.
+    # Not an event, whose lock stays closed where an interrupt comes while it opens; nor a join,
+    # which takes the thread for ended then.
     ended = _thread.allocate_lock()
     ended.acquire()
     context = contextvars.copy_context()  # the kernel keeps in it to which cell an output belongs

@@ -14,7 +14,7 @@ from archytas_nb.tools.tool import Approval, Tool
 F = TypeVar("F", bound=Callable[..., Any])
 
 _METHODS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
-"""Options of functions that were decorated inside a class: they become tools with their class or object."""
+"""Options of decorated methods, which become tools with their class or object."""
 
 
 class Toolbox(Mapping[str, Tool]):
@@ -24,7 +24,7 @@ class Toolbox(Mapping[str, Tool]):
         *tools: Functions, tools, classes or objects with decorated methods, or other toolboxes.
 
     Attributes:
-        notify: Called with one sentence when a tool is replaced, once for each name; None stays silent.
+        notify: Called with one sentence when a tool is replaced, once for each name; or None.
 
     Raises:
         ToolError: A function cannot be a tool, or two names become the same on the wire.
@@ -83,7 +83,7 @@ class Toolbox(Mapping[str, Tool]):
             The tool.
 
         Raises:
-            ToolError: The function cannot be a tool, or another tool's name is the same on the wire.
+            ToolError: The function cannot be a tool, or two names are the same on the wire.
         """
         tool = f if isinstance(f, Tool) else None if self is toolbox else _decorated(f)
         if options or tool is None:
@@ -147,7 +147,7 @@ class Toolbox(Mapping[str, Tool]):
         return self._key(name) not in self._disabled
 
     def active(self) -> Toolbox:
-        """Return a new toolbox with the tools that are offered; later changes here do not reach it."""
+        """Return a new toolbox with the tools that are offered; later changes do not reach it."""
         return Toolbox(*(each for name, each in self._tools.items() if name not in self._disabled))
 
     def snapshot(self) -> tuple[dict[str, Tool], set[str]]:
