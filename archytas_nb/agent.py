@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import time
 import warnings
@@ -147,9 +148,7 @@ class Agent:
         """The tools that the next question may use."""
         tools = (toolbox if self._tools is None else self._tools).active()
         if self._asks_user:
-            from archytas_nb.kernel.approval import ask_user
-
-            tools.add(ask_user, repeat=True)
+            tools.add(_ask_user())
         return tools
 
     @property
@@ -455,3 +454,10 @@ def _names(argument: str, value: Any) -> frozenset[str]:
 
 def _wrong(name: str, value: Any, expected: str) -> ValueError:
     return ValueError(f"{name} is {value!r}; expected {expected}")
+
+
+@functools.cache
+def _ask_user() -> Tool:
+    from archytas_nb.kernel.approval import ask_user
+
+    return Tool.from_function(ask_user, repeat=True)

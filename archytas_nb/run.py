@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -22,6 +24,7 @@ from archytas_nb.loop.events import (
     Event,
     Failed,
     Interrupted,
+    Json,
     ModelReply,
     RunCalls,
     Stopped,
@@ -127,6 +130,20 @@ class Run:
         """Requests and tokens of the run."""
         return sum((event.usage for event in self.events if isinstance(event, ModelReply)), Usage())
 
+    def to_json(self) -> dict[str, Json]:
+        """The run as JSON: its question, ending, usage and events, without live Python objects."""
+        return {
+            "question": self.question,
+            "status": self.status,
+            "answer": self.answer,
+            "reason": self.reason,
+            "model": self.model,
+            "protocol": self.protocol,
+            "seconds": self.seconds,
+            "usage": dataclasses.asdict(self.usage),
+            "events": to_json(self.events),
+        }
+
     def __str__(self) -> str:
         return self.answer
 
@@ -208,3 +225,22 @@ class Run:
             }, {}
         view = fold(self.question, self.events, model=self.model, protocol=self.protocol)
         return value_bundle(view, repr(self), with_steps=self._shows == "all")
+
+
+def to_json(value: Any) -> Json:
+    """An event, or events, as JSON: each a dict with the name of its class under ``"event"``.
+
+    Live Python objects (`CallOutcome.value` and ``.error``, `Verdict.value`) are left out.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [each.name for each in dataclasses.fields(value)]
+        fields = {name: getattr(value, name) for name in names if name not in ("value", "error")}
+        return {
+            "event": type(value).__name__,
+            **{key: to_json(item) for key, item in fields.items()},
+        }
+    if isinstance(value, (tuple, list)):
+        return [to_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: to_json(item) for key, item in value.items()}
+    return value

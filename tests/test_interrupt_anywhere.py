@@ -74,10 +74,11 @@ def test_what_a_tool_did_is_on_record_wherever_its_outcome_is_on_the_way(
     protocol: Protocol,
 ) -> None:
     where = (
-        "loop/calling.py",
-        "loop/guards.py:note",
-        "loop/guards.py:note_step",
-        "loop/sending.py:add",
+        "loop/loop.py:_run_calls",
+        "loop/loop.py:_run_batches",
+        "loop/limits.py:note",
+        "loop/limits.py:note_step",
+        "loop/messages.py:add",
     )
     for line in range(1, lines(protocol, *where), 3):
         talk = Talk(protocol)
@@ -96,9 +97,9 @@ def test_an_interrupt_between_two_calls_is_heard(protocol: Protocol) -> None:
 
 def test_an_interrupt_that_comes_too_late_stops_what_comes_after_and_keeps_the_answer() -> None:
     talk = Talk("native")
-    last = lines("native", "loop/loop.py:_judged")
+    last = lines("native", "loop/loop.py:_check")
     with (
-        pressing(AtLine("loop/loop.py:_judged", line=last)),
+        pressing(AtLine("loop/loop.py:_check", line=last)),
         pytest.raises(RunInterrupted) as raised,
     ):
         talk.agent.run("What now?")

@@ -1,5 +1,6 @@
 """A run as a value: how it shows itself where it is evaluated, printed, or silenced."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,21 @@ def test_what_the_model_says_is_harmless_where_it_is_shown() -> None:
     assert "<script" not in html
     assert "<img" not in html
     assert "<strong>bold</strong>" in html
+
+
+def test_a_run_as_json_holds_its_ending_and_events_and_no_live_objects() -> None:
+    data = json.loads(
+        json.dumps(run(("count", {"fruit": "apples"}), ("final_answer", "3")).to_json())
+    )
+    assert (data["question"], data["status"], data["answer"]) == (
+        "How many apples?",
+        "answered",
+        "3",
+    )
+    assert data["usage"]["requests"] == 2
+    [outcomes] = [event for event in data["events"] if event["event"] == "CallOutcomes"]
+    assert outcomes["outcomes"][0]["text"] == "3"
+    assert not {"value", "error"} & set(outcomes["outcomes"][0])
 
 
 def test_an_incomplete_run_says_so() -> None:

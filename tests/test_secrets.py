@@ -20,9 +20,9 @@ import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import RunError
-from archytas_nb.loop.events_json import to_json
 from archytas_nb.models import endpoint
 from archytas_nb.models.capabilities import capabilities_of
+from archytas_nb.run import to_json
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.view import fold
 from tests.sampling import pairwise

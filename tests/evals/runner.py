@@ -10,8 +10,7 @@ from typing import Any
 import archytas_nb as nb
 from archytas_nb.errors import RunError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply
-from archytas_nb.loop.events_json import to_json
-from archytas_nb.run import Run
+from archytas_nb.run import Run, to_json
 from tests.evals.ablations import ablated
 from tests.evals.bare import BareAgent, Unconstrained
 from tests.evals.task import Finished, Scene, Task

@@ -13,9 +13,8 @@ import pytest
 from archytas_nb.agent import Agent
 from archytas_nb.errors import ModelError, RunError, RunInterrupted
 from archytas_nb.loop.events import Event, Notice
-from archytas_nb.loop.events_json import to_json
 from archytas_nb.models.endpoint import OpenAIModel
-from archytas_nb.run import Run
+from archytas_nb.run import Run, to_json
 from tests.servers.plays import Say
 from tests.servers.server import Server
 from tests.servers.strict import complaint

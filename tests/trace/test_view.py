@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -34,7 +33,6 @@ from archytas_nb.loop.events import (
     Usage,
     Verdict,
 )
-from archytas_nb.loop.events_json import from_json, to_json
 from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.html import PageLimits, step_html
 from archytas_nb.trace.safe import MAX_COLUMNS, MAX_ROWS, Table, one_line, table_of, tidy
@@ -136,26 +134,6 @@ def test_an_event_leaves_the_earlier_view_as_it_was(events: list[Any]) -> None:
     for event in events:
         views.append(advance(views[-1], event))
     assert views == [fold("q", events[:n]) for n in range(len(events) + 1)]
-
-
-def without_values(event: Event) -> Event:
-    """The event as it is after a recording."""
-    if isinstance(event, CallOutcomes):
-        return CallOutcomes(tuple(replace(outcome, value=None) for outcome in event.outcomes))
-    return replace(event, value=None) if isinstance(event, Verdict) else event
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_a_recording_shows_what_the_run_showed(name: str) -> None:
-    """Events that went through JSON give an equal view, but for tables, which need the live object."""
-    question, events = SAMPLES[name]
-    recorded = [from_json(to_json(event)) for event in events]
-    again, first = (
-        fold(question, recorded),
-        fold(question, [without_values(event) for event in events]),
-    )
-    assert bundle(again) == bundle(first)
-    assert again.usage == first.usage
 
 
 def test_outcomes_go_to_the_calls_that_wait() -> None:
