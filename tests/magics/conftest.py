@@ -42,7 +42,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     monkeypatch.setattr(switch, "_state", switch._State())
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     before = nb.toolbox.snapshot()
-    nb.toolbox.restore(type(before)((), frozenset()))
+    nb.toolbox.restore(({}, set()))
     hook, main = sys.excepthook, sys.modules["__main__"]
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     shell.run_line_magic("load_ext", "archytas_nb")
