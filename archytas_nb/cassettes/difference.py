@@ -26,15 +26,7 @@ _WIDTH = 96  # characters of a line of a diff
 
 
 class Difference(NamedTuple):
-    """What differs between two requests.
-
-    Attributes:
-        cause: The kind of change.
-        text: What has changed, as a sentence without its end.
-        where: The place of the change.
-        diff: A short diff.
-        tool: The tool that has changed, or an empty text.
-    """
+    """What differs between two requests: a sentence without its end, the place, a diff, the tool."""
 
     cause: MissCause
     text: str
@@ -110,12 +102,13 @@ def _text_likeness(one: Request, other: Request) -> float:
 
 
 class Section(NamedTuple):
-    """A piece of a request: what a change of it means, its text, and its tool and call, if any."""
+    """A piece of a request: what a change of it means, its text, and its tool, call or message."""
 
     cause: MissCause
     text: str
     tool: str = ""
     call: str = ""
+    ref: str = ""
 
 
 def first_difference(now: Request, recorded: Request) -> Difference:
@@ -170,7 +163,7 @@ def _changed(place: str, section: Section, old: Section | None) -> Difference:
         "question": "the question has changed",
         "conversation": "an earlier message of the conversation has changed",
     }.get(cause, f"{place} has changed")
-    return Difference(cause, text, f"{place}, {where}", diff, tool)
+    return Difference(cause, text, ", ".join(filter(None, [place, where])), diff, tool)
 
 
 def _other_length(now: Request, recorded: Request) -> Difference:
@@ -191,7 +184,7 @@ def _sections(request: Request) -> dict[str, Section]:
     for name, part in zip(names, request.tools, strict=False):
         place = f"the specification of {name!r}"
         sections[place] = Section("tool", _pretty(part.content), name)
-    is_system = [part.content.get("role") == "system" for part in request.messages[:1]] == [True]
+    is_system = any(part.content.get("role") == "system" for part in request.messages[:1])
     if is_system:  # in the text protocol it contains the texts of the tools
         tool, blocks = "", dict[str, list[str]]()
         for line in _text(request.messages[0]).split("\n"):
@@ -212,7 +205,9 @@ def _sections(request: Request) -> dict[str, Section]:
     for number, part in enumerate(request.messages):
         if number or not is_system:
             cause: MissCause = "question" if part.content.get("role") == "user" else "conversation"
-            pieces = _outcomes(request.messages, number) or [Section(cause, _text(part))]
+            pieces = _outcomes(request.messages, number) or [
+                Section(cause, _text(part), ref=part.ref)
+            ]
             for n, section in enumerate(pieces):
                 sections[f"message {number + 1}{f', outcome {n + 1}' if n else ''}"] = section
     return sections

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from archytas_nb.cassettes.match import DEFAULT, Matcher, Part, PartKind, Request
+from archytas_nb.cassettes.match import DEFAULT, Matcher, Part, PartKind, Request, Volatile
 from archytas_nb.errors import ConfigurationError, ModelErrorKind
 from archytas_nb.loop.events import Json, ModelReply, Usage, WireCall
 
@@ -227,6 +227,15 @@ class CassetteFile:
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def volatile_of(path: Path) -> Volatile:
+    """What the header of a cassette allows to differ; nothing where there is no cassette."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return Volatile(json.loads(file.readline()).get("volatile"))
+    except (OSError, *_INVALID):
+        return Volatile()
 
 
 # ── lines ─────────────────────────────────────────────────────────────────────────────────────────

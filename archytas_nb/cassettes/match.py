@@ -59,9 +59,8 @@ def cassette_scrub(function: Scrub) -> Scrub:
         ...     return re.sub(r"customer-[0-9]+", "customer-0", text)
     """
     if not callable(function):
-        raise ConfigurationError(
-            f"cassette_scrub takes a function from text to text, not {function!r}"
-        )
+        message = f"cassette_scrub takes a function from text to text, not {function!r}"
+        raise ConfigurationError(message)
     name = _name_of(function)
     _functions[:] = [each for each in _functions if _name_of(each) != name]
     _functions.append(function)
@@ -116,15 +115,8 @@ PATTERNS: dict[str, str] = {
 class Volatile:
     """Named patterns for parts of texts that may differ from run to run.
 
-    Args:
-        named: Names of built-in patterns, or a mapping from names to regular expressions, where
-            True stands for the built-in one. Patterns of the user are applied first.
-
-    Attributes:
-        patterns: The regular expressions by name, in the order in which they are applied.
-
-    Raises:
-        ConfigurationError: A name is unknown, or a pattern is invalid or matches an empty text.
+    They are given as names of built-in patterns, or as a mapping from names to regular expressions,
+    where True stands for the built-in one. Patterns of the user are applied first.
     """
 
     def __init__(self, named: Iterable[str] | Mapping[str, Json] | None = None) -> None:
@@ -272,10 +264,8 @@ class Matcher:
         """A reply as it is recorded: without secrets, its time in milliseconds."""
         calls = tuple(WireCall(self.scrub(c.name), self.scrub(c.arguments)) for c in reply.calls)
         text, reasoning = self.scrub(reply.text), self.scrub(reply.reasoning)
-        seconds = round(reply.seconds, 3)
-        return dataclasses.replace(
-            reply, text=text, reasoning=reasoning, calls=calls, seconds=seconds
-        )
+        kept = dataclasses.replace(reply, text=text, reasoning=reasoning, calls=calls)
+        return dataclasses.replace(kept, seconds=round(reply.seconds, 3))
 
     @property
     def _functions(self) -> list[Scrub]:

@@ -15,7 +15,7 @@ from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.difference import first_difference, text_difference
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import CassetteMiss
-from archytas_nb.loop.events import ModelReply, WireCall
+from archytas_nb.loop.events import AskModel, ModelReply, WireCall
 from archytas_nb.testing import ScriptedModel
 from tests.cassettes.tapes import ask, no_model, request
 
@@ -186,6 +186,16 @@ def test_another_model_is_a_setting() -> None:
         "settings",
         "the model 'big' is asked, and the recording is of 'default'",
     )
+
+
+def test_a_difference_outside_of_the_text_of_a_message_is_named() -> None:
+    def asked(call_id: str) -> Any:
+        function = {"name": "f", "arguments": "{}"}
+        said = {"role": "assistant", "tool_calls": [{"id": call_id, "function": function}]}
+        return request(AskModel(1, (said, {"role": "user", "content": "b"})))
+
+    found = first_difference(asked("1"), asked("2"))
+    assert (found.cause, found.where, found.diff) == ("conversation", "message 1", "")
 
 
 def test_a_shorter_conversation_is_not_a_changed_one() -> None:
