@@ -87,11 +87,6 @@ def test_confirm_asks_for_yes_or_no_at_most_three_times(
 
 
 def pay(amount: int) -> str:
-    """Pay.
-
-    Args:
-        amount: How much
-    """
     return f"paid {amount}"
 
 

@@ -29,13 +29,6 @@ from tests.kernel.tools import Scripted
 
 
 def transfer(to: str, amount: int, note: str = "") -> str:
-    """Pay.
-
-    Args:
-        to: Who gets it
-        amount: How much
-        note: A note
-    """
     return f"{to} got {amount}"
 
 
@@ -254,32 +247,14 @@ class Level(enum.Enum):
 def run_sql(
     sql: Annotated[str, nb.ByName], level: Level = Level.LOW, dry: bool = True, limit: int = 10
 ) -> str:
-    """Run it.
-
-    Args:
-        sql: What
-        level: How much
-        dry: Whether nothing is done
-        limit: How many
-    """
     return f"ran {sql}, {level}, {dry}, {limit}"
 
 
 def count(df: pd.DataFrame) -> int:
-    """Count.
-
-    Args:
-        df: What
-    """
     return len(df)
 
 
 def write(text: str) -> str:
-    """Write.
-
-    Args:
-        text: What
-    """
     return text
 
 
@@ -369,11 +344,6 @@ def test_shows_an_object_whose_repr_fails_or_forges() -> None:
             return "fine\nRun it? \u202e y\r"
 
     def use(thing: Broken | Hostile) -> str:
-        """Use.
-
-        Args:
-            thing: What
-        """
         return "used"
 
     use.__annotations__["thing"] = Annotated[Any, nb.ByName]

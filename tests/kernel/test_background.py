@@ -48,7 +48,6 @@ def meeting(parties: int) -> Callable[[], object]:
     here: list[asyncio.Event] = []
 
     async def meet() -> str:
-        """Meet the others."""
         mine = asyncio.Event()
         here.append(mine)
         if len(here) == parties:
@@ -71,7 +70,6 @@ def test_a_sync_tool_between_async_ones_runs_alone() -> None:
 
     def step(name: str) -> Callable[[], object]:
         async def work() -> None:
-            """Work."""
             order.append(f"{name} begins")
             await asyncio.sleep(0.02)
             order.append(f"{name} ends")
@@ -79,7 +77,6 @@ def test_a_sync_tool_between_async_ones_runs_alone() -> None:
         return work
 
     def sync() -> None:
-        """Work here."""
         order.append("sync")
 
     run_all({"a": step("a"), "b": step("b"), "s": sync, "c": step("c")})
@@ -90,11 +87,9 @@ def test_a_sync_tool_between_async_ones_runs_alone() -> None:
 
 def test_one_that_fails_leaves_the_others_alone() -> None:
     async def fail() -> None:
-        """Fail."""
         raise SystemExit("leave")
 
     async def work() -> int:
-        """Work."""
         await asyncio.sleep(0.05)
         return 1
 
@@ -108,7 +103,6 @@ def test_an_interrupt_cancels_and_awaits_all_and_keeps_finished_results() -> Non
     first, second = Sleeper(), Sleeper()
 
     async def quick() -> str:
-        """Be quick."""
         return "quick"
 
     outcomes = run_all({"first": first, "quick": quick, "second": second, "behind": Sleeper()})
@@ -132,7 +126,6 @@ def test_calls_after_an_interrupted_group_are_not_run() -> None:
 
 def lambda_of(ran: list[int]) -> Callable[[], None]:
     def note() -> None:
-        """Note it."""
         ran.append(1)
 
     return note
@@ -147,7 +140,6 @@ def test_each_is_stopped_at_its_timeout_and_awaited() -> None:
 
 def test_a_timeout_error_of_the_tool_is_its_own() -> None:
     async def own() -> None:
-        """Time out by itself."""
         async with asyncio.timeout(0.01):
             await asyncio.sleep(30)
 
@@ -157,7 +149,6 @@ def test_a_timeout_error_of_the_tool_is_its_own() -> None:
 
 def test_one_that_swallows_its_timeout_is_an_error() -> None:
     async def stubborn() -> str:
-        """Go on."""
         try:
             await asyncio.sleep(30)
         except asyncio.CancelledError:
@@ -173,11 +164,9 @@ def test_one_that_blocks_the_loop_is_reported_and_the_next_gets_another_loop() -
     release = threading.Event()
 
     async def block() -> None:
-        """Block the loop."""
         release.wait(60)
 
     async def work() -> str:
-        """Work."""
         return "worked"
 
     try:
@@ -193,11 +182,9 @@ def test_one_that_waits_behind_a_blocked_loop_never_runs() -> None:
     release, ran = threading.Event(), threading.Event()
 
     async def block() -> None:
-        """Block the loop."""
         release.wait(60)
 
     async def note() -> None:
-        """Note it."""
         ran.set()
 
     outcomes = run_all({"block": block, "note": note}, timeout=0.1)
@@ -211,7 +198,6 @@ def test_one_that_blocks_the_loop_does_not_delay_an_interrupt() -> None:
     release = threading.Event()
 
     async def block() -> None:
-        """Block the loop."""
         release.wait(60)
 
     try:
@@ -224,8 +210,6 @@ def test_one_that_blocks_the_loop_does_not_delay_an_interrupt() -> None:
 
 def test_a_leftover_task_cannot_end_the_loop() -> None:
     async def leave() -> None:
-        """Leave a task that exits."""
-
         async def bad() -> None:
             raise SystemExit
 
@@ -234,7 +218,6 @@ def test_a_leftover_task_cannot_end_the_loop() -> None:
         await asyncio.sleep(0.02)
 
     async def work() -> str:
-        """Work."""
         return "worked"
 
     run_one(leave)
@@ -245,7 +228,6 @@ def test_a_tool_sees_the_context_variables_of_the_cell() -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("cell")
 
     async def read() -> str:
-        """Read it."""
         return variable.get()
 
     variable.set("this cell")
@@ -255,7 +237,6 @@ def test_a_tool_sees_the_context_variables_of_the_cell() -> None:
 def test_output_of_tasks_and_worker_threads_belongs_to_its_call() -> None:
     def talker(name: str) -> Callable[[], object]:
         async def talk() -> None:
-            """Talk."""
             for n in range(5):
                 print(name, n)
                 await asyncio.sleep(0.001)
@@ -272,14 +253,12 @@ def test_output_of_tasks_and_worker_threads_belongs_to_its_call() -> None:
 
 def test_output_that_cannot_be_assigned_is_added_to_the_last_call() -> None:
     async def threads() -> None:
-        """Print on a thread that knows nothing of the call."""
         thread = threading.Thread(target=print, args=("from a thread",))
         thread.start()
         while thread.is_alive():
             await asyncio.sleep(0.001)
 
     async def quiet() -> None:
-        """Say nothing."""
         await asyncio.sleep(0.01)
 
     first, last = run_all({"threads": threads, "quiet": quiet})
@@ -299,7 +278,6 @@ def test_the_runs_time_limits_all_of_them() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_async_tools_run_in_a_forked_child() -> None:
     async def later() -> str:
-        """Answer later."""
         await asyncio.sleep(0)
         return "late"
 

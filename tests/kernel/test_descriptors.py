@@ -41,7 +41,6 @@ def test_joins_bytes_of_a_character_that_are_written_apart() -> None:
 
 def test_more_output_than_a_pipe_holds_does_not_block() -> None:
     def flood() -> None:
-        """Write a lot."""
         subprocess.run([sys.executable, "-c", "print('x' * 3_000_000)"], check=True)
 
     outcome = run_one(flood, timeout=60)
@@ -53,7 +52,6 @@ def test_output_of_a_long_call_is_reported_while_it_runs() -> None:
     seen = threading.Event()
 
     def wait() -> bool:
-        """Write, and wait until it was seen."""
         os.write(1, b"progress\n")
         return seen.wait(20)
 
@@ -125,7 +123,6 @@ def test_a_descriptor_that_is_closed_is_left_alone(tmp_path: Path) -> None:
 
 def test_no_descriptor_and_no_thread_is_left_behind() -> None:
     def shout() -> None:
-        """Shout."""
         os.system("echo shout")
 
     assert text_of(run_one(shout).outputs) == "shout\n"

@@ -18,35 +18,19 @@ from tests.kernel.tools import Scripted, run_one
 
 
 def say(text: str) -> None:
-    """Print a text.
-
-    Args:
-        text: The text
-    """
     print(text)
     print("careful", file=sys.stderr)
 
 
 def fail(why: str) -> str:
-    """Fail.
-
-    Args:
-        why: The reason
-    """
     raise RuntimeError(why)
 
 
 def leave() -> None:
-    """Exit."""
     raise SystemExit(3)
 
 
 async def later(n: int) -> int:
-    """Answer later.
-
-    Args:
-        n: A number
-    """
     await asyncio.sleep(0)
     return n + 1
 
@@ -60,7 +44,6 @@ def run(*calls: tuple[str, object], approve: object = None) -> tuple[CallOutcome
 
 
 def sleep() -> str:
-    """Sleep."""
     time.sleep(30)
     return "slept"
 
@@ -69,7 +52,6 @@ cancelled = threading.Event()
 
 
 async def sleep_async() -> str:
-    """Sleep on the loop."""
     try:
         await asyncio.sleep(30)
     except asyncio.CancelledError:
@@ -79,7 +61,6 @@ async def sleep_async() -> str:
 
 
 def swallow() -> str:
-    """Sleep, and swallow an interrupt as a subprocess does."""
     try:
         time.sleep(30)
     except KeyboardInterrupt:
@@ -150,11 +131,6 @@ def test_an_interrupt_stops_a_tool_and_later_calls_are_not_run(name: str) -> Non
 
 def test_awaits_what_a_plain_function_returns() -> None:
     def promise(n: int) -> object:
-        """Promise a number.
-
-        Args:
-            n: A number
-        """
         return later(n)
 
     assert run_one(promise, 1).value == 2
@@ -162,7 +138,6 @@ def test_awaits_what_a_plain_function_returns() -> None:
 
 def test_result_and_output_together_keep_to_max_chars() -> None:
     def talk() -> str:
-        """Talk and talk."""
         print("p" * 10_000)
         return "r" * 9_000
 
@@ -174,39 +149,23 @@ def test_result_and_output_together_keep_to_max_chars() -> None:
 
 def lambda_of(value: object) -> object:
     def give() -> object:
-        """Give a value."""
         return value
 
     return give
 
 
 def twice(n: int) -> int:
-    """Double.
-
-    Args:
-        n: A number
-    """
     print(f"twice {n}")
     return 2 * n
 
 
 async def twice_async(n: int) -> int:
-    """Double on the loop.
-
-    Args:
-        n: A number
-    """
     await asyncio.sleep(0.001 * (n % 3))
     print(f"twice {n}")
     return 2 * n
 
 
 async def fail_async(n: int) -> int:
-    """Fail on the loop.
-
-    Args:
-        n: A number
-    """
     await asyncio.sleep(0)
     raise RuntimeError(f"not {n}")
 
@@ -253,11 +212,6 @@ def test_each_call_has_its_own_outcome_in_order(names: list[str], stop_at: int |
 
 
 def pay(amount: int) -> str:
-    """Pay.
-
-    Args:
-        amount: How much
-    """
     return f"paid {amount}"
 
 
@@ -282,11 +236,6 @@ def test_no_async_call_runs_when_a_person_stops_during_approval() -> None:
     ran = []
 
     async def note(n: int) -> None:
-        """Note.
-
-        Args:
-            n: A number
-        """
         ran.append(n)
 
     box = Toolbox()
@@ -299,11 +248,6 @@ def test_no_async_call_runs_when_a_person_stops_during_approval() -> None:
 
 def test_allowed_async_calls_run_and_a_refused_one_keeps_its_place() -> None:
     async def double(n: int) -> int:
-        """Double.
-
-        Args:
-            n: A number
-        """
         return 2 * n
 
     box = Toolbox()
@@ -324,7 +268,6 @@ def test_the_model_reads_the_result_of_a_tool_that_swallowed_an_interrupt() -> N
 
 def test_the_last_traceback_begins_in_the_tool() -> None:
     def fail() -> None:
-        """Fail."""
         raise RuntimeError("here")
 
     outcome = run_one(fail)

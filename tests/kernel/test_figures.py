@@ -21,7 +21,6 @@ def no_figures() -> Iterator[None]:
 
 
 def plot() -> None:
-    """Plot."""
     pyplot.figure()
     pyplot.plot([1, 2])
 
@@ -44,11 +43,9 @@ def test_earlier_figures_are_left_alone() -> None:
 
 def test_a_returned_figure_or_axes_is_not_shown_twice() -> None:
     def figure() -> object:
-        """Give a figure."""
         return pyplot.figure()
 
     def axes() -> object:
-        """Give axes."""
         return pyplot.figure().add_subplot()
 
     for function in (figure, axes):
@@ -69,7 +66,6 @@ def test_a_returned_figure_or_axes_is_not_shown_twice() -> None:
 )
 def test_a_figure_inside_a_returned_container_is_drawn_once_and_announced(wrap: Any) -> None:
     def draw() -> object:
-        """Draw."""
         return wrap(pyplot.figure())
 
     outcome = run_one(draw)
@@ -82,7 +78,6 @@ def test_a_figure_inside_a_returned_container_is_drawn_once_and_announced(wrap: 
 
 def test_of_many_returned_figures_those_not_drawn_with_the_result_are_shown_as_output() -> None:
     def draw() -> object:
-        """Draw."""
         return [pyplot.figure(figsize=(1, 1)) for _ in range(12)]
 
     outcome = run_one(draw)
@@ -92,7 +87,6 @@ def test_of_many_returned_figures_those_not_drawn_with_the_result_are_shown_as_o
 
 def test_figures_of_a_failing_tool_are_shown() -> None:
     def fail() -> None:
-        """Plot and fail."""
         plot()
         raise RuntimeError("too late")
 
@@ -103,7 +97,6 @@ def test_figures_of_a_failing_tool_are_shown() -> None:
 
 def test_draws_at_most_ten_figures_and_closes_all() -> None:
     def many() -> None:
-        """Plot a lot."""
         for _ in range(15):
             pyplot.figure(figsize=(1, 1))
 
@@ -115,7 +108,6 @@ def test_draws_at_most_ten_figures_and_closes_all() -> None:
 
 def test_figures_of_concurrent_tools_are_added_to_the_last() -> None:
     async def one() -> None:
-        """Plot."""
         plot()
 
     first, last = run_all({"one": one, "two": one})
@@ -126,7 +118,6 @@ def test_figures_of_concurrent_tools_are_added_to_the_last() -> None:
 
 def test_skips_a_figure_that_cannot_be_drawn() -> None:
     def broken() -> str:
-        """Plot what cannot be drawn."""
         pyplot.figure().text(0, 0, "$\\nonsense{$")
         return "done"
 

@@ -25,19 +25,16 @@ from tests.kernel.tools import Scripted, run_one
 
 
 def sleep() -> str:
-    """Sleep."""
     time.sleep(30)
     return "slept"
 
 
 def spin() -> str:
-    """Compute for ever."""
     while True:
         pass
 
 
 def stubborn() -> str:
-    """Swallow whatever is raised, twice."""
     for _ in range(2):
         try:
             time.sleep(30)
@@ -47,7 +44,6 @@ def stubborn() -> str:
 
 
 def brief() -> None:
-    """Sleep about as long as the limit."""
     time.sleep(0.001)
 
 
@@ -78,7 +74,6 @@ def test_a_limit_stops_a_tool_in_its_own_line() -> None:
 
 def test_a_tool_that_catches_every_exception_does_not_catch_its_limit() -> None:
     def careful() -> str:
-        """Retry whatever fails."""
         while True:
             try:
                 time.sleep(30)
@@ -113,7 +108,6 @@ def test_off_the_main_thread_code_in_c_ends_first_and_the_outcome_says_so() -> N
     ended = threading.Event()
 
     def nap() -> str:
-        """Nap."""
         try:
             time.sleep(2)
         finally:
@@ -174,11 +168,9 @@ def test_the_time_a_person_takes_does_not_count(on_main: bool) -> None:
             return super().ask(prompt)
 
     def work() -> str:
-        """Work."""
         return "worked"
 
     def ask_then_work() -> str:
-        """Ask, then work."""
         from archytas_nb.kernel.approval import ask_user
 
         return ask_user("Go on?")
@@ -234,7 +226,6 @@ def test_an_interrupt_in_a_finaliser_is_raised_again() -> None:
             signal.raise_signal(signal.SIGINT)
 
     def lose() -> str:
-        """Lose an interrupt in a finaliser, then sleep."""
         doomed = Doomed()
         del doomed
         time.sleep(30)
@@ -251,7 +242,6 @@ def test_a_limit_in_a_finaliser_is_raised_again() -> None:
             time.sleep(0.3)
 
     def lose() -> str:
-        """Lose the limit in a finaliser, then sleep."""
         slow = Slow()
         del slow
         time.sleep(30)

@@ -185,7 +185,6 @@ def test_captures_print_logging_subprocesses_and_descriptors_in_order() -> None:
     logger.addHandler(handler)
 
     def tell() -> None:
-        """Tell in all ways."""
         print("printed")
         os.system("echo system")
         print("then")
@@ -212,7 +211,6 @@ def test_a_handler_that_a_tool_makes_writes_to_the_real_stream_afterwards(
     made: list[logging.Handler] = []
 
     def make() -> None:
-        """Make a handler."""
         made.append(logging.StreamHandler())
 
     run_one(make)
@@ -231,7 +229,6 @@ def test_a_thread_that_a_tool_leaves_running_prints_to_the_real_stream(
         print("later")
 
     def leave() -> None:
-        """Leave a thread."""
         threads.append(threading.Thread(target=later))
         threads[0].start()
 
@@ -256,7 +253,6 @@ def test_an_earlier_thread_goes_on_printing_to_the_real_stream(
     thread.start()
 
     def work() -> None:
-        """Work."""
         begun.set()
         printed.wait(20)
         print("the tool's")
@@ -269,7 +265,6 @@ def test_an_earlier_thread_goes_on_printing_to_the_real_stream(
 
 def test_a_tool_may_redirect_its_output_itself() -> None:
     def redirect() -> str:
-        """Redirect."""
         with contextlib.redirect_stdout(io.StringIO()) as text:
             print("mine")
         print("not mine")
@@ -344,7 +339,6 @@ def test_what_a_callback_prints_is_no_output_of_the_tool(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     def talk() -> None:
-        """Talk."""
         print("printed")
         os.system("echo below")
 
@@ -358,7 +352,6 @@ def test_what_a_callback_prints_is_no_output_of_the_tool(
 
 def test_captures_a_forked_child() -> None:
     def fork() -> None:
-        """Fork."""
         child = os.fork()
         if child == 0:
             print("from the child")
@@ -370,7 +363,6 @@ def test_captures_a_forked_child() -> None:
 
 def test_everything_is_put_back_when_the_tool_raises_or_exits() -> None:
     def leave() -> None:
-        """Leave."""
         print("x")
         raise SystemExit
 

@@ -94,7 +94,6 @@ def call(
     make: Callable[[], Any], timeout: float | None = None, seconds: float | None = None
 ) -> CallOutcome:
     def made() -> Any:
-        """Make it."""
         return make()
 
     tool = replace(Tool.from_function(made), timeout=timeout)
