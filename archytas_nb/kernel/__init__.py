@@ -28,10 +28,7 @@ def live_namespace() -> Namespace:
 
 
 def running_cell(shell: Any) -> tuple[str, str]:
-    """The id of the cell that runs and of this run of it; both empty where no cell is named.
-
-    None is in a console, a terminal and under nbclient; ``shell`` may be None.
-    """
+    """The id of the cell that runs and of its execution; both empty in a terminal and nbclient."""
     try:
         parent = shell.kernel.get_parent("shell")
         return str(parent["metadata"].get("cellId") or ""), str(parent["header"]["msg_id"])

@@ -1,4 +1,4 @@
-"""Decides whether a call may run: by the run's policy, by what its tool says, or by asking a person.
+"""Decides whether a call may run: by the run's policy, the tool's own check, or a person.
 
 From top to bottom: who is asked, the decision, the approval dialogue, the tool `ask_user`, and the
 wording (what a person is shown of a call, and what their answer means). Whatever goes wrong on the
@@ -25,16 +25,16 @@ Policy = Literal["ask", "auto", "deny"]
 """What becomes of a call whose tool wants approval: ask the person, run it, refuse it."""
 
 Approve: TypeAlias = Policy | Callable[[Tool, ToolCall], str]
-"""A policy; or a function called for every call that returns the reason for a refusal, or ``""``."""
+"""A policy; or a function that returns, for every call, the reason for a refusal or ``""``."""
 
-_TRIES = 20  # who answers so often without a clear word is no person
+_TRIES = 20  # unclear answers until the call is refused: most likely no person answers
 
 
 # ── who is asked ──────────────────────────────────────────────────────────────────────────────────
 
 
 class Person(Protocol):
-    """Answers questions; another object with these two members may take the person's place."""
+    """Answers questions. Any object with these two members will do."""
 
     @property
     def there(self) -> bool:
@@ -58,7 +58,7 @@ class Keyboard:
         kernel = getattr(current_shell(), "kernel", None)
         if kernel is not None:
             return bool(getattr(kernel, "_allow_stdin", False))
-        try:  # an IPython that reads a script from a pipe would wait for ever
+        try:
             return sys.stdin.isatty()
         except (AttributeError, ValueError):  # there is none, or it is closed
             return False
@@ -82,11 +82,11 @@ def confirm(prompt: str) -> bool | None:
 
 
 class NobodyThereError(Exception):
-    """A tool asked where nobody answers; the message says what to do instead."""
+    """A tool asked a question that nobody can answer; the message says what to do instead."""
 
 
 current_person: ContextVar[Person | None] = ContextVar("archytas_nb_person", default=None)
-"""Who is asked by the tool that runs now; None for whoever is at the keyboard."""
+"""The person that the running tool may ask; None for the keyboard."""
 
 
 # ── the decision ──────────────────────────────────────────────────────────────────────────────────
@@ -136,7 +136,7 @@ class Approver:
         why: bool | str
         try:
             why = tool.wants_approval(bound)
-        except Exception as error:  # noqa: BLE001 - a check that fails leaves it to the person
+        except Exception as error:  # noqa: BLE001 - where the check fails a person decides
             why = f"You are asked because the tool's own check failed: {error!r}"
         if not why:
             return Decision(bound)
@@ -162,7 +162,7 @@ def _refused(tool: Tool, why: str) -> Decision:
 def _refusal_of(approve: Callable[[Tool, ToolCall], Any], tool: Tool, call: ToolCall) -> str:
     try:
         reason = approve(tool, call)
-    except Exception as error:  # noqa: BLE001 - a policy that fails has not agreed
+    except Exception as error:  # noqa: BLE001 - a policy that fails refuses
         return f"{call.name} was not run: asking for approval failed with {error!r}"
     if isinstance(reason, str):
         return reason
@@ -209,9 +209,8 @@ class ApprovalDialogue:
                 case "unclear":
                     typed = f"{visible(text)!r} is none of the choices. " if text else ""
                     lines = [f"{typed}Nothing was run yet."]
-        return Decision(
-            refusal=f"Refused: {self._tool.name} needs a person's approval, and no clear answer came."
-        )
+        why = "needs a person's approval, and no clear answer came."
+        return Decision(refusal=f"Refused: {self._tool.name} {why}")
 
     def _shown(self, why: str = "") -> list[str]:
         """The call as it would be run now."""
@@ -305,7 +304,7 @@ def _chosen(person: Person, prompt: str, choices: list[str]) -> str:
     for _ in range(_TRIES):
         typed = person.ask(prompt).strip()
         same = [each for each in choices if each.strip().casefold() == typed.casefold()]
-        if same and typed:  # a choice may itself look like a number: its own words count first
+        if same and typed:  # before the numbers: a choice may itself look like one
             return same[0]
         if typed.isdecimal() and 1 <= int(typed) <= len(choices):
             return choices[int(typed) - 1]
@@ -374,7 +373,7 @@ def _literal(text: str) -> Json:
 
 
 # ── the wording: what a person is shown of a call ─────────────────────────────────────────────────
-# A model wrote it, so nothing of it may look like a line of ours, and nothing may be hidden.
+# The text comes from a model: it must not imitate a line of the prompt or hide anything.
 
 _LONGEST = 300  # how much of one value is shown on one line
 _LINES, _WIDTH = 40, 200  # how many lines of a longer text are shown, and how much of each
@@ -383,7 +382,7 @@ _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00013441\U00013442"
     "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
-"""Letters, marks and signs that look like nothing, though Unicode calls them printable."""
+"""Invisible characters that Unicode calls printable."""
 
 
 def call_text(name: str, values: Mapping[str, Any], given: Json, *, whole: bool = False) -> str:
@@ -440,7 +439,7 @@ def _json(value: Json) -> str:
 
 
 def _shortened(text: str, longest: int) -> str:
-    """Both ends of a text: what matters may stand at the end of it."""
+    """Both ends of a text: the end may matter as much as the beginning."""
     if len(text) <= longest:
         return text
     head, tail = longest * 2 // 3, longest // 3
@@ -448,7 +447,7 @@ def _shortened(text: str, longest: int) -> str:
 
 
 def _block(text: str, *, whole: bool = False) -> list[str]:
-    """Code, SQL or prose, each line marked so that none can pass for a line of ours."""
+    """Code, SQL or prose, each line marked so that none can imitate a line of the prompt."""
     rows = text.split("\n")
     left_out = 0 if whole else max(len(rows) - _LINES, 0)
     head = _LINES * 2 // 3 if left_out else len(rows)

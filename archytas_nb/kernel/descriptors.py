@@ -83,7 +83,7 @@ class Redirection:
         for fd, kind in enumerate(kinds, 1):
             with suppress(OSError):
                 self._pipes.append(_Pipe(fd, kind))
-        _newest = self  # before the thread is looked at: the thread does it the other way round
+        _newest = self  # set before `_server` is read; the thread does it the other way round
         if _server is None or not _server.is_alive():  # in a forked child it is not
             _server = threading.Thread(target=_serve, name="archytas_nb-output", daemon=True)
             _server.start()
@@ -170,7 +170,7 @@ def _serve() -> None:
         seen = _newest
         idle = 0 if seen is not None else idle + 1
         if idle >= _IDLE_POLLS:
-            _server = None  # before it is looked for a call once more
+            _server = None  # set before `_newest` is read once more
 
 
 def _flush() -> None:

@@ -40,7 +40,7 @@ from archytas_nb.tools.tool import MAX_CHARS, BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox
 
 _SECONDS_TO_RENDER = 2.0
-"""What a result may take to be rendered where the time of its call is over: it must not be lost."""
+"""Least time to render a result: it must not be lost where the time of its call is over."""
 
 _NOT_BEGUN = "Not run: the user interrupted here."
 _OURS = str(Path(__file__).parent.parent)
@@ -141,13 +141,13 @@ class KernelExecutor:
         made: list[CallOutcome] = []
         with guard_calls() as guard:
             self._guard = self._person.guard = guard
-            # The time that a person takes puts the end off.
+            # The time that a person takes to answer does not count.
             self._ends = None if seconds is None else time.monotonic() - self.waited + seconds
             for group in self._groups(calls):
                 if guard.interrupts or _is_interrupted(made):
                     break
                 made += self._run_group(group)
-        if guard.interrupts and not _is_interrupted(made):  # between two calls, or after the last
+        if guard.interrupts and not _is_interrupted(made):  # it came between calls or after them
             if len(made) < len(calls):
                 call = calls[len(made)]
                 made.append(CallOutcome("interrupted", _NOT_BEGUN, call_id=call.id))
@@ -283,7 +283,7 @@ class KernelExecutor:
         return ready.bound.run()
 
     def _rendered(self, ready: _Ready, ended: Ended) -> CallOutcome:
-        """Render a result: the user's ``__repr__`` may print, never end or be interrupted."""
+        """Render a result within its limit: the user's ``__repr__`` runs here."""
         limit = self._limit(ready.tool, ended.seconds)
         if limit is not None:
             limit = replace(limit, seconds=max(limit.seconds, _SECONDS_TO_RENDER))
@@ -305,7 +305,7 @@ class KernelExecutor:
 
     @contextmanager
     def _inside(self, capture: Capture) -> Iterator[None]:
-        """Whatever happens in the block belongs to a call."""
+        """Output and questions in the block belong to a call."""
         captured, person = self._enter(capture)
         try:
             yield
@@ -327,7 +327,7 @@ def _not_run(call: ToolCall) -> CallOutcome:
 
 
 def interrupted_late(outcome: CallOutcome) -> CallOutcome:
-    """A call that came to its end though the user interrupted, as a subprocess may."""
+    """The outcome of a call that ended normally though the user interrupted."""
     text = "Interrupted by the user while it ran."
     if outcome.status in ("done", "error"):
         text += f" It came to its end all the same: {outcome.text}"
@@ -335,7 +335,7 @@ def interrupted_late(outcome: CallOutcome) -> CallOutcome:
 
 
 def _expired(ended: Ended, limit: TimeLimit, seconds: float) -> Ended:
-    """The time limit was reached: say whether the call stopped because of it."""
+    """Say of a call that reached its time limit whether it stopped because of it."""
     if isinstance(ended.error, ToolTimeout):
         text = f"stopped after {limit}"
         if seconds > limit.seconds * 1.5 + 0.5:
@@ -363,7 +363,7 @@ def _outcome(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:
 
 
 def _not_rendered(ended: Ended, late: ToolTimeout) -> CallOutcome:
-    """A call that came to its end, and whose result or error takes too long to be rendered."""
+    """The outcome of a call whose result or error takes too long to render."""
     if ended.error is None:
         what = f"It returned a value of type {type(ended.value).__name__!r}"
     else:
@@ -375,7 +375,7 @@ def _not_rendered(ended: Ended, late: ToolTimeout) -> CallOutcome:
 
 
 def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
-    """Add what the tool showed: the person sees all of it, the model what fits beside the result."""
+    """Add what the tool showed: the person sees all, the model what fits beside the result."""
     changed = ""
     if ready.edited:
         changed = "The user changed the input before the call was run. It was run with: "
@@ -390,7 +390,7 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
 
 
 def _with_shared(made: Sequence[CallOutcome], shared: Capture) -> list[CallOutcome]:
-    """Add to the last of several outcomes what their calls showed and no single one for sure."""
+    """Add to the last outcome what its calls showed and cannot be assigned to one of them."""
     outputs = shared.outputs()
     if not outputs:
         return list(made)

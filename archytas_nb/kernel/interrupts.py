@@ -22,7 +22,7 @@ from typing import Any
 from archytas_nb.errors import ToolTimeout
 
 _AGAIN = 1.0  # seconds until a limit is raised again in a tool that swallowed it
-_SOON = 0.02  # seconds until an exception is raised again that came where Python ignores exceptions
+_SOON = 0.02  # seconds until an exception that Python ignored is raised again
 _LONGEST = 1e8  # seconds, three years; no timer takes an infinite time
 
 
@@ -91,7 +91,7 @@ class CallGuard:
         self._timer: ThreadTimer | None = None
 
     def run(self, work: Callable[[], Any], limit: TimeLimit | None) -> Any:
-        """Call ``work``; interrupts and the limit are raised in it, and none after this returned."""
+        """Call ``work``; interrupts and the limit are raised in it, none after its end."""
         try:
             self.raises = True
             self._limit, self.expired, self._was_lost = limit, False, False
@@ -175,7 +175,7 @@ class CallGuard:
             raise KeyboardInterrupt  # asyncio's handler only notes it, and the tool would go on
 
     def on_lost(self, kind: type[BaseException]) -> bool:
-        """Whether an exception is ours that Python ignored because of where it came; it comes again."""
+        """Whether an ignored exception is ours; if so it is raised again."""
         is_ours = issubclass(kind, (KeyboardInterrupt, ToolTimeout))
         if not (is_ours and self.raises and threading.get_ident() == self._thread):
             return False
@@ -191,7 +191,7 @@ _hook_before = sys.unraisablehook
 
 
 def _unraisable(what: Any) -> None:
-    """Hear of exceptions that came in a finaliser or a callback of the import system."""
+    """Note exceptions that Python ignores, as those in a finaliser or an import callback."""
     if what.exc_type is None or not any(each.on_lost(what.exc_type) for each in list(_guards)):
         _hook_before(what)
 
@@ -267,20 +267,20 @@ class ThreadTimer:
         self._wake.acquire()
 
     def start(self) -> None:
-        """Let the time begin; apart from making it, so that it can be stopped whatever is raised."""
+        """Start the time. Not in `__init__`, so that it can be stopped whatever is raised."""
         waiting = self._wait()
         next(waiting)
         self._over = False  # nothing can come between this and the next line
         try:
-            _thread.start_new_thread(next, (waiting, None))  # `Thread.start` waits with such a lock
+            _thread.start_new_thread(next, (waiting, None))  # `Thread.start` takes such a lock
         except RuntimeError:  # no thread can be started
             self._over = True
             raise
 
     def _wait(self) -> Iterator[None]:
         wait = self._seconds
-        # CPython up to 3.12 gives a thread that has not begun the id of its maker, and what is
-        # meant for that one is raised in it. So the thread begins inside the `try`, and passes it on.
+        # In CPython up to 3.12 a thread that has not begun has the id of the one that made it, and
+        # what is sent to that one is raised in it. So it begins inside the `try`, and passes it on.
         try:
             yield
         except BaseException as error:  # noqa: BLE001
@@ -298,9 +298,8 @@ class ThreadTimer:
     def stop(self) -> None:
         """End it, and catch what was sent but has not been raised yet. May be called again.
 
-        What was sent is not taken back but caught: CPython up to 3.12 goes on looking for an
-        exception that was taken back, in every thread and for ever, and where a debugger or a
-        coverage tool traces, 3.11 then does nothing else any more.
+        What was sent is not cleared but caught: CPython up to 3.12 goes on looking for a cleared
+        exception in every thread, and under a debugger or a coverage tool 3.11 then hangs.
         """
         other: BaseException | None = None
         while True:
@@ -325,7 +324,7 @@ class ThreadTimer:
 
 
 class _Last(BaseException):
-    """Replaces what may be on its way to a thread, so that nothing comes after it."""
+    """Replaces an exception that was sent to a thread and has not been raised."""
 
 
 def _raise_in(thread: int, kind: type[BaseException]) -> None:

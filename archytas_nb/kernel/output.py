@@ -6,7 +6,7 @@
   objects themselves, so that a logging handler which holds a stream is captured too. A context
   variable says to which call output belongs: the call's own code, its tasks and
   `asyncio.to_thread` carry it. What threads that a call starts itself write goes to the shared
-  record; threads that were there before go on writing to where they wrote.
+  record; threads that existed before go on writing to the original streams.
 - `descriptors` redirects what is written below the streams.
 - pyplot figures that are left open are drawn into the record; no plotting library is imported.
 """
@@ -37,7 +37,7 @@ MAX_CHARS = 4000
 """Maximum number of characters of a call's output that the model reads."""
 
 MAX_IMAGES = 5
-"""Maximum number of a call's images that the model is shown; each costs as much as a page of text."""
+"""Maximum number of a call's images that the model gets; each costs about a page of text."""
 
 KEEP = 500_000
 """Characters that are kept of the beginning of the printed text, and as many of its end."""
@@ -89,7 +89,7 @@ class Capture:
         """Add text; neighbours of one kind are joined."""
         if not text:
             return
-        # A warning names the file of its cell, which has another name in every kernel: no recording would match.
+        # A warning names its cell's file, which differs in every kernel: no recording would match.
         text = _CELL_FILE.sub("<cell>", text) if "ipykernel_" in text else text
         with self._lock:
             if self._clear_next:
@@ -144,7 +144,7 @@ class Capture:
             items.append(_Item("display", data=kept, display_id=display_id))
 
     def clear(self, *, wait: bool = False) -> None:
-        """Drop the output so far, as `clear_output` does; with ``wait``, when the next output comes."""
+        """Drop the output so far, as `clear_output` does; with ``wait`` at the next output."""
         with self._lock:
             if wait:
                 self._clear_next = True
@@ -161,7 +161,7 @@ class Capture:
             return tuple(item.output() for item in (*self._head, *middle, *self._tail))
 
     def text(self) -> str:
-        """What the model reads: all text in order, as a person sees it, the middle left out where it is long."""
+        """What the model reads: all text as a person sees it, shortened in the middle."""
         parts = [words_of(output) for output in self.outputs()]
         return clip("\n".join(part.rstrip("\n") for part in parts if part.strip()), MAX_CHARS)
 
@@ -173,7 +173,7 @@ class Capture:
 
 
 def guarded(callback: Callable[[str], None] | None) -> Callable[[str], None] | None:
-    """Make a callback run once at a time, and no more once it raised: no tool may fail for it."""
+    """Make a callback run once at a time, and never again after an exception, which is logged."""
     if callback is None:
         return None
     lock, failed = threading.RLock(), False
@@ -234,7 +234,7 @@ def capture_paused() -> Iterator[None]:
 
 @dataclass(eq=False, slots=True)
 class _Group:
-    """Calls that run at the same time: their shared record, and the threads that were there before."""
+    """Concurrent calls: their shared record, and the threads that existed before them."""
 
     shared: Capture
     before: weakref.WeakSet[threading.Thread] = field(

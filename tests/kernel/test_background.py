@@ -116,21 +116,6 @@ def test_an_interrupt_cancels_and_awaits_all_and_keeps_finished_results() -> Non
     assert "still running" not in outcomes[0].text
 
 
-@pytest.mark.usefixtures("interrupt_soon")
-def test_calls_after_an_interrupted_group_are_not_run() -> None:
-    ran: list[int] = []
-    outcomes = run_all({"a": Sleeper(), "b": Sleeper(), "after": lambda_of(ran)})
-    assert [each.status for each in outcomes] == ["interrupted", "interrupted", "not_run"]
-    assert ran == []
-
-
-def lambda_of(ran: list[int]) -> Callable[[], None]:
-    def note() -> None:
-        ran.append(1)
-
-    return note
-
-
 def test_each_is_stopped_at_its_timeout_and_awaited() -> None:
     sleeper = Sleeper()
     late, quick = run_all({"late": sleeper, "quick": Sleeper(0.01)}, timeout=0.2)

@@ -58,67 +58,45 @@ def test_output_of_a_long_call_is_reported_while_it_runs() -> None:
     assert run_one(wait, on_output=lambda text: seen.set()).value is True
 
 
-def test_a_leftover_process_goes_on_writing_to_the_original_descriptor(
-    tmp_path: Path,
-) -> None:
-    script = tmp_path / "leave.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            import subprocess, sys, time
-            from tests.kernel.tools import run_one, text_of
+def run_script(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
 
-            server = []
-            def leave() -> None:
-                '''Leave a server running.'''
-                code = "print('begun', flush=True); input(); print('x' * 200_000, flush=True)"
-                server.append(subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE))
-                time.sleep(1)
-            outcome = run_one(leave)
-            server[0].communicate(b'end\\n', 20)
-            assert server[0].returncode == 0
-            time.sleep(0.5)
-            print("captured", repr(text_of(outcome.outputs)))
-            """
-        ),
-        encoding="utf-8",
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=True,
-        timeout=60,
-    )
+
+def test_a_leftover_process_goes_on_writing_to_the_original_descriptor() -> None:
+    done = run_script("""
+        import subprocess, sys, time
+        from tests.kernel.tools import run_one, text_of
+
+        server = []
+        def leave() -> None:
+            code = "print('begun', flush=True); input(); print('x' * 200_000, flush=True)"
+            server.append(subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE))
+            time.sleep(1)
+        outcome = run_one(leave)
+        server[0].communicate(b'end\\n', 20)
+        assert server[0].returncode == 0
+        time.sleep(0.5)
+        print("captured", repr(text_of(outcome.outputs)))
+    """)
     assert "captured 'begun\\n'" in done.stdout
     assert "x" * 200_000 in done.stdout
 
 
-def test_a_descriptor_that_is_closed_is_left_alone(tmp_path: Path) -> None:
-    script = tmp_path / "closed.py"
-    script.write_text(
-        textwrap.dedent(
-            f"""
-            import os, sys
-            from tests.kernel.tools import run_one
-            os.close(1)
-            def work() -> int:
-                '''Work.'''
-                os.write(2, b"seen\\n")
-                return 1
-            outcome = run_one(work)
-            open({str(tmp_path / "said")!r}, "w").write(outcome.text)
-            """
-        ),
-        encoding="utf-8",
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run(
-        [sys.executable, str(script)], env=environment, check=False, timeout=60, capture_output=True
-    )
-    assert (tmp_path / "said").read_text() == "1\n\nIt printed:\nseen"
+def test_a_descriptor_that_is_closed_is_left_alone() -> None:
+    done = run_script("""
+        import os, sys
+        from tests.kernel.tools import run_one
+        os.close(1)
+        def work() -> int:
+            os.write(2, b"seen\\n")
+            return 1
+        sys.stderr.write(run_one(work).text)
+    """)
+    assert "1\n\nIt printed:\nseen" in done.stderr
 
 
 def test_no_descriptor_and_no_thread_is_left_behind() -> None:
