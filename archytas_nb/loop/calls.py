@@ -1,7 +1,7 @@
 """Finds the tool calls in a reply's text: in JSON, in tags, as Python code, after ``Action:``.
 
-Thoughts in ``<think>`` blocks, and all that follows an outcome which the model invented, are no part of the
-text; but inside of a value every mark is just text. It takes time linear in the text's length.
+Thoughts in ``<think>`` blocks, and all that follows an outcome which the model invented, are no
+part of the text; but inside of a value every mark is just text. It takes linear time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ESCAPED = re.compile(r"\s*\"?(\{\s*(?:\\n)*\s*\\\"(?:[^\"\\]|\\.)*+)\"?\s*", re
 _KEY_BEFORE = re.compile(r"""["'“”‘’]\s*:\s*\Z""")
 _DEBRIS = re.compile(r"""["'“”‘’]\s*\}|,\s*["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""")
 _LOOKS_LIKE_CALL = re.compile(
-    r"""["'“‘]?\b(?:tool|tool_input|arguments|action|function|name|final_answer|fail_task)["'”’]?\s*:"""
+    r"""\b(?:tool|tool_input|arguments|action|function|name|final_answer|fail_task)["'”’]?\s*:"""
 )
 _LINE_BEFORE = re.compile(r"[\s\"'`>(]*(?:```\w*|<[^<>]*>|\[[A-Z_]+\]|\w+(?: \w+)?:)*[\s\"'`]*\Z")
 _LINE_AFTER = re.compile(r"(?:[ \t\r\"'`\])};,.]|<[^<>\n]*>)*+(?=\n|\Z)")
@@ -69,8 +69,8 @@ _BEFORE_NAME = (  # Llama, Mistral, Kimi, gpt-oss, DeepSeek
     r"|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"
 )
 _AFTER_NAME = (
-    r">|\[CALL_ID\]\w+|\[ARGS\]|:\d+|<\|tool_call_argument_begin\|>|<\|(?:channel|constrain)\|>\s*\w+"
-    r"|<\|message\|>|<｜tool▁sep｜>|```json|json\b|\s"
+    r">|\[CALL_ID\]\w+|\[ARGS\]|:\d+|<\|tool_call_argument_begin\|>|<\|message\|>"
+    r"|<\|(?:channel|constrain)\|>\s*\w+|<｜tool▁sep｜>|```json|json\b|\s"
 )
 
 
@@ -84,8 +84,8 @@ def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
         rf"(?P<think>{_THINK})|(?P<unthink>{_UNTHINK})"
         r"|(?P<blank><\|channel\|>final<\|message\|>|<\|return\|>)"
         rf"|(?P<over>^[ \t]*(?:{over}))"
-        rf"|(?:{head}|(?<=<tool_call>)|(?<=\|>))\[?(?P<code>(?:functions\.|tools\.)?(?:{known}))"
-        r"(?:\.call)?\s*\("
+        rf"|(?:{head}|(?<=<tool_call>)|(?<=\|>))(?P<list>\[?)"
+        rf"(?P<code>(?:functions\.|tools\.)?(?:{known}))(?:\.call)?\s*\("
         rf"|^[ \t]*(?:Action|Tool)\s*:\s*`?(?P<headed>{known})`?[ \t]*\n"
         r"\s*(?:Action|Tool)[ _]Input\s*:[ \t]*"
         rf"|(?:{_BEFORE_NAME})(?P<named>{known})(?:{_AFTER_NAME})*(?=\{{)"
@@ -205,7 +205,7 @@ class Scan:
         return "".join([*parts, self.text[start:end]])
 
     def is_alone(self, place: Place) -> bool:
-        """Whether a place is marked, begins and ends its line, or ends the text: no part of a sentence."""
+        """Whether a place is marked, or fills its line or the end of the text: no sentence."""
         text, start = self.text, place.start
         if place.marked:
             return True
@@ -216,64 +216,54 @@ class Scan:
         return before is not None or _NOTHING_AFTER.match(text, place.end) is not None
 
     def _place(self, kind: str, mark: re.Match[str]) -> Place | None:
-        text, start, at = self.text, mark.start(), mark.end()
-        if kind == "value":
-            return self._value(start)
-        name = resolve_name(mark[kind], self._tools)
-        if kind == "code":
-            return self._code(mark.start(kind), at, name)
-        try:
-            fields = _fields(self._tools.get(name))
-            is_tags = kind == "tags"
-            reading = _read_tags(text, at, fields) if is_tags else _read_headed(text, at)
-        except UnreadableError as error:
-            self._budget -= len(text) - start
-            return Place(start, _balanced(text, at), why=error.why, marked=True)
-        given, repairs, fault = decoded(reading.value, self._tools.get(name))
-        call = Call(name, given, repairs=(*reading.repairs, *repairs), fault=fault)
-        return Place(start, reading.end, (call,), marked=kind != "headed")
-
-    def _value(self, start: int) -> Place | None:
-        """An object, or an array of objects."""
-        text = self.text
-        if not _VALUE.match(text, start):
+        """What begins at a mark; None where it is just text."""
+        text, start = self.text, mark.start("list" if kind == "code" else 0)
+        if kind == "value" and not _VALUE.match(text, start):
             return None
-        if _KEY_BEFORE.search(text, max(0, start - 80), start):
-            why = "a brace is missing before it"
-            return Place(start, _balanced(text, start), why=why, marked=True)
+        is_member = kind == "value" and _KEY_BEFORE.search(text, max(0, start - 80), start)
+        marked = kind in ("named", "tags") or bool(is_member)
         try:
-            reading = read_json(text, start, may_be_open=True)
+            if is_member:
+                raise UnreadableError(start, "a brace is missing before it")
+            calls, end = self._read(kind, mark)
+            place = Place(start, end, calls, marked=marked)
+        except UnreadableError as error:
+            end = _balanced(text, mark.end() - (kind in ("value", "code")))
+            self._budget -= max(0, error.reached - start) + len(text) // 100
+            at = max(error.at, start)
+            near = repr(text[max(0, at - 20) : at + 20]) if at < len(text) else "its end"
+            why = f"{error.why}, at {near}"
+            is_data = (
+                kind == "value" and not marked and not _LOOKS_LIKE_CALL.search(text, start, end)
+            )
+            place = Place(start, end, why="" if is_data else why, marked=marked)
+        if kind != "code" or self.is_alone(place):
+            return place
+        self._budget -= end - start
+        return None  # a sentence that mentions a call
+
+    def _read(self, kind: str, mark: re.Match[str]) -> tuple[tuple[Call, ...], int]:
+        """The calls that begin at a mark, and where they end."""
+        text, at, tools = self.text, mark.end(), self._tools
+        if kind == "value":
+            reading = read_json(text, at - 1, may_be_open=True)
             next_object = text.find("{", reading.end)
             rest = len(text) if next_object == -1 else next_object
             if _DEBRIS.search(text, reading.end, rest):
                 raise UnreadableError(reading.end, "a brace closes it before its end")
-        except UnreadableError as error:
-            end = _balanced(text, start)
-            self._budget -= error.reached - start + len(text) // 100
-            if not _LOOKS_LIKE_CALL.search(text, start, end):
-                return Place(start, end)
-            near = repr(text[max(0, error.at - 20) : error.at + 20])
-            near = near if error.at < len(text) else "its end"
-            return Place(start, end, why=f"{error.why}, at {near}")
-        if reading.repairs:
-            self._budget -= len(text) // 100
-        return Place(start, reading.end, _calls_in(reading, self._tools))
-
-    def _code(self, start: int, at: int, name: str) -> Place | None:
-        """Calls written as Python, ``name({…})``, ``name(a=1)`` or a list of them, at the parenthesis."""
-        in_list = self.text[start - 1 : start] == "["
-        start -= in_list
-        try:
-            calls, end = _read_code(self.text, at - 1, name, self._tools, in_list=in_list)
-            place = Place(start, end, calls)
-        except UnreadableError as error:
-            end = _balanced(self.text, at - 1)
-            self._budget -= error.reached - start
-            place = Place(start, end, why=f"a call written as code cannot be read: {error.why}")
-        if self.is_alone(place):
-            return place
-        self._budget -= end - start
-        return None  # a sentence that mentions a call
+            if reading.repairs:
+                self._budget -= len(text) // 100
+            return _calls_in(reading, tools), reading.end
+        name = resolve_name(mark[kind], tools)
+        if kind == "code":
+            return _read_code(text, at - 1, name, tools, in_list=bool(mark["list"]))
+        is_tags = kind == "tags"
+        reading = (
+            _read_tags(text, at, _fields(tools.get(name))) if is_tags else _read_headed(text, at)
+        )
+        given, repairs, fault = decoded(reading.value, tools.get(name))
+        call = Call(name, given, repairs=(*reading.repairs, *repairs), fault=fault)
+        return (call,), reading.end
 
 
 def resolve_name(name: str, tools: Schemas) -> str:
@@ -286,11 +276,7 @@ def resolve_name(name: str, tools: Schemas) -> str:
 
 
 def decoded(given: Json, schema: Json) -> tuple[Json, tuple[str, ...], str]:
-    """Decode an input that was sent as JSON inside a string, where the tool takes an object.
-
-    Returns:
-        The input, what was repaired, and why it cannot be read.
-    """
+    """Decode an input sent as JSON inside a string; return it, the repairs, and what is wrong."""
     takes_object = isinstance(schema, Mapping) and schema.get("type") == "object"
     if not (takes_object and isinstance(given, str) and given.lstrip()[:1] == "{"):
         return given, (), ""
@@ -347,7 +333,7 @@ def _read_tags(text: str, at: int, fields: Mapping[str, Json]) -> Reading:
         at = argument.end()
     end = _ARGUMENTS_END.match(text, at)
     if end is None:
-        raise UnreadableError(at, "a tag is not closed")
+        raise UnreadableError(at, "a tag is not closed", len(text))
     return Reading(unique(pairs) or None, end.end())
 
 

@@ -1,9 +1,9 @@
 """Reads JSON as models write it: strict JSON first, then one tolerant tokenizer.
 
-The tokenizer rewrites a text as strict JSON in one pass, which `json` then reads. It repairs what has
-one meaning: trailing and missing commas, comments, other quotes, Python's literals, bare keys, raw line
-breaks, quotes and backslashes in strings that are not escaped, and a missing last brace. No other value
-that was cut off is completed.
+The tokenizer rewrites a text as strict JSON in one pass, which `json` then reads. It repairs what
+has one meaning: trailing and missing commas, comments, other quotes, Python's literals, bare keys,
+raw line breaks, quotes and backslashes in strings that are not escaped, and a missing last brace.
+No other value that was cut off is completed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NoReturn
 from archytas_nb.loop.events import Json
 
 MAX_DEPTH = 80
-"""Levels of nesting which are read; no tool takes more, and recursive code elsewhere must return."""
+"""Levels of nesting which are read; no tool takes more, and recursion elsewhere must return."""
 
 _PAIRS = {'"': '"', "'": "'", "“": '“”"', "”": '“”"', "‘": "‘’'", "’": "‘’'"}
 _QUOTES = {mark: re.compile(rf"\\.|[{ends}]", re.DOTALL) for mark, ends in _PAIRS.items()}
@@ -53,12 +53,12 @@ _ESCAPE = re.compile(r"""\\(u[0-9a-fA-F]{4}|.)|["\x00-\x1f]""", re.DOTALL)
 _OTHER_ESCAPE = re.compile(
     r"\\(?:x[0-9a-fA-F]|U[0-9a-fA-F]{2}|u[0-9a-fA-F]|N\{|0|[1-7][0-7]{2}|[av](?![a-z])|\n)"
 )
-"""What Python and JavaScript know as an escape, and JSON does not; or a part of one that JSON knows."""
+"""What Python and JavaScript know as an escape, and JSON does not; or a part of what it knows."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class UnreadableError(ValueError):
-    """A text that cannot be read with certainty: what is wrong where, and how far it was looked at."""
+    """A text that cannot be read with certainty: where, why, and how far it was looked at."""
 
     def __init__(self, at: int, why: str, reached: int | None = None) -> None:
         super().__init__(why)
@@ -86,8 +86,8 @@ def read_json(
         text: Any text.
         at: Where the value begins.
         may_be_open: Whether the last closing brace may be missing.
-        is_call: Read the arguments of a Python call, from the parenthesis on, as a list with ``[value]``
-            or ``{name: value}`` for each.
+        is_call: Read the arguments of a Python call, from the parenthesis on, as a list of
+            ``[value]`` or ``{name: value}``.
 
     Returns:
         The reading; text after the value is ignored.
@@ -130,7 +130,7 @@ def replace_surrogates(value: Json, depth: int = 0) -> Json:
 
 
 def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Make an object of its members; one that is there twice with different values has two meanings."""
+    """Make an object of its members; a key with two different values has two meanings."""
     found: dict[str, Json] = {}
     for key, value in pairs:  # 1, 1.0 and true are equal in Python, but not as JSON
         if key in found and canonical(found[key]) != canonical(value):
@@ -161,7 +161,7 @@ STRICT = json.JSONDecoder(
 
 
 class _Tokenizer:
-    """Rewrites a value that is nearly JSON as strict JSON, from left to right and in linear time."""
+    """Rewrites a value that is nearly JSON as strict JSON, from left to right in linear time."""
 
     def __init__(self, text: str, at: int, *, may_be_open: bool, is_call: bool) -> None:
         self.end = at  # after the last token
@@ -307,8 +307,8 @@ class _Tokenizer:
     def _closing_quote(self) -> int:
         """The index of the quote which closes the string value that opens here.
 
-        It is the first which leaves the quotes inside in pairs, as those of a quotation, and after which
-        the object or array goes on.
+        It is the first which leaves the quotes inside in pairs, as those of a quotation, and after
+        which the object or array goes on.
         """
         reached = len(self._text)
         for inside, n in enumerate(self._quotes()):
@@ -325,7 +325,7 @@ class _Tokenizer:
         raise UnreadableError(self._at, "a string has no closing quote", reached)
 
     def _quotes(self) -> Iterator[int]:
-        """The quotes which may close the string that opens here; no escapes, or apostrophes in words."""
+        """The quotes which may close the string here; no escapes, or apostrophes in words."""
         text = self._text
         for each in _QUOTES[text[self._at]].finditer(text, self._at + 1):
             n = each.start()
@@ -350,7 +350,7 @@ class _Tokenizer:
         return self._is_over(end)
 
     def _may_turn(self, n: int, *, opens: bool) -> bool:
-        """Whether a quotation may begin, or end, at a quote: a space or a sign is on its outer side."""
+        """Whether a quotation may begin or end at a quote: its outer side is no letter."""
         before, after = self._text[n - 1], self._text[n + 1 : n + 2]
         starts = before in " \t\n([{=<>:,/+-\"'“”‘’"
         if opens:

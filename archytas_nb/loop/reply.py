@@ -1,8 +1,8 @@
 """Reads the text of a reply: the tool calls, the answer or the plain text that it means.
 
-Exact JSON is taken as it is. Broken JSON is repaired only where that has one meaning, and must then name a
-known tool and fit its schema. Where two readings remain nothing is run, and the model is told which words
-were wrong: running another call than the one that was meant is worse than one more request.
+Exact JSON is taken as it is. Broken JSON is repaired only where that has one meaning, and must
+then name a known tool and fit its schema. Where two readings remain nothing is run, and the model
+is told which words were wrong: a call that was not meant is worse than asking again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _TEXT = {"type": "string"}
 _ENDS = (ANSWER, FAIL)
 
 _UNREAD_TAG = re.compile(
-    r"<(?:\w+:)?tool_calls?>|<function=|<function_calls>|<invoke name=|<\|python_tag\|>|\[TOOL_CALLS\]"
-    r"|<\|tool_call|<｜tool▁|<\|channel\|>commentary|<\w+_function_call>"
+    r"<(?:\w+:)?tool_calls?>|<function=|<function_calls>|<invoke name=|<\|python_tag\|>"
+    r"|\[TOOL_CALLS\]|<\|tool_call|<｜tool▁|<\|channel\|>commentary|<\w+_function_call>"
 )
 _BETWEEN = re.compile(
     r"(?:```\w*|<[^<>]*>|\b(?:and|then)\b|\b(?:Action|Call)\s*:|[\s,;`\]\[\"'])*+"
@@ -45,7 +45,7 @@ _HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
 def split_think(text: str) -> tuple[str, str]:
-    """The text outside ``<think>`` blocks, and that inside; an unclosed block reaches to the end."""
+    """Return the text outside ``<think>`` blocks, and the text inside of them."""
     scan = Scan(text, {})
     return scan.text.strip(), scan.thoughts
 
@@ -66,10 +66,10 @@ def read_action(
         text: The reply's text.
         tools: The known tools: name → JSON schema of the input, or None where that is not known.
         prose_is_answer: Whether text without any call is the answer.
-        strict: Only a call of a known tool that stands by itself counts; any other text is prose. (In a
-            reply of function calling JSON may well be the answer itself.)
+        strict: Only a call of a known tool that stands by itself counts; any other text is prose.
+            (With function calling, JSON in the text may well be the answer.)
         form: How the answer is to be given; None for text.
-        cut: Whether the reply was cut off for its length: plain text is then no whole answer of any type.
+        cut: Whether the reply was cut off for its length: plain text is then no whole answer.
         refused: Whether the server did not accept the reply: prose is then no answer.
 
     Returns:
@@ -105,7 +105,7 @@ def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
         schema: JSON schema of the tool's input, where it is known.
 
     Returns:
-        The input; what was repaired, in words; and why it cannot be read. The last two are mostly empty.
+        The input; what was repaired, in words; and why it cannot be read, mostly empty.
     """
     bare = str(replace_surrogates(text)).strip()
     if not bare:
@@ -163,9 +163,9 @@ def _called(scan: Scan, found: Sequence[Place], ask: str, form: AnswerForm | Non
 def _wanted(scan: Scan, found: Sequence[Place]) -> tuple[list[Call], list[str], str]:
     """The calls to run and notes for the person; or, as the third, why none is run.
 
-    Several calls are run where the form says that several are meant. Of loose objects in a row the first
-    is run, as one reply is one step; an answer after it counts. Words between two different calls may take
-    the first one back, so nothing is run.
+    Several calls are run where the form says that several are meant. Of loose objects in a row the
+    first is run, as one reply is one step; an answer after it counts. Words between two different
+    calls may take the first one back, so nothing is run.
     """
     calls, notes = list(found[0].calls), []
     several = len(calls) > 1
@@ -206,7 +206,7 @@ def _prose(
 
 
 def _typed(prose: str, form: AnswerForm) -> Json:
-    """The value that plain text means where the answer has a type; the text itself where it means none."""
+    """The value that plain text means where the answer has a type; else the text itself."""
     bare = _FENCED.sub(r"\1", prose).strip()
     if isinstance(form.schema, dict) and form.schema.get("type") == "string" and bare[:1] != '"':
         return bare
@@ -239,7 +239,7 @@ def _quoted(scan: Scan, place: Place) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What can be read of a reply so far: the thought, the tool, and the words of an answer or an input."""
+    """What can be read of a reply so far; `text` is the answer, the input or plain text."""
 
     thought: str = ""
     tool: str = ""
@@ -247,14 +247,7 @@ class Partial:
 
 
 def read_partial(text: str) -> Partial:
-    """Read the beginning of a reply that is still being written, or was cut off.
-
-    Args:
-        text: The reply so far. Anything that does not begin as a JSON object is taken as prose.
-
-    Returns:
-        The parts that have begun.
-    """
+    """Read the beginning of a reply that is still being written, or was cut off."""
     body = re.sub(r"\A```(?:json)?\s*", "", text.lstrip())
     if not body.startswith("{"):
         return Partial(text=text)
