@@ -299,7 +299,8 @@ class _Tokenizer:
         else:
             word = _WORD.match(self._text, self._at)
             if word is None or word[0] not in _LITERALS:
-                raise UnreadableError(self._at, "expected a value" if mark else "it is cut off")
+                why = "a call's values must be literals" if self._is_call else "expected a value"
+                raise UnreadableError(self._at, why if mark else "it is cut off")
             if word[0][0].isupper():
                 self._repair("Python's True, False or None")
             self._emit(_LITERALS[word[0]], word.end())

@@ -79,7 +79,7 @@ def test_these_are_calls(text: str, calls: Any) -> None:
         ('{"tool": "add", "tool_input": {"a": NaN}}', "NaN is no JSON value"),
         ('{"tool": "add", "tool_input": {"a": 1e999}}', "too large"),
         ('{"tool": "add", "why": "because"}', "no tool_input"),
-        ("add(a=open('x'))", "written as code cannot be read"),
+        ("add(a=open('x'))", "must be literals"),
         ('{"tool": "lookup", "tool_input": 1} {"tool": "now"}', "no such tool"),
         ('{"thought": "hm"}', "no tool is named"),
         (
