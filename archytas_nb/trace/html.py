@@ -11,19 +11,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from archytas_nb.tools.render import clip
+from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
-from archytas_nb.trace.safe import (
-    MONO,
-    Html,
-    Table,
-    element,
-    join,
-    markdown,
-    one_line,
-    picture,
-    stylesheet,
-    table,
-)
+from archytas_nb.trace.safe import Html, Table, element, join, one_line
 from archytas_nb.trace.view import CallView, RunView, Shown, StepView
 
 CLASS, FOLDED_ONLY = "archytas-nb-trace", "archytas-nb-folded"
@@ -49,11 +39,11 @@ ROOT = (
     "font-family:var(--jp-content-font-family,system-ui,-apple-system,'Segoe UI',sans-serif)"
 )
 PRE = (
-    f"{MONO};margin:.35em 0;padding:.55em .8em;border:0;border-radius:6px;"
+    f"{safe.MONO};margin:.35em 0;padding:.55em .8em;border:0;border-radius:6px;"
     "background:rgba(128,128,128,.1);color:inherit;white-space:pre-wrap;word-break:normal;"
     "overflow-wrap:anywhere;max-height:24em;overflow:auto;line-height:1.45"
 )
-CODE = f"{MONO};background:none;color:inherit;padding:0;border:0;white-space:inherit"
+CODE = f"{safe.MONO};background:none;color:inherit;padding:0;border:0;white-space:inherit"
 CALL = "margin:.35em 0"
 PROSE = "white-space:pre-wrap;margin:.3em 0"
 _SMALL = f"{DIM};font-size:.85em"
@@ -108,7 +98,7 @@ def value_html(view: RunView, *, with_steps: bool) -> Html:
 
 def trace_html(*parts: Html | None) -> Html:
     """Parts of a trace with its style sheet."""
-    return element("div", stylesheet(SHEET), *parts, class_=CLASSES, style=ROOT)
+    return element("div", safe.stylesheet(SHEET), *parts, class_=CLASSES, style=ROOT)
 
 
 def question_html(view: RunView) -> Html:
@@ -124,7 +114,7 @@ def question_html(view: RunView) -> Html:
 
 def answer_html(answer: str) -> Html:
     """An answer in Markdown."""
-    return element("div", markdown(answer), style="margin:.6em 0 .3em;font-size:1.03em")
+    return element("div", safe.markdown(answer), style="margin:.6em 0 .3em;font-size:1.03em")
 
 
 def thought_html(thought: str) -> Html:
@@ -276,7 +266,7 @@ def _outcome(call: CallView, limits: PageLimits) -> Html:
 
 
 def _table(value: Table) -> Html:
-    drawn = table(value, style=_TABLE, cell=_TABLE_CELL, head=";font-weight:600")
+    drawn = safe.table(value, style=_TABLE, cell=_TABLE_CELL, head=";font-weight:600")
     more = element("div", f"… {value.left_out:,} more rows", style=_SMALL)
     foot = more if value.left_out else None
     return element("div", drawn, foot, style="overflow:auto;max-height:28em")
@@ -286,12 +276,12 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
     if item.picture:
         media_type, data = item.picture
         limits.pictures -= len(data)
-        drawn = picture(media_type, data, _PICTURE) if limits.pictures >= 0 else None
+        drawn = safe.picture(media_type, data, _PICTURE) if limits.pictures >= 0 else None
         size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: left out]"
         return element("div", drawn) if drawn else element("p", size, style=DIM)
     value = clip(item.text, limits.each)
     if item.prose:
-        return element("div", markdown(value), style="margin:.35em 0")
+        return element("div", safe.markdown(value), style="margin:.35em 0")
     style = _edge(_WARN) if item.kind == "stderr" else f";{DIM}"
     return element("pre", value, style=f"{PRE};max-height:9em{style}")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -98,19 +99,25 @@ def table_of(value: Any) -> Table | None:
             rows = part.rows()
         else:
             names = ["" if name is None else name for name in part.index.names] + names
-            rows = [
-                (*(at if isinstance(at, tuple) else (at,)), *cells)
-                for at, *cells in part.itertuples(name=None)
-            ]
+            several = part.index.nlevels > 1
+            pairs = ((at if several else (at,), row) for at, *row in part.itertuples(name=None))
+            rows = [(*index, *row) for index, row in pairs]
         return Table(_cells(names), tuple(map(_cells, rows)), len(value) - len(rows))
     except Exception:  # noqa: BLE001 (the objects in a frame may raise anything)
         return None
 
 
 def _cells(row: Sequence[Any]) -> tuple[str, ...]:
-    texts = (f"{x:.8g}" if isinstance(x, float) and len(str(x)) > 10 else str(x) for x in row)
-    cells = tuple(one_line(tidy(text), MAX_CELL) for text in texts)
+    cells = tuple(_cell(value) for value in row)
     return cells if len(cells) <= MAX_COLUMNS else (*cells[: MAX_COLUMNS - 1], "…")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float) and len(str(value)) > 10:
+        return f"{value:.8g}"
+    # Of a long list or dictionary only the beginning is written out.
+    shown = reprlib.repr(value) if isinstance(value, (list, tuple, dict, set)) else str(value)
+    return one_line(tidy(shown), MAX_CELL)
 
 
 # ── HTML ──────────────────────────────────────────────────────────────────────────────────────────
@@ -215,8 +222,8 @@ def _parser() -> Any:
         "formula": lambda _, tokens, index, *__: element(
             "span", tokens[index].content, class_="tex2jax_process mathjax_process"
         ),
-        "th_open": _cell,
-        "td_open": _cell,
+        "th_open": _aligned_cell,
+        "td_open": _aligned_cell,
     }
     for name, rule in rules.items():
         parser.add_render_rule(name, rule)
@@ -229,7 +236,7 @@ def _link(_: Any, tokens: Any, index: int, *__: Any) -> str:
     return f'<a href="{address}" target="_blank" rel="noopener noreferrer">'
 
 
-def _cell(_: Any, tokens: Any, index: int, *__: Any) -> str:
+def _aligned_cell(_: Any, tokens: Any, index: int, *__: Any) -> str:
     # Every cell is aligned: a page's own style may right-align the others, as JupyterLab's does.
     style = str(tokens[index].attrGet("style") or "")
     given = re.fullmatch(r"text-align:(left|center|right)", style)

@@ -393,6 +393,8 @@ def test_an_index_of_several_levels_has_a_column_for_each() -> None:
     assert table == Table(
         ("species", "sex", "mass"), (("A", "f", "1"), ("A", "m", "2"), ("B", "f", "3"))
     )
+    pairs = pd.DataFrame({"a": [[0] * 10**6]}, index=pd.Index([(1, 2)], tupleize_cols=False))
+    assert table_of(pairs) == Table(("", "a"), (("(1, 2)", "[0, 0, 0, 0, 0, 0, ...]"),))
 
 
 def test_a_large_frame_is_cut_and_its_rows_are_counted() -> None:
