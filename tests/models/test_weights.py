@@ -52,8 +52,11 @@ def site(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def bundle(site):
-    return install(site, CONTENT)
+def bundle(site, tmp_path, monkeypatch):
+    installed = install(site, CONTENT)
+    monkeypatch.setattr(weights, "EMBEDDED", installed)
+    monkeypatch.setattr(weights, "cache_dir", lambda: tmp_path / "cache")
+    return installed
 
 
 def test_the_embedded_bundle_is_the_one_that_the_extra_pins():
@@ -65,7 +68,7 @@ def test_the_embedded_bundle_is_the_one_that_the_extra_pins():
 
 
 def test_installed_parts_are_assembled_in_order_without_importing_them(bundle, tmp_path):
-    path = locate(None, bundle=bundle, cache=tmp_path / "cache")
+    path = locate()
     assert path.read_bytes() == b"".join(CONTENT)
     assert path == tmp_path / "cache" / "whole.gguf"
     assert not any(name.startswith("fake_model_part") for name in sys.modules)
@@ -74,13 +77,12 @@ def test_installed_parts_are_assembled_in_order_without_importing_them(bundle, t
 def test_weights_are_found_once_they_are_assembled_and_need_the_parts_no_more(
     bundle, tmp_path, site
 ):
-    cache = tmp_path / "cache"
-    assert weights.find(bundle=bundle, cache=cache) is None
-    path = locate(None, bundle=bundle, cache=cache)
+    assert weights.find() is None
+    path = locate()
     shutil.rmtree(site)
-    assert weights.find(bundle=bundle, cache=cache) == path
-    weights.check(bundle=bundle, cache=cache)
-    assert weights.pieces(bundle) == []
+    assert weights.find() == path
+    weights.check()
+    assert weights.pieces() == []
 
 
 def test_parts_whose_bytes_the_file_system_shares_are_hashed_all_the_same(
@@ -93,24 +95,24 @@ def test_parts_whose_bytes_the_file_system_shares_are_hashed_all_the_same(
         return True
 
     monkeypatch.setattr(weights, "_share", share)
-    path = locate(None, bundle=bundle, cache=tmp_path / "cache")
+    path = locate()
     assert path.read_bytes() == b"".join(CONTENT)
     assert shared == [len(piece) for piece in CONTENT]
 
 
 def test_assembly_says_how_far_it_is(bundle, tmp_path):
     lines: list[str] = []
-    locate("", lines.append, bundle=bundle, cache=tmp_path / "cache")
+    locate("", lines.append)
     assert "100 %" in lines[-1]
 
 
 def test_a_later_start_neither_reads_the_parts_nor_hashes_the_file(
     bundle, tmp_path, site, monkeypatch
 ):
-    path = locate(None, bundle=bundle, cache=tmp_path / "cache")
+    path = locate()
     shutil.rmtree(site)
     monkeypatch.setattr(weights, "_copy", lambda *_: pytest.fail("a file was read"))
-    assert locate(None, bundle=bundle, cache=tmp_path / "cache") == path
+    assert locate() == path
 
 
 @pytest.mark.parametrize("damage", [b"GGUF fIrst", b"GGUF first+"])
@@ -119,32 +121,30 @@ def test_parts_with_other_bytes_are_refused_and_leave_nothing_behind(
 ):
     (site / "fake_model_part1" / "data" / "part01.bin").write_bytes(damage)
     with pytest.raises(ConfigurationError, match=r"not 'whole\.gguf'.*force-reinstall"):
-        locate(None, bundle=bundle, cache=tmp_path / "cache")
+        locate()
     assert sorted(path.name for path in (tmp_path / "cache").iterdir()) in ([], ["whole.gguf.lock"])
 
 
 def test_a_file_that_was_cut_short_is_assembled_again(bundle, tmp_path):
-    path = locate(None, bundle=bundle, cache=tmp_path / "cache")
+    path = locate()
     path.write_bytes(b"GGUF")
-    assert locate(None, bundle=bundle, cache=tmp_path / "cache").read_bytes() == b"".join(CONTENT)
+    assert locate().read_bytes() == b"".join(CONTENT)
 
 
 def test_a_file_that_was_changed_in_place_is_assembled_again(bundle, tmp_path):
-    path = locate(None, bundle=bundle, cache=tmp_path / "cache")
+    path = locate()
     before = path.stat().st_mtime_ns
     path.write_bytes(b"x" * bundle.size)
     os.utime(path, ns=(before + 1, before + 1))
-    assert locate(None, bundle=bundle, cache=tmp_path / "cache").read_bytes() == b"".join(CONTENT)
+    assert locate().read_bytes() == b"".join(CONTENT)
 
 
 def test_a_whole_file_without_a_stamp_is_verified_and_kept(bundle, tmp_path):
-    path = locate(None, bundle=bundle, cache=tmp_path / "cache")
+    path = locate()
     inode = path.stat().st_ino
     (tmp_path / "cache" / "whole.gguf.verified").unlink()
     lines: list[str] = []
-    assert (
-        locate(None, lines.append, bundle=bundle, cache=tmp_path / "cache").stat().st_ino == inode
-    )
+    assert locate(None, lines.append).stat().st_ino == inode
     assert lines[0].startswith("Verifying")
 
 
@@ -160,22 +160,24 @@ def test_an_interrupt_leaves_no_half_file_and_the_next_start_succeeds(
             *((weights, "_share") if moment == "reading" else (Path, "replace")), interrupt
         )
         with pytest.raises(KeyboardInterrupt):
-            locate(None, bundle=bundle, cache=tmp_path / "cache")
+            locate()
     assert not [path for path in (tmp_path / "cache").iterdir() if not path.name.endswith(".lock")]
-    assert locate(None, bundle=bundle, cache=tmp_path / "cache").read_bytes() == b"".join(CONTENT)
+    assert locate().read_bytes() == b"".join(CONTENT)
 
 
 def test_what_a_killed_process_left_is_removed(bundle, tmp_path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "whole.gguf.99999.tmp").write_bytes(b"half")
-    locate(None, bundle=bundle, cache=tmp_path / "cache")
+    locate()
     assert not list((tmp_path / "cache").glob("*.tmp"))
 
 
 def test_two_processes_assemble_once(bundle, tmp_path, site):
     script = (
-        "import sys; from pathlib import Path; from archytas_nb.models.weights import Bundle, locate\n"
-        f"lines = []; path = locate(None, lines.append, bundle={bundle!r}, cache=Path(sys.argv[1]))\n"
+        "import sys; from pathlib import Path; from archytas_nb.models import weights\n"
+        "from archytas_nb.models.weights import Bundle, locate\n"
+        f"weights.EMBEDDED, weights.cache_dir = {bundle!r}, lambda: Path(sys.argv[1])\n"
+        "lines = []; path = locate(None, lines.append)\n"
         "print(any(line.startswith('Assembling') for line in lines), path.stat().st_size)"
     )
     root = Path(weights.__file__).parents[2]
@@ -200,27 +202,29 @@ def test_a_second_process_says_that_it_waits_for_the_first(bundle, tmp_path):
         if "Waiting" in line:
             lock.release()
 
-    assert locate(None, progress, bundle=bundle, cache=cache).is_file()
+    assert locate(None, progress).is_file()
     assert "Waiting for another notebook" in said[0]
 
 
 def test_a_full_disk_is_noticed_before_anything_is_written(bundle, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: types.SimpleNamespace(free=10))
     with pytest.raises(ConfigurationError, match="GB are free"):
-        locate(None, bundle=bundle, cache=tmp_path / "cache")
+        locate()
     assert not (tmp_path / "cache" / "whole.gguf").exists()
 
 
 def test_a_cache_that_cannot_be_written_is_named(bundle, tmp_path):
     (tmp_path / "cache").write_text("a file where the directory should be")
     with pytest.raises(ConfigurationError, match="cache'"):
-        locate(None, bundle=bundle, cache=tmp_path / "cache")
+        locate()
 
 
-def test_nothing_installed_names_the_three_ways_out(tmp_path):
+def test_nothing_installed_names_the_three_ways_out(tmp_path, monkeypatch):
     nothing = Bundle("none.gguf", (("archytas-nb-no-such-part", "data/part01.bin"),), 1, "00")
+    monkeypatch.setattr(weights, "EMBEDDED", nothing)
+    monkeypatch.setattr(weights, "cache_dir", lambda: tmp_path)
     with pytest.raises(ConfigurationError) as caught:
-        locate(None, bundle=nothing, cache=tmp_path)
+        locate()
     for way in (
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",
@@ -233,7 +237,7 @@ def test_nothing_installed_names_the_three_ways_out(tmp_path):
 def test_a_missing_part_is_named(bundle, tmp_path, site):
     shutil.rmtree(site / "fake_model_part3-1.0.dist-info")
     with pytest.raises(ConfigurationError, match=r"1 of 4 pieces are missing \(fake-model-part3\)"):
-        locate(None, bundle=bundle, cache=tmp_path / "cache")
+        locate()
 
 
 def test_a_named_gguf_file_is_taken_before_the_extra(tmp_path, monkeypatch):
