@@ -14,8 +14,8 @@ from typing import Any
 
 from archytas_nb.errors import ToolTimeout
 
-MAX_IMAGES = 10
-"""The most pictures of one value that are drawn; each takes a moment."""
+MAX_IMAGES = 5
+"""The most pictures of one value that are drawn; the kernel shows as many of a call."""
 
 STOPS = (KeyboardInterrupt, ToolTimeout)
 """What no object may swallow."""
@@ -196,7 +196,8 @@ def figures_in(value: Any, depth: int = 4) -> list[Any]:
     if depth and type(value) in (list, tuple, dict):
         items = list(value.values() if type(value) is dict else value)[:1000]
     found = [each for item in items for each in figures_in(item, depth - 1)]
-    return [each for each in (figure_of(value), *found) if each is not None][:MAX_IMAGES]
+    distinct = {id(each): each for each in (figure_of(value), *found) if each is not None}
+    return list(distinct.values())[:MAX_IMAGES]
 
 
 def asked(value: Any, name: str, **options: Any) -> Any:

@@ -107,7 +107,8 @@ def _render(value: Any, max_chars: int) -> Rendered:
     plain = _Plain()
     converted = plain.convert(value)
     text = converted if isinstance(converted, str) else _json(converted)
-    return Rendered(text, tuple(dict.fromkeys(plain.images)), plain.complete, not plain.opaque)
+    images = tuple(dict.fromkeys(image for _, image in plain.images.values()))
+    return Rendered(text, images, plain.complete, not plain.opaque)
 
 
 def _drained(value: Drained, max_chars: int) -> Rendered:
@@ -195,7 +196,7 @@ class _Plain:
     def __init__(self) -> None:
         self.complete = True  # whether nothing has been left out so far
         self.opaque = False  # whether some part was an object that only its repr could show
-        self.images: list[str] = []  # PNG in base64
+        self.images: dict[int, tuple[Any, str]] = {}  # the objects that are drawn, with their PNG
         self._open: set[int] = set()
         self._chars = _MAX_TEXT
         self._left = 20 * MAX_ITEMS  # values in all, whatever the nesting
@@ -265,9 +266,13 @@ class _Plain:
         return self._object(value, kind)
 
     def _object(self, value: Any, kind: Any) -> Any:
-        if len(self.images) < MAX_IMAGES and (image := picture(value)) is not None:
+        figure = data.figure_of(value)  # axes of one figure are one picture
+        drawn = value if figure is None else figure
+        image = picture(drawn) if len(self.images) < MAX_IMAGES else None
+        if image is not None:
+            self.images.setdefault(id(drawn), (drawn, image))
+        if id(drawn) in self.images:
             self.opaque = True
-            self.images.append(image)
             return f"[image: {kind.__name__}]"
         if dataclasses.is_dataclass(kind):
             names = [field.name for field in dataclasses.fields(kind) if field.repr]

@@ -81,8 +81,8 @@ def test_of_many_returned_figures_those_not_drawn_with_the_result_are_shown_as_o
         return [pyplot.figure(figsize=(1, 1)) for _ in range(12)]
 
     outcome = run_one(draw)
-    assert outcome.text.count("[image: Figure]") == 10
-    assert len(outcome.outputs) == 2
+    assert outcome.text.count("[image: Figure]") == 5
+    assert len(outcome.outputs) == 7
 
 
 def test_figures_of_a_failing_tool_are_shown() -> None:
