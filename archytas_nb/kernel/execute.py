@@ -35,8 +35,8 @@ from archytas_nb.kernel.background import Ended, run_jobs
 from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture, guarded
 from archytas_nb.loop.events import CallOutcome, ToolCall
-from archytas_nb.tools.render import clip
-from archytas_nb.tools.tool import MAX_CHARS, BoundCall, Tool
+from archytas_nb.tools.render import MAX_CHARS, clip
+from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox
 
 _SECONDS_TO_RENDER = 2.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,11 +153,11 @@ def _fields(
 ) -> Result:
     """Read an object with a field for each argument."""
     names = [each.name for each in parameters]
-    known = ", ".join(f'"{name}"' for name in names)
     if isinstance(tool_input, str):
         tool_input = {} if tool_input.strip() in _NOTHING else _opened(tool_input)
     tool_input = {} if tool_input is None else tool_input
     if not isinstance(tool_input, dict):
+        known = ", ".join(f'"{name}"' for name in names)
         return {}, (Fault(f"expected an object with the fields {known}; {_received(tool_input)}"),)
     values: dict[str, Any] = {}
     faults: list[Fault] = []
@@ -169,12 +169,18 @@ def _fields(
         elif not each.optional:
             why = "null is no value here" if name in tool_input else "missing"
             faults.append(Fault(f"{why}, expected {kind.text}", (name,)))
-    for key in tool_input:
-        if key not in names:
-            left = [name for name in names if name not in tool_input]
-            guess = did_you_mean(str(key), left or names) or ","
-            faults.append(Fault(f"unknown argument {key!r}{guess} expected {known}", (str(key),)))
+    unknown = [key for key in tool_input if key not in names]
+    faults += [_unknown("argument", key, tool_input, names) for key in unknown]
     return ({}, tuple(faults)) if faults else (values, ())
+
+
+def _unknown(
+    what: str, key: Any, given: Mapping[Any, Any], names: Collection[str], path: Path = ()
+) -> Fault:
+    left = [name for name in names if name not in given]
+    guess = did_you_mean(str(key), left or names) or ","
+    known = ", ".join(f'"{name}"' for name in names) or "none"
+    return Fault(f"unknown {what} {key!r}{guess} expected {known}", (*path, str(key)))
 
 
 # ── one value ─────────────────────────────────────────────────────────────────────────────────────
@@ -269,10 +275,7 @@ def _in_object(
         if key in fields or isinstance(other, dict):
             yield from _violations(each, fields.get(key, other), defs, (*path, key))
         elif not is_open:
-            left = [name for name in fields if name not in value]
-            guess = did_you_mean(str(key), left or fields) or ","
-            known = ", ".join(f'"{name}"' for name in fields) or "none"
-            yield Fault(f"unknown field {key!r}{guess} expected {known}", (*path, str(key)))
+            yield _unknown("field", key, value, fields, path)
 
 
 def _resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -26,8 +26,6 @@ from archytas_nb.tools.render import MAX_CHARS, Drained, clip, drain, failure_te
 if TYPE_CHECKING:
     from archytas_nb.tools.signature import Parameter
 
-__all__ = ["MAX_CHARS", "Approval", "BoundCall", "Level", "Tool", "is_tool"]
-
 # pydantic is loaded when the first tool is defined: loading the extension must be fast.
 
 Level = Literal["full", "simple", "strict"]
