@@ -1,47 +1,39 @@
-"""The values that a run is made of: what the loop asks, what it is told, how it ends.
+"""The values of a run: what the loop asks for, the replies to it, and how the run ends.
 
-They are frozen and compare by content, so a run's events are a test oracle, a recording and what a
-view draws. Whatever is not the same in a second run (objects, seconds, token counts) is kept out of
-equality. This file knows nothing of models, kernels or views, and imports nothing of ours.
-
-A run is an alternation of requests and replies, with notices in between, and one ending:
-
-    Started    AskModel ─▶ ModelReply | NoReply    RunCalls ─▶ CallOutcomes    CheckAnswer ─▶
-    Verdict Answered, Failed, Stopped, Interrupted
+They are frozen and compare by content; what differs from run to run (objects, seconds, tokens) does
+not count. A run alternates requests and replies, with notices in between, and has one ending.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 Json: TypeAlias = Any
 """A value that JSON can carry. (A recursive alias would make every use of it a cast.)"""
 
 Message: TypeAlias = dict[str, Json]
-"""One message in wire form: ``{"role": …, "content": …, …}``. Never changed once it is in the
-history."""
+"""A message as it is sent: ``{"role": …, "content": …, …}``. Never changed once it is made."""
 
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]
 NoReplyKind = Literal["endpoint", "interrupted", "no_tools", "overflow", "deadline"]
 NoticeKind = Literal["repair", "retry", "protocol", "limit", "progress", "repeat", "compaction"]
 FailedBy = Literal["model", "endpoint"]
 
-
-# ── values ────────────────────────────────────────────────────────────────────────────────────────
+REFUSED = "tool_use_failed"
+"""`ModelReply.finish` of a reply that the server rejected: it may hold a call, but no answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that the model asked for.
+    """A tool call of the model.
 
     Attributes:
-        id: Ours, never the server's: ``"q01s02c01"`` is the first call of step 2 of question 1;
-            past 99 of any of them nine other letters and digits.
+        id: Nine letters and digits, ours and not the server's: ``"q01s02c01"`` is the first call of
+            step 2 of question 1.
         name: The tool's name as the model wrote it; it may be unknown.
-        input: What the model gave as ``tool_input``, decoded from JSON.
+        input: The arguments, decoded from JSON.
     """
 
     id: str
@@ -51,7 +43,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One thing that a tool printed or displayed.
+    """Something that a tool printed or displayed.
 
     Attributes:
         kind: ``"stdout"``, ``"stderr"`` or ``"display"``.
@@ -64,7 +56,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """What became of one call.
+    """The result of one call.
 
     Attributes:
         status: ``"done"``, ``"error"`` (bad input or the tool raised), ``"refused"`` (a person or a
@@ -72,10 +64,13 @@ class CallOutcome:
         text: What the model reads; bounded and never empty.
         value: The object that the tool returned; None unless done.
         error: The exception behind an error; None otherwise.
-        call_id: The ``ToolCall.id`` that it answers; empty for a call made by hand.
+        call_id: The `ToolCall.id` that it answers; empty for a call made by hand.
         images: PNG images for models that can see, base64.
         outputs: What the tool printed and displayed while it ran, in order.
         seconds: How long it took.
+
+    Raises:
+        ValueError: The status is unknown, or the text is empty.
     """
 
     status: Status
@@ -96,13 +91,12 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True)
 class WireCall:
-    """A tool call as a server sent it: the arguments are text, and may be broken.
+    """A tool call as a server sent it.
 
     Attributes:
         name: The tool's name.
-        arguments: Its input, mostly JSON.
-        extra: What else came with it (a signature of what the model thought), or None. Nobody's
-            business but the server's, which may want it back.
+        arguments: JSON text, possibly broken.
+        extra: What the server sent beside it and may want back, such as a signature; or None.
     """
 
     name: str
@@ -121,35 +115,23 @@ class Usage:
     usd: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            *(
-                a + b
-                for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
-            )
-        )
-
-
-# ── requests ──────────────────────────────────────────────────────────────────────────────────────
+        return Usage(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """The loop asks for the model's next reply.
+    """Request for the model's next reply.
 
     Attributes:
-        step: Which reply of the run is asked for, from 1; 0 for what is asked beforehand about the
-            question.
-        messages: The whole history in wire form.
+        step: The number of the reply in the run, from 1; 0 for what is asked before it begins.
+        messages: The whole history as messages.
         tools: Function-calling specifications; empty in the text protocol.
         schema: JSON schema that the reply's text must satisfy, where the endpoint can enforce it.
         max_tokens: Maximum number of tokens in the reply; None leaves it to the model.
-        thinking_tokens: The same for a model that has used up a reply by reasoning alone; None for
-            no more.
-        seconds: What is left of the run's time, for this request and its retries; None for no
-            bound.
-        asides: What came with calls of the history and is no part of it, for endpoints that want it
-            back: by the id of the call, ``{"reasoning": what the model thought before it, "extra":
-                `WireCall.extra`}``.
+        thinking_tokens: The same after a reply of reasoning alone; None for no more.
+        seconds: What is left of the run's time, for this request and its retries; None for no limit.
+        asides: What came with the calls of the history, for endpoints that want it back: by the id
+            of the call, ``{"reasoning": text before it, "extra": WireCall.extra}``.
     """
 
     step: int
@@ -164,7 +146,7 @@ class AskModel:
 
 @dataclass(frozen=True, slots=True)
 class RunCalls:
-    """The loop asks for these calls to be run, in this order."""
+    """Request to run these calls, in this order."""
 
     step: int
     calls: tuple[ToolCall, ...]
@@ -173,31 +155,22 @@ class RunCalls:
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswer:
-    """The loop asks whether an answer has the type, and fulfils the condition, that was given."""
+    """Request to check an answer against the type or the condition that was given."""
 
     step: int
     answer: Json
 
 
-# ── replies ───────────────────────────────────────────────────────────────────────────────────────
-
-
-REFUSED = "tool_use_failed"
-"""`ModelReply.finish` of a reply that the server itself did not accept: a call may be in it, an
-answer is not."""
-
-
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What the model said.
+    """The model's reply.
 
     Attributes:
         text: The reply's text.
         calls: The calls of a function-calling reply, as sent.
-        reasoning: What a reasoning model thought, where the server sends it apart from the text.
+        reasoning: The model's reasoning, where the server sends it apart from the text.
         finish: The server's reason for the end: ``"stop"``, ``"length"``, ``"tool_calls"``, …;
-            `REFUSED` where the server did not accept what was generated, and the text is that, or
-            else the server's reason.
+            `REFUSED` where the server rejected what was generated, which is the text.
         model: The name that the server gives itself.
     """
 
@@ -216,9 +189,9 @@ class NoReply:
 
     Attributes:
         kind: ``"endpoint"`` where it failed, ``"interrupted"`` by a person, ``"no_tools"`` where it
-            takes no function-calling tools, ``"overflow"`` where the request is too long for the
+            does not support function calling, ``"overflow"`` where the request is too long for the
             model, ``"deadline"`` where the run's time is over.
-        text: What was said about it; at a deadline what the model had said of its reply.
+        text: The error message; at a deadline what there was of the reply.
     """
 
     kind: NoReplyKind
@@ -234,18 +207,15 @@ class CallOutcomes:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of checking an answer.
+    """The result of checking an answer.
 
     Attributes:
-        fault: Why it is not accepted, said to the model; empty where it is.
-        value: The answer as the type that was asked for; kept out of equality and JSON.
+        fault: Why it is not accepted, for the model; empty where it is.
+        value: The answer as the type that was asked for.
     """
 
     fault: str = ""
     value: Any = field(default=None, compare=False, repr=False)
-
-
-# ── around them ───────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +224,8 @@ class Started:
 
     Attributes:
         model: The model's name.
-        protocol: The wire form that is spoken, ``"react"`` or ``"native"``; a notice says where it
-            changes.
-        server: Who serves it, where nobody named it and it was found on this machine, such as
-            ``"Ollama"``.
+        protocol: ``"react"`` (text) or ``"native"`` (function calling); a notice says if it changes.
+        server: The server, such as ``"Ollama"``, if it was found on this machine and not named.
     """
 
     model: str
@@ -275,17 +243,14 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of a streamed reply, or of a running tool's output, or what a person is asked.
+    """A piece of a streamed reply, of a running tool's output, or of a question to the user.
 
-    It is shown live and not kept, because the reply or outcome that follows has it whole. An empty
-    text of the kind ``"person"`` says that the question was answered.
+    It is shown live and not kept: the reply or outcome that follows has it whole. An empty text of
+    the kind ``"person"`` says that the question was answered.
     """
 
     kind: Literal["text", "reasoning", "output", "person"]
     text: str
-
-
-# ── endings ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,11 +274,9 @@ class Stopped:
     """A limit ended the run.
 
     Attributes:
-        limit: Which one, with its value, for a person: ``"max_steps=20"``. Where a reply was cut
-            off for its
-            length: that it was, at how many tokens, and the next move.
-        text: What the model had to say when it was told, or its answer as far as it came; may be
-            empty.
+        limit: The limit and its value, ``"max_steps=20"``. Where a reply was cut off for its
+            length: at how many tokens, and what to do.
+        text: The model's last words, or its answer as far as it came; may be empty.
         cut: Whether it was the length of a reply.
     """
 
@@ -329,7 +292,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """A person interrupted the run while it was asking the model or running a tool."""
+    """A person interrupted the run during a request to the model or a tool call."""
 
     during: str
 

@@ -42,13 +42,7 @@ _NOTE = 120
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """How the final answer of an exchange is to be given, where it is more than text.
-
-    Attributes:
-        text: The type as the model reads it, such as ``"list[int]"``.
-        schema: JSON schema of the answer itself.
-        spec: Specification of a function that takes the answer.
-    """
+    """The type of the final answer: as the model reads it, its schema, a function that takes it."""
 
     text: str
     schema: Json
@@ -98,12 +92,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """How a shortened outcome is sent.
-
-    Attributes:
-        head: Characters of its beginning.
-        name: The variable that holds the whole value; empty where there is none.
-    """
+    """A shortened outcome: the length of its beginning, and the variable with the whole value."""
 
     head: int
     name: str = ""

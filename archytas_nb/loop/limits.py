@@ -13,8 +13,7 @@ from archytas_nb.loop.events import CallOutcome, ModelReply, ToolCall, Usage
 from archytas_nb.loop.messages import text_tokens
 
 MAX_SECONDS = 600.0
-"""Enough for twenty replies of a small local model at half a minute each, and all that a person
-will wait."""
+"""Enough for twenty replies of a small local model at half a minute each."""
 
 MAX_TOTAL_TOKENS = 1_000_000
 """Twenty requests of fifty thousand tokens each: far more than a question needs, for a few
@@ -29,8 +28,7 @@ SMALL_REPLY_TOKENS = 1024
 """A page of text. A small model that writes more than that mostly repeats itself, for minutes."""
 
 SMALL_THINKING_TOKENS = 8192
-"""For a small model that has used up a reply by reasoning alone, and has to reason before it can
-answer."""
+"""For a small model that has used up a reply by reasoning alone."""
 
 _FAILED_AGAIN = (
     "You made this very call before, and it failed in the same way. Unless it says to try again, "

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
     from archytas_nb.loop.protocol import WireProtocol
 
 CONTEXT_TOKENS = 100_000
-"""Context length that a model is taken to have where it does not say; a hosted one mostly has
-more."""
+"""Context length that a model is taken to have if it does not say; most hosted ones have more."""
 _MARGIN = 150
 """Tokens for the chat template, and for the words that make a turn the last one."""
 _MIN_REPLY = 1024
-"""Tokens of a reply for which the conversation is shortened, also where a quarter of the context is
-less."""
+"""Tokens of a reply for which the conversation is shortened in any case."""
 
 
 def messages_of(wire: WireProtocol, exchanges: Sequence[Exchange]) -> list[Message]:
@@ -39,13 +37,7 @@ def messages_of(wire: WireProtocol, exchanges: Sequence[Exchange]) -> list[Messa
 
 @dataclass(frozen=True, slots=True)
 class ContextWindow:
-    """How much a model can take.
-
-    Attributes:
-        tokens: Returns the tokens of a conversation and its reply together; None where the model
-            has not said yet.
-        name_of: Names the variable that holds the value of an outcome that is shortened.
-    """
+    """The tokens of a conversation with its reply, if known, and names for shortened values."""
 
     tokens: Callable[[], int | None] = lambda: None
     name_of: NameOf = lambda *_: ""
@@ -178,8 +170,7 @@ class Conversation:
 
 # ── estimates of tokens ───────────────────────────────────────────────────────────────────────────
 
-# Tokens of each piece, held against the largest count of three tokenizers
-# (tests/loop/test_tokens.py).
+# Tokens of each piece, compared with the largest count of three tokenizers (test_messages.py).
 _ASCII = (
     (re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"), 0.68),  # a word, beside its letters
     (re.compile(r"[A-Za-z]"), 0.205),
@@ -221,16 +212,11 @@ def message_tokens(messages: Iterable[Message]) -> int:
     """About how many tokens messages have; an image counts as a thousand."""
     total = 0
     for message in messages:
-        total += _PER_MESSAGE
-        for text in texts_of(message):
-            total += text_tokens(text)
-        content = message.get("content")
-        if isinstance(content, list):
-            total += _PER_IMAGE * sum(part.get("type") == "image_url" for part in content)
+        texts, content = texts_of(message), message.get("content")
+        images = len(content) - len(texts) if isinstance(content, list) else 0
         for call in message.get("tool_calls", ()):
-            total += text_tokens(call["function"]["arguments"]) + text_tokens(
-                call["function"]["name"]
-            )
+            texts += call["function"].values()
+        total += _PER_MESSAGE + _PER_IMAGE * images + sum(map(text_tokens, texts))
     return total
 
 

@@ -61,8 +61,7 @@ class Action:
         null: Whether None is the answer, where the form of the answer allows that.
         reasoning: The reasoning that came apart from the text.
         extras: What the server sent beside calls, by their places in `calls`.
-        cut: Where the reply was cut off for its length: an answer is then incomplete, and a call is
-            unread.
+        cut: Where the reply was cut off: an answer is then incomplete, and a call is unread.
     """
 
     thought: str = ""

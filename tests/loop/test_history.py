@@ -1,8 +1,14 @@
-"""The record of a conversation."""
+"""The record of a conversation, and what is sent of a long one."""
 
 from __future__ import annotations
 
+import copy
+import json
+from typing import Any
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from archytas_nb.loop.events import (
     Answered,
@@ -13,7 +19,357 @@ from archytas_nb.loop.events import (
     Stopped,
     ToolCall,
 )
-from archytas_nb.loop.history import Exchange, Step
+from archytas_nb.loop.history import HEAD, Cut, Exchange, Step, compacted, view
+from archytas_nb.loop.messages import message_tokens, messages_of
+from tests.loop.cards import PROTOCOLS, Protocol, wire
+from tests.strict import fault_of, is_prefix
+
+texts = st.builds(
+    lambda word, times: word * times, st.sampled_from(["a b ", "12, ", "ü"]), st.integers(1, 900)
+)
+endings = st.sampled_from(
+    [
+        Answered("three"),
+        Answered("x" * 700),
+        Failed("no"),
+        Stopped("max_steps=1"),
+        Interrupted("a tool"),
+    ]
+)
+
+
+@st.composite
+def records(draw: Any, most_steps: int = 5) -> list[Exchange]:
+    """A record whose last exchange is running."""
+    made = []
+    count = draw(st.integers(1, 5))
+    for question in range(1, count + 1):
+        steps = []
+        for n in range(draw(st.integers(0, most_steps))):
+            if draw(st.integers(0, 5)) == 0:
+                steps.append(Step(thought="hm", correction="That was wrong."))
+                continue
+            calls = tuple(
+                ToolCall(f"q{question}s{n}c{c}", draw(st.sampled_from(["look", "put"])), {"a": c})
+                for c in range(draw(st.integers(1, 3)))
+            )
+            images = st.sampled_from([(), (), (), ("iVBORw0KGgo=",)])
+            outcomes = tuple(
+                CallOutcome(
+                    "done", draw(texts), value=object(), call_id=call.id, images=draw(images)
+                )
+                for call in calls
+            )
+            steps.append(Step("so", calls, outcomes))
+        made.append(Exchange(f"Question {question}?", steps, draw(endings)))
+    made[-1].ending = None
+    return made
+
+
+class Judge:
+    """Counts tokens in a wire form, and names values as a session does."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.wire = wire(protocol)
+        self.names: dict[str, str] = {}
+
+    def size(self, exchanges: Any) -> int:
+        return message_tokens(messages_of(self.wire, exchanges))
+
+    def name_of(self, call: ToolCall, outcome: CallOutcome) -> str:
+        return self.names.setdefault(call.id, f"{call.name}_{len(self.names) + 1}")
+
+    def cut(self, record: list[Exchange], budget: int, cut: Cut | None = None) -> Cut:
+        return compacted(record, cut or Cut(), budget, self.size, self.name_of)
+
+    def sent(self, record: list[Exchange], cut: Cut) -> list[Any]:
+        return messages_of(self.wire, view(record, cut))
+
+
+cases = given(records(), st.sampled_from(PROTOCOLS), st.integers(1, 6000))
+
+
+@cases
+def test_what_is_sent_is_one_that_a_strict_server_takes(
+    record: list[Exchange], protocol: Protocol, budget: int
+) -> None:
+    judge = Judge(protocol)
+    assert fault_of(judge.sent(record, judge.cut(record, budget))) == ""
+
+
+@cases
+def test_no_call_is_ever_without_its_outcome(
+    record: list[Exchange], protocol: Protocol, budget: int
+) -> None:
+    shown = view(record, Judge(protocol).cut(record, budget))
+    for step in (step for exchange in shown for step in exchange.steps):
+        assert [call.id for call in step.calls] == [outcome.call_id for outcome in step.outcomes]
+        assert all(outcome.text for outcome in step.outcomes)
+
+
+@cases
+def test_the_system_prompt_and_the_last_question_stay(
+    record: list[Exchange], protocol: Protocol, budget: int
+) -> None:
+    judge = Judge(protocol)
+    sent = judge.sent(record, judge.cut(record, budget))
+    assert sent[0] == judge.wire.system
+    asked = [
+        message
+        for message in sent
+        if message["role"] == "user" and record[-1].question in str(message)
+    ]
+    assert len(asked) == 1
+
+
+@cases
+def test_the_last_step_stays(record: list[Exchange], protocol: Protocol, budget: int) -> None:
+    shown = view(record, Judge(protocol).cut(record, budget))
+    if record[-1].steps:
+        assert shown[-1].steps[-1].calls == record[-1].steps[-1].calls
+
+
+@cases
+def test_the_budget_is_kept_wherever_it_can_be(
+    record: list[Exchange], protocol: Protocol, budget: int
+) -> None:
+    judge = Judge(protocol)
+    cut = judge.cut(record, budget)
+    size = judge.size(view(record, cut))
+    if size <= budget:
+        return
+    [last] = view(record, cut)  # only the question is left, and its last step, shortened
+    assert len(last.steps) <= 1
+    for outcome in (outcome for step in last.steps for outcome in step.outcomes):
+        assert len(outcome.text) < HEAD + 250
+        assert outcome.images == ()
+
+
+@cases
+def test_a_record_that_fits_is_sent_as_it_is(
+    record: list[Exchange], protocol: Protocol, budget: int
+) -> None:
+    judge = Judge(protocol)
+    if judge.size(record) <= budget:
+        assert judge.cut(record, budget) == Cut()
+        assert judge.sent(record, Cut()) == messages_of(judge.wire, record)
+
+
+@cases
+def test_the_record_itself_is_left_alone(
+    record: list[Exchange], protocol: Protocol, budget: int
+) -> None:
+    before = copy.copy([copy.copy(exchange) for exchange in record])
+    steps = [list(exchange.steps) for exchange in record]
+    view(record, Judge(protocol).cut(record, budget))
+    assert record == before
+    assert [exchange.steps for exchange in record] == steps
+    assert all(
+        a is b
+        for one, two in zip(steps, record, strict=True)
+        for a, b in zip(one, two.steps, strict=True)
+    )
+
+
+@cases
+def test_compacting_what_is_compact_changes_nothing(
+    record: list[Exchange], protocol: Protocol, budget: int
+) -> None:
+    judge = Judge(protocol)
+    cut = judge.cut(record, budget)
+    assert judge.cut(record, budget, cut) == cut
+    assert judge.sent(record, cut) == judge.sent(record, cut)
+
+
+@given(records(), st.sampled_from(PROTOCOLS), st.integers(1, 6000), st.integers(1, 6000))
+def test_a_smaller_budget_only_ever_cuts_more(
+    record: list[Exchange], protocol: Protocol, one: int, two: int
+) -> None:
+    judge = Judge(protocol)
+    first = judge.cut(record, max(one, two))
+    second = judge.cut(record, min(one, two), first)
+    assert second.folded >= first.folded
+    assert second.dropped >= first.dropped
+    assert judge.size(view(record, second)) <= judge.size(view(record, first)) + 30
+    for id_, short in second.short.items():
+        if id_ in first.short:
+            assert short.head <= first.short[id_].head
+            assert short.name == first.short[id_].name
+
+
+@given(records(), st.sampled_from(PROTOCOLS), st.integers(1, 6000))
+def test_between_two_compactions_each_request_extends_the_one_before(
+    record: list[Exchange], protocol: Protocol, budget: int
+) -> None:
+    judge = Judge(protocol)
+    cut = judge.cut(record, budget)
+    before = judge.sent(record, cut)
+    call = ToolCall("q9s9c1", "look", {})
+    record[-1].steps.append(Step("more", (call,), (CallOutcome("done", "3", call_id=call.id),)))
+    assert is_prefix(before, judge.sent(record, cut))
+
+
+@cases
+def test_a_later_means_is_taken_only_where_the_earlier_ones_are_used_up(
+    record: list[Exchange], protocol: Protocol, budget: int
+) -> None:
+    cut, last = Judge(protocol).cut(record, budget), len(record) - 1
+    sent = [step for exchange in record[cut.folded : last] for step in exchange.steps]
+    sent = [*sent, *record[-1].steps[:-1]][cut.omitted :]
+    long = [each.call_id for step in sent for each in step.outcomes if len(each.text) > HEAD + 200]
+    assert not cut.folded or set(long) <= set(cut.short)
+    assert not cut.dropped or cut.folded == last
+    assert not cut.omitted or cut.dropped == last
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(PROTOCOLS), st.integers(1500, 4000))
+def test_compaction_is_rare_because_it_goes_half_of_the_way(
+    protocol: Protocol, budget: int
+) -> None:
+    judge = Judge(protocol)
+    running = Exchange("Well?")
+    cut, times = Cut(), 0
+    for n in range(60):
+        call = ToolCall(f"q1s{n}c1", "look", {"a": n})
+        running.steps.append(
+            Step("", (call,), (CallOutcome("done", "a b " * 60, call_id=call.id),))
+        )
+        deeper = judge.cut([running], budget, cut)
+        times += deeper != cut
+        cut = deeper
+        assert judge.size(view([running], cut)) <= budget
+    assert 1 <= times <= 20
+
+
+# ── the order in which things go ──────────────────────────────────────────────────────────────────
+
+
+def step(id_: str, text: str) -> Step:
+    call = ToolCall(id_, "look", {})
+    return Step("so", (call,), (CallOutcome("done", text, value=object(), call_id=id_),))
+
+
+def talk() -> list[Exchange]:
+    """Three exchanges with an outcome of 2,000 characters each, two in the running one."""
+    past = [
+        Exchange(f"Q{n}?", [step(f"q{n}s1c1", "word " * 400)], Answered(f"A{n}")) for n in (1, 2)
+    ]
+    return [*past, Exchange("Q3?", [step("q3s1c1", "word " * 400), step("q3s2c1", "word " * 400)])]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_first_old_outcomes_are_shortened_and_say_where_the_whole_value_is(
+    protocol: Protocol,
+) -> None:
+    judge = Judge(protocol)
+    record = talk()
+    cut = judge.cut(record, judge.size(record) - 1)
+    assert cut.folded == 0
+    assert cut.short
+    text = view(record, cut)[0].steps[0].outcomes[0].text
+    assert text.startswith("word word")
+    assert (
+        'shortened from 2,000 characters; full value in look_1: send "look_1" to pass it on' in text
+    )
+    assert view(record, cut)[2].steps[1] == record[2].steps[1], "the last step is not old"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_then_the_oldest_exchanges_become_question_and_answer(protocol: Protocol) -> None:
+    judge = Judge(protocol)
+    record = talk()
+    cuts = [judge.cut(record, budget) for budget in range(judge.size(record), 0, -10)]
+    assert {0, 1} <= {cut.folded for cut in cuts if not cut.dropped}, (
+        "one after the other, oldest first"
+    )
+    shown = view(record, next(cut for cut in cuts if cut.folded))
+    assert (
+        shown[0].question == "Q1?\n\n(Left out here: the steps to the answer, with calls of look.)"
+    )
+    assert (shown[0].steps, shown[0].closing) == ([], "A1")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_then_they_are_left_out_with_one_line_that_says_so(protocol: Protocol) -> None:
+    record = talk()
+    shown = view(record, Cut(folded=2, dropped=2))
+    assert [exchange.question for exchange in shown] == [
+        "(Left out here: the first 2 questions and their answers.)\n\nQ3?"
+    ]
+    shown = view(record, Cut(folded=2, dropped=1))
+    assert shown[0].question.startswith(
+        "(Left out here: the first question and its answer.)\n\nQ2?"
+    )
+    assert fault_of(Judge(protocol).sent(record, Cut(folded=2, dropped=1))) == ""
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_then_the_first_steps_of_the_running_question_go(protocol: Protocol) -> None:
+    judge = Judge(protocol)
+    record = [Exchange("Q?", [step(f"q1s{n}c1", "short") for n in range(40)])]
+    cut = judge.cut(record, judge.size(record) * 2 // 3)
+    [shown] = view(record, cut)
+    assert 0 < len(shown.steps) < 40
+    left = 40 - len(shown.steps)
+    assert (
+        shown.question
+        == f"Q?\n\n(Left out here: the first {left} steps, with calls of look {left}×.)"
+    )
+    assert shown.steps == record[0].steps[left:]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_at_last_the_last_outcome_keeps_as_much_as_there_is_room_for(protocol: Protocol) -> None:
+    judge = Judge(protocol)
+    record = [Exchange("Q?", [step("q1s1c1", "word " * 1600)])]
+    floor = judge.size([Exchange("Q?")])
+    lengths = []
+    for room in (2000, 1000, 400, 150):
+        [shown] = view(record, judge.cut(record, floor + room))
+        lengths.append(len(shown.steps[0].outcomes[0].text))
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[0] > 3000
+    assert lengths[-1] < 400
+
+
+def test_an_image_that_is_old_is_not_sent_any_more() -> None:
+    record = talk()
+    plot = ToolCall("q1s2c1", "plot", {})
+    image = CallOutcome(
+        "done", "[image: Figure]", value=object(), images=("iVBORw0KGgo=",), call_id=plot.id
+    )
+    record[0].steps.append(Step("", (plot,), (image,)))
+    judge = Judge("react")
+    cut = judge.cut(record, judge.size(record) - 1600)
+    outcome = view(record, cut)[0].steps[1].outcomes[0]
+    assert outcome.images == ()
+    assert outcome.text.startswith(
+        "[image: Figure]\n… (the image is not shown any more; full value in plot_"
+    )
+
+
+def test_an_outcome_without_a_value_names_none() -> None:
+    record = talk()
+    failed = ToolCall("q1s2c1", "look", {})
+    record[0].steps.append(
+        Step("", (failed,), (CallOutcome("error", "bad " * 300, call_id=failed.id),))
+    )
+    judge = Judge("react")
+    cut = compacted(
+        record, Cut(), 1, judge.size, lambda call, outcome: "" if outcome.value is None else "x"
+    )
+    assert "q1s2c1" not in cut.short, "what is not sent needs no name"
+    [name] = {short.name for short in cut.short.values()}
+    assert name == "x"
+
+
+@given(st.text(max_size=300))
+def test_tokens_are_rather_over_than_underestimated(text: str) -> None:
+    message = {"role": "user", "content": text}
+    assert message_tokens([message]) >= len(text.encode("utf-8", "replace")) / 4
+    assert json.dumps(message)
+
 
 CALL = ToolCall("q01s01c01", "add", {"a": 1})
 DONE = CallOutcome("done", "3", call_id="q01s01c01")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from archytas_nb.loop.messages import (
     json_tokens,
     message_tokens,
     messages_of,
+    text_tokens,
 )
 from tests.loop.cards import PROTOCOLS, Protocol, wire
 from tests.strict import fault_of, is_prefix
@@ -217,3 +221,35 @@ def test_an_exchange_that_goes_on_or_ends_otherwise_is_put_into_messages_anew(
     assert Conversation(wire(other), [first], last, ContextWindow(), REPLY).messages == messages_of(
         wire(other), [first, last]
     )
+
+
+MEASURED: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "token_counts.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("kind", MEASURED)
+def test_the_estimate_is_never_far_below_the_largest_count_and_never_twice_as_high(
+    kind: str,
+) -> None:
+    estimate, counted = text_tokens(MEASURED[kind]["text"]), max(MEASURED[kind]["tokens"].values())
+    assert 0.95 * counted <= estimate <= 2 * counted
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "english", "chinese"])
+def test_a_long_text_is_estimated_from_pieces_of_it(kind: str) -> None:
+    once = MEASURED[kind]["text"] + "\n"
+    times = 300_000 // len(once)
+    assert text_tokens(once * times) == pytest.approx(text_tokens(once) * times, rel=0.05)
+
+
+def test_a_text_of_ten_megabytes_is_estimated_at_once() -> None:
+    began = time.monotonic()
+    text_tokens('{"a": 1} ' * 1_200_000)
+    assert time.monotonic() - began < 5
+
+
+def test_every_text_counts() -> None:
+    assert text_tokens("") == 1
+    assert text_tokens("\ud83d") >= 1
+    assert message_tokens([{"role": "user", "content": "a"}]) > 1
