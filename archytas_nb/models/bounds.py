@@ -15,7 +15,7 @@ from archytas_nb.models.refusals import EndpointErrors
 _SLACK = 0.005
 """Seconds; a timeout may fire that much early."""
 LONGEST_REPLY = 64_000_000
-"""Maximum number of bytes of a reply, uncompressed; 200,000 tokens in an event each are about that."""
+"""Maximum bytes of a reply, uncompressed; 200,000 tokens in an event each are about that."""
 LONGEST_ERROR = 1_000_000
 """Bytes of an error's body that are read."""
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
@@ -40,7 +40,7 @@ class Deadline:
         return self._at is not None and self._at - time.monotonic() <= _SLACK
 
     def within(self, seconds: float) -> float:
-        """The smaller of these seconds and those that are left; never 0, which may mean no limit."""
+        """The smaller of these seconds and those left; never 0, which may mean no limit."""
         left = self.left
         return seconds if left is None else max(0.001, min(seconds, left))
 
@@ -169,7 +169,7 @@ class Connection:
         body = bytearray()
         if encoding in _ENCODINGS:
             chunks = response.iter_bytes()
-            # A body that cannot be read must not hide the status; all of it has the time of a silence.
+            # A body that cannot be read must not hide the status.
             with contextlib.suppress(Exception):
                 while len(body) < LONGEST_ERROR and (chunk := self._next(chunks)) is not None:
                     self._cutoff.got(data=False)

@@ -231,8 +231,10 @@ def with_images(messages: Sequence[Message], most: int) -> tuple[Message, ...]:
         gone = max(0, min(over, images))
         over -= gone
         if isinstance(message.get("content"), (list, tuple)) and (gone or most == 0):
-            message = {**message, "content": _without_images(message["content"], gone)}  # noqa: PLW2901
-        result.append(message)
+            content = _without_images(message["content"], gone)
+            result.append({**message, "content": content})
+        else:
+            result.append(message)
     return tuple(result)
 
 
@@ -301,7 +303,7 @@ def _with_tools(form: Capabilities, text: str, extra: Iterable[str]) -> Capabili
 
 
 def shorter(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None:
-    """The form with another name for a reply's maximum, or a lower one; None where neither helps."""
+    """The form with another name for a reply's maximum, or a lower one; else None."""
     if ask.max_tokens is None:
         return None
     most = _length(ask, form)
@@ -366,7 +368,8 @@ def adapting(
     """Ask, and where the endpoint rejects the form of the request, ask in the next one.
 
     What it takes is noted in `can` once it has replied: a refusal may have had another reason. The
-    user's own fields, `extra`, may be given up, with a notice. `once` asks in a form or raises `RequestError`.
+    user's own fields, `extra`, may be given up, with a notice. `once` asks in a form, or raises
+    `RequestError`.
     """
     form, forms, first, spent = can, [can], None, Usage()
     while True:
@@ -401,7 +404,7 @@ def adapting(
 def _following(
     failed: RequestError, form: Capabilities, ask: AskModel, extra: Collection[str], *, stream: bool
 ) -> Capabilities | None:
-    """The form to ask in after a failed; None where there is none, or the form was not the reason."""
+    """The form to ask in after a failure; None where the form was not the reason."""
     kind, status = failed.error.kind, failed.error.status
     if kind == "no_tools":
         return _with_tools(form, failed.refusal, extra)

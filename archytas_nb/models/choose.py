@@ -115,9 +115,9 @@ def choose_model(
     """Choose the model that answers; nothing is started yet.
 
     Args:
-        name: A model's name, ``"local"`` for the embedded model, None, or a model, which is returned.
+        name: A model's name, ``"local"`` for the embedded model, None, or a model itself.
         settings: What the configuration says.
-        confirm: Asks whether a server may be used that nobody named; None where nobody can be asked.
+        confirm: Asks whether a server may be used that was not named; None asks nobody.
 
     Returns:
         An `OpenAIModel` or an `EmbeddedModel`.
@@ -152,8 +152,8 @@ def choose_model(
         raise ConfigurationError(
             skipped
             or f"model {name!r} needs an endpoint, and none is named. Set OPENAI_API_KEY or "
-            "OPENAI_BASE_URL (or %config ArchytasNB.base_url), or leave the model out to use the one "
-            f"on this machine.{here}"
+            "OPENAI_BASE_URL (or %config ArchytasNB.base_url), or leave the model out to use the "
+            f"one on this machine.{here}"
         )
     if skipped:
         _warn_once(skipped)
@@ -195,7 +195,7 @@ def served_names(settings: ModelSettings | None = None) -> list[str]:
 
 
 @functools.lru_cache(maxsize=8)
-def _listed(base_url: str, api_key: str, period: int) -> tuple[str, ...]:  # noqa: ARG001 - the cache's key
+def _listed(base_url: str, api_key: str, period: int) -> tuple[str, ...]:  # noqa: ARG001
     models = served_at(base_url, api_key, _LISTING_SECONDS) or ()
     return tuple(model.name for model in models if model.chats)
 
@@ -269,8 +269,8 @@ def _found(
             return (server, model), ""
         if answer is None:
             return None, (
-                f"{server.name} at {at}, model {shown}, is not used: nobody has named or allowed it. "
-                "To use it, set OPENAI_BASE_URL (or %config ArchytasNB.base_url) to "
+                f"{server.name} at {at}, model {shown}, is not used: nobody has named or allowed "
+                "it. To use it, set OPENAI_BASE_URL (or %config ArchytasNB.base_url) to "
                 f"{server.base_url!r}."
             )
         _refused.add(server.base_url)

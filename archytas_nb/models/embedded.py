@@ -1,4 +1,4 @@
-"""The model on this machine: started when it is first asked, and in safe mode if it crashes or hangs."""
+"""The model on this machine: started at the first question, in safe mode if it crashes or hangs."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ class EmbeddedModel:
                 if server.wait_for_end():
                     yield self._crashed(server, hung=hung.is_set())
                 elif has_dropped:
-                    text = f"the local model {self.name} broke off twice. Ask again, or use another model."
+                    text = f"the local model {self.name} broke off twice."
+                    text += " Ask again, or use another model."
                     raise ModelError(text, kind="bad_reply") from None
                 else:
                     has_dropped = True
@@ -178,8 +179,8 @@ class EmbeddedModel:
             yield Notice("progress", text)
         if deadline.over or self._server is None:
             raise ModelError(
-                f"the local model {self.name} was not ready within the {deadline.seconds:.3g} s that "
-                "were left. It goes on loading: ask again, or raise max_seconds.",
+                f"the local model {self.name} was not ready within the {deadline.seconds:.3g} s "
+                "that were left. It goes on loading: ask again, or raise max_seconds.",
                 kind="deadline",
             )
         return self._server
@@ -241,7 +242,7 @@ def temperature_for(ask: AskModel) -> float:
 
 
 def without_contradictions(schema: Any) -> Any:
-    """A JSON schema without limits that contradict each other, for which the engine takes all memory."""
+    """A JSON schema without limits that contradict each other: they take the engine all memory."""
     if isinstance(schema, list):
         return [without_contradictions(part) for part in schema]
     if not isinstance(schema, dict):

@@ -1,7 +1,7 @@
 """Models behind OpenAI-compatible endpoints. The only file that imports openai, at first use.
 
-Messages and tools travel in ``extra_body`` and streams are read as bytes: the client would walk every
-message on every request and build an object for every token. Retries are ours, so they are seen.
+Messages and tools travel in ``extra_body`` and streams are read as bytes: the client would walk
+every message on every request and build an object for every token. Retries are ours, to be seen.
 """
 
 from __future__ import annotations
@@ -53,14 +53,16 @@ class OpenAIModel:
         base_url: Where the API begins; None takes OPENAI_BASE_URL, else OpenAI.
         api_key: None takes OPENAI_API_KEY; local servers mostly need none.
         timeout: Seconds without data before a request is given up; None for 300.
-        max_retries: How often a failure that may pass (429, 5xx, no connection) is tried again; None for 3.
-        stream: Whether replies are streamed. A streamed request ends at the server when it is interrupted.
+        max_retries: How often a failure that may pass (429, 5xx, no connection) is tried again;
+            None for 3.
+        stream: Whether replies are streamed. An interrupt ends a streamed request at the server.
         headers: Further headers of every request (``{"X-Team": "data"}``).
-        query: Fields of every request's query (``{"api-version": "2024-10-21"}``), beside those of `base_url`.
-        request: Further fields of every request, as the endpoint takes them (``temperature=0`` …).
+        query: Fields of every request's query (``{"api-version": "2024-10-21"}``), beside those of
+            `base_url`.
+        request: Further fields of every request, as the endpoint takes them (``temperature=0``).
 
     Raises:
-        ConfigurationError: The URL, the key, the timeout, the number of retries or a field cannot be used.
+        ConfigurationError: The URL, the key, a limit or a field cannot be used.
     """
 
     def __init__(
@@ -109,14 +111,14 @@ class OpenAIModel:
 
     @property
     def name(self) -> str:
-        """The model's name, as it is shown and sent; asks the endpoint once where none was given."""
+        """The model's name, as it is shown and sent; the endpoint's first one if none was given."""
         if self._model is None:
             official = self.base_url.startswith(OPENAI_URL)
             self._model = DEFAULT_OPENAI_MODEL if official else self._first_served()
         return self._model
 
     def found(self, server: str, context: int | None) -> None:
-        """Note that the endpoint was found on this machine, and the context in tokens of its model."""
+        """Note that the endpoint was found on this machine, and its model's context in tokens."""
         self.server = server
         at = f"{self.name!r} of {server} at {self._at!r}"
         self._introduction = f"{at} answers: it was found on this machine"
@@ -152,7 +154,7 @@ class OpenAIModel:
         """Ask for one reply.
 
         Yields:
-            Pieces of text as they come, and retries with their wait; after one the reply begins anew.
+            Pieces of text as they come, and retries, after which the reply begins anew.
 
         Returns:
             The reply.
@@ -371,7 +373,7 @@ class OpenAIModel:
         return [model.name for model in models]
 
     def _explained(self, error: ModelError) -> ModelError:
-        """Add to an error what can be found out: the models that there are, the path that is meant."""
+        """Add to an error what can be found out: the models that there are, or the right path."""
         if error.kind not in ("not_found", "bad_reply"):
             return error
         longer = self.base_url.rstrip("/") + "/v1"

@@ -41,12 +41,12 @@ _CAUSES = {
     "SIGKILL": "The system ended it, most likely for its memory. ",
 }
 _OTHER_MODEL = (
-    "Use another model: name an endpoint (OPENAI_API_KEY or OPENAI_BASE_URL), or a smaller GGUF file "
-    "(%config ArchytasNB.local_model)."
+    "Use another model: name an endpoint (OPENAI_API_KEY or OPENAI_BASE_URL), or a smaller GGUF "
+    "file (%config ArchytasNB.local_model)."
 )
 _LIBRARY = (
-    "It may need a library of the system: libgomp (on Debian and Ubuntu: apt-get install libgomp1) or, "
-    "on Windows, the Visual C++ Redistributable."
+    "It may need a library of the system: libgomp (on Debian and Ubuntu: apt-get install libgomp1) "
+    "or, on Windows, the Visual C++ Redistributable."
 )
 
 
@@ -195,7 +195,8 @@ def start_error(
     errors = [line for line in lines if re.match(r"\s+[\d.]+ E ", line)]
     quoted = "\n".join(errors[-4:] or lines[-12:])
     story = (
-        f"The local model {str(weights)!r} did not start ({engine.module} {engine.version}): {why}.\n"
+        f"The local model {str(weights)!r} did not start ({engine.module} {engine.version}): "
+        f"{why}.\n"
         f"Its log is {str(log)!r}; it says:\n{quoted}\n{move}"
     )
     if kind == "configuration":
@@ -229,7 +230,7 @@ class Tried:
 
 
 def tried(weights: Path, engine: Engine) -> Tried | None:
-    """Whether this model has answered here in this version; None where not, or after an old crash."""
+    """Whether this model has answered here in this version; None also after an old crash."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, ConfigurationError):
         path = tried_file(weights, engine)
         facts = json.loads(path.read_text(encoding="utf-8"))

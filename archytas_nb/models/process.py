@@ -1,9 +1,9 @@
 """Finds, starts and shares the engine's process, one for all notebooks of a user.
 
-Three things settle who uses which: a lock (one notebook at a time looks or starts), a state file that
-only this user can read (where the process is, and its key), and a lease (see `serve`), which proves
-that the file is true and stays so. The engine runs there alone: neither its crash nor its memory is
-the notebook's.
+Three things settle who uses which: a lock (one notebook at a time looks or starts), a state file
+that only this user can read (where the process is, and its key), and a lease (see `serve`), which
+proves that the file is true and stays so. The engine runs only there: neither its crash nor its
+memory is the notebook's.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Lease:
             return False
 
     def close(self, *, at_once: bool = False) -> None:
-        """Give the lease back; `at_once` ends a process without other users without a grace period."""
+        """Give the lease back; `at_once` skips the grace period where it was the last one."""
         if at_once:
             with contextlib.suppress(OSError):
                 self._socket.sendall(b"q")
@@ -242,8 +242,9 @@ class _Search:
             child = self._spawned()
         except OSError as error:
             raise ConfigurationError(
-                f"The local model cannot be started: {error}. It needs room and permission to write to "
-                f"{str(self._state.parent)!r} (see XDG_RUNTIME_DIR) and {str(self._log.parent)!r}."
+                f"The local model cannot be started: {error}. It needs room and permission to "
+                f"write to {str(self._state.parent)!r} (see XDG_RUNTIME_DIR) and "
+                f"{str(self._log.parent)!r}."
             ) from error
         _children.append(child)
         while child.poll() is None:
@@ -256,9 +257,7 @@ class _Search:
     def _spawned(self) -> subprocess.Popen[bytes]:
         self._state.unlink(missing_ok=True)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(
-            OSError
-        ):  # Windows does not rename what a hanging process has open
+        with contextlib.suppress(OSError):  # Windows renames no file that is open
             self._log.replace(self._log.with_suffix(".log.1"))
         config = self._state.with_suffix(".config.json")
         seconds = ("load_seconds", "grace_seconds", "startup_seconds")

@@ -1,7 +1,8 @@
 """What servers say when they do not reply, and the errors that are raised for it.
 
 There is no standard for the texts: each pattern was seen in OpenAI, Azure, vLLM, SGLang, llama.cpp,
-llama-cpp-python, Ollama, LM Studio, TGI, Mistral, Groq, xAI, DeepSeek, OpenRouter, Gemini or Anthropic.
+llama-cpp-python, Ollama, LM Studio, TGI, Mistral, Groq, xAI, DeepSeek, OpenRouter, Gemini or
+Anthropic.
 """
 
 from __future__ import annotations
@@ -276,7 +277,7 @@ class EndpointErrors:
     def of_client(
         self, error: Exception, timeout: float, model: str, ask: AskModel | None
     ) -> RequestError:
-        """The error behind an ``openai.OpenAIError``, or behind what the hooks of `Connection` raise.
+        """The error behind an ``openai.OpenAIError``, or what the hooks of `Connection` raise.
 
         `timeout` is in seconds without data; `ask` is None where the list of models was asked for.
         """
@@ -301,7 +302,7 @@ class EndpointErrors:
     def of_server(
         self, error: ServerError, model: str, ask: AskModel | None = None
     ) -> RequestError:
-        """The error behind a server's error object in a request for a model; `ask` as for `of_client`."""
+        """The error behind a server's error in a request for a model; `ask` as for `of_client`."""
         if error.to:  # a conversation goes only to where the user sends it
             move = "If that is where the API begins, set OPENAI_BASE_URL (or base_url) to it."
             text = f"{self._at} redirects to {error.to!r}, and nothing was sent there. {move}"
@@ -331,9 +332,10 @@ class EndpointErrors:
         return RequestError("unreachable", text, passing=not certificate)
 
     def timed_out(self, seconds: float, during: str) -> RequestError:
-        """Nothing came for so many seconds, during ``"connect"``, ``"first byte"`` or ``"reply"``."""
+        """Nothing came for seconds, during ``"connect"``, ``"first byte"`` or ``"reply"``."""
         if during == "connect":
-            text = f"no connection to {self._url!r} came about within {min(CONNECT_SECONDS, seconds):g} s."
+            seconds = min(CONNECT_SECONDS, seconds)
+            text = f"no connection to {self._url!r} came about within {seconds:g} s."
             return RequestError(
                 "timeout", f"{text} Check the address and the network.", passing=True
             )
@@ -371,7 +373,8 @@ class EndpointErrors:
 
     def bad_encoding(self, encoding: str) -> RequestError:
         """The reply is compressed in a way that was not asked for."""
-        text = f"{self._at} compressed its reply as {shortened(encoding, 40)!r}, which was not asked for."
+        name = shortened(encoding, 40)
+        text = f"{self._at} compressed its reply as {name!r}, which was not asked for."
         return RequestError(
             "server", f"{text} Look at the settings of the server, or of a proxy.", 200
         )

@@ -75,7 +75,7 @@ def spellings(value: str) -> tuple[str, ...]:
     found.append(repr(value)[1:-1])
     raw = value.encode("utf-8", "surrogatepass")
     for before in range(3):
-        # Each character of base64 holds six bits: those that share bits with a neighbour are left out.
+        # Characters of base64 that share bits with a neighbour are left out.
         coded = base64.b64encode(bytes(before) + raw).decode()[
             -(-before * 8 // 6) : (before + len(raw)) * 8 // 6
         ]

@@ -1,16 +1,16 @@
 """Runs the engine's server in a process of its own for as long as a notebook uses it.
 
-It is run by path and imports only the standard library and the engine, so that it works wherever the
-kernel's Python works and no file of the user's gets in its way.
+It is run by path and imports only the standard library and the engine, so that it works wherever
+the kernel's Python works and no file of the user's gets in its way.
 
-A *lease* is one TCP connection that a kernel holds open while it uses the model. The operating system
-closes it when the kernel ends, however it ends: a killed kernel frees the model, a dead server is
-noticed by every kernel at once, and no file of process ids can be wrong. The process ends when no
-lease is left for ``grace_seconds``, or when none came within ``startup_seconds``.
+A *lease* is one TCP connection that a kernel holds open while it uses the model. The operating
+system closes it when the kernel ends, however it ends: a killed kernel frees the model, a dead
+server is noticed by every kernel at once, and no file of process ids can be wrong. The process ends
+when no lease is left for ``grace_seconds``, or when none came within ``startup_seconds``.
 
 Handshake, one line each way; each side proves that it knows the key first:
 
-    server: nonce₁      client: nonce₂ HMAC(key, "client" nonce₁ nonce₂)      server: HMAC(key, "server" …) port
+    server: nonce₁   client: nonce₂ HMAC(key, "client" nonce₁ nonce₂)   server: HMAC(key, …) port
 
 The first line is sent once the model is loaded. After the handshake the client sends nothing, or
 ``q`` before it closes: then the grace period is skipped.

@@ -1,7 +1,7 @@
 """Finds the embedded model's weights: a GGUF file, one of the Hugging Face hub, or the extra's.
 
-What the ``weights`` extra installs is never imported: those packages are data, located through their
-metadata. Any bytes whose checksum is not the expected one are refused.
+What the ``weights`` extra installs is never imported: those packages are data, located through
+their metadata. Any bytes whose checksum is not the expected one are refused.
 """
 
 from __future__ import annotations
@@ -126,13 +126,13 @@ def _checked(path: Path, setting: str) -> Path:
     except OSError as error:
         why = "is a directory" if path.is_dir() else error.strerror or str(error)
         raise ConfigurationError(
-            f"local_model {setting!r}: cannot read {str(path)!r} ({why}). Expected the path of a GGUF file or "
-            "'hf:OWNER/REPO/FILE'."
+            f"local_model {setting!r}: cannot read {str(path)!r} ({why}). Expected the path of a "
+            "GGUF file or 'hf:OWNER/REPO/FILE'."
         ) from error
     if magic != b"GGUF":
         raise ConfigurationError(
-            f"local_model {setting!r}: {str(path)!r} is not a GGUF file (it begins with {magic!r}, expected "
-            "b'GGUF'). Name a model in llama.cpp's GGUF format."
+            f"local_model {setting!r}: {str(path)!r} is not a GGUF file (it begins with {magic!r}, "
+            "expected b'GGUF'). Name a model in llama.cpp's GGUF format."
         )
     return path
 
@@ -190,7 +190,7 @@ def _assembled(progress: Progress) -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path, progress: Progress, waiting: str) -> Iterator[None]:
-    """Hold a lock between the processes of this machine; `progress` is told where it is waited for."""
+    """Hold a lock between processes; `progress` is called where it is waited for."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
@@ -288,7 +288,7 @@ def _copy(sources: list[Path], into: Path | None, progress: Progress, verb: str)
 
 
 def _share(source: int, out: int, size: int) -> bool:
-    """Append a file without storing its bytes twice, and whether the file system did (Btrfs, XFS)."""
+    """Append a file without storing its bytes twice, where the file system can (Btrfs, XFS)."""
     if sys.platform != "linux":
         return False
     import fcntl
