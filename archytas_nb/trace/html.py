@@ -1,8 +1,8 @@
 """A run as a static page fragment: folded steps and the answer, with no script and nothing to load.
 
 It reads well where styles are stripped: JupyterLab takes style sheets and variables from an
-untrusted notebook, GitHub all styles. So the sheet has only what ``style`` attributes cannot do, and
-marks are characters. Colours are visible on dark and on light. The size is bounded, whatever a run held.
+untrusted notebook, GitHub all styles. So the sheet has only what ``style`` attributes cannot do,
+and marks are characters. Colours are visible on dark and on light. The size is bounded.
 """
 
 from __future__ import annotations

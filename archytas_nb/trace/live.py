@@ -5,9 +5,9 @@
     terminal  IPython without a kernel: lines on stdout as they come
     quiet     nothing
 
-The live layer draws at most twenty times a second, one HTML widget for each step, and only the steps
-that changed. A widget's state is gone with its kernel: so the run so far also stands in a static
-output, which the widgets hide. At the end it becomes the final output, and all widgets are closed.
+The live layer draws at most twenty times a second, one HTML widget for each step, and only the
+steps that changed. A widget's state is gone with its kernel: so the run so far also stands in a
+static output, which the widgets hide. At the end it becomes the final output, and all widgets are closed.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ _numbers = itertools.count(1)
 class LiveLayer:
     """Shows a run in widgets.
 
-    While the main thread waits for a model or a tool, another thread updates the clock and draws what
+    While the main thread waits for a model or a tool, another one updates the clock and draws what
     came too soon after the last drawing; `_lock` guards what both use. A step that is over is not
     drawn again, so it stays folded or unfolded as a person left it.
     """

@@ -32,8 +32,8 @@ _ESCAPES = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles and links: ESC ] … BEL
     r"|[\x1b\x9b]\[?[0-?]*[ -/]*[@-~]"  # colours and cursor movements
 )
-# Controls, halves of surrogate pairs (they cannot be encoded), and marks that reverse the direction of
-# text, with which a line could be made to read as what it is not.
+# Controls, halves of surrogate pairs (they cannot be encoded), and marks that reverse the direction
+# of text, with which a line could be made to read as what it is not.
 _CONTROLS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
@@ -256,7 +256,7 @@ _FARTHEST = 4 * _LONGEST  # where the search for a formula's end stops: many may
 _COMMAND = re.compile(r"\\([A-Za-z]+\*?|.)", re.DOTALL)
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}")
 _PAIRS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
-# Single dollar signs begin and end a formula where they stand like brackets, unlike "$5" or "$HOME".
+# Single dollar signs are the ends of a formula where they stand like brackets, unlike "$5" or "$HOME".
 _DOLLARS = re.compile(r"(?<![\w$])\$(?=[^$]*[A-Za-z\\^_=<>])(?!\s)([^$]{1,2000})(?<!\s)\$(?![\w$])")
 _COMMANDS = """
 alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi

@@ -1,6 +1,6 @@
 """Fold the events of a run into the values that every drawing of it shows.
 
-Text, Markdown, HTML and widgets all draw a `RunView`, so that they cannot differ in what they say. Views
+Text, Markdown, HTML and widgets all draw a `RunView`, so that they cannot differ in content. Views
 are bounded in size whatever a tool printed, and hold none of the user's objects. What differs in a
 second run (tokens, seconds) is not compared.
 """

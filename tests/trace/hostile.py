@@ -1,4 +1,4 @@
-"""What a hostile model or tool may write, every place it can write to, and a check that sees what could run."""
+"""What a hostile model or tool may write, all places it can write to, and a check for what runs."""
 
 from __future__ import annotations
 
@@ -140,7 +140,6 @@ def frame(payload: str) -> pd.DataFrame:
 
 
 def hostile_run(payload: str) -> list[Event]:
-    """A run in which the payload stands in every text that comes from a model, a tool, a server or a person."""
     outputs = (
         Output("stdout", {"text/plain": payload}),
         Output("stderr", {"text/plain": payload + " "}),

@@ -45,7 +45,6 @@ def test_the_seconds_of_a_run_are_not_in_its_data() -> None:
 
 
 def test_what_is_saved_does_not_depend_on_the_clock_of_the_tools() -> None:
-    """A replay has the model's recorded seconds, so its notebook is saved byte by byte as it was."""
     question, events = SAMPLES["rich"]
     slow = [
         replace(event, outcomes=tuple(replace(each, seconds=50.0) for each in event.outcomes))
@@ -79,7 +78,6 @@ def saved(name: str) -> nbformat.NotebookNode:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_page_made_of_a_notebook_has_the_trace_and_loads_nothing_for_it(name: str) -> None:
-    """The question, each call and the answer are in it, and no address that the page has not without a trace."""
     page, _ = HTMLExporter().from_notebook_node(saved(name))
     bare, _ = HTMLExporter().from_notebook_node(notebook())
     assert set(ADDRESS.findall(page)) == set(ADDRESS.findall(bare))
@@ -93,7 +91,6 @@ def test_a_page_made_of_a_notebook_has_the_trace_and_loads_nothing_for_it(name: 
 
 @needs_chromium
 def test_on_paper_everything_is_unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """nbconvert's PDF has what is folded on the screen: thoughts, outcomes, every line of a long text."""
     playwright = pytest.importorskip("playwright.async_api")
     pypdf = pytest.importorskip("pypdf")
     from nbconvert import WebPDFExporter

@@ -1,4 +1,4 @@
-"""A run as a page, in which nothing that a model or a tool writes can run, load or leave its place."""
+"""A run as a page, in which nothing that a model or a tool writes can run or load."""
 
 from __future__ import annotations
 
@@ -70,7 +70,6 @@ def test_five_megabytes_do_not_reach_the_page() -> None:
 
 
 def test_three_hundred_steps_with_long_outputs_stay_bounded() -> None:
-    """Every step is there, the early ones in one fold, and together they do not exceed about a megabyte."""
     events = [
         each for n in range(1, 301) for each in call(n, "f", {"n": n}, f"{n}\n" + "z" * 50_000)
     ]

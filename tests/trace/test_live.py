@@ -80,7 +80,6 @@ def test_the_mode_follows_the_shell(shell: Any, mode: str) -> None:
 
 
 def test_static_is_one_display_at_the_end(displayed: list[Any]) -> None:
-    """Nothing is displayed before the ending, and one bundle with it, however often it is closed."""
     question, events = SAMPLES["answered"]
     with TraceView(question, "static") as view:
         for event in events[:-1]:
@@ -137,7 +136,6 @@ def test_an_interrupt_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_terminal_prints_the_lines_of_the_text(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is printed step by step has the lines of the plain text, but for the question and what is an error."""
     question, events = SAMPLES[name]
     view = TraceView(question, "terminal")
     for event in events:
@@ -198,7 +196,6 @@ def test_what_a_retry_makes_void_is_dropped() -> None:
 
 
 def test_a_running_tool_shows_its_last_lines() -> None:
-    """What it prints is shown as it comes, the lines above are counted, and all is gone with the outcome."""
     lines = [Delta("output", f"line {n}\n") for n in range(100)]
     streamed = after(RUNNING, *lines).streamed()
     assert streamed is not None
@@ -248,7 +245,6 @@ def text(page: str) -> str:
 
 
 def test_a_step_looks_live_as_it_does_when_the_run_is_over() -> None:
-    """The same words in the same order, so that nothing jumps when the static output takes its place."""
     view = fold(*SAMPLES["parallel"])
     static = text(html(view))
     for step in view.steps:
@@ -338,7 +334,6 @@ def test_with_nobody_there_a_run_is_one_display(kernel: BlockingKernelClient) ->
 
 
 def test_a_live_run_ends_as_a_static_display(kernel: BlockingKernelClient) -> None:
-    """Live, a static output becomes the bundle, that of the widgets is emptied, and every widget is closed."""
     messages = run(kernel, "view = show(*SAMPLES['recovered'])")
     static, live = of_type(messages, "display_data")
     final, emptied = of_type(messages, "update_display_data")
@@ -369,7 +364,6 @@ def test_live_and_headless_leave_the_same_output(kernel: BlockingKernelClient) -
 
 
 def test_a_run_that_is_cut_off_says_so(kernel: BlockingKernelClient) -> None:
-    """Where the session fails before an ending, closing the view leaves a static output that says so."""
     code = "view = show('q', SAMPLES['answered'][1][:4]); view.close()"
     update, _ = of_type(run(kernel, code), "update_display_data")
     assert "did not finish" in update["content"]["data"]["text/plain"]
@@ -377,7 +371,6 @@ def test_a_run_that_is_cut_off_says_so(kernel: BlockingKernelClient) -> None:
 
 
 def test_the_static_output_follows_a_run_that_goes_on(kernel: BlockingKernelClient) -> None:
-    """What a kernel that dies in the middle leaves behind: the steps so far, in every static form."""
     code = "view = show('q', SAMPLES['recovered'][1][:5]); import time; time.sleep(4); view.close()"
     messages = run(kernel, code)
     first = of_type(messages, "update_display_data")[0]["content"]["data"]

@@ -256,7 +256,6 @@ def test_why_a_call_is_made_is_read_before_it_is_run(told: Told) -> None:
 def test_the_calls_and_notes_behind_the_first_outcomes_of_a_step_are_printed_too(
     told: Told,
 ) -> None:
-    """Equal calls of one reply are run one after the other; an answer beside calls may not be accepted."""
     told(*ask(1), RunCalls(1, (ONE, OTHER), "I count."))
     first = told(CallOutcomes((outcome(ONE, "1"), outcome(OTHER, "2"))))
     assert first == ["1. f(n=1) → 1", "   g(n=1) → 2"]
@@ -292,7 +291,6 @@ def test_a_run_as_markdown() -> None:
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_nothing_runs_or_loads_where_html_is_let_through(payload: str) -> None:
-    """Each payload in each place a model or a tool can write to is inert even in a permissive renderer."""
     for ending in endings(payload):
         page = OPEN.render(markdown(fold(payload, [*hostile_run(payload), *ending])))
         assert faults_of(page) == []

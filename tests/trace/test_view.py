@@ -100,7 +100,6 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_any_events_in_any_order_can_be_shown(events: list[Any]) -> None:
-    """The fold and every static form are total: no stream of events makes them raise, or fail to be encoded."""
     data, metadata = bundle(fold("q", events))
     for text in data.values():
         text.encode("utf-8")
@@ -183,7 +182,6 @@ def test_a_view_is_small_whatever_was_printed() -> None:
 
 
 def test_the_beginning_names_the_model_and_a_change_of_protocol_is_seen() -> None:
-    """Who answers is known before the first reply; an endpoint that takes no tools is spoken to in text."""
     events: list[Event] = [Started("tiny-1", "native"), AskModel(1, ())]
     assert (fold("q", events).model, fold("q", events).protocol) == ("tiny-1", "native")
     assert fold("q", [*events, Notice("protocol", "no tools here")]).protocol == "react"
@@ -273,7 +271,6 @@ def test_what_was_printed_is_shown_once_and_the_result_apart_from_it() -> None:
 
 
 def test_a_figure_is_shown_without_the_words_that_stand_for_it() -> None:
-    """The model reads that a figure was drawn; the person sees it, and which Markdown was displayed."""
     figure = Output(
         "display", {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": png()}
     )
@@ -429,7 +426,6 @@ ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=200)
 
 @given(ANY)
 def test_tidy_text_can_be_encoded_and_holds_no_controls(text: str) -> None:
-    """Whatever comes in, what goes out is printable, can be put on the wire, and is tidy already."""
     clean = tidy(text)
     clean.encode("utf-8")
     assert "\x1b" not in clean
@@ -458,5 +454,4 @@ def test_one_line_is_one_line(text: str, limit: int) -> None:
     ],
 )
 def test_what_is_tidied(text: str, clean: str) -> None:
-    """Colours, links, overwritten lines, controls, half pairs and reversals are removed or marked."""
     assert tidy(text) == clean
