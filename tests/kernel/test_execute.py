@@ -26,10 +26,6 @@ def fail(why: str) -> str:
     raise RuntimeError(why)
 
 
-def leave() -> None:
-    raise SystemExit(3)
-
-
 async def later(n: int) -> int:
     await asyncio.sleep(0)
     return n + 1
@@ -37,7 +33,7 @@ async def later(n: int) -> int:
 
 def run(*calls: tuple[str, object], approve: object = None) -> tuple[CallOutcome, ...]:
     made = [ToolCall(f"q01s01c{n:02}", name, given) for n, (name, given) in enumerate(calls, 1)]
-    executor = KernelExecutor(Toolbox(say, fail, leave, later, *SLOW), {}, approve)
+    executor = KernelExecutor(Toolbox(say, fail, later, *SLOW), {}, approve)
     outcomes = executor.run(made)
     assert [call.id for call in made] == [outcome.call_id for outcome in outcomes]
     return outcomes
@@ -99,10 +95,6 @@ def test_a_tool_that_raises_is_an_error_and_the_next_call_runs() -> None:
     assert "RuntimeError" in bad.text
     assert "because" in bad.text
     assert isinstance(bad.error, RuntimeError)
-
-
-def test_a_tool_that_exits_does_not_end_the_kernel() -> None:
-    assert run(("leave", None))[0].status == "error"
 
 
 def test_an_unknown_tool_and_bad_input_are_errors() -> None:

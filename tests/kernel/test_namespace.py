@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-from archytas_nb.kernel import current_shell, live_namespace
-
 
 def test_without_ipython_it_is_that_of_the_script() -> None:
     code = (
@@ -24,8 +22,3 @@ def test_in_ipython_it_is_the_shells_own_and_no_copy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["4", "True"]
-
-
-def test_here_it_can_be_written_to() -> None:
-    assert current_shell() is None or "user_ns" in dir(current_shell())
-    assert live_namespace() is live_namespace()

@@ -160,19 +160,11 @@ def test_the_end_of_input_runs_nothing_and_the_next_question_is_asked(
         terminal.close()
 
 
-def test_without_a_terminal_nobody_is_asked(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        SCRIPT + "run('pay', 5)\nrun('ask_user', {'question': 'Which?'})", encoding="utf-8"
-    )
+def test_without_a_terminal_nobody_is_asked() -> None:
+    code = SCRIPT + "run('pay', 5)\nrun('ask_user', {'question': 'Which?'})"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, str(script)],
-        input="y\ny\n",
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=True,
-        timeout=60,
-    )
+        [sys.executable, "-c", code], input="y\ny\n", env=environment,
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
     assert done.stdout.count("OUTCOME refused") == 2
