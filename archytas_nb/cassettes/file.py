@@ -150,7 +150,7 @@ class CassetteFile:
         self._header, header, refs = None, self._new_header(), set[str]()
         lines = [_dump(header), *(line for each in entries for line in lines_of(each, refs))]
         target = self.path.resolve()  # a link stays a link
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
+        beside = target.with_name(f".{target.name}.part")
         try:
             beside.unlink(missing_ok=True)
             with beside.open("x", encoding="utf-8", newline="\n") as file:  # "x" follows no link
@@ -204,6 +204,8 @@ class CassetteFile:
         except OSError as error:
             raise self._unwritable(error, f"remove {str(lock)!r} if it exists") from error
         try:
+            with suppress(OSError):  # what a killed process has left
+                target.with_name(f".{target.name}.part").unlink()
             yield
         finally:
             _release(held, lock)
