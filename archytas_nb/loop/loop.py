@@ -23,7 +23,7 @@ from __future__ import annotations
 from base64 import b32encode
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from archytas_nb.loop.events import (
@@ -54,14 +54,7 @@ from archytas_nb.loop.messages import (
     messages_of,
     texts_of,
 )
-from archytas_nb.loop.protocol import (
-    ANSWER,
-    FAIL,
-    Action,
-    WireProtocol,
-    as_text,
-    not_accepted,
-)
+from archytas_nb.loop.protocol import ANSWER, FAIL, Action, WireProtocol, as_text, not_accepted
 from archytas_nb.loop.verify import (
     IMPOSSIBLE,
     KNOWN,
@@ -114,36 +107,26 @@ def react_loop(
         TypeError: The driver sent something other than the reply to the request.
         ValueError: It sent the outcome of another call.
     """
-    loop = _Loop(wire, guards, past, exchange, window or ContextWindow(), checks=checks)
+    tokens = guards.limits.reply_tokens(small=guards.small)
+    conversation = Conversation(wire, past, exchange, window or ContextWindow(), tokens)
+    loop = _Loop(wire, guards, past, exchange, conversation, checks)
     exchange.ending = yield from loop.run()
     return exchange.ending
 
 
+@dataclass(slots=True)
 class _Loop:
     """One question on its way to an ending."""
 
-    def __init__(
-        self,
-        wire: WireProtocol,
-        guards: Guards,
-        past: Sequence[Exchange],
-        exchange: Exchange,
-        window: ContextWindow,
-        *,
-        checks: bool,
-    ) -> None:
-        self.wire, self.guards, self.past, self.exchange = wire, guards, past, exchange
-        self.checks = checks
-        limits, small = guards.limits, guards.small
-        self.conversation = Conversation(
-            wire, past, exchange, window, limits.reply_tokens(small=small)
-        )
-        self.thinking_tokens = limits.thinking_tokens(small=small)
-        self.fitting = (
-            ""  # the tool that fits the question, until an answer without it is questioned
-        )
-        self.doubted: set[str] = set()  # for which reasons an end was questioned
-        self.cuts = 0  # replies in a row that were cut off for their length
+    wire: WireProtocol
+    guards: Guards
+    past: Sequence[Exchange]
+    exchange: Exchange
+    conversation: Conversation
+    checks: bool
+    fitting: str = ""  # the tool that fits, until an answer without it is questioned
+    doubted: set[str] = field(default_factory=set)  # for which reasons an end was questioned
+    cuts: int = 0  # replies in a row that were cut off for their length
 
     def run(self) -> Flow:
         """Step by step, until there is an ending."""
@@ -171,20 +154,16 @@ class _Loop:
         """Ask the model; where its context is too small, once more with less."""
         if done := self.conversation.compact():
             yield Notice("compaction", done)
-        reply = yield self._request(last)
+        reply = _reply((yield self._request(last)))
         if isinstance(reply, NoReply) and reply.kind == "overflow":
             yield Notice("compaction", self.conversation.compact_more())
-            reply = yield self._request(last)
-        if not isinstance(reply, (ModelReply, NoReply)):
-            raise _unexpected("the model", reply, "ModelReply or NoReply")
+            reply = _reply((yield self._request(last)))
         return reply
 
     def _request(self, last: str) -> AskModel:
         guards, conversation = self.guards, self.conversation
         without = set(guards.taken_away)
-        if (
-            self.exchange.remark and not guards.steps
-        ):  # the remark alone does not keep it from calling
+        if self.exchange.remark and not guards.steps:  # a small model ignores the remark alone
             without |= {*self.wire.tools, FAIL if self.exchange.remark == KNOWN else ANSWER}
         seconds = guards.seconds_left()
         if last and seconds is not None:
@@ -193,7 +172,7 @@ class _Loop:
             guards.steps + 1,
             tuple(conversation.messages),
             max_tokens=conversation.reply_tokens,
-            thinking_tokens=self.thinking_tokens,
+            thinking_tokens=guards.limits.thinking_tokens(small=guards.small),
             seconds=seconds,
             asides=conversation.asides,
         )
@@ -288,7 +267,8 @@ class _Loop:
     def _cut_at(self, reply: ModelReply) -> tuple[str, str]:
         """At how many tokens a reply was cut (our limit, where the server counts none); a way out."""
         asked = self.conversation.reply_tokens
-        most = max(asked, self.thinking_tokens or 0)
+        limits, small = self.guards.limits, self.guards.small
+        most = max(asked, limits.thinking_tokens(small=small) or 0)
         tokens = min(reply.usage.output_tokens or asked, most)
         move = "; raise max_reply_tokens for a longer one"
         if tokens not in (asked, most):
@@ -429,11 +409,9 @@ class _Loop:
 
     def _judge(self, request: AskModel) -> Generator[Request, Reply, str | NoReply]:
         """Ask for a yes or no about the question."""
-        reply = yield replace(request, seconds=self.guards.seconds_left())
+        reply = _reply((yield replace(request, seconds=self.guards.seconds_left())))
         if isinstance(reply, NoReply):
             return reply
-        if not isinstance(reply, ModelReply):
-            raise _unexpected("the model", reply, "ModelReply or NoReply")
         self.guards.spend(reply, message_tokens(request.messages))
         return verdict(reply.text)
 
@@ -472,6 +450,12 @@ def call_id(question: int, step: int, call: int) -> str:
         return f"q{question:02}s{step:02}c{call:02}"
     number = (question << 24) + (step << 7) + call  # 2**16 questions of 2**17 steps of 2**7 calls
     return "x" + b32encode(number.to_bytes(5)).decode()
+
+
+def _reply(sent: Reply) -> ModelReply | NoReply:
+    if not isinstance(sent, (ModelReply, NoReply)):
+        raise _unexpected("the model", sent, "ModelReply or NoReply")
+    return sent
 
 
 def _unexpected(asked: str, sent: Reply, expected: str) -> TypeError:

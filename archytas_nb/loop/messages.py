@@ -56,6 +56,7 @@ class Conversation:
     Attributes:
         messages: What is sent next.
         tokens: About how many tokens they have.
+        beside: About how many tokens are sent beside them.
         reply_tokens: As given; less after a request was refused for its length.
         asides: What came with the calls in them; see `AskModel.asides`.
     """
@@ -70,7 +71,7 @@ class Conversation:
     ) -> None:
         self._wire, self._window, self.reply_tokens = wire, window, reply_tokens
         self._exchange, self._exchanges = exchange, [*past, exchange]
-        self._beside: int | None = None
+        self.beside = json_tokens(wire.beside)
         if not exchange.steps and past:
             cut, count = past[-1].cut, len(past)
             if cut.folded >= count:  # some of these exchanges may be gone since
@@ -97,13 +98,6 @@ class Conversation:
         self.tokens += message_tokens(more)
         if asides := step.asides:
             self.asides = {**self.asides, **asides}
-
-    @property
-    def beside(self) -> int:
-        """About how many tokens are sent beside the messages."""
-        if self._beside is None:
-            self._beside = json_tokens(self._wire.beside)
-        return self._beside
 
     def compact(self) -> str:
         """Compact where the messages are too long for the model.
