@@ -54,7 +54,7 @@ _INPUT_ENDS = re.compile(
 )
 _BRACKET = re.compile(  # or a string, in which there may be some
     r"'''(?:[^\\]|\\.)*?'''|\"\"\"(?:[^\\]|\\.)*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\""
-    r"|[(\[{}\])]",
+    r"|\\.|[(\[{}\])]",
     re.DOTALL,
 )
 _ARGUMENT = re.compile(
