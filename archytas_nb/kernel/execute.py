@@ -35,7 +35,7 @@ from archytas_nb.kernel.background import Ended, run_jobs
 from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture, guarded
 from archytas_nb.loop.events import CallOutcome, ToolCall
-from archytas_nb.tools.render import MAX_CHARS, clip
+from archytas_nb.tools.render import MAX_CHARS, clip, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox
 
@@ -248,13 +248,16 @@ class KernelExecutor:
         guard, limit = self._guard, self._limit(ready.tool)
         started = time.perf_counter()
         ended = Ended("interrupted", begun=False)
+        is_promise = False
 
         def work() -> None:
-            nonlocal ended
+            nonlocal ended, is_promise
             if guard.interrupts:  # it came when nothing could be raised
                 return
             ended = Ended("interrupted")
-            ended = Ended("done", ready.bound.run())
+            value = ready.bound.run()
+            is_promise = inspect.isawaitable(value)  # which asks the value's own class
+            ended = Ended("done", value)
 
         with self._inside(ready.capture):
             try:
@@ -264,7 +267,7 @@ class KernelExecutor:
             except BaseException as error:  # noqa: BLE001 - a tool may raise anything
                 ended = Ended("error", error=error)
             seconds = time.perf_counter() - started
-            if ended.how == "done" and inspect.isawaitable(ended.value):
+            if ended.how == "done" and is_promise:
                 promised = ended.value  # a plain function may return what must be awaited
                 job = (lambda: promised), self._limit(ready.tool, seconds)
                 [ended] = run_jobs([job], lambda: guard.interrupts > 0)
@@ -365,9 +368,9 @@ def _outcome(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:
 def _not_rendered(ended: Ended, late: ToolTimeout) -> CallOutcome:
     """The outcome of a call whose result or error takes too long to render."""
     if ended.error is None:
-        what = f"It returned a value of type {type(ended.value).__name__!r}"
+        what = f"It returned a value of type {type_name(ended.value)!r}"
     else:
-        what = f"It raised {type(ended.error).__name__}"
+        what = f"It raised {type_name(ended.error)}"
     return CallOutcome(
         "done" if ended.error is None else "error", f"{what}, which could not be shown: {late}.",
         value=ended.value, error=ended.error, seconds=ended.seconds,

@@ -39,6 +39,7 @@ _MAX_TEXT = 10_000_000  # characters of all texts in a value that are looked at
 _MAX_SET = 20_000_000  # items of a set: a user's own iterator may never end
 _MAX_DATA = 500  # characters of an array or a frame inside another value
 _MAX_DEPTH = 12
+_PARTS = 8  # parts of an item that are measured
 _LAZY = (
     types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice,
 )  # fmt: skip
@@ -147,6 +148,11 @@ def note(count: int) -> str:
     return f"\n… {count:,} characters left out …\n"
 
 
+def type_name(value: Any) -> str:
+    """The name of a value's type, which no metaclass is asked for."""
+    return str(type.__dict__["__name__"].__get__(type(value)))
+
+
 def safe_repr(value: Any) -> str:
     """``repr(value)`` without memory addresses; the type's name where the repr fails."""
     try:
@@ -154,7 +160,7 @@ def safe_repr(value: Any) -> str:
     except STOPS:
         raise
     except BaseException as error:  # noqa: BLE001  (whatever the object does)
-        return f"<{type(value).__name__} object, its repr raised {type(error).__name__}>"
+        return f"<{type_name(value)} object, its repr raised {type_name(error)}>"
 
 
 def _bytes_text(value: Any) -> str:
@@ -331,17 +337,37 @@ class Drained:
     items: list[Any]
     complete: bool = True
     size: int = 0
+    _measured: set[int] = dataclasses.field(default_factory=set)  # ids of what the items hold
 
     def takes(self, item: Any) -> bool:
         """Take an item; False where there was no room for it, and nothing more is to be read."""
         self.complete = len(self.items) < MAX_ITEMS and self.size < MAX_BYTES
         if self.complete:
             self.items.append(item)
-            try:
-                self.size += sys.getsizeof(item)
-            except Exception:  # noqa: BLE001  (a user's __sizeof__ may do anything)
-                self.size += 1
+            self.size += _size(item, self._measured)
         return self.complete
+
+
+def _size(item: Any, measured: set[int], depth: int = 3) -> int:
+    """About how many bytes an item takes with what is in it, but for what was measured before.
+
+    Of many parts the first are taken for all.
+    """
+    if id(item) in measured:
+        return 0
+    measured.add(id(item))
+    try:
+        size = sys.getsizeof(item)
+    except STOPS:
+        raise
+    except BaseException:  # noqa: BLE001  (a user's __sizeof__ may do anything)
+        size = 1
+    if type(item) not in (list, tuple, dict, set, frozenset) or not (item and depth):
+        return size
+    parts = list(itertools.islice(item.values() if type(item) is dict else item, _PARTS))
+    new = {id(part) for part in parts} - measured
+    inside = sum(_size(part, measured, depth - 1) for part in parts)
+    return size + (inside * len(item) // len(parts) if len(new) == len(parts) else inside)
 
 
 def is_lazy(value: Any) -> bool:
@@ -391,7 +417,9 @@ def failure_text(error: BaseException, max_chars: int = MAX_CHARS) -> str:
 def _failure(error: BaseException) -> str:
     try:
         message = _ANSI.sub("", str(error))
-    except Exception:  # noqa: BLE001  (a user's __str__ may do anything)
+    except STOPS:
+        raise
+    except BaseException:  # noqa: BLE001  (a user's __str__ may do anything)
         message = "(its message cannot be read)"
     lines = [f"{type(error).__name__}: {message}".rstrip(": ")]
     try:

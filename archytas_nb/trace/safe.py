@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import base64
 import re
-import reprlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from html import escape
+from itertools import islice
 from typing import Any
 
-from archytas_nb.tools.render import clip
+from archytas_nb.tools.render import clip, type_name
 
 KEEP = 20_000
 """Maximum number of characters of one text that a view keeps."""
@@ -89,13 +90,15 @@ class Table:
 
 def table_of(value: Any) -> Table | None:
     """The beginning of a data frame of pandas or polars; None for other values."""
-    library = type(value).__module__.partition(".")[0]
-    if type(value).__name__ != "DataFrame" or library not in {"pandas", "polars"}:
+    pandas, polars = (
+        getattr(sys.modules.get(name), "DataFrame", None) for name in ("pandas", "polars")
+    )
+    if not any(type(value) is each for each in (pandas, polars)):
         return None
     try:
         part = getattr(value, "iloc", value)[:MAX_ROWS, : MAX_COLUMNS + 1]
         names = list(part.columns)
-        if library == "polars":
+        if type(value) is polars:
             rows = part.rows()
         else:
             names = ["" if name is None else name for name in part.index.names] + names
@@ -103,21 +106,49 @@ def table_of(value: Any) -> Table | None:
             pairs = ((at if several else (at,), row) for at, *row in part.itertuples(name=None))
             rows = [(*index, *row) for index, row in pairs]
         return Table(_cells(names), tuple(map(_cells, rows)), len(value) - len(rows))
-    except Exception:  # noqa: BLE001 (the objects in a frame may raise anything)
+    except Exception:  # noqa: BLE001 (a library may fail to cut its own frames)
         return None
 
 
 def _cells(row: Sequence[Any]) -> tuple[str, ...]:
-    cells = tuple(_cell(value) for value in row)
+    cells = tuple(one_line(tidy(_cell_text(each)), MAX_CELL) for each in row[: MAX_COLUMNS + 1])
     return cells if len(cells) <= MAX_COLUMNS else (*cells[: MAX_COLUMNS - 1], "…")
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, float) and len(str(value)) > 10:
-        return f"{value:.8g}"
-    # Of a long list or dictionary only the beginning is written out.
-    shown = reprlib.repr(value) if isinstance(value, (list, tuple, dict, set)) else str(value)
-    return one_line(tidy(shown), MAX_CELL)
+_TRUSTED = {"datetime", "decimal", "fractions", "numpy", "pandas", "pathlib", "uuid", "zoneinfo"}
+_DEPTH, _PARTS = 3, 6  # of a list in a cell: its levels, and the items of each
+_BRACKETS: dict[type[Any], str] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", dict: "{}"}
+
+
+def _cell_text(value: Any, depth: int = _DEPTH) -> str:
+    """A cell as text, without any code of the user's: a trace is drawn with no limit of time.
+
+    Texts, numbers, dates and the like are written as they write themselves, the beginning of a
+    list likewise, and of any other object the name of its type.
+    """
+    kind = type(value)
+    if kind is float:
+        return f"{value:.8g}" if len(str(value)) > 10 else str(value)
+    if kind is str:
+        return value if depth == _DEPTH else repr(value[:MAX_CELL])
+    if kind in (int, bool, complex, type(None)):
+        return str(value)
+    if kind is bytes:
+        return repr(value[:MAX_CELL])
+    if kind in _BRACKETS and depth:
+        items = islice(value.items() if kind is dict else value, _PARTS)
+        pairs = items if kind is dict else ((each,) for each in items)
+        parts = [": ".join(_cell_text(each, depth - 1) for each in pair) for pair in pairs]
+        parts += ["..."] if len(value) > _PARTS else []
+        return f"{_BRACKETS[kind][0]}{', '.join(parts)}{_BRACKETS[kind][1]}"
+    name, module = type_name(value)[:MAX_CELL], None
+    if type(kind) is type and type(kind.__module__) is str:
+        module = sys.modules.get(kind.__module__)
+    is_theirs = getattr(module, "__name__", "").partition(".")[0] in _TRUSTED
+    if not is_theirs or getattr(module, name, None) is not kind:
+        return f"<{name}>"
+    has_objects = getattr(getattr(value, "dtype", None), "hasobject", False)
+    return f"<{name}>" if has_objects or getattr(value, "shape", ()) else str(value)
 
 
 # ── HTML ──────────────────────────────────────────────────────────────────────────────────────────

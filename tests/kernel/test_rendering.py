@@ -108,6 +108,28 @@ def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archytas_nb.kernel.execute._SECONDS_TO_RENDER", 0.5)
 
 
+class EndlessType(type):
+    """A class of which nothing can be asked."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        return repr(Endless())
+
+
+class EndlessName(type):
+    """A class whose name never comes."""
+
+    __name__ = property(lambda cls: repr(Endless()))  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("meta", [EndlessType, EndlessName])
+def test_a_result_whose_class_answers_nothing_is_stopped_too(meta: type[type]) -> None:
+    value = meta("Value", (), {"__repr__": lambda _: repr(Endless())})()
+    began = time.monotonic()
+    outcome = call(lambda: value, timeout=0.3)
+    assert time.monotonic() - began < HARD
+    assert outcome.status in ("done", "error")
+
+
 ENDLESS = [Endless, EndlessIter, EndlessLen, EndlessPng, EndlessSpoken, EndlessSet]
 
 
@@ -176,17 +198,25 @@ def test_reads_no_more_items_than_a_container_claims() -> None:
     assert render(EndlessItems([1])).text.startswith("[0, 1, 2, 3")
 
 
+@pytest.mark.parametrize(
+    "inside",
+    [
+        lambda text: text,
+        lambda text: {"row": [text]},
+        lambda text: [[text[n:]] for n in range(0, 1_000_000, 10_000)],
+    ],
+)
 def test_a_generator_of_large_items_is_read_up_to_a_limit(
-    monkeypatch: pytest.MonkeyPatch,
+    inside: Callable[[bytes], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archytas_nb.tools.render.MAX_BYTES", 10_000_000)
     made = 0
 
-    def items() -> Iterator[bytes]:
+    def items() -> Iterator[Any]:
         nonlocal made
         while True:
             made += 1
-            yield b"x" * 1_000_000
+            yield inside(b"x" * 1_000_000)
 
     async def items_later() -> Any:
         for item in items():
@@ -197,6 +227,17 @@ def test_a_generator_of_large_items_is_read_up_to_a_limit(
     assert made <= 12
     assert "the rest was not read" in call(items_later).text
     assert made <= 24
+
+
+def test_what_the_items_of_a_generator_share_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archytas_nb.tools.render.MAX_BYTES", 10_000_000)
+    shared = "x" * 1_000_000
+
+    def items() -> Iterator[Any]:
+        for n in range(50):
+            yield {"number": n, "of": [shared]}
+
+    assert "was not read" not in call(items).text
 
 
 def test_a_value_of_many_long_texts_is_shown_without_being_copied_whole() -> None:

@@ -342,10 +342,11 @@ def test_notes_are_shown_and_the_text_is_bounded():
     assert failure_text(error).endswith("note: a hint")
 
 
-def test_an_exception_that_cannot_be_written_is_still_named():
+@pytest.mark.parametrize("raised", [RuntimeError, SystemExit, GeneratorExit])
+def test_an_exception_that_cannot_be_written_is_still_named(raised):
     class Mute(Exception):
         def __str__(self):
-            raise RuntimeError
+            raise raised
 
     assert failure_text(Mute()) == "Mute: (its message cannot be read)"
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import datetime as dt
+import decimal
+from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -364,11 +367,6 @@ def test_a_json_value_is_written_as_python(value: Any, text: str) -> None:
     assert literal(value) == text
 
 
-class Broken:
-    def __str__(self) -> str:
-        raise RuntimeError("cannot be drawn")
-
-
 def test_a_data_frame_becomes_cells_of_text() -> None:
     """The index is a column; long numbers are rounded, long texts are cut."""
     data = pd.DataFrame(
@@ -402,9 +400,53 @@ def test_a_large_frame_is_cut_and_its_rows_are_counted() -> None:
 
 
 def test_other_values_have_no_table() -> None:
-    """Nor has a frame that cannot be drawn; only frames of pandas and polars are looked at."""
-    for value in (None, 3, type("DataFrame", (), {})(), pd.DataFrame({"a": [Broken()]})):
+    """Only frames of pandas and polars are looked at, and of their names only those that are true."""
+    lying = {"__module__": "pandas.core.frame", "iloc": property(never_called)}
+    for value in (None, 3, type("DataFrame", (), {})(), type("DataFrame", (), lying)()):
         assert table_of(value) is None
+
+
+def never_called(*_: object) -> Any:
+    raise SystemExit
+
+
+class Silent(type):
+    """Classes and objects whose code must not run while a trace is drawn: there it has no time limit."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        return never_called()
+
+
+ANY_CODE = dict.fromkeys(("__str__", "__repr__", "__iter__", "__len__", "__format__"), never_called)
+
+
+def test_no_code_of_the_users_runs_for_a_table() -> None:
+    hidden = type("Hidden", (), ANY_CODE)()
+    closed = Silent("Closed", (), dict(ANY_CODE))()
+    text, items = type("Text", (str,), ANY_CODE)("a"), type("Items", (list,), ANY_CODE)([1])
+    array = np.array([hidden], dtype=object)
+    cells = [hidden, closed, text, items, array, [hidden, {"a": (hidden, 1)}]]
+    column = pd.Series(cells, index=[hidden] * len(cells), dtype=object)
+    table = table_of(pd.DataFrame({hidden: column}))
+    assert table is not None
+    assert table.head == ("", "<Hidden>")
+    shown = ("<Hidden>", "<Closed>", "<Text>", "<Items>", "<ndarray>")
+    assert table.rows == (
+        *(("<Hidden>", each) for each in shown),
+        ("<Hidden>", "[<Hidden>, {'a': (<Hidden>, 1)}]"),
+    )
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": polars.Series([hidden], dtype=polars.Object)})
+    assert table_of(frame) == Table(("a",), (("<Hidden>",),))
+
+
+def test_cells_of_libraries_are_written_as_they_write_themselves() -> None:
+    when = dt.datetime(2024, 1, 2, tzinfo=dt.UTC)
+    cells = [when, when.date(), pd.Timestamp(when), pd.NaT, pd.NA, pd.Interval(0, 1)]
+    cells += [np.float64(0.5), np.int8(3), decimal.Decimal("1.50"), PurePosixPath("a/b"), None]
+    table = table_of(pd.DataFrame({"a": pd.Series(cells, dtype=object)}))
+    assert table is not None
+    assert [row[1] for row in table.rows] == [*map(str, cells)]
 
 
 @pytest.mark.parametrize(
