@@ -56,7 +56,7 @@ def read(text: str, *, prose_is_answer: bool = False, strict: bool = False) -> A
         ('{"tool": "lookup", "tool_input": 1}', (("lookup", 1),)),
     ],
 )  # fmt: skip
-def test_these_are_calls(text: str, calls: Any) -> None:
+def test_reads_calls(text: str, calls: Any) -> None:
     action = read(text)
     assert (action.calls, action.fault) == (calls, "")
 
@@ -96,7 +96,7 @@ def test_these_are_calls(text: str, calls: Any) -> None:
         ('<think>{"tool": "now"}', "empty"),
     ],
 )
-def test_where_nothing_can_be_run_for_certain_the_model_is_told_why(text: str, said: str) -> None:
+def test_refuses_a_reply_without_a_certain_meaning_and_says_why(text: str, said: str) -> None:
     action = read(text)
     assert said in action.fault
     assert (action.calls, action.answer, action.failure) == ((), None, None)
@@ -183,9 +183,7 @@ def test_a_call_in_the_text_is_taken_for_a_call(text: str) -> None:
         ("<|channel|>analysis<|message|>Two and", "", "Two and"),
     ],
 )  # fmt: skip
-def test_thoughts_are_told_apart_in_the_marks_of_every_model(
-    text: str, said: str, thought: str
-) -> None:
+def test_separates_thoughts_in_the_marks_of_every_model(text: str, said: str, thought: str) -> None:
     assert split_think(text) == (said, thought)
 
 
@@ -270,7 +268,7 @@ def test_arguments_that_may_mean_something_else_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize("depth", [90, 300, 500, 900, 2000, 100_000])
 @pytest.mark.parametrize("strict", [True, False])
-def test_what_is_nested_without_end_is_a_fault_and_nothing_worse(depth: int, strict: bool) -> None:
+def test_deep_nesting_is_a_fault(depth: int, strict: bool) -> None:
     deep = "[" * depth + "]" * depth
     action = {"thought": "", "tool": "look", "tool_input": {"place": "DEEP"}}
     text = json.dumps(action).replace('"DEEP"', deep)
@@ -351,13 +349,13 @@ def test_refuses_a_call_whose_tag_is_not_closed(fields: str) -> None:
         ),
     ],
 )
-def test_what_has_begun_is_read(text: str, partial: Partial) -> None:
+def test_reads_a_reply_that_is_still_being_written(text: str, partial: Partial) -> None:
     """Thought, tool and words appear as soon as they begin, without JSON's signs."""
     assert read_partial(text) == partial
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.integers(0, 200))
-def test_every_cut_can_be_read(thought: str, words: str, cut: int) -> None:
+def test_reads_a_reply_cut_anywhere(thought: str, words: str, cut: int) -> None:
     """A reply cut anywhere is read without an error; whole, it gives back what went in."""
     reply = json.dumps({"thought": thought, "tool": "final_answer", "tool_input": words})
     begun = read_partial(reply[:cut])

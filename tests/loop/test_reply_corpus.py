@@ -1,4 +1,4 @@
-"""What models really write is read right, or the model is told; a call is never changed in silence."""
+"""Replies as models really write them are read right or refused; no call is changed in silence."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_quotes_that_were_not_escaped_never_cut_an_argument(truth: Truth, quotes
             assert right_or_told(text, Truth(truth.name, changed, truth.schema)), text
 
 
-# ── laws ──────────────────────────────────────────────────────────────────────────────────────────
+# ── any text ──────────────────────────────────────────────────────────────────────────────────────────
 
 json_values = st.recursive(
     st.none()
@@ -238,7 +238,7 @@ soup = st.lists(pieces | st.text(max_size=3), max_size=30).map("".join)
 
 @settings(max_examples=600)
 @given(soup, st.booleans(), st.booleans())
-def test_any_text_at_all_comes_to_an_action_that_a_request_can_carry(
+def test_any_text_gives_an_action_that_a_request_can_carry(
     text: str, prose: bool, strict: bool
 ) -> None:
     action = read(text, prose_is_answer=prose, strict=strict)
@@ -256,7 +256,7 @@ def test_any_text_at_all_comes_to_an_action_that_a_request_can_carry(
 
 @settings(max_examples=300)
 @given(soup)
-def test_any_arguments_at_all_come_to_a_value_or_a_fault(text: str) -> None:
+def test_any_arguments_give_a_value_or_a_fault(text: str) -> None:
     value, _, fault = read_arguments(text, ADD)
     assert not (fault and value is not None)
     json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
@@ -292,7 +292,7 @@ def test_a_long_reply_of_one_piece_is_read_in_bounded_time(piece: str, before: s
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=4), st.integers(1, 300))
-def test_no_mixture_of_pieces_raises_or_takes_for_ever(pieces: list[str], times: int) -> None:
+def test_no_mixture_of_pieces_raises_or_takes_too_long(pieces: list[str], times: int) -> None:
     began = time.process_time()
     read_all("".join(pieces) * times)
     assert time.process_time() - began < HARD
@@ -301,7 +301,7 @@ def test_no_mixture_of_pieces_raises_or_takes_for_ever(pieces: list[str], times:
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, "{" * 100_000, "9" * 5000, '{"a": ' * 100_000, "{}" * 100_000]
 )
-def test_what_no_reader_can_take_is_a_fault_of_the_reply(text: str) -> None:
+def test_hostile_replies_are_faults_and_not_exceptions(text: str) -> None:
     wire = FunctionCalling({})
     for reply in (
         ModelReply(text),
