@@ -28,10 +28,6 @@ class ToolCard(Protocol):
     def text(self) -> str:
         """What the model reads in the text protocol."""
 
-    @property
-    def repeat(self) -> bool:
-        """Whether the same call may have another outcome the next time."""
-
     def spec(self, level: Any = ...) -> Json:
         """The specification for function calling."""
 
