@@ -141,22 +141,22 @@ class Approver:
         if not why:
             return Decision(bound)
         if self._approve == "deny":
-            return _refused(tool, "needs approval, and this run denies whatever does")
+            return _refused(tool, "needs approval, which is denied in this run")
         if not self._person.there:
-            return _refused(tool, "needs a person's approval, and nobody can be asked here")
+            return _refused(tool, "needs approval, and nobody can be asked here")
         try:
             dialogue = ApprovalDialogue(self._person, tool, call.input, bound, namespace)
             decision = dialogue.decide(f"({visible(why)})" if isinstance(why, str) else "")
         except (EOFError, OSError):
-            return _refused(tool, "needs a person's approval, and nobody answered")
+            return _refused(tool, "needs approval, and nobody answered")
         if decision.always:
             self._allowed.add(tool.name)
         return decision
 
 
 def _refused(tool: Tool, why: str) -> Decision:
-    how = f"run with --approve auto, or name {tool.name!r} in the list of allowed tools."
-    return Decision(refusal=f"Refused: {tool.name} {why}. To allow it, {how}")
+    hint = "Do not call it again: tell the user that it was not run, and that --allow permits it."
+    return Decision(refusal=f"Refused: {tool.name} {why}. {hint}")
 
 
 def _refusal_of(approve: Callable[[Tool, ToolCall], Any], tool: Tool, call: ToolCall) -> str:
@@ -209,7 +209,7 @@ class ApprovalDialogue:
                 case "unclear":
                     typed = f"{visible(text)!r} is none of the choices. " if text else ""
                     lines = [f"{typed}Nothing was run yet."]
-        why = "needs a person's approval, and no clear answer came."
+        why = "needs approval, and no clear answer came."
         return Decision(refusal=f"Refused: {self._tool.name} {why}")
 
     def _shown(self, why: str = "") -> list[str]:
@@ -254,8 +254,8 @@ class ApprovalDialogue:
 
 
 def _refused_by_person(reason: str) -> Decision:
-    why = f" The reason: {reason}" if reason else ""
-    return Decision(refusal=f"The user refused this call.{why}")
+    why = f": {reason.rstrip('.')}" if reason else ""
+    return Decision(refusal=f"The user refused this call{why}. Do not send the same call again.")
 
 
 # ── the tool by which the model asks ──────────────────────────────────────────────────────────────

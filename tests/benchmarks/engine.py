@@ -1,6 +1,7 @@
 """How fast the embedded engine reads and writes, alone and beside one other busy process.
 
-``python -m tests.benchmarks.engine`` prints a table, one row for each setting, the default first. All servers are
+``python -m tests.benchmarks.engine`` prints two tables, one row for each setting, the default first; beside a busy
+process only the settings of threads are measured, with shorter texts, because some of them take minutes. All servers are
 up at once and take turns, so that a busy moment hits all alike; the figures are medians of the rounds.
 """
 
@@ -26,11 +27,14 @@ from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.engine import Engine, usable_cores
 from tests.evals.runner import Timed
 
-READ = 150
-"""Numbers of four digits in a prompt: about a thousand tokens, a system prompt with five tools."""
+READ, READ_BESIDE = 150, 40
+"""Numbers of four digits in a prompt; 150 are about a thousand tokens, a system prompt with five tools."""
 
-WRITE = 64
-"""Tokens of a reply: a call with its thought."""
+WRITE, WRITE_BESIDE = 64, 24
+"""Tokens of a reply; 64 are a call with its thought."""
+
+OF_THREADS = ("reads", "safe mode")
+"""How the settings begin that differ in their threads."""
 
 WORDS = {
     "type": "object",
@@ -110,20 +114,20 @@ class Served:
             )
         [self.process] = started
 
-    def round(self, chance: random.Random, figures: Figures) -> None:
+    def round(self, chance: random.Random, figures: Figures, read: int, write: int) -> None:
         """Read a text that no cache holds, write about it, write bound to a schema, and write twice at once."""
-        text = " ".join(f"{chance.randrange(1000, 10000)}" for _ in range(READ))
+        text = " ".join(f"{chance.randrange(1000, 10000)}" for _ in range(read))
         timed, usage = self._ask(f"{text}\nSay yes.", 1, None)
         figures.reading.append((usage.input_tokens - usage.cached_tokens) / timed.first_token)
         for rates, schema in ((figures.writing, None), (figures.bound, WORDS)):
-            timed, usage = self._ask(STORY, WRITE, schema)
-            assert usage.output_tokens > WRITE / 2, (
+            timed, usage = self._ask(STORY, write, schema)
+            assert usage.output_tokens > write / 2, (
                 f"{usage.output_tokens} tokens are too few to measure"
             )
             rates.append((usage.output_tokens - 1) / timed.writing)
         began = time.perf_counter()
         two = [
-            threading.Thread(target=self._ask, args=(f"{STORY} {n}", WRITE, WORDS))
+            threading.Thread(target=self._ask, args=(f"{STORY} {n}", write, WORDS))
             for n in range(2)
         ]
         for each in two:

@@ -130,7 +130,7 @@ def test_ask_asks_auto_runs_and_deny_refuses() -> None:
 def test_headless_refuses_at_once_and_says_how_to_allow_the_call() -> None:
     decision, person = decide("ask", "y", there=False)
     assert (decision.bound, person.prompts) == (None, [])
-    assert "pay needs a person's approval, and nobody can be asked here" in decision.refusal
+    assert "pay needs approval, and nobody can be asked here" in decision.refusal
     assert "--approve auto" in decision.refusal
     assert "'pay' in the list of allowed tools" in decision.refusal
 

@@ -55,14 +55,22 @@ def test_yes_runs_the_call_once_and_always_says_so() -> None:
 
 
 def test_no_takes_an_optional_reason() -> None:
-    assert talk("n", "too much")[0].refusal == "The user refused this call. The reason: too much"
-    assert talk("n", "")[0].refusal == "The user refused this call."
-    assert talk("n, too much")[0].refusal == "The user refused this call. The reason: too much"
+    assert (
+        talk("n", "too much")[0].refusal
+        == "The user refused this call: too much. Do not send the same call again."
+    )
+    assert (
+        talk("n", "")[0].refusal == "The user refused this call. Do not send the same call again."
+    )
+    assert (
+        talk("n, too much")[0].refusal
+        == "The user refused this call: too much. Do not send the same call again."
+    )
 
 
 def test_a_reason_without_no_must_be_confirmed() -> None:
     refused, person = talk("that is too much", "y")
-    assert refused.refusal.endswith("The reason: that is too much")
+    assert refused.refusal.startswith("The user refused this call: that is too much.")
     assert "'that is too much'" in person.prompts[1]
     assert talk("yes please", "n", "y")[0].bound is not None
 

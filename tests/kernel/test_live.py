@@ -283,7 +283,10 @@ def test_a_person_refuses_with_a_reason_edits_or_asks_for_help(
     kernel: Kernel, folder: Path
 ) -> None:
     cell = ok(kernel.run(PAY, person=True, answers=["maybe", "?", "n", "too early"]))
-    assert cell.printed == "refused | The user refused this call. The reason: too early\n"
+    assert (
+        cell.printed
+        == "refused | The user refused this call: too early. Do not send the same call again.\n"
+    )
     assert not (folder / "paid").exists()
     cell = ok(kernel.run(PAY, person=True, answers=["e", "amount = 'x'", "amount = 4", "y"]))
     assert 'It was run with: {"to": "Ann", "amount": 4}' in cell.printed
@@ -300,9 +303,7 @@ def test_headless_refuses_at_once_and_says_how_to_allow_the_call(
     kernel: Kernel, folder: Path
 ) -> None:
     cell = ok(kernel.run(PAY))
-    assert cell.printed.startswith(
-        "refused | Refused: pay needs a person's approval, and nobody can be asked"
-    )
+    assert cell.printed.startswith("refused | Refused: pay needs approval, and nobody can be asked")
     assert not (folder / "paid").exists()
     assert (
         ok(kernel.run(PAY.replace("}))", "}), allow=['pay'])"))).printed == "done | paid 5 to Ann\n"
