@@ -1,8 +1,9 @@
 """How fast the embedded engine reads and writes, alone and beside one other busy process.
 
-``python -m tests.benchmarks.engine`` prints two tables, one row for each setting, the default first; beside a busy
-process only the settings of threads are measured, with shorter texts, because some of them take minutes. All servers are
-up at once and take turns, so that a busy moment hits all alike; the figures are medians of the rounds.
+``python -m tests.benchmarks.engine`` prints two tables, one row for each setting, the default
+first. Beside a busy process only the settings of threads are measured, with shorter texts: some of
+them take minutes. All servers are up at once and take turns, so that a busy moment hits all alike;
+the figures are medians of the rounds.
 """
 
 from __future__ import annotations
@@ -167,16 +168,21 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     chance = random.Random(1)
     servers = {label: Served(engine) for label, engine in engines().items()}
-    for count, condition in ((0, "alone"), (1, "beside one busy process")):
-        figures = {label: Figures() for label in servers}
+    for count, condition, read, write in (
+        (0, "alone", READ, WRITE),
+        (1, "beside one busy process", READ_BESIDE, WRITE_BESIDE),
+    ):
+        chosen = [label for label in servers if not count or label.startswith(OF_THREADS)]
+        figures = {label: Figures() for label in chosen}
         with neighbour(count):
             for _ in range(given.rounds):
-                for label, server in servers.items():
-                    server.round(chance, figures[label])
+                for label in chosen:
+                    servers[label].round(chance, figures[label], read, write)
         print(f"\n{condition}\n")
         print("\n".join([f"| {' | '.join(HEAD)} |", "| --- | ---: | ---: | ---: | ---: | ---: |"]))
-        for label, server in servers.items():
-            print(figures[label].row(label, server.process.memory_info().rss), flush=True)
+        for label in chosen:
+            memory = servers[label].process.memory_info().rss
+            print(figures[label].row(label, memory), flush=True)
     return 0
 
 
