@@ -128,7 +128,10 @@ class OpenAIModel:
     @property
     def is_small(self) -> bool:
         """Whether its name says that it is a small model, whose answers are checked more."""
-        return choose.is_small(self._model or "")
+        try:
+            return choose.is_small(self.name)
+        except (ModelError, ConfigurationError):  # the request will say what is wrong
+            return False
 
     @property
     def context_tokens(self) -> int | None:

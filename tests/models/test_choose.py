@@ -519,5 +519,10 @@ def test_a_model_of_many_or_of_no_known_number_of_parameters_is_not(name: str) -
     assert not OpenAIModel(name or None, "http://127.0.0.1:9/v1").is_small
 
 
+def test_the_size_of_a_model_without_a_name_is_that_of_the_first_one_served() -> None:
+    with Server(models=["qwen2.5-coder-1.5b"]) as server:
+        assert OpenAIModel(None, server.url).is_small, "before anything else was asked"
+
+
 def test_what_does_not_chat_says_so_in_its_name() -> None:
     assert [Served(name).chats for name in ("nomic-embed-text", "qwen3:8b")] == [False, True]
