@@ -141,8 +141,9 @@ def _model(config: dict[str, Any], *, ask: bool, try_it: bool = False) -> tuple[
     if base_url is None:
         state, is_ready = "it cannot be started, see below", _embedded(config)[1]
         if is_ready and (tried := model.tried()):
-            mode = f", in safe mode after a crash ({tried.crash})" if tried.crash else ""
-            state = f"its first reply took {tried.seconds:.1f} s{mode}"
+            seconds, crash = tried
+            mode = f", in safe mode after a crash ({crash})" if crash else ""
+            state = f"its first reply took {seconds:.1f} s{mode}"
         elif is_ready:
             state = "installed, not tried in this version: python -m archytas_nb doctor --try"
         return f"{model.name!r}, {at} ({state})", is_ready

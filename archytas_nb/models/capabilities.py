@@ -146,26 +146,12 @@ def _own(extra: Mapping[str, Json], form: Capabilities, *, with_tools: bool) -> 
     return own
 
 
-_MEANT = {
-    "default_headers": "headers={…}",
-    "extra_headers": "headers={…}",
-    "organization": "headers={'OpenAI-Organization': …}",
-    "project": "headers={'OpenAI-Project': …}",
-    "azure_ad_token": "headers={'Authorization': 'Bearer …'}",
-    "default_query": "query={…}",
-    "extra_query": "query={…}",
-    "api_version": "query={'api-version': …}",
-    "azure_endpoint": "base_url=",
-    "azure_deployment": "base_url='https://…/openai/deployments/NAME'",
-    "api_base": "base_url=",
-    "extra_body": "each of its fields as an argument of its own",
-    "http_client": "the variables HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE",
-    "proxies": "the variables HTTPS_PROXY and NO_PROXY",
-    "verify": "the variable SSL_CERT_FILE",
-    "messages": "agent.run(…), which sends the conversation",
-    "tools": "Agent(tools=…), which sends the tools",
-}
-"""What to use in place of arguments that are options of clients, or are sent anyhow."""
+_CLIENT_OPTIONS = frozenset(
+    "default_headers extra_headers organization project azure_ad_token default_query extra_query"
+    " api_version azure_endpoint azure_deployment api_base extra_body http_client proxies verify"
+    " messages tools".split()
+)
+"""Options of other clients, and what is sent anyhow: an endpoint would not take these as fields."""
 
 
 def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
@@ -175,9 +161,9 @@ def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
         ConfigurationError: One of them is an option of a client, or nothing that JSON can carry.
     """
     for name, value in fields.items():
-        if name in _MEANT:
-            meant = _MEANT[name]
-            raise ConfigurationError(f"{name!r} is no field of a request of its own; use {meant}")
+        if name in _CLIENT_OPTIONS:
+            options = "headers={…}, query={…}, base_url=, or HTTPS_PROXY and SSL_CERT_FILE"
+            raise ConfigurationError(f"{name!r} is not a field of a request: use {options}")
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:

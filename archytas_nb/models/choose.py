@@ -145,15 +145,11 @@ def choose_model(
             chosen.found(server.name, model.context_tokens)
             return chosen
     if name not in (None, "local"):
-        served = [each for each in served_names(settings) if each != "local"]
-        here = (
-            f" On this machine {', '.join(map(repr, served[:8]))} would answer." if served else ""
-        )
         raise ConfigurationError(
             skipped
             or f"model {name!r} needs an endpoint, and none is named. Set OPENAI_API_KEY or "
             "OPENAI_BASE_URL (or %config ArchytasNB.base_url), or leave the model out to use the "
-            f"one on this machine.{here}"
+            "one on this machine."
         )
     if skipped:
         _warn_once(skipped)

@@ -18,7 +18,7 @@ from archytas_nb.models import process, weights
 from archytas_nb.models.bounds import Deadline
 from archytas_nb.models.capabilities import Asking, capabilities_of
 from archytas_nb.models.endpoint import OpenAIModel
-from archytas_nb.models.engine import Engine, StartError, Tried
+from archytas_nb.models.engine import Engine, StartError
 
 HUNG_SECONDS = 45.0
 """How long a server may answer nothing at all before it is taken to hang."""
@@ -125,20 +125,22 @@ class EmbeddedModel:
         again = "it is started again in safe mode (slower; ArchytasNB.local_safe always does)"
         return Notice("retry", f"the local model {self.name} {what}; {again} and asked once more")
 
-    def tried(self) -> Tried | None:
-        """Whether this model has answered on this machine, with this version; None where not.
+    def tried(self) -> tuple[float, str] | None:
+        """The seconds of its first reply on this machine, and the signal that it had crashed with.
+
+        Returns None where this version has not tried it.
 
         Raises:
             ConfigurationError: There are no weights, or they cannot be used.
         """
         path = self._weights or weights.find(self._setting)
-        return None if path is None else engines.tried(path, self._engine)
+        return None if path is None else engines.noted(path, self._engine)
 
     def forget_tried(self) -> None:
         """Forget that this model has crashed or answered; it is tried without safe mode again."""
         if path := self._weights or weights.find(self._setting):
             with contextlib.suppress(OSError):
-                engines.tried_file(path, self._engine).unlink(missing_ok=True)
+                engines.note_file(path, self._engine).unlink(missing_ok=True)
 
     def warm(self, messages: Sequence[Message] = ()) -> None:
         """Start the model on a thread before it is asked anything; returns at once, raises nothing.
@@ -187,10 +189,10 @@ class EmbeddedModel:
 
     def _start(self, progress: weights.Progress) -> None:
         path = weights.locate(self._setting, progress)
-        if self._weights is None and (known := engines.tried(path, self._engine)):
-            self._noted = known.crash
-            if known.crash:  # it is not started to crash again
-                self._safe, self._crash = True, known.crash
+        if self._weights is None and (known := engines.noted(path, self._engine)):
+            self._noted = known[1]
+            if known[1]:  # it is not started to crash again
+                self._safe, self._crash = True, known[1]
         self._weights = path
         engine = self._engine.in_safe_mode() if self._safe else self._engine
         self._server = process.ensure_server(path, progress, engine)
@@ -199,7 +201,7 @@ class EmbeddedModel:
         crash = self._crash if self._crash in engines.CRASHES else ""
         if self._weights is not None and self._noted != crash:
             self._noted = crash
-            engines.note_tried(self._weights, self._engine, Tried(seconds, crash))
+            engines.note(self._weights, self._engine, seconds, crash)
 
     def _client(self, server: process.Server, temperature: float = 0) -> OpenAIModel:
         can = capabilities_of(server.base_url, server.model)

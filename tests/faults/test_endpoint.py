@@ -109,13 +109,12 @@ def test_a_web_page_with_status_200_is_no_answer(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [HTML, None])
-def test_a_missing_v1_is_found_out(talk: Talk, elsewhere: Any) -> None:
+def test_an_error_without_v1_in_the_url_names_the_longer_url(talk: Talk, elsewhere: Any) -> None:
     talk.with_(elsewhere=elsewhere)
     model = OpenAIModel("tiny-1", talk.server.root, KEY, stream=talk.stream)
     talk.agent = Agent([add], model, protocol=talk.protocol, namespace={})  # type: ignore[arg-type]
     said = talk.fails("not_found" if elsewhere is None else "bad_reply")
-    assert f"The API is at {talk.server.url!r}" in said
-    assert "set OPENAI_BASE_URL" in said
+    assert f"Set OPENAI_BASE_URL (or base_url) to {talk.server.url!r}, if the API begins" in said
     endpoint.close_clients(talk.server.root)
 
 

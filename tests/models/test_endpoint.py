@@ -340,18 +340,10 @@ def test_secret_headers_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> N
     assert secret not in f"{model!r} {caught.value} {caught.value!r}"
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [("default_headers", "headers"), ("extra_headers", "headers"), ("organization", "headers"),
-     ("default_query", "query"), ("api_version", "query"), ("azure_endpoint", "base_url"),
-     ("http_client", "HTTPS_PROXY"), ("extra_body", "each of its fields"), ("messages", "agent.run"),
-     ("tools", "Agent")],
-)  # fmt: skip
+@pytest.mark.parametrize("name", ["default_headers", "azure_endpoint", "http_client", "messages"])
 @pytest.mark.parametrize("value", ["text", object()])
-def test_options_of_a_client_are_refused_with_the_argument_that_is_meant(
-    name: str, meant: str, value: Any
-) -> None:
-    with pytest.raises(ConfigurationError, match=f"^'{name}' is .*use .*{meant}"):
+def test_rejects_an_option_of_another_client(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"^'{name}' is not a field .*headers="):
         OpenAIModel("m", HERE, **{name: value})
 
 

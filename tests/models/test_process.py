@@ -388,24 +388,24 @@ def test_a_containers_quota_bounds_the_threads(monkeypatch):
 
 def test_what_was_tried_is_known_to_the_next_notebook(machine):
     path = weights(machine)
-    assert engine_module.tried(path, FAKE) is None
-    engine_module.note_tried(path, FAKE, engine_module.Tried(2.5, "SIGSEGV"))
-    assert engine_module.tried(path, FAKE) == engine_module.Tried(2.5, "SIGSEGV")
+    assert engine_module.noted(path, FAKE) is None
+    engine_module.note(path, FAKE, 2.5, "SIGSEGV")
+    assert engine_module.noted(path, FAKE) == (2.5, "SIGSEGV")
 
 
 def test_what_another_version_tried_does_not_count(machine, monkeypatch):
     path = weights(machine)
-    engine_module.note_tried(path, FAKE, engine_module.Tried(2.5))
+    engine_module.note(path, FAKE, 2.5, "")
     monkeypatch.setattr(engine_module, "__version__", "99.0")
-    assert engine_module.tried(path, FAKE) is None
+    assert engine_module.noted(path, FAKE) is None
 
 
 def test_a_record_that_cannot_be_read_counts_as_not_tried(machine):
     path = weights(machine)
-    engine_module.note_tried(path, FAKE, engine_module.Tried(2.5))
+    engine_module.note(path, FAKE, 2.5, "")
     (record,) = (machine / "archytas-nb").glob("*.tried.json")
     record.write_text("[]")
-    assert engine_module.tried(path, FAKE) is None
+    assert engine_module.noted(path, FAKE) is None
 
 
 @pytest.mark.local_model

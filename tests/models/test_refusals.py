@@ -439,7 +439,7 @@ def test_a_wait_is_read_as_seconds_or_as_a_date(
         ),
         (["org/Model-7B"], "model-7b", "It serves 'org/Model-7B'. Did you mean 'org/Model-7B'?"),
         (["abc"], "zzz", "It serves 'abc'."),
-        (["m"], "m", "It does list 'm': check that the base URL is the right one."),
+        (["m"], "m", "It serves 'm'."),
     ],
 )
 def test_the_models_that_there_are_come_with_the_one_that_was_meant(

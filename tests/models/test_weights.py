@@ -85,21 +85,6 @@ def test_weights_are_found_once_they_are_assembled_and_need_the_parts_no_more(
     assert weights.pieces() == []
 
 
-def test_parts_whose_bytes_the_file_system_shares_are_hashed_all_the_same(
-    bundle, tmp_path, monkeypatch
-):
-    shared = []
-
-    def share(source: int, out: int, size: int) -> bool:
-        shared.append(os.write(out, os.pread(source, size, 0)))
-        return True
-
-    monkeypatch.setattr(weights, "_share", share)
-    path = locate()
-    assert path.read_bytes() == b"".join(CONTENT)
-    assert shared == [len(piece) for piece in CONTENT]
-
-
 def test_assembly_says_how_far_it_is(bundle, tmp_path):
     lines: list[str] = []
     locate("", lines.append)
@@ -139,16 +124,7 @@ def test_a_file_that_was_changed_in_place_is_assembled_again(bundle, tmp_path):
     assert locate().read_bytes() == b"".join(CONTENT)
 
 
-def test_a_whole_file_without_a_stamp_is_verified_and_kept(bundle, tmp_path):
-    path = locate()
-    inode = path.stat().st_ino
-    (tmp_path / "cache" / "whole.gguf.verified").unlink()
-    lines: list[str] = []
-    assert locate(None, lines.append).stat().st_ino == inode
-    assert lines[0].startswith("Verifying")
-
-
-@pytest.mark.parametrize("moment", ["reading", "replacing"])
+@pytest.mark.parametrize("moment", ["writing", "replacing"])
 def test_an_interrupt_leaves_no_half_file_and_the_next_start_succeeds(
     bundle, tmp_path, monkeypatch, moment
 ):
@@ -156,20 +132,11 @@ def test_an_interrupt_leaves_no_half_file_and_the_next_start_succeeds(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(
-            *((weights, "_share") if moment == "reading" else (Path, "replace")), interrupt
-        )
+        patch.setattr(*((os, "fsync") if moment == "writing" else (Path, "replace")), interrupt)
         with pytest.raises(KeyboardInterrupt):
             locate()
     assert not [path for path in (tmp_path / "cache").iterdir() if not path.name.endswith(".lock")]
     assert locate().read_bytes() == b"".join(CONTENT)
-
-
-def test_what_a_killed_process_left_is_removed(bundle, tmp_path):
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "whole.gguf.99999.tmp").write_bytes(b"half")
-    locate()
-    assert not list((tmp_path / "cache").glob("*.tmp"))
 
 
 def test_two_processes_assemble_once(bundle, tmp_path, site):
