@@ -146,11 +146,11 @@ def _own(extra: Mapping[str, Json], form: Capabilities, *, with_tools: bool) -> 
     return own
 
 
-_CLIENT_OPTIONS = frozenset(
-    "default_headers extra_headers organization project azure_ad_token default_query extra_query"
-    " api_version azure_endpoint azure_deployment api_base extra_body http_client proxies verify"
-    " messages tools".split()
-)
+_CLIENT_OPTIONS = frozenset({
+    "default_headers", "extra_headers", "organization", "project", "azure_ad_token", "tools",
+    "default_query", "extra_query", "api_version", "azure_endpoint", "azure_deployment", "verify",
+    "api_base", "extra_body", "http_client", "proxies", "messages",
+})  # fmt: skip
 """Options of other clients, and what is sent anyhow: an endpoint would not take these as fields."""
 
 
