@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
-from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.errors import ConfigurationError, ModelError, ToolTimeout
 from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop.events import (
     AskModel,
@@ -42,6 +43,8 @@ from archytas_nb.loop.loop import Flow, react_loop
 from archytas_nb.loop.messages import ContextWindow
 from archytas_nb.loop.protocol import WireProtocol
 from archytas_nb.run import Run
+
+T = TypeVar("T")
 
 Spoken: TypeAlias = Literal["react", "native"]
 Events: TypeAlias = Generator[Event, None, None]
@@ -78,6 +81,9 @@ class Executor(Protocol):
         self, calls: Sequence[ToolCall], seconds: float | None = None
     ) -> tuple[CallOutcome, ...]:
         """One outcome for each call, in order; `seconds` is what is left of the run's time."""
+
+    def call(self, work: Callable[[], T], seconds: float | None = None) -> T:
+        """Call code of the user's that is no tool; raises ToolTimeout or KeyboardInterrupt."""
 
 
 AnswerCheck: TypeAlias = Callable[[Json], Verdict]
@@ -207,10 +213,13 @@ class Driver:
     def _checked(self, request: CheckAnswer) -> Verdict | NoReply:
         if self.check is None:
             return Verdict(value=request.answer)
+        check = partial(self.check, request.answer)
         try:
-            verdict = self.check(request.answer)
+            verdict = self.executor.call(check, seconds=self.guards.seconds_left())
         except KeyboardInterrupt:
             return NoReply("interrupted")
+        except ToolTimeout:
+            return Verdict("checking it took longer than was left of this run's time")
         if not verdict.fault:
             self.run.note_value(verdict.value)
         return verdict

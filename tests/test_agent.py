@@ -1,13 +1,16 @@
 """One conversation: the driver carries out what the loop asks, and the record survives what happens."""
 
-from typing import Any
+import time
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError, TaskFailed
 from archytas_nb.loop.events import Answered, AskModel, Delta, Notice, Started, Verdict
 from archytas_nb.testing import ScriptedModel
+from tests.kernel.tools import Scripted
 
 stock = {"apples": 3}
 
@@ -187,3 +190,50 @@ def test_a_question_that_is_no_text_is_refused_before_anything_is_asked(question
     ):
         nb.Agent([], model, namespace={}).run(question)
     assert model.asked == []
+
+
+def endless(_: object) -> str:
+    while True:
+        pass
+
+
+class Endless:
+    def __repr__(self) -> str:
+        return endless(self)
+
+
+def test_code_of_the_users_that_never_ends_is_stopped_at_the_end_of_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def show(thing: Endless) -> str:
+        """Show a thing.
+
+        Args:
+            thing: The thing
+        """
+        return "shown"
+
+    def halve(x: Annotated[int, AfterValidator(endless)]) -> int:
+        """Halve a number.
+
+        Args:
+            x: The number
+        """
+        return x
+
+    monkeypatch.setattr("archytas_nb.agent.Keyboard", lambda: Scripted("y"))
+    answer = ("final_answer", "two")
+    plays: list[tuple[list[Any], list[Any], dict[str, Any]]] = [
+        ([], [answer], {"until": endless}),
+        ([], [answer], {"output_type": Annotated[str, AfterValidator(endless)]}),
+        ([halve], [("halve", {"x": 1})], {}),
+        ([nb.Tool.from_function(show, approve=True)], [("show", {"thing": "thing"})], {}),
+    ]
+    for tools, replies, asked in plays:
+        model = ScriptedModel(*replies, *[answer] * 3)
+        agent = nb.Agent(tools, model, max_seconds=1.0, namespace={"thing": Endless()})
+        began = time.monotonic()
+        run = agent.run("Well?", **asked)
+        assert time.monotonic() - began < 10, asked
+        assert run.incomplete, asked
+        assert run.reason.startswith("max_seconds"), asked

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel import Namespace, current_shell, output
@@ -38,6 +38,8 @@ from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.render import MAX_CHARS, clip, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox
+
+T = TypeVar("T")
 
 _SECONDS_TO_RENDER = 2.0
 """Least time to render a result: it must not be lost where the time of its call is over."""
@@ -155,6 +157,24 @@ class KernelExecutor:
                 made[-1] = interrupted_late(made[-1])
         return (*made, *map(_not_run, calls[len(made) :]))
 
+    def call(self, work: Callable[[], T], seconds: float | None = None) -> T:
+        """Call code of the user's that is no tool, such as the check of an answer.
+
+        Args:
+            work: The call.
+            seconds: How long it may take, at least a second; None for no limit.
+
+        Raises:
+            KeyboardInterrupt: A person interrupted.
+            ToolTimeout: It was stopped at its limit.
+        """
+        limit = None if seconds is None else _rest_of_run(seconds)
+        with guard_calls() as guard:
+            result: T = guard.run(work, limit)
+        if guard.interrupts:  # it came too late to be raised there
+            raise KeyboardInterrupt
+        return result
+
     def _groups(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
         """Calls that may run at the same time: neighbours whose tools are async."""
         for is_async, group in groupby(calls, self._is_async):
@@ -199,14 +219,20 @@ class KernelExecutor:
     # ── before ────────────────────────────────────────────────────────────────────────────────────
 
     def _prepared(self, call: ToolCall) -> _Ready | CallOutcome:
-        """Validate a call and have it approved; an interrupt meanwhile becomes its outcome."""
+        """Validate a call and have it approved, both within the time of the run.
+
+        The user's validators and what their arguments' ``__repr__`` shows run here.
+        """
+        left = self._left()
+        limit = None if left is None else _rest_of_run(left)
         try:
-            self._guard.raises = True
-            return self._checked(call)
+            ready: _Ready | CallOutcome = self._guard.run(partial(self._checked, call), limit)
         except KeyboardInterrupt:
             return CallOutcome("interrupted", _NOT_BEGUN, call_id=call.id)
-        finally:
-            self._guard.raises = False
+        except ToolTimeout:
+            text = "Not run: its arguments could not be read in the time that was left of this run."
+            return CallOutcome("not_run", text, call_id=call.id)
+        return ready
 
     def _checked(self, call: ToolCall) -> _Ready | CallOutcome:
         try:
@@ -335,6 +361,10 @@ def interrupted_late(outcome: CallOutcome) -> CallOutcome:
     if outcome.status in ("done", "error"):
         text += f" It came to its end all the same: {outcome.text}"
     return replace(outcome, status="interrupted", text=text, value=None)
+
+
+def _rest_of_run(left: float) -> TimeLimit:
+    return TimeLimit(max(left, 1.0), left, "what was left of this run's time")
 
 
 def _expired(ended: Ended, limit: TimeLimit, seconds: float) -> Ended:
