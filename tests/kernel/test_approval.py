@@ -124,14 +124,14 @@ def test_ask_asks_auto_runs_and_deny_refuses() -> None:
     assert (auto.bound is not None, person.prompts) == (True, [])
     denied, person = decide("deny", "y")
     assert (denied.bound, person.prompts) == (None, [])
-    assert "denies" in denied.refusal
+    assert "denied in this run" in denied.refusal
 
 
 def test_headless_refuses_at_once_and_says_how_to_allow_the_call() -> None:
     decision, person = decide("ask", "y", there=False)
     assert (decision.bound, person.prompts) == (None, [])
     assert "pay needs approval, and nobody can be asked here" in decision.refusal
-    assert "--approve auto" in decision.refusal
+    assert "--allow" in decision.refusal
     assert "'pay' in the list of allowed tools" in decision.refusal
 
 
