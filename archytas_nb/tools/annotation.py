@@ -28,6 +28,9 @@ _LAZY = {collections.abc.Iterable, collections.abc.Collection, collections.abc.R
 _SCALARS = (str, int, float, dt.datetime, dt.date, dt.time, dt.timedelta)
 _NUMPY = {"bool": bool, "bool_": bool, "datetime64": dt.datetime, "timedelta64": dt.timedelta}
 
+ENUM = "x-enum"
+"""The key under which a schema holds an enum's class; the model does not read it."""
+
 
 class Unusable(Exception):
     """An annotation that means nothing to the validator; the message says why."""
@@ -98,9 +101,12 @@ def type_text(annotation: Any) -> str:
 
 def enum_choices(cls: type[enum.Enum]) -> list[Any]:
     """What stands for the members of an enum in JSON: their values, or else their names."""
-    values = [member.value for member in cls]
-    are_plain = all(isinstance(each, (str, int, float)) for each in values)
-    return values if are_plain else list(cls.__members__)
+    return list(cls.__members__) if is_by_name(cls) else [member.value for member in cls]
+
+
+def is_by_name(cls: type[enum.Enum]) -> bool:
+    """Whether an enum has a value that JSON cannot carry, so that the members' names are sent."""
+    return not all(isinstance(member.value, (str, int, float)) for member in cls)
 
 
 def _name(thing: Any) -> str:
@@ -125,10 +131,9 @@ class JsonSchema(GenerateJsonSchema):
 
     def enum_schema(self, schema: Any) -> dict[str, Any]:
         """Name the members of an enum whose values JSON cannot carry."""
-        choices = enum_choices(schema["cls"])
-        if choices == [each.value for each in schema["members"]]:
-            return super().enum_schema(schema)
-        return {"type": "string", "enum": choices}
+        cls = schema["cls"]
+        named = {"type": "string", "enum": list(cls.__members__)}
+        return {**(named if is_by_name(cls) else super().enum_schema(schema)), ENUM: cls}
 
     def named_tuple_schema(self, schema: Any) -> dict[str, Any]:
         """Describe a named tuple by its fields, not by their number."""

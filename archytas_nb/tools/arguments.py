@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
-from archytas_nb.tools.annotation import enum_choices
+from archytas_nb.tools.annotation import ENUM, enum_choices, is_by_name
 from archytas_nb.tools.names import a, did_you_mean, referred
 from archytas_nb.tools.render import clip
 from archytas_nb.tools.schema import ArgumentType, branches_of, choices_of, ref_name
@@ -30,7 +30,6 @@ MAX_FAULTS = 10
 
 _LONGEST = 400  # characters of one reason
 _NOTHING = ("", "{}", "null", "None", "none")
-_NO_REPAIR = object()
 _LONG_NUMBER = re.compile(r"\d{300}")
 _KINDS: dict[type, tuple[str, tuple[str, ...]]] = {
     type(None): ("", ("null",)),
@@ -154,7 +153,8 @@ def _fields(
     """Read an object with a field for each argument."""
     names = [each.name for each in parameters]
     if isinstance(tool_input, str):
-        tool_input = {} if tool_input.strip() in _NOTHING else _opened(tool_input)
+        opened = {} if tool_input.strip() in _NOTHING else _opened(tool_input)
+        tool_input = opened if isinstance(opened, dict) else tool_input
     tool_input = {} if tool_input is None else tool_input
     if not isinstance(tool_input, dict):
         known = ", ".join(f'"{name}"' for name in names)
@@ -190,28 +190,25 @@ def read_value(
     kind: ArgumentType, sent: Any, namespace: Mapping[str, Any] | None = None
 ) -> tuple[Any, tuple[Fault, ...]]:
     """The typed value and no faults, or None and at least one, with paths relative to the value."""
-    core_schema = kind.adapter.core_schema
     faults: list[Fault] = []
-    value = sent
-    for attempt in range(6):  # each one may open one more level of strings inside strings
-        result, errors = None, []
-        try:
-            result = _validated(kind, value, namespace)
-        except ValidationError as error:
-            errors = error.errors(include_url=False)
-        except RecursionError:
-            return None, (Fault("the value is nested too deeply"),)
-        contrary = tuple(_violations(value, kind.schema, kind.defs))
-        if not errors:
-            return (None, contrary) if contrary else (result, ())
-        if attempt == 0:
-            known = {fault.path for fault in contrary}
-            explained = _explained(errors, value, core_schema)
-            faults = [*contrary, *(each for each in explained if each.path not in known)]
-        repaired = _repaired(value, errors, core_schema)
-        if repaired is _NO_REPAIR:
-            break
-        value = repaired
+    try:
+        for repairs in (False, True):
+            walk = _Walk(kind.defs, repairs=repairs)
+            value = walk.read(sent, kind.schema) if repairs else sent
+            try:
+                result = _validated(kind, value, namespace)
+            except ValidationError as error:
+                if not repairs:
+                    walk.read(sent, kind.schema)
+                    known = {fault.path for fault in walk.faults}
+                    explained = _explained(error.errors(include_url=False), sent, walk.enums)
+                    faults = [*walk.faults, *(each for each in explained if each.path not in known)]
+                continue
+            if not repairs:
+                walk.read(sent, kind.schema)
+            return (None, tuple(walk.faults)) if walk.faults else (result, ())
+    except RecursionError:
+        return None, (Fault("the value is nested too deeply"),)
     name = sent if isinstance(sent, str) and sent in (namespace or {}) else referred(sent)
     if name is not None and not kind.by_reference:  # handles are offered by their names
         reason = f"names of variables such as {name!r} are not accepted here"
@@ -235,7 +232,7 @@ def _validated(kind: ArgumentType, value: Any, namespace: Mapping[str, Any] | No
         return kind.adapter.validate_python(value, context=namespace)
 
 
-# ── what the schema does not say ──────────────────────────────────────────────────────────────────
+# ── value and schema ──────────────────────────────────────────────────────────────────────────────
 
 _DATES = {
     "date-time": ("a date and time", "2024-01-31T10:30:00"),
@@ -246,56 +243,85 @@ _DATES = {
 _NUMBERS = {"integer": "expected an integer", "number": "expected a number"}
 
 
-def _violations(
-    value: Any, schema: Mapping[str, Any], defs: Mapping[str, Any], path: Path = ()
-) -> Iterator[Fault]:
-    """What contradicts the schema though pydantic would accept it, one fault for each place."""
-    schema = _resolved(schema, defs)
-    if branches := branches_of(schema):
-        branches = [_resolved(each, defs) for each in branches]
-        yield from _in_union(value, branches, defs, path)
-    elif isinstance(value, dict):
-        yield from _in_object(value, schema, defs, path)
-    elif isinstance(value, list):
-        first = schema.get("prefixItems", ())
-        for at, each in enumerate(value):
-            item = first[at] if at < len(first) else schema.get("items")
-            if isinstance(item, dict):
-                yield from _violations(each, item, defs, (*path, at))
-    elif reason := _in_scalar(value, schema):
-        yield Fault(f"{reason}; {_received(value)}", path)
+class _Walk:
+    """Walks over value and schema: finds what pydantic would wrongly accept, and may repair."""
 
+    def __init__(
+        self, defs: Mapping[str, Any], *, repairs: bool, enums: list[Any] | None = None
+    ) -> None:
+        self.faults: list[Fault] = []
+        self.enums = [] if enums is None else enums  # those that it met
+        self._defs, self._repairs = defs, repairs
 
-def _in_object(
-    value: dict[Any, Any], schema: Mapping[str, Any], defs: Mapping[str, Any], path: Path
-) -> Iterator[Fault]:
-    fields, other = schema.get("properties", {}), schema.get("additionalProperties")
-    is_open = "properties" not in schema or other or "patternProperties" in schema
-    for key, each in value.items():
-        if key in fields or isinstance(other, dict):
-            yield from _violations(each, fields.get(key, other), defs, (*path, key))
-        elif not is_open:
-            yield _unknown("field", key, value, fields, path)
+    def read(self, value: Any, schema: Mapping[str, Any], path: Path = ()) -> Any:
+        """The value, or a copy with what can be read in another way."""
+        schema = self._resolved(schema)
+        if branches := branches_of(schema):
+            return self._union(value, [self._resolved(each) for each in branches], path)
+        self.enums += [schema[ENUM]] if ENUM in schema else []
+        if self._repairs:
+            value = _meant(value, schema)
+        if reason := _contrary(value, schema):
+            self.faults.append(Fault(f"{reason}; {_received(value)}", path))
+        elif isinstance(value, dict):
+            return self._object(value, schema, path)
+        elif isinstance(value, list):
+            first, rest = schema.get("prefixItems", ()), schema.get("items")
+            kinds = [first[at] if at < len(first) else rest for at in range(len(value))]
+            return [
+                self.read(each, kind, (*path, at)) if isinstance(kind, dict) else each
+                for at, (each, kind) in enumerate(zip(value, kinds, strict=True))
+            ]
+        return value
 
+    def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        while "$ref" in schema:
+            schema = self._defs.get(ref_name(schema), {})
+        return schema
 
-def _resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
-    while "$ref" in schema:
-        schema = defs.get(ref_name(schema), {})
-    return schema
+    def _object(self, value: dict[Any, Any], schema: Mapping[str, Any], path: Path) -> Any:
+        fields, other = schema.get("properties", {}), schema.get("additionalProperties")
+        is_open = "properties" not in schema or other or "patternProperties" in schema
+        better = {}
+        for key, each in value.items():
+            kind = fields.get(key, other)
+            if (
+                self._repairs
+                and each is None
+                and isinstance(kind, dict)
+                and not self._is_null(kind)
+            ):
+                continue  # where every field is required, null stands for "left out"
+            better[key] = each
+            if isinstance(kind, dict):
+                better[key] = self.read(each, kind, (*path, key))
+            elif not is_open:
+                self.faults.append(_unknown("field", key, value, fields, path))
+        return better
 
+    def _is_null(self, schema: Mapping[str, Any]) -> bool:
+        schema = self._resolved(schema)
+        return any(_is_kind(None, self._resolved(x)) for x in branches_of(schema) or [schema])
 
-def _in_union(
-    value: Any, branches: list[Mapping[str, Any]], defs: Mapping[str, Any], path: Path
-) -> Iterator[Fault]:
-    """Check against the branches of the value's own kind, else against those it may become."""
-    meant = [each for each in branches if _is_kind(value, each)]
-    found = [list(_violations(value, each, defs, path)) for each in meant or branches]
-    if meant and isinstance(value, (dict, list)):
-        yield from min(found, key=len)
-    elif meant:
-        yield from found[0]  # of scalars pydantic takes the leftmost
-    else:
-        yield from next((each for each in found if each), [])
+    def _union(self, value: Any, branches: list[Mapping[str, Any]], path: Path) -> Any:
+        """Read by the branches of the value's own kind, else by those it may become."""
+        meant = [each for each in branches if _is_kind(value, each)]
+        if self._repairs and not meant and (opened := _opened(value)) is not value:
+            return self._union(opened, branches, path)
+        found = []
+        for each in meant or branches:
+            walk = _Walk(self._defs, repairs=self._repairs, enums=self.enums)
+            found.append((walk.read(value, each, path), walk.faults))
+        better, faults = found[0]  # of scalars pydantic takes the leftmost
+        if not meant:
+            changed = [each for each, _ in found if each is not value]
+            is_repaired = not isinstance(value, (dict, list)) and _are_same(changed)
+            better = changed[0] if is_repaired else value
+            faults = [] if is_repaired else next((each for _, each in found if each), [])
+        elif isinstance(value, (dict, list)):
+            better, faults = min(found, key=lambda each: len(each[1]))
+        self.faults += faults
+        return better
 
 
 def _is_kind(value: Any, schema: Mapping[str, Any]) -> bool:
@@ -309,7 +335,8 @@ def _is_kind(value: Any, schema: Mapping[str, Any]) -> bool:
     return has_all and all(value.get(key, tag) == tag for key, tag in tags.items())
 
 
-def _in_scalar(value: Any, schema: Mapping[str, Any]) -> str:
+def _contrary(value: Any, schema: Mapping[str, Any]) -> str:
+    """Why the value contradicts its schema, though pydantic may accept it."""
     kind, form = schema.get("type"), schema.get("format")
     if kind == "string" and form in _DATES:
         what, example = _DATES[form]
@@ -334,6 +361,50 @@ def _number(value: Any) -> float:
         return math.nan
 
 
+def _meant(value: Any, schema: Mapping[str, Any]) -> Any:
+    """The array or object in a text, the member of that name, or the number written as text."""
+    opened = _opened(value)
+    if schema.get("type") in ("object", "array") or referred(opened):
+        return opened
+    choices, cls = choices_of(schema), schema.get(ENUM)
+    if cls and is_by_name(cls):
+        return cls.__members__.get(value, value) if isinstance(value, str) else value
+    if any(type(each) is type(value) and each == value for each in choices):
+        return value
+    found = [each for each in choices if _is_written(value, each)]
+    if cls and isinstance(value, str) and value in cls.__members__:
+        found.append(cls.__members__[value].value)
+    return found[0] if _are_same(found) else value
+
+
+def _are_same(values: Sequence[Any]) -> bool:
+    """Whether there is a value, and no other than it."""
+    return bool(values) and all(type(x) is type(values[0]) and x == values[0] for x in values)
+
+
+def _is_written(sent: Any, choice: Any) -> bool:
+    """Whether a number was sent as ``int`` would take it too: ``"7"`` or ``7.0`` for 7."""
+    if type(choice) not in (int, float) or isinstance(sent, bool):
+        return False
+    return bool(sent == (choice if isinstance(sent, (int, float)) else str(choice)))
+
+
+def _opened(value: Any) -> Any:
+    """The JSON array or object in a string; any other value is left alone."""
+    if not isinstance(value, str) or not value.strip().startswith(("[", "{")):
+        return value
+    try:
+        return json.loads(value, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise ValueError(f"the number {digits} is too large")
+    return number
+
+
 # ── pydantic's errors ─────────────────────────────────────────────────────────────────────────────
 
 _MISSING = "missing, a value is required here"
@@ -346,14 +417,14 @@ _REASONS = {
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
 
 
-def _explained(errors: Sequence[Any], value: Any, core_schema: Any) -> list[Fault]:
+def _explained(errors: Sequence[Any], value: Any, enums: Iterable[Any]) -> list[Fault]:
     """One fault for each place of the value; the branches of a union share one sentence."""
     grouped: dict[Path, dict[str, Any]] = {}
     for error in errors:
         path = _located(error["loc"], value)
         if error["type"] == "missing" and error["loc"]:
             path = (*path, error["loc"][-1])
-        grouped.setdefault(path, {})[_reason(error, core_schema)] = error["input"]
+        grouped.setdefault(path, {})[_reason(error, enums)] = error["input"]
     return [
         Fault(_MISSING, path)
         if _MISSING in reasons
@@ -373,16 +444,15 @@ def _located(loc: Sequence[str | int], value: Any) -> Path:
     return tuple(path)
 
 
-def _reason(error: Any, core_schema: Any) -> str:
+def _reason(error: Any, enums: Iterable[Any]) -> str:
     kind, message = error["type"], str(error["msg"])
     if kind in _REASONS:
         return _REASONS[kind]
     if kind == "value_error":  # raised by a validator, ours or the user's: its own words
         return message.removeprefix("Value error, ")
-    if kind == "enum":
-        for cls in (node["cls"] for node in _nodes(core_schema) if node["type"] == "enum"):
-            if _or([each.value for each in cls]) in message:
-                message = f"Input should be {_or(enum_choices(cls))}"
+    for cls in enums if kind == "enum" else ():
+        if _or([each.value for each in cls]) in message:
+            message = f"Input should be {_or(enum_choices(cls))}"
     reason = message.replace("Input should be", "expected")
     reason = reason[:1].lower() + reason[1:]
     if kind in {"enum", "literal_error"} and isinstance(error["input"], str):
@@ -394,94 +464,3 @@ def _or(choices: Sequence[Any]) -> str:
     """Choices as pydantic writes them: ``'a', 'b' or 'c'``."""
     *first, last = map(repr, choices)
     return f"{', '.join(first)} or {last}" if first else last
-
-
-# ── what was meant ────────────────────────────────────────────────────────────────────────────────
-
-
-def _repaired(value: Any, errors: Sequence[Any], core_schema: Any) -> Any:
-    """A copy of the value with what can be read in another way, or `_NO_REPAIR`."""
-    changed = _NO_REPAIR
-    for error in errors:
-        path = _located(error["loc"], value)
-        wrong = value
-        for step in path:
-            wrong = wrong[step]
-        better: Any = _NO_REPAIR
-        # Null for a field: where every field is required, it stands for "left out".
-        left_out = wrong is None and bool(path) and isinstance(path[-1], str)
-        if error["type"] in {"enum", "literal_error"} and not left_out:
-            better = _choice(wrong, core_schema)
-        if better is _NO_REPAIR and isinstance(wrong, str):
-            better = _decoded(wrong)
-        if left_out or better is not _NO_REPAIR:
-            changed = _put(value if changed is _NO_REPAIR else changed, path, better)
-    return changed
-
-
-def _put(value: Any, path: Path, better: Any) -> Any:
-    """A copy with a better value at the path, or with nothing there for `_NO_REPAIR`."""
-    if not path:
-        return better
-    copy = value.copy()
-    if len(path) == 1 and better is _NO_REPAIR:
-        copy.pop(path[0], None)
-    else:
-        copy[path[0]] = _put(copy[path[0]], path[1:], better)
-    return copy
-
-
-def _opened(text: str) -> Any:
-    """An input that was sent as a JSON object in a string; other text is left alone."""
-    opened = _decoded(text)
-    return opened if isinstance(opened, dict) else text
-
-
-def _decoded(text: str) -> Any:
-    """What a string with a JSON array or object in it holds, or `_NO_REPAIR`."""
-    if not text.strip().startswith(("[", "{")):
-        return _NO_REPAIR
-    try:
-        return json.loads(text, parse_float=_finite)
-    except (ValueError, RecursionError):
-        return _NO_REPAIR
-
-
-def _finite(digits: str) -> float:
-    if math.isinf(number := float(digits)):
-        raise ValueError(f"the number {digits} is too large")
-    return number
-
-
-def _choice(wrong: Any, core_schema: Any) -> Any:
-    """The member of that name, or the number that is written as text; `_NO_REPAIR` in doubt."""
-    found: list[Any] = []
-    for node in _nodes(core_schema):
-        if node["type"] == "literal":
-            found += [each for each in node["expected"] if _is_written(wrong, each)]
-        elif isinstance(wrong, str) and wrong in (members := node["cls"].__members__):
-            value = members[wrong].value
-            found.append(value if value in enum_choices(node["cls"]) else members[wrong])
-    if found and all(type(each) is type(found[0]) and each == found[0] for each in found):
-        return found[0]
-    return _NO_REPAIR
-
-
-def _is_written(sent: Any, choice: Any) -> bool:
-    """Whether a number was sent as ``int`` would take it too: ``"7"`` or ``7.0`` for 7."""
-    if type(choice) not in (int, float) or isinstance(sent, bool):
-        return False
-    return bool(sent == (choice if isinstance(sent, (int, float)) else str(choice)))
-
-
-def _nodes(schema: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
-    """The enums and literals of a core schema."""
-    if depth > 60:  # a core schema is a finite tree, but a user's metadata may be anything
-        return
-    inside: Iterable[Any] = schema if isinstance(schema, (list, tuple)) else ()
-    if isinstance(schema, dict):
-        if schema.get("type") in {"enum", "literal"} and ("cls" in schema or "expected" in schema):
-            yield schema
-        inside = [each for key, each in schema.items() if key not in {"metadata", "serialization"}]
-    for each in inside:
-        yield from _nodes(each, depth + 1)

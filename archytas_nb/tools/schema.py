@@ -178,7 +178,8 @@ def _default(value: Any) -> Schema:
 def _merged(one: ArgumentType, defs: Schema) -> Schema:
     """Add a type's definitions to the common ones; another type of the same name gets a number."""
     renamed = {}
-    for name, each in one.defs.items():
+    own = {name: _mapped(each, _without_class) for name, each in one.defs.items()}
+    for name, each in own.items():
         new, number = name, 1
         while new in defs and defs[new] != each:
             number += 1
@@ -192,9 +193,14 @@ def _merged(one: ArgumentType, defs: Schema) -> Schema:
             else schema
         )
 
-    for name, each in one.defs.items():
+    for name, each in own.items():
         defs[renamed[name]] = _mapped(each, rename)
-    return _mapped(one.schema, rename) if renamed else one.schema
+    result: Schema = _mapped(_mapped(one.schema, _without_class), rename)
+    return result
+
+
+def _without_class(schema: Schema) -> Schema:
+    return {key: each for key, each in schema.items() if key != types.ENUM}
 
 
 def normalized(schema: Schema) -> Schema:
