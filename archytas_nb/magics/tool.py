@@ -19,7 +19,7 @@ from archytas_nb.magics.line import brief, print_help, split_options
 from archytas_nb.magics.options import count, seconds
 
 if TYPE_CHECKING:
-    from archytas_nb.tools.examples import Example
+    from archytas_nb.tools.docstring import Example
     from archytas_nb.tools.tool import Tool
     from archytas_nb.tools.toolbox import Toolbox
 
@@ -62,7 +62,7 @@ class ToolMagics(Magics):
         ``Annotated[str, archytas_nb.ByName]``.
         """
         __tracebackhide__ = True
-        from archytas_nb.tools.examples import check_examples
+        from archytas_nb.tools.docstring import check_examples
         from archytas_nb.tools.toolbox import toolbox
 
         args = vars(_parsed(line, self.tool.parser))

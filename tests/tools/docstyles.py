@@ -125,18 +125,6 @@ DOCS: dict[str, str] = {
     :returns: How many.
     :rtype: float
     """,
-    "epydoc": """Find things.
-
-    Looks everywhere.
-
-    @param a: The first.
-    @type a: int
-    @param b: The second,
-        with more: a colon.
-    @param c: The third. Defaults to True.
-    @return: How many.
-    @rtype: float
-    """,
     "google_two_line_summary": """Find
     things.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from archytas_nb.tools.examples import check_examples
+from archytas_nb.tools.docstring import check_examples
 from archytas_nb.tools.tool import Tool
 
 

@@ -75,7 +75,7 @@ NAMES = [
     "model_config",
     "x_1",
 ]
-STYLES = ("google", "numpy", "sphinx", "epydoc")
+STYLES = ("google", "numpy", "sphinx")
 
 
 def docstring(style: str, fields: list[tuple[str, str]]) -> str:
@@ -85,10 +85,7 @@ def docstring(style: str, fields: list[tuple[str, str]]) -> str:
     if style == "numpy":
         args = "".join(f"{name} : {kind}\n    About {name}.\n" for name, kind in fields)
         return f"Do it.\n\nParameters\n----------\n{args}" if fields else "Do it."
-    mark = ":" if style == "sphinx" else "@"
-    args = "".join(
-        f"{mark}param {name}: About {name}.\n{mark}type {name}: {kind}\n" for name, kind in fields
-    )
+    args = "".join(f":param {name}: About {name}.\n:type {name}: {kind}\n" for name, kind in fields)
     return f"Do it.\n\n{args}"
 
 
