@@ -53,10 +53,6 @@ class Fault:
     def __str__(self) -> str:
         return f"{_cut(self.reason)} @ {_cut(_path_text(self.path))}"
 
-    def under(self, name: str) -> Fault:
-        """The fault one level deeper, below the argument of that name."""
-        return Fault(self.reason, (name, *self.path))
-
 
 def listed(faults: Sequence[Fault]) -> list[str]:
     """The first faults as text, and how many there are more."""
@@ -138,13 +134,14 @@ def _one(parameter: Parameter, tool_input: Any, namespace: Mapping[str, Any] | N
         return ({}, faults) if bare_faults else ({name: value}, ())
     if isinstance(tool_input, dict) and not tool_input and parameter.optional:
         return {}, ()
-    value, faults = read_value(kind, tool_input, namespace)
+    path = () if parameter.simple else (name,)
+    value, faults = read_value(kind, tool_input, namespace, path)
     if not faults:
         return {name: value}, ()
     is_structured = kind.schema.get("type") == "object" or kind.schema.keys() & {"$ref", "anyOf"}
     if isinstance(tool_input, dict) and (name in tool_input or not is_structured):
         return _fields((parameter,), tool_input, namespace)
-    return {}, faults if parameter.simple else tuple(fault.under(name) for fault in faults)
+    return {}, faults
 
 
 def _fields(
@@ -164,8 +161,8 @@ def _fields(
     for each in parameters:
         name, kind = each.name, each.type
         if name in tool_input and (tool_input[name] is not None or kind.admits_none):
-            values[name], found = read_value(kind, tool_input[name], namespace)
-            faults += [fault.under(name) for fault in found]
+            values[name], found = read_value(kind, tool_input[name], namespace, (name,))
+            faults += found
         elif not each.optional:
             why = "null is no value here" if name in tool_input else "missing"
             faults.append(Fault(f"{why}, expected {kind.text}", (name,)))
@@ -187,32 +184,29 @@ def _unknown(
 
 
 def read_value(
-    kind: ArgumentType, sent: Any, namespace: Mapping[str, Any] | None = None
+    kind: ArgumentType, sent: Any, namespace: Mapping[str, Any] | None = None, path: Path = ()
 ) -> tuple[Any, tuple[Fault, ...]]:
-    """The typed value and no faults, or None and at least one, with paths relative to the value."""
+    """The typed value and no faults, or None and at least one."""
     faults: list[Fault] = []
     try:
         for repairs in (False, True):
             walk = _Walk(kind.defs, repairs=repairs)
-            value = walk.read(sent, kind.schema) if repairs else sent
+            repaired = walk.read(sent, kind.schema, path)
             try:
-                result = _validated(kind, value, namespace)
+                result = _validated(kind, repaired if repairs else sent, namespace)
             except ValidationError as error:
                 if not repairs:
-                    walk.read(sent, kind.schema)
+                    explained = _explained(error, sent, path, walk.enums)
                     known = {fault.path for fault in walk.faults}
-                    explained = _explained(error.errors(include_url=False), sent, walk.enums)
                     faults = [*walk.faults, *(each for each in explained if each.path not in known)]
-                continue
-            if not repairs:
-                walk.read(sent, kind.schema)
-            return (None, tuple(walk.faults)) if walk.faults else (result, ())
+            else:
+                return (None, tuple(walk.faults)) if walk.faults else (result, ())
     except RecursionError:
-        return None, (Fault("the value is nested too deeply"),)
+        return None, (Fault("the value is nested too deeply", path),)
     name = sent if isinstance(sent, str) and sent in (namespace or {}) else referred(sent)
     if name is not None and not kind.by_reference:  # handles are offered by their names
         reason = f"names of variables such as {name!r} are not accepted here"
-        return None, (Fault(f"{reason}: send {a(kind.text)} itself; {_received(sent)}"),)
+        return None, (Fault(f"{reason}: send {a(kind.text)} itself; {_received(sent)}", path),)
     return None, tuple(faults)
 
 
@@ -246,14 +240,12 @@ _NUMBERS = {"integer": "expected an integer", "number": "expected a number"}
 class _Walk:
     """Walks over value and schema: finds what pydantic would wrongly accept, and may repair."""
 
-    def __init__(
-        self, defs: Mapping[str, Any], *, repairs: bool, enums: list[Any] | None = None
-    ) -> None:
+    def __init__(self, defs: Mapping[str, Any], *, repairs: bool) -> None:
         self.faults: list[Fault] = []
-        self.enums = [] if enums is None else enums  # those that it met
+        self.enums: list[Any] = []  # those that it met
         self._defs, self._repairs = defs, repairs
 
-    def read(self, value: Any, schema: Mapping[str, Any], path: Path = ()) -> Any:
+    def read(self, value: Any, schema: Mapping[str, Any], path: Path) -> Any:
         """The value, or a copy with what can be read in another way."""
         schema = self._resolved(schema)
         if branches := branches_of(schema):
@@ -308,10 +300,10 @@ class _Walk:
         meant = [each for each in branches if _is_kind(value, each)]
         if self._repairs and not meant and (opened := _opened(value)) is not value:
             return self._union(opened, branches, path)
-        found = []
+        before, found = self.faults, []
         for each in meant or branches:
-            walk = _Walk(self._defs, repairs=self._repairs, enums=self.enums)
-            found.append((walk.read(value, each, path), walk.faults))
+            self.faults = []
+            found.append((self.read(value, each, path), self.faults))
         better, faults = found[0]  # of scalars pydantic takes the leftmost
         if not meant:
             changed = [each for each, _ in found if each is not value]
@@ -320,7 +312,7 @@ class _Walk:
             faults = [] if is_repaired else next((each for _, each in found if each), [])
         elif isinstance(value, (dict, list)):
             better, faults = min(found, key=lambda each: len(each[1]))
-        self.faults += faults
+        self.faults = before + faults
         return better
 
 
@@ -417,14 +409,16 @@ _REASONS = {
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
 
 
-def _explained(errors: Sequence[Any], value: Any, enums: Iterable[Any]) -> list[Fault]:
+def _explained(
+    error: ValidationError, value: Any, start: Path, enums: Iterable[Any]
+) -> list[Fault]:
     """One fault for each place of the value; the branches of a union share one sentence."""
     grouped: dict[Path, dict[str, Any]] = {}
-    for error in errors:
-        path = _located(error["loc"], value)
-        if error["type"] == "missing" and error["loc"]:
-            path = (*path, error["loc"][-1])
-        grouped.setdefault(path, {})[_reason(error, enums)] = error["input"]
+    for each in error.errors(include_url=False):
+        path = (*start, *_located(each["loc"], value))
+        if each["type"] == "missing" and each["loc"]:
+            path = (*path, each["loc"][-1])
+        grouped.setdefault(path, {})[_reason(each, enums)] = each["input"]
     return [
         Fault(_MISSING, path)
         if _MISSING in reasons
