@@ -42,7 +42,7 @@ DOORS = {
     "markdown_it": {"trace"},
     "xllamacpp": {"models"},
     "huggingface_hub": {"models"},
-    "genai_prices": {"models.usage"},
+    "genai_prices": {"models.completion"},
     "httpx": {"models"},
     "filelock": {"models"},
     "platformdirs": {"models"},

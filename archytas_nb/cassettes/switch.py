@@ -188,7 +188,7 @@ class CassetteModel:
             raise AttributeError(name)
         fact = self._fact(name)
         if name == "price" and isinstance(fact, dict):
-            from archytas_nb.models.usage import Price
+            from archytas_nb.models.completion import Price
 
             return Price(**fact)
         return "" if name == "server" and fact is None else fact

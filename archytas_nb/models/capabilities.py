@@ -210,10 +210,10 @@ def with_images(messages: Sequence[Message], most: int) -> tuple[Message, ...]:
 
     A message that has no image left becomes plain text, as what takes no images takes no parts.
     """
-    over = sum(_images_in(message) for message in messages) - most
+    over = sum(refusals.images_in([message]) for message in messages) - most
     result: list[Message] = []
     for message in messages:
-        images = _images_in(message)
+        images = refusals.images_in([message])
         gone = max(0, min(over, images))
         over -= gone
         if isinstance(message.get("content"), (list, tuple)) and (gone or most == 0):
@@ -234,10 +234,6 @@ def _without_images(parts: Sequence[Json], gone: int) -> Json:
     if any(map(refusals.is_image, result)):
         return result
     return "\n".join(str(part.get("text", "")) for part in result)
-
-
-def _images_in(message: Message) -> int:
-    return refusals.images_in([message])
 
 
 # ── the next form after a refusal ─────────────────────────────────────────────────────────────────

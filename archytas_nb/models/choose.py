@@ -299,12 +299,6 @@ def _allowed() -> dict[str, object]:
     return known if isinstance(known, dict) else {}
 
 
-def look_again() -> None:
-    """Forget what was found and refused in this process."""
-    _servers.cache_clear()
-    _refused.clear()
-
-
 # ── lists of models ───────────────────────────────────────────────────────────────────────────────
 
 

@@ -1,4 +1,4 @@
-"""Reads chat completions, whole or streamed, and error objects, in the dialects of all servers.
+"""Reads chat completions, error objects and usage, in the dialects of all servers; knows prices.
 
 A reply that was cut off is never taken for a whole one.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import datetime as dt
 import email.utils
+import functools
+import importlib
 import json
 import re
 import urllib.parse
@@ -16,7 +18,6 @@ from typing import Any, Self
 
 from archytas_nb.loop.events import REFUSED, Delta, ModelReply, Usage, WireCall
 from archytas_nb.models.secrets import shown_url
-from archytas_nb.models.usage import usage_in
 
 _READ = ("data:", "error:")
 """Beginnings of lines that are read; older versions of llama.cpp send errors in the second."""
@@ -26,8 +27,6 @@ _FULL = frozenset({"max_tokens", "model_length"})
 """Other words for ``"length"``."""
 _LONGEST_LOOKED_AT = 20_000
 """Characters of arguments up to which they are parsed to see whether they are whole."""
-_NOTHING_SAID = "Provider returned error"
-"""OpenRouter's message, whatever the provider's own is."""
 _CODES = 500
 """Characters of an error object's codes that are kept."""
 
@@ -131,9 +130,11 @@ class _Call:
     @property
     def complete(self) -> bool:
         """Whether the arguments so far are whole JSON."""
-        if self.size > _LONGEST_LOOKED_AT or not self.pieces:
-            return False
-        if not self.pieces[-1].rstrip().endswith("}"):
+        if (
+            not self.pieces
+            or self.size > _LONGEST_LOOKED_AT
+            or self.pieces[-1].rstrip()[-1:] != "}"
+        ):
             return False
         return isinstance(_json("".join(self.pieces)), dict)
 
@@ -211,9 +212,8 @@ class _Stream:
             self._reasoning.append(text)
             pieces.append(Delta("reasoning", text))
         calls = _dicts(delta.get("tool_calls"))
-        if not calls and isinstance(
-            old := delta.get("function_call"), dict
-        ):  # before there were tools
+        old = delta.get("function_call")  # before there were tools
+        if not calls and isinstance(old, dict):
             calls = [{"index": 0, "function": old}]
         for call in calls:
             self._take_call(call)
@@ -251,11 +251,10 @@ class _Stream:
     def reply(self) -> ModelReply:
         if not self.whole:
             raise EOFError("the stream ended in the middle of the reply")
+        calls = [WireCall(call.name, "".join(call.pieces), call.extra) for call in self._calls]
         return ModelReply(
             text="".join(self._text),
-            calls=tuple(
-                WireCall(call.name, "".join(call.pieces), call.extra) for call in self._calls
-            ),
+            calls=tuple(calls),
             reasoning="".join(self._reasoning),
             finish=self._finish or "stop",
             model=self._model,
@@ -388,7 +387,7 @@ def error_text(error: Any) -> tuple[str, str]:
     codes = [str(error[key]) for key in ("code", "type") if error.get(key)]
     codes += [f"{key}={error[key]}" for key in ("n_prompt_tokens", "n_ctx") if error.get(key)]
     message = str(error.get("message") or "") or _detail(error.get("detail"))
-    if message == _NOTHING_SAID and raw:
+    if message == "Provider returned error" and raw:  # OpenRouter's, whatever the provider's is
         message = f"{message}: {error_text(_json(raw))[0] or raw}"
     return message, " ".join([*codes, raw]).strip()[:_CODES]
 
@@ -397,12 +396,8 @@ def _detail(detail: Any) -> str:
     """FastAPI's message: a text, or a list of problems and places."""
     if isinstance(detail, str):
         return detail
-    problems = (
-        [each for each in detail if isinstance(each, dict)] if isinstance(detail, list) else []
-    )
-    return "; ".join(
-        f"{each.get('msg')} at {'.'.join(map(str, each.get('loc') or ()))}" for each in problems
-    )
+    problems = [(each.get("msg"), each.get("loc") or ()) for each in _dicts(detail)]
+    return "; ".join(f"{message} at {'.'.join(map(str, place))}" for message, place in problems)
 
 
 def status_of(error: Any) -> int:
@@ -428,3 +423,77 @@ def retry_after(headers: Mapping[str, str], now: dt.datetime) -> float | None:
     except ValueError:
         return None
     return max(0.0, (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() - now.timestamp())
+
+
+# ── tokens and what they cost ──────────────────────────────────────────────────────────────────────
+
+
+def usage_in(part: dict[str, Any]) -> Usage | None:
+    """The usage in a part of a reply: a body, a chunk of a stream, or a choice; None for none.
+
+    Most servers report it beside the choices, Groq in a field of its own, Moonshot in the choice;
+    llama.cpp sends ``timings``. The cached tokens are part of the input. Nothing is estimated.
+    """
+    timings = part.get("timings")
+    for holder in (part, part.get("x_groq")):
+        usage = holder.get("usage") if isinstance(holder, dict) else None
+        if isinstance(usage, dict):
+            return _usage(usage, timings)
+    if not isinstance(timings, dict):
+        return None
+    cached = _count(timings, "cache_n")
+    return Usage(1, _count(timings, "prompt_n") + cached, cached, _count(timings, "predicted_n"))
+
+
+def _usage(data: dict[str, Any], timings: Any) -> Usage:
+    details = data.get("prompt_tokens_details") or data.get("input_tokens_details") or {}
+    read = _count(data, "prompt_tokens", "input_tokens")
+    fields = ("prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens")
+    cached = _count(details, "cached_tokens") or _count(data, *fields) or _count(timings, "cache_n")
+    written, usd = _count(data, "completion_tokens", "output_tokens"), data.get("cost")
+    if not isinstance(usd, (int, float)) or not 0 < usd < 1e6:  # OpenRouter says it
+        usd = 0.0
+    return Usage(1, read, min(cached, read), written, float(usd))
+
+
+def _count(data: Any, *names: str) -> int:
+    """The first of these fields that is a number of tokens."""
+    for name in names if isinstance(data, dict) else ():
+        value = data.get(name)
+        if isinstance(value, (int, float)) and 0 < value < 1e12:
+            return int(value)
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD per million tokens: sent, sent and cached by the endpoint, written."""
+
+    input: float
+    cached: float
+    output: float
+
+    def cost(self, usage: Usage) -> float:
+        """USD for these tokens."""
+        fresh = max(0, usage.input_tokens - usage.cached_tokens)
+        usd = fresh * self.input + usage.cached_tokens * self.cached
+        return (usd + usage.output_tokens * self.output) / 1_000_000
+
+
+@functools.lru_cache(maxsize=64)
+def price_of(base_url: str, model: str) -> Price | None:
+    """The price of a model at an endpoint, from the data in genai-prices; asks nobody.
+
+    None where it is not known, depends on more than three numbers (a long prompt, writing to a
+    cache), or genai-prices is not installed.
+    """
+    try:
+        data = importlib.import_module("genai_prices.data_snapshot").get_snapshot()
+        _, known = data.find_provider_model(model, None, None, base_url)
+        prices = known.get_prices(dt.datetime.now(dt.UTC))
+        if getattr(prices, "cache_write_mtok", None) is not None:
+            return None
+        sent, cached, written = prices.input_mtok, prices.cache_read_mtok, prices.output_mtok
+        return Price(float(sent), float(sent if cached is None else cached), float(written))
+    except (ImportError, LookupError, AttributeError, TypeError, ValueError):
+        return None

@@ -120,7 +120,11 @@ class EmbeddedModel:
         if hung:
             what = f"hung: it answered nothing for {HUNG_SECONDS:g} s"
         if self._safe:
-            raise engines.reply_error(self.name, what, crash, server.log, self._engine) from None
+            engine = f"{self._engine.module} {self._engine.version}"
+            move = engines.CAUSES.get(crash, "") + engines.OTHER_MODEL
+            text = f"the local model {self.name} {what}, in safe mode, too ({engine})."
+            text = f"{text} Its log is {str(server.log)!r}.\n{move}"
+            raise ModelError(text, kind="unreachable") from None
         self._safe, self._crash = True, crash
         again = "it is started again in safe mode (slower; ArchytasNB.local_safe always does)"
         return Notice("retry", f"the local model {self.name} {what}; {again} and asked once more")

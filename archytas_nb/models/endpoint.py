@@ -29,10 +29,16 @@ from archytas_nb.models.capabilities import (
     sendable,
 )
 from archytas_nb.models.choose import OPENAI_URL, Served
-from archytas_nb.models.completion import NotACompletion, ServerError, from_body, from_stream
+from archytas_nb.models.completion import (
+    NotACompletion,
+    Price,
+    ServerError,
+    from_body,
+    from_stream,
+    price_of,
+)
 from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, RequestError
 from archytas_nb.models.secrets import shown_url, without_shapes
-from archytas_nb.models.usage import Price, price_of
 
 if TYPE_CHECKING:
     import openai
@@ -249,24 +255,21 @@ class OpenAIModel:
         try:
             reply = yield from asking
             used = reply.usage
-            tokens = (
-                f"{used.input_tokens} in, {used.cached_tokens} cached, {used.output_tokens} out"
-            )
-            outcome = f"{reply.finish}, tokens: {tokens}"
-        except RequestError as failed:
-            outcome = f"{failed.error.kind} (status {failed.error.status})"
-            raise
+            outcome = f"{reply.finish}, tokens: {used.input_tokens} in, {used.output_tokens} out"
         except BaseException as error:
-            outcome = type(error).__name__
+            failed = getattr(error, "error", None)
+            outcome = f"{failed.kind} (status {failed.status})" if failed else type(error).__name__
             raise
+        else:
+            return reply
         finally:
             size = sum(len(str(message.get("content") or "")) for message in ask.messages)
+            shown = (self._at, name, len(ask.messages), size, len(ask.tools), outcome)
             _log.debug(
                 "asked %s for %r: %d messages of %d characters, %d tools, %s after %.3f s",
-                self._at, name, len(ask.messages), size, len(ask.tools), outcome,
+                *shown,
                 perf_counter() - began,
-            )  # fmt: skip
-        return reply
+            )
 
     @contextmanager
     def _connection(self, timeout: float, deadline: Deadline) -> Iterator[Connection]:

@@ -36,11 +36,11 @@ _IN_LOG = {
     "illegal instruction": "SIGILL",
 }
 """What faulthandler writes."""
-_CAUSES = {
+CAUSES = {
     "SIGILL": "This processor may lack instructions that the prebuilt engine needs (AVX2 on x86). ",
     "SIGKILL": "The system ended it, most likely for its memory. ",
 }
-_OTHER_MODEL = (
+OTHER_MODEL = (
     "Use another model: name an endpoint (OPENAI_API_KEY or OPENAI_BASE_URL), or a smaller GGUF "
     "file (%config ArchytasNB.local_model)."
 )
@@ -57,22 +57,18 @@ class Engine:
     Attributes:
         context: Tokens that a conversation and its reply may have together.
         threads: Cores to use; None for all that this process may use.
-        gpu_layers: Layers to put on a GPU, where the engine was built for one; -1 for all.
         slots: Replies that are written at the same time; each has a context of its own.
         safe: Whether to avoid everything that is known to crash on some machines.
         grace_seconds: How long the model stays loaded after its last notebook is gone.
-        startup_seconds: How long a started process waits for its first notebook.
         load_seconds: How long loading may take.
         module: The engine's Python module.
     """
 
     context: int = 8192
     threads: int | None = None
-    gpu_layers: int = -1
     slots: int = 2
     safe: bool = False
     grace_seconds: float = 60.0
-    startup_seconds: float = 60.0
     load_seconds: float = 300.0
     module: str = "xllamacpp"
 
@@ -109,7 +105,7 @@ class Engine:
             # A request that is given up is noticed between two batches; small ones are not slower.
             "n_batch": 256,
             "n_ubatch": 256,
-            "n_gpu_layers": self.gpu_layers,
+            "n_gpu_layers": -1,  # all, where the engine was built for a GPU
             "cache_ram_mib": 256,  # for earlier prompts; the default is 8 GB
             "ui": False,
         }
@@ -181,7 +177,7 @@ def start_error(
     """
     text, crash = _tail(log), "" if why else signal_of(status, log)
     memory = crash == "SIGKILL" or re.search("(?:failed|unable) to allocate", text)
-    move, kind = _CAUSES.get(crash, "") + _OTHER_MODEL, "start"
+    move, kind = CAUSES.get(crash, "") + OTHER_MODEL, "start"
     if status == serve.CANNOT_IMPORT:
         kind, why, move = "configuration", "its library cannot be loaded", _LIBRARY
     elif "failed to load model" in text and crash not in CRASHES:
@@ -204,13 +200,6 @@ def start_error(
     error = StartError(story, kind="unreachable")
     error.crash = crash
     return error
-
-
-def reply_error(name: str, what: str, crash: str, log: Path, engine: Engine) -> ModelError:
-    """The error of a model that has crashed or hung in safe mode, too."""
-    text = f"the local model {name} {what}, in safe mode, too ({engine.module} {engine.version})."
-    move = _CAUSES.get(crash, "") + _OTHER_MODEL
-    return ModelError(f"{text} Its log is {str(log)!r}.\n{move}", kind="unreachable")
 
 
 def _tail(log: Path) -> str:

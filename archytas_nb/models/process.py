@@ -98,14 +98,12 @@ class Server:
         base_url: ``http://127.0.0.1:PORT/v1``. Proxies of the environment must not be used for it.
         api_key: The secret of this server process.
         model: The name that the server gives the model.
-        context: Tokens that a conversation and its reply may have together.
         log: What the process writes.
     """
 
     base_url: str
     api_key: str = field(repr=False)
     model: str
-    context: int
     log: Path
     lease: Lease = field(repr=False)
     pid: int
@@ -218,14 +216,16 @@ class _Search:
                 lease.close()
                 if found is None:
                     raise self._failed(_status(child)) from None
-                self._forget(facts)  # it ended meanwhile, or another program has its port
+                serve.remove_state(
+                    self._state, facts["api_key"]
+                )  # it ended meanwhile, or another program has its port
             except BaseException:
                 lease.close()
                 raise
             else:
-                url, name = f"http://127.0.0.1:{lease.port}/v1", self._weights.stem
-                key, context = facts["api_key"], self._engine.context
-                return Server(url, key, name, context, self._log, lease, facts["pid"], child)
+                url, key = f"http://127.0.0.1:{lease.port}/v1", facts["api_key"]
+                name, pid = self._weights.stem, facts["pid"]
+                return Server(url, key, name, self._log, lease, pid, child)
 
     def _connect(self) -> tuple[dict[str, Any], Lease] | None:
         """The server that the state file names, perhaps still loading; None where there is none."""
@@ -260,12 +260,12 @@ class _Search:
         with contextlib.suppress(OSError):  # Windows renames no file that is open
             self._log.replace(self._log.with_suffix(".log.1"))
         config = self._state.with_suffix(".config.json")
-        seconds = ("load_seconds", "grace_seconds", "startup_seconds")
         facts = {
             "engine": self._engine.module,
             "settings": self._engine.settings(self._weights),
             "state": str(self._state),
-            **{name: getattr(self._engine, name) for name in seconds},
+            "load_seconds": self._engine.load_seconds,
+            "grace_seconds": self._engine.grace_seconds,
         }
         serve.write_private(config, facts)
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -308,16 +308,13 @@ class _Search:
         if time.monotonic() - self._began <= self._engine.load_seconds:
             return
         if facts:
-            self._forget(facts)
+            serve.remove_state(self._state, facts["api_key"])
         if child:
             child.kill()
         raise self._failed(None, f"it was not ready after {self._engine.load_seconds:.0f} s")
 
     def _failed(self, status: int | None, why: str = "") -> Exception:
         return start_error(status, self._log, self._weights, self._engine, why)
-
-    def _forget(self, facts: dict[str, Any]) -> None:
-        serve.remove_state(self._state, facts["api_key"])
 
 
 def _status(child: subprocess.Popen[bytes] | None) -> int | None:

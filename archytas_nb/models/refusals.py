@@ -309,7 +309,8 @@ class EndpointErrors:
             return RequestError("refused", text, error.status)
         codes, text = self.clean(error.codes), self.clean(error.message)
         raw = f"{text[: LOOKED_AT - len(codes) - 1]} {codes}"
-        reason = _sentence(shortened(_without_page(text)) or "no reason given")
+        reason = shortened(_without_page(text)) or "no reason given"
+        reason += "" if reason.endswith((".", "!", "?", "…")) else "."
         if error.wait is not None and error.wait > LONGEST_WAIT:
             most = f"longer than the maximum of {LONGEST_WAIT:.0f} s"
             reason += f" It asks to wait {error.wait:.0f} s, {most}."
@@ -483,10 +484,6 @@ def shortened(text: str, most: int = 300) -> str:
     """One line of at most that many characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def _without_page(text: str) -> str:

@@ -6,7 +6,7 @@ the kernel's Python works and no file of the user's gets in its way.
 A *lease* is one TCP connection that a kernel holds open while it uses the model. The operating
 system closes it when the kernel ends, however it ends: a killed kernel frees the model, a dead
 server is noticed by every kernel at once, and no file of process ids can be wrong. The process ends
-when no lease is left for ``grace_seconds``, or when none came within ``startup_seconds``.
+when no lease is left for ``grace_seconds``, or when none came within `STARTUP_SECONDS`.
 
 Handshake, one line each way; each side proves that it knows the key first:
 
@@ -35,6 +35,8 @@ from pathlib import Path
 from typing import Any
 
 HANDSHAKE_SECONDS = 5.0
+STARTUP_SECONDS = 60.0
+"""How long a started process waits for its first notebook."""
 BACKLOG = 64
 CANNOT_IMPORT = 78
 """The exit status where the engine's library cannot be loaded (EX_CONFIG of sysexits.h)."""
@@ -173,12 +175,12 @@ def main(config_path: str) -> None:
 
     The configuration is a JSON object: ``engine`` (a module with ``CommonParams`` and ``Server``),
     ``settings`` (for `configure`), ``state`` (path of the file to write), ``load_seconds``,
-    ``grace_seconds``, ``startup_seconds``.
+    ``grace_seconds``.
     """
     faulthandler.enable()  # a crash of the engine leaves its name in the log
     config = json.loads(Path(config_path).read_text(encoding="utf-8"))
     state, key = Path(config["state"]), secrets.token_urlsafe(32)
-    leases = Leases(key, config["grace_seconds"], config["startup_seconds"])
+    leases = Leases(key, config["grace_seconds"], STARTUP_SECONDS)
     write_private(state, {"pid": os.getpid(), "lease_port": leases.port, "api_key": key})
     try:
         # Loading keeps Python from running, so only this watchdog ends one that does not.

@@ -14,7 +14,7 @@ from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
-from archytas_nb.models.usage import Price
+from archytas_nb.models.completion import Price
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace.view import fold
 from tests.cassettes.tapes import ask, no_model

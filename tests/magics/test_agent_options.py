@@ -14,7 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import archytas_nb as nb
 from archytas_nb.errors import RunError, TaskFailed
 from archytas_nb.loop.events import AskModel, ModelReply, Usage
-from archytas_nb.models.usage import Price
+from archytas_nb.models.completion import Price
 from archytas_nb.testing import ScriptedModel
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -136,11 +136,17 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(choose, "SECONDS", 5.0)  # a busy machine is no reason for a test to fail
-    choose.look_again()
+    look_again()
     capabilities_of.cache_clear()
     yield
-    choose.look_again()
+    look_again()
     endpoint.close_clients()
+
+
+def look_again() -> None:
+    """Forget what was found and refused, as another process does."""
+    choose._servers.cache_clear()
+    choose._refused.clear()
 
 
 def here(monkeypatch: pytest.MonkeyPatch, *servers: Server | int) -> None:
@@ -348,10 +354,10 @@ def test_a_user_is_asked_once_about_a_server_and_a_yes_is_kept_in_a_private_file
             assert choose_model(settings=FINDS, confirm=user).base_url == server.url
         at = server.root.removeprefix("http://")
         assert user.prompts == [f"Use server 0 at {at}, model qwen3:8b? [y/n] "]
-        choose.look_again()  # as in another process, where nobody can be asked
+        look_again()  # as in another process, where nobody can be asked
         assert choose_model(settings=FINDS).base_url == server.url
         server.models = ["another model of the same server"]
-        choose.look_again()
+        look_again()
         assert choose_model(settings=FINDS).base_url == server.url
     file = choose.permissions_file()
     assert json.loads(file.read_text()) == {server.url: "server 0"}
@@ -367,7 +373,7 @@ def test_a_no_is_kept_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
             assert isinstance(choose_model(settings=FINDS, confirm=user), EmbeddedModel)
         assert len(user.prompts) == 2
         assert not choose.permissions_file().exists()
-        choose.look_again()
+        look_again()
         assert choose_model(settings=FINDS, confirm=user).base_url == one.url
 
 
@@ -392,7 +398,7 @@ def test_an_allowed_server_is_preferred_to_one_that_is_not(monkeypatch: pytest.M
         here(monkeypatch, two)
         choose_model(settings=FINDS, confirm=yes)
         monkeypatch.setattr(choose, "PORTS", (("new", int(one.root[-5:])), *choose.PORTS))
-        choose.look_again()
+        look_again()
         assert choose_model(settings=FINDS).base_url == two.url
 
 
@@ -520,7 +526,3 @@ def test_a_model_of_many_or_of_no_known_number_of_parameters_is_not(name: str) -
 def test_the_size_of_a_model_without_a_name_is_that_of_the_first_one_served() -> None:
     with Server(models=["qwen2.5-coder-1.5b"]) as server:
         assert OpenAIModel(None, server.url).is_small, "before anything else was asked"
-
-
-def test_what_does_not_chat_says_so_in_its_name() -> None:
-    assert [Served(name).chats for name in ("nomic-embed-text", "qwen3:8b")] == [False, True]

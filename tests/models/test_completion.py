@@ -14,10 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.loop.events import Delta, ModelReply, Usage, WireCall
-from archytas_nb.models.completion import NotACompletion, ServerError, from_body, from_stream
+from archytas_nb.models.completion import (
+    NotACompletion,
+    Price,
+    ServerError,
+    from_body,
+    from_stream,
+    price_of,
+    usage_in,
+)
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.endpoint import OpenAIModel
-from archytas_nb.models.usage import Price, price_of, usage_in
 from tests.growth import assert_linear
 
 

@@ -389,9 +389,6 @@ def test_a_refused_tool_choice_is_left_out_and_the_tools_are_kept() -> None:
 
 HINT = "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details."
 MISMATCH = "tool call validation failed: parameters for tool add did not match schema: errors: [`/a`: got string]"
-TOOLS_REFUSED_GENERATION = (
-    {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}},
-)
 
 
 def add(a: int, b: int) -> int:

@@ -66,7 +66,7 @@ def test_a_started_server_answers_at_the_endpoint_with_its_key(machine):
     progress: list[str] = []
     endpoint = ensure_server(weights(machine), progress.append, FAKE)
     assert ask(endpoint)["object"] == "list"
-    assert (endpoint.model, endpoint.context) == ("model-works", 8192)
+    assert endpoint.model == "model-works"
     assert endpoint.alive()
     assert progress[0].startswith("Loading the local model model-works")
     assert "is ready" in progress[-1]
@@ -218,7 +218,7 @@ def test_other_settings_or_other_weights_get_a_server_of_their_own(machine):
     one = ensure_server(weights(machine), engine=FAKE)
     two = ensure_server(weights(machine), engine=Engine(**{**vars(FAKE), "context": 4096}))
     assert one.base_url != two.base_url
-    assert (one.alive(), two.alive(), two.context) == (True, True, 4096)
+    assert (one.alive(), two.alive()) == (True, True)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -384,13 +384,6 @@ def test_a_containers_quota_bounds_the_threads(monkeypatch):
 
 
 # ── what was tried ────────────────────────────────────────────────────────────────────────────────
-
-
-def test_what_was_tried_is_known_to_the_next_notebook(machine):
-    path = weights(machine)
-    assert engine_module.noted(path, FAKE) is None
-    engine_module.note(path, FAKE, 2.5, "SIGSEGV")
-    assert engine_module.noted(path, FAKE) == (2.5, "SIGSEGV")
 
 
 def test_what_another_version_tried_does_not_count(machine, monkeypatch):
