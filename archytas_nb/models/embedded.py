@@ -198,7 +198,7 @@ class EmbeddedModel:
             if known[1]:  # it is not started to crash again
                 self._safe, self._crash = True, known[1]
         self._weights = path
-        engine = self._engine.in_safe_mode() if self._safe else self._engine
+        engine = replace(self._engine, safe=True) if self._safe else self._engine
         self._server = process.ensure_server(path, progress, engine)
 
     def _note_tried(self, seconds: float) -> None:

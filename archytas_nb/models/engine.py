@@ -13,7 +13,7 @@ import re
 import signal
 import tempfile
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +71,6 @@ class Engine:
     grace_seconds: float = 60.0
     load_seconds: float = 300.0
     module: str = "xllamacpp"
-
-    def in_safe_mode(self) -> Engine:
-        """The same engine in safe mode: slower, with less memory."""
-        return replace(self, safe=True)
 
     def identity(self, weights: Path) -> str:
         """A short name for a file of weights run with these settings, equal in every notebook."""

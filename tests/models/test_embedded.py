@@ -113,7 +113,7 @@ def test_safe_mode_is_not_remembered_for_a_hang_nor_for_long(
 
 
 def test_the_setting_begins_in_safe_mode(machine: Path) -> None:
-    model = model_of(machine, "crashes-unless-safe", FAKE.in_safe_mode())
+    model = model_of(machine, "crashes-unless-safe", Engine(**{**vars(FAKE), "safe": True}))
     assert complete(model)[0] == []
 
 

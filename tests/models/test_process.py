@@ -25,7 +25,7 @@ from archytas_nb.models.process import ensure_server, stop
 from tests.models.fake_machine import FAKE, PATIENCE, weights
 
 pytestmark = pytest.mark.usefixtures("machine")
-SAFE = FAKE.in_safe_mode()
+SAFE = Engine(**{**vars(FAKE), "safe": True})
 
 
 def ask(endpoint: process.Server) -> dict:
@@ -386,18 +386,12 @@ def test_a_containers_quota_bounds_the_threads(monkeypatch):
 # ── what was tried ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_another_version_tried_does_not_count(machine, monkeypatch):
+@pytest.mark.parametrize("record", ["[]", '{"version": "0.0", "seconds": 2.5, "crash": ""}'])
+def test_a_note_of_another_version_or_a_damaged_one_counts_as_not_tried(machine, record):
     path = weights(machine)
     engine_module.note(path, FAKE, 2.5, "")
-    monkeypatch.setattr(engine_module, "__version__", "99.0")
-    assert engine_module.noted(path, FAKE) is None
-
-
-def test_a_record_that_cannot_be_read_counts_as_not_tried(machine):
-    path = weights(machine)
-    engine_module.note(path, FAKE, 2.5, "")
-    (record,) = (machine / "archytas-nb").glob("*.tried.json")
-    record.write_text("[]")
+    assert engine_module.noted(path, FAKE) == (2.5, "")
+    engine_module.note_file(path, FAKE).write_text(record)
     assert engine_module.noted(path, FAKE) is None
 
 
