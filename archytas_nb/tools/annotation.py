@@ -175,6 +175,7 @@ class Reference:
         self, cls: Any, label: str, *, explicit: bool, whole: TypeAdapter[Any] | None
     ) -> None:
         self.cls, self.label, self.explicit = cls, label, explicit
+        self._words = f"the name of a variable that holds {a(label)}"
         self._whole = whole  # the type that JSON could carry too, of which `cls` is the outer part
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
@@ -183,24 +184,23 @@ class Reference:
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
         """Say in words what to send."""
-        words = f"the name of a variable that holds {a(self.label)}"
+        named = {"type": "string", "description": self._words}
         if not self.explicit:
-            return {"type": "string", "description": words}
+            return named
         return {
             "type": "object",
-            "description": words,
-            "properties": {"$var": {"type": "string", "description": words}},
+            "description": self._words,
+            "properties": {"$var": named},
             "required": ["$var"],
             "additionalProperties": False,
         }
 
     def _validate(self, value: Any, info: Any) -> Any:
-        words = f"the name of a variable that holds {a(self.label)}"
         if self.explicit and isinstance(value, str):
-            raise ValueError(f'expected {{"$var": "{words}"}}')
+            raise ValueError(f'expected {{"$var": "{self._words}"}}')
         is_name = isinstance(value, str) or referred(value)
         if self._whole is not None and info.mode == "json" and not is_name:
-            raise ValueError(f"expected {words}")
+            raise ValueError(f"expected {self._words}")
         found = resolve(value, self.cls, info.context, self.label)
         if self._whole is not None:
             try:

@@ -190,8 +190,8 @@ def read_value(
     faults: list[Fault] = []
     try:
         for repairs in (False, True):
-            walk = _Walk(kind.defs, repairs=repairs)
-            repaired = walk.read(sent, kind.schema, path)
+            walk = _Walk(kind.marked.get("$defs", {}), repairs=repairs)
+            repaired = walk.read(sent, kind.marked, path)
             try:
                 result = _validated(kind, repaired if repairs else sent, namespace)
             except ValidationError as error:

@@ -40,10 +40,6 @@ class ByName:
     """
 
 
-class ReferenceFault(ValueError):
-    """A reference to no variable, or to one of another type; the message is for the model."""
-
-
 def legal_name(name: str) -> str:
     """The name that every endpoint takes, dots made underscores; raises ToolError where none is."""
     fix = 'choose another with @tool(name="…")'
@@ -97,7 +93,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
     """The object itself that ``"df"`` or ``{"$var": "df"}`` names; a call by hand may give it.
 
     Raises:
-        ReferenceFault: There is no such variable, or its object is no instance of the class.
+        ValueError: There is no such variable, or its object is no instance of the class.
     """
     what = a(label or getattr(cls, "__name__", str(cls)))
     explicit = referred(value)
@@ -106,11 +102,11 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
         return value
     name = explicit if explicit is not None else value
     if not isinstance(name, str):
-        raise ReferenceFault(f"expected the name of a variable that holds {what}")
+        why = f"expected the name of a variable that holds {what}"
+        raise ValueError(why)  # noqa: TRY004  (the error that pydantic takes)
     if namespace is None:
-        raise ReferenceFault(
-            f"there is no namespace to look {name!r} up in: call the tool with namespace=…"
-        )
+        why = "call the tool with namespace=…"
+        raise ValueError(f"there is no namespace to look {name!r} up in: {why}")
     name = name.strip()
     is_legal = name.isidentifier() and not keyword.iskeyword(name)
     found = namespace.get(name, _MISSING) if is_legal else _MISSING
@@ -122,7 +118,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
         return found
     else:
         fault = f"the variable {name!r} is {a(type(found).__name__)}, expected {what}"
-    raise ReferenceFault(f"{fault}{_hint(name, cls, namespace, what)}")
+    raise ValueError(f"{fault}{_hint(name, cls, namespace, what)}")
 
 
 def visible(namespace: Mapping[str, Any]) -> list[str]:

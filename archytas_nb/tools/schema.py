@@ -38,10 +38,12 @@ class ArgumentType:
         rewritten = rewriter.rewrite(annotation)
         try:
             self.adapter: TypeAdapter[Any] = TypeAdapter(rewritten)
-            whole = normalized(self.adapter.json_schema(schema_generator=types.JsonSchema))
+            marked = normalized(self.adapter.json_schema(schema_generator=types.JsonSchema))
         except (PydanticUserError, TypeError, NameError) as error:
             raise types.Unusable(str(error).split("\n", 1)[0]) from error
         self.by_reference = bool(rewriter.references)  # whether a part of it names a variable
+        self.marked: Schema = marked  # with its definitions and the classes of its enums
+        whole = _mapped(marked, lambda each: {k: each[k] for k in each if k != types.ENUM})
         self.defs: Schema = whole.pop("$defs", {})
         self.schema: Schema = whole  # without the definitions
         names = [self._how_to_send(each) for each in reversed(rewriter.references)]
@@ -178,8 +180,7 @@ def _default(value: Any) -> Schema:
 def _merged(one: ArgumentType, defs: Schema) -> Schema:
     """Add a type's definitions to the common ones; another type of the same name gets a number."""
     renamed = {}
-    own = {name: _mapped(each, _without_class) for name, each in one.defs.items()}
-    for name, each in own.items():
+    for name, each in one.defs.items():
         new, number = name, 1
         while new in defs and defs[new] != each:
             number += 1
@@ -187,20 +188,12 @@ def _merged(one: ArgumentType, defs: Schema) -> Schema:
         renamed[name] = new
 
     def rename(schema: Schema) -> Schema:
-        return (
-            {**schema, "$ref": f"#/$defs/{renamed[ref_name(schema)]}"}
-            if "$ref" in schema
-            else schema
-        )
+        new = f"#/$defs/{renamed[ref_name(schema)]}" if "$ref" in schema else ""
+        return {**schema, "$ref": new} if new else schema
 
-    for name, each in own.items():
+    for name, each in one.defs.items():
         defs[renamed[name]] = _mapped(each, rename)
-    result: Schema = _mapped(_mapped(one.schema, _without_class), rename)
-    return result
-
-
-def _without_class(schema: Schema) -> Schema:
-    return {key: each for key, each in schema.items() if key != types.ENUM}
+    return _mapped(one.schema, rename) if renamed else one.schema
 
 
 def normalized(schema: Schema) -> Schema:

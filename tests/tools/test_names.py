@@ -20,7 +20,6 @@ from archytas_nb.answers import Answers
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.names import (
     RESERVED,
-    ReferenceFault,
     did_you_mean,
     keep,
     legal_name,
@@ -92,18 +91,18 @@ def test_an_unknown_name_is_answered_with_the_variables_of_the_type(ns):
 
 
 def test_a_variable_of_another_type_is_refused(ns):
-    with pytest.raises(ReferenceFault, match="the variable 'n' is an int, expected a DataFrame"):
+    with pytest.raises(ValueError, match="the variable 'n' is an int, expected a DataFrame"):
         resolve("n", pd.DataFrame, ns)
 
 
 def test_a_reference_without_any_variable_of_the_type_says_so():
-    with pytest.raises(ReferenceFault, match="no variable holds an ndarray"):
+    with pytest.raises(ValueError, match="no variable holds an ndarray"):
         resolve("x", np.ndarray, {})
 
 
 def test_no_expression_is_ever_evaluated(ns):
     for text in ("df.head()", "__import__('os')", "df; n", "if"):
-        with pytest.raises(ReferenceFault, match=r"no variable is named|is not passed to tools"):
+        with pytest.raises(ValueError, match=r"no variable is named|is not passed to tools"):
             resolve(text, object, {**ns, "if": "x"})
 
 
