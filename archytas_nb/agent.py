@@ -22,7 +22,18 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from archytas_nb.answers import Answers, Until
-from archytas_nb.driver import Driver, Events, Model, Observer, Spoken, recorded, watched
+from archytas_nb.driver import (
+    Driver,
+    Events,
+    Model,
+    Observer,
+    Spoken,
+    ended,
+    kept,
+    observed,
+    recorded,
+    watched,
+)
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.kernel.approval import Approve, Keyboard, Person, confirm
@@ -30,7 +41,6 @@ from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop.events import (
     AskModel,
     CallOutcome,
-    Ending,
     Event,
     Failed,
     Interrupted,
@@ -221,7 +231,7 @@ class Agent:
         run = Run(question)
         asked = self._read(question, output_type, until, images, origin)
         try:
-            with closing(self._observed(run, asked, observers)) as events:
+            with closing(self._events(run, asked, observers)) as events:
                 for _ in events:
                     pass
         except KeyboardInterrupt:
@@ -252,7 +262,7 @@ class Agent:
         run = Run(question)
         asked = self._read(question, output_type, until, images, origin)
         try:
-            yield from self._observed(run, asked, observers)
+            yield from self._events(run, asked, observers)
         except KeyboardInterrupt:
             raise run.interrupt() from None
         return run.checked()
@@ -270,8 +280,9 @@ class Agent:
         exchange = self._read(question, output_type, until, images, origin).exchange
         tools = self.tools
         wire = self._wire(self._protocol(), tools)
-        window = self._window(ChainMap({}, self._variables()))  # a preview makes no variables
-        flow = react_loop(wire, self._guards(tools), self._past(origin), exchange, window=window)
+        window = _window(self.model, ChainMap({}, self._variables()))  # it makes no variables
+        guards = self._guards(self.model, tools, time.monotonic)
+        flow = react_loop(wire, guards, self._past(origin), exchange, window=window)
         request = next(flow)
         while not (isinstance(request, AskModel) and request.step):
             # What a small model is asked beforehand is taken to be answered with yes.
@@ -294,33 +305,15 @@ class Agent:
         exchange = Exchange(question, images=pictures, form=answers.form, origin=origin)
         return _Question(exchange, answers)
 
-    def _observed(self, run: Run, asked: _Question, observers: Sequence[Observer]) -> Events:
-        """The events of a run, each shown to its observers first; their interrupt is the run's."""
+    def _events(self, run: Run, asked: _Question, observers: Sequence[Observer]) -> Events:
+        """Everything that happens in a run; its record is kept however it ends."""
         self._end_earlier()
-        events = self._events(run, asked, observers)
+        exchange = asked.exchange
+        events = recorded(run, exchange, lambda: self._begin(run, asked, observers))
+        for _ in range(2):  # an interrupt may come while it is kept
+            events = kept(events, lambda: self._keep(exchange))
         self._running = weakref.ref(events)
-        interrupted = False
-        try:
-            event = next(events, None)
-            while event is not None:
-                try:
-                    for observer in observers:
-                        observer(event)
-                    yield event
-                except KeyboardInterrupt as stop:
-                    # It hit an observer: the run must hear of it to come to a proper end.
-                    interrupted = True
-                    event = events.throw(stop)
-                else:
-                    event = next(events, None)
-        except StopIteration:  # it was over already
-            pass
-        except KeyboardInterrupt:  # it came between two events
-            interrupted = True
-        finally:
-            events.close()
-        if interrupted and not isinstance(run.ending, Interrupted):
-            raise KeyboardInterrupt  # too late to stop the run, but not what comes after it
+        return observed(run, events, observers)
 
     def _end_earlier(self) -> None:
         """End a run that was left unfinished, as by a stream that nobody iterates any more."""
@@ -332,58 +325,42 @@ class Agent:
                 )
             earlier.close()
 
-    def _events(self, run: Run, asked: _Question, observers: Sequence[Observer]) -> Events:
-        """Everything that happens in a run; its record is kept however it ends."""
-        exchange = asked.exchange
-        try:
-            yield from recorded(run, exchange, self._drive(run, asked, observers))
-        finally:
-            try:
-                self._keep(exchange)
-            except KeyboardInterrupt:
-                self._keep(exchange)
-                raise
-
     def _keep(self, exchange: Exchange) -> None:
         """Put an exchange into its place, where it is worth keeping; once is enough."""
         if exchange.is_worth_keeping and all(each is not exchange for each in self.exchanges):
             place = place_of(self.exchanges, exchange.origin)
             self.exchanges[place : place + 1] = [exchange]
 
-    def _drive(self, run: Run, asked: _Question, observers: Sequence[Observer]) -> Events:
-        tools = self.tools
+    def _begin(self, run: Run, asked: _Question, observers: Sequence[Observer]) -> Events:
+        """The events of a run, after its model was found; the ending alone where there is none."""
+        tools, variables = self.tools, self._variables()
         exchange, answers = asked
-        early = self._named(run)
-        if early is not None:
-            run.ending = exchange.ending = early
-            yield early
-            return
-        begins = getattr(self.model, "begins", None)
+        try:
+            model = self.model
+            spoken = model.protocol if self.protocol == "auto" else self.protocol
+            run.model, run.protocol = model.name, spoken
+        except (ModelError, ConfigurationError) as error:
+            run.error = error
+            return ended(exchange, Failed(str(error), by="endpoint"))
+        except KeyboardInterrupt:
+            return ended(exchange, Interrupted("a request to the model"))
+        begins = getattr(model, "begins", None)
         if begins is not None:  # a recording gives a cell that is run again what it gave before
             begins(*_asked_by(exchange.origin))
+        between = getattr(model, "person", None)  # so that a person's answers are recorded too
+        person: Person = Keyboard() if between is None else between(Keyboard())
         executor = KernelExecutor(
-            tools, self._variables(), self._approve, self._person(),
+            tools, variables, self._approve, person,
             watched(observers, "output"), watched(observers, "person"), allow=self._allow,
         )  # fmt: skip
         # A person's time to answer does not count against the run.
-        guards = self._guards(tools, lambda: time.monotonic() - executor.waited)
+        guards = self._guards(model, tools, executor.clock)
         driver = Driver(
-            run, exchange, self._past(exchange.origin), self.model, executor, guards,
-            lambda protocol: self._wire(protocol, tools), self._window(self._variables()),
+            run, exchange, self._past(exchange.origin), model, executor, guards,
+            lambda protocol: self._wire(protocol, tools), _window(model, variables),
             answers.check if answers.are_checked else None, may_fall_back=self.protocol == "auto",
         )  # fmt: skip
-        yield from driver.events(self._protocol())
-
-    def _named(self, run: Run) -> Ending | None:
-        """Note the model's name, which may have to be asked for; the ending where that fails."""
-        try:
-            run.model, run.protocol = self.model.name, self._protocol()
-        except (ModelError, ConfigurationError) as error:
-            run.error = error
-            return Failed(str(error), by="endpoint")
-        except KeyboardInterrupt:
-            return Interrupted("a request to the model")
-        return None
+        return driver.events(spoken)
 
     def _variables(self) -> Namespace:
         return live_namespace() if self._namespace is None else self._namespace
@@ -394,30 +371,24 @@ class Agent:
     def _wire(self, protocol: Spoken, tools: Toolbox) -> WireProtocol:
         return (FunctionCalling if protocol == "native" else TextProtocol)(tools, self.instructions)
 
-    def _guards(self, tools: Toolbox, clock: Callable[[], float] = time.monotonic) -> Guards:
+    def _guards(self, model: Model, tools: Toolbox, clock: Callable[[], float]) -> Guards:
         may_repeat = {name for name, tool in tools.items() if tool.repeat}
-        return Guards(self.limits, clock, may_repeat, getattr(self.model, "is_small", False))
+        return Guards(self.limits, clock, may_repeat, getattr(model, "is_small", False))
 
     def _past(self, origin: str) -> tuple[Exchange, ...]:
         return tuple(self.exchanges[: place_of(self.exchanges, origin)])
 
-    def _person(self) -> Person:
-        """Who is asked; a recording comes between, so that answers are recorded too."""
-        between = getattr(self.model, "person", None)
-        person: Person = Keyboard() if between is None else between(Keyboard())
-        return person
 
-    def _window(self, namespace: Namespace) -> ContextWindow:
-        """How much the model can take, and where values go that there is no room for."""
-        model = self.model
+def _window(model: Model, namespace: Namespace) -> ContextWindow:
+    """How much the model can take, and where values go that there is no room for."""
 
-        def name_of(call: ToolCall, outcome: CallOutcome) -> str:
-            try:
-                return "" if outcome.value is None else keep(outcome.value, namespace, call.name)
-            except Exception:  # noqa: BLE001 - a namespace that refuses to store costs the name only
-                return ""
+    def name_of(call: ToolCall, outcome: CallOutcome) -> str:
+        try:
+            return "" if outcome.value is None else keep(outcome.value, namespace, call.name)
+        except Exception:  # noqa: BLE001 - a namespace that refuses to store costs the name only
+            return ""
 
-        return ContextWindow(lambda: getattr(model, "context_tokens", None), name_of)
+    return ContextWindow(model, name_of)
 
 
 def _asked_by(origin: str) -> tuple[str, str]:

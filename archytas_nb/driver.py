@@ -225,9 +225,44 @@ class Driver:
         return verdict
 
 
-def recorded(run: Run, exchange: Exchange, events: Events) -> Events:
-    """Hand events out and note them in the run, which has its ending however this ends."""
+def observed(run: Run, events: Events, observers: Sequence[Observer]) -> Events:
+    """Show every event to the observers and hand it out; their interrupt is the run's."""
+    interrupted = False
+    try:
+        event = next(events, None)
+        while event is not None:
+            try:
+                for observer in observers:
+                    observer(event)
+                yield event
+            except KeyboardInterrupt as stop:
+                # It hit an observer: the run must hear of it to come to a proper end.
+                interrupted = True
+                event = events.throw(stop)
+            else:
+                event = next(events, None)
+    except StopIteration:  # it was over already
+        pass
+    except KeyboardInterrupt:  # it came between two events
+        interrupted = True
+    finally:
+        events.close()
+    if interrupted and not isinstance(run.ending, Interrupted):
+        raise KeyboardInterrupt  # too late to stop the run, but not what comes after it
+
+
+def kept(events: Events, keep: Callable[[], None]) -> Events:
+    """Hand events out, and keep the record however this ends."""
+    try:
+        yield from events
+    finally:
+        keep()
+
+
+def recorded(run: Run, exchange: Exchange, begin: Callable[[], Events]) -> Events:
+    """Begin a run and note its events; it has its ending however this ends."""
     started = time.perf_counter()
+    events = _begun(begin)
     try:
         event = next(events, None)
         while event is not None:
@@ -246,6 +281,16 @@ def recorded(run: Run, exchange: Exchange, events: Events) -> Events:
         if exchange.ending is None:
             exchange.ending = Interrupted("the run")
         run.ending = exchange.ending
+
+
+def _begun(begin: Callable[[], Events]) -> Events:
+    yield from begin()
+
+
+def ended(exchange: Exchange, ending: Ending) -> Events:
+    """The events of a run that could not begin."""
+    exchange.ending = ending
+    yield ending
 
 
 def watched(

@@ -16,12 +16,12 @@ from tests.invariants import PROTOCOLS, Protocol, Teller, Tools
 
 REPLIES = [[("put", {"place": "a", "n": 1}), ("wait", {"n": 1})], [("put", {"place": "b", "n": 2})]]
 OURS = (
-    "react/",
+    "loop/",
     "driver.py",
     "run.py:note",
-    "session.py:_drive",
-    "session.py:_events",
-    "session.py:_watched",
+    "agent.py:_begin",
+    "agent.py:_events",
+    "agent.py:_keep",
 )
 EVERY = 23
 """Every so many lines there is an interrupt: a prime, so that it hits a loop at different places."""

@@ -122,10 +122,9 @@ class KernelExecutor:
         self._guard = CallGuard()
         self._ends: float | None = None
 
-    @property
-    def waited(self) -> float:
-        """Seconds that a person has taken to answer so far."""
-        return self._person.waited
+    def clock(self) -> float:
+        """Seconds that have passed, without the time that a person took to answer."""
+        return time.monotonic() - self._person.waited
 
     def run(
         self, calls: Sequence[ToolCall], seconds: float | None = None
@@ -144,7 +143,7 @@ class KernelExecutor:
         with guard_calls() as guard:
             self._guard = self._person.guard = guard
             # The time that a person takes to answer does not count.
-            self._ends = None if seconds is None else time.monotonic() - self.waited + seconds
+            self._ends = None if seconds is None else self.clock() + seconds
             for group in self._groups(calls):
                 if guard.interrupts or _is_interrupted(made):
                     break
@@ -202,7 +201,7 @@ class KernelExecutor:
 
     def _left(self) -> float | None:
         """Seconds that are left of the run's time; None for no limit."""
-        return None if self._ends is None else self._ends + self.waited - time.monotonic()
+        return None if self._ends is None else self._ends - self.clock()
 
     def _limit(self, tool: Tool, spent: float = 0.0) -> TimeLimit | None:
         """How long a call of the tool may take, of which some time is spent already."""

@@ -61,7 +61,7 @@ class FunctionCalling:
     name: Literal["react", "native"] = "native"
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
-        self.tools = tools
+        self.tools = tools = dict(tools)
         self.system: Message = system_message(_RULES, instructions)
         self._specs = {name: tool.spec() for name, tool in tools.items()}
         self._inputs: dict[str, Json] = {

@@ -157,10 +157,12 @@ class Guards:
 
     def spend(self, reply: ModelReply, sent: int) -> None:
         """Count a reply's tokens, which are estimated (``sent`` of input) where none are told."""
-        self.usage += reply.usage
-        if not (reply.usage.input_tokens or reply.usage.output_tokens):
+        usage = reply.usage
+        if not (usage.input_tokens or usage.output_tokens):
             texts = [reply.text, reply.reasoning, *(call.arguments for call in reply.calls)]
-            self.usage += Usage(input_tokens=sent, output_tokens=text_tokens("".join(texts)))
+            written = text_tokens("".join(texts))
+            usage = replace(usage, input_tokens=sent, output_tokens=written)
+        self.usage += usage
 
     def earlier(self, call: ToolCall) -> CallOutcome | None:
         """The outcome of a call that is not run, or None where it must be run.

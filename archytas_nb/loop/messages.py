@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -37,9 +37,9 @@ def messages_of(wire: WireProtocol, exchanges: Sequence[Exchange]) -> list[Messa
 
 @dataclass(frozen=True, slots=True)
 class ContextWindow:
-    """The tokens of a conversation with its reply, if known, and names for shortened values."""
+    """The model, which may know its ``context_tokens``, and names for shortened values."""
 
-    tokens: Callable[[], int | None] = lambda: None
+    model: object = None
     name_of: NameOf = lambda *_: ""
 
 
@@ -139,7 +139,7 @@ class Conversation:
 
     def _budget(self) -> int:
         """Tokens that the messages may have."""
-        context = self._window.tokens() or CONTEXT_TOKENS
+        context = getattr(self._window.model, "context_tokens", None) or CONTEXT_TOKENS
         # A reply may be longer than this where there is room; the conversation is not shortened for
         # it.
         reply = min(self.reply_tokens, max(context // 4, _MIN_REPLY))

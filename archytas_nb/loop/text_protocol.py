@@ -90,7 +90,7 @@ class TextProtocol:
     beside: Json = None
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
-        self.tools = tools
+        self.tools = tools = dict(tools)
         texts = "\n\n".join([*(tool.text for tool in tools.values()), _ENDS])
         rules = _RULES.format(answer=ANSWER, fail=FAIL, tools=texts)
         self.system: Message = system_message(rules, instructions)

@@ -269,11 +269,7 @@ class ArchytasNB(Settings, Magics):
         from archytas_nb.magics.options import chosen_tools
         from archytas_nb.tools.toolbox import toolbox
 
-        def setting(name: str) -> Any:
-            flag = getattr(args, name)
-            return getattr(self, name) if flag is None else flag
-
-        allowed = self.allow
+        allowed, flags = self.allow, vars(args)
         if args.allow is not None:
             allowed = chosen_tools(split_names(args.allow), toolbox, "--allow")
         wanted = self.tools if args.tools is None else split_names(args.tools)
@@ -288,7 +284,10 @@ class ArchytasNB(Settings, Magics):
             namespace=self.shell.user_ns,
             allow=allowed,
             ask_user=may_ask and "ask_user" not in toolbox,
-            **{name: setting(name) for name in _PER_QUESTION},
+            **{
+                name: getattr(self, name) if flags[name] is None else flags[name]
+                for name in _PER_QUESTION
+            },
         )
 
     def _preview(self, agent: Agent, question: Question, args: Any) -> Any:

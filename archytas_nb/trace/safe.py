@@ -61,7 +61,7 @@ def tidy(text: str, limit: int = KEEP) -> str:
 
     A line that was overwritten with carriage returns (a progress bar) keeps its last state.
     """
-    text = _ESCAPES.sub("", clip(text, limit)).replace("\r\n", "\n")
+    text = _ESCAPES.sub("", text if len(text) <= limit else clip(text, limit)).replace("\r\n", "\n")
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return _CONTROLS.sub("\ufffd", text).rstrip("\n")

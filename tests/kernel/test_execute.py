@@ -249,7 +249,7 @@ def test_allowed_async_calls_run_and_a_refused_one_keeps_its_place() -> None:
     outcomes = executor.run([*calls, ToolCall("c3", "double", "many"), ToolCall("c4", "nobody", 1)])
     assert [each.status for each in outcomes] == ["done", "refused", "done", "error", "error"]
     assert (outcomes[0].value, outcomes[2].value) == (0, 4)
-    assert executor.waited > 0
+    assert executor.clock() < time.monotonic()
 
 
 def test_the_model_reads_the_result_of_a_tool_that_swallowed_an_interrupt() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,13 @@ from tests.strict import fault_of, is_prefix
 REPLY = 100
 
 
+@dataclass
+class Holds:
+    """A model with so many tokens of context."""
+
+    context_tokens: int | None
+
+
 def step(question: int, n: int, words: int = 100) -> Step:
     call = ToolCall(f"q{question:02}s{n:02}c01", "look", {"a": n})
     return Step(
@@ -45,7 +52,7 @@ def sending(
     **room: Any,
 ) -> Conversation:
     return Conversation(
-        wire(protocol), past, exchange, ContextWindow(lambda: context, **room), REPLY
+        wire(protocol), past, exchange, ContextWindow(Holds(context), **room), REPLY
     )
 
 
@@ -92,11 +99,11 @@ def test_a_model_that_does_not_say_is_taken_to_have_room_for_much(protocol: Prot
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_a_model_says_of_its_room_later_counts_from_then_on(protocol: Protocol) -> None:
-    rooms: list[int | None] = [None, 1500]
+    model = Holds(None)
     running = Exchange("Well?", [step(1, n) for n in range(20)])
-    it = Conversation(wire(protocol), [], running, ContextWindow(lambda: rooms[0]), REPLY)
+    it = Conversation(wire(protocol), [], running, ContextWindow(model), REPLY)
     assert it.compact() == ""
-    rooms.pop(0)
+    model.context_tokens = 1500
     assert it.compact()
     assert it.tokens < 1500
 
@@ -121,7 +128,7 @@ def test_room_for_a_long_reply_leaves_most_of_the_context_to_the_conversation(
     protocol: Protocol, context: int
 ) -> None:
     running = Exchange("Well?")
-    it = Conversation(wire(protocol), [], running, ContextWindow(lambda: context), REPLY_TOKENS)
+    it = Conversation(wire(protocol), [], running, ContextWindow(Holds(context)), REPLY_TOKENS)
     while it.tokens < context // 2:
         running.steps.append(step(1, len(running.steps), 50))
         it.add(running.steps[-1])
@@ -196,7 +203,7 @@ def test_a_long_conversation_is_put_into_messages_once(protocol: Protocol) -> No
     past: list[Exchange] = []
     for n in range(200):
         running = Exchange(f"Question {n}?")
-        it = Conversation(form, past, running, ContextWindow(lambda: 10**9), REPLY)
+        it = Conversation(form, past, running, ContextWindow(Holds(10**9)), REPLY)
         running.steps.append(step(n, 1, words=3))
         it.add(running.steps[-1])
         running.ending = Answered("done")
