@@ -61,9 +61,9 @@ class FunctionCalling:
     name: Literal["react", "native"] = "native"
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
-        self.tools = tools = dict(tools)
+        self.tools: Mapping[str, ToolCard] = dict(tools)
         self.system: Message = system_message(_RULES, instructions)
-        self._specs = {name: tool.spec() for name, tool in tools.items()}
+        self._specs = {name: tool.spec() for name, tool in self.tools.items()}
         self._inputs: dict[str, Json] = {
             name: spec["function"]["parameters"] for name, spec in self._specs.items()
         }
@@ -101,7 +101,7 @@ class FunctionCalling:
     def offer(
         self, ask: AskModel, form: AnswerForm | None, without: Collection[str] = (), last: str = ""
     ) -> AskModel:
-        """The request with the tools that may be used now; see `WireProtocol.offer`."""
+        """The request with the tools that may be used now; see `TextProtocol.offer`."""
         if last:
             return replace(ask, messages=last_turn(ask.messages, last))
         offered = [spec for name, spec in self._specs.items() if name not in without]

@@ -5,10 +5,10 @@ them into messages, so the protocol can change and the record can be shortened w
 anything. A call and its outcome live in one `Step`, so they cannot be separated.
 
 `compacted` decides what is left out (a `Cut`), and `view` shows the record through it. First old
-outcomes are shortened, then the oldest exchanges are reduced to question and answer, then they are
-left out, then the first steps of the running exchange, and at last the outcomes of its last step
-are shortened. The system prompt, the running question and its last step are always sent. Compacting
-costs a server's prompt cache, so it goes half of the way that is possible.
+outcomes are shortened, oldest first; then the beginning is left out: old exchanges, and at last the
+first steps of the running one. The system prompt, the running question and its last step are always
+sent; outcomes of that step are shortened only where nothing else is left. Compacting costs a
+server's prompt cache, so it goes half of the way that is possible.
 """
 
 from __future__ import annotations
@@ -91,28 +91,19 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
-    """A shortened outcome: the length of its beginning, and the variable with the whole value."""
-
-    head: int
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Cut:
     """How much of a record is not sent. It only grows, so that each request extends the one before.
 
     Attributes:
-        short: The outcomes that are shortened, by the id of their call.
-        folded: How many exchanges from the first on are sent as a question and its answer.
-        dropped: How many of these are not sent at all.
-        omitted: How many steps of the first exchange that is not folded are not sent.
+        short: The outcomes that are shortened, by the id of their call: the length of the
+            beginning that is left, and the variable with the whole value.
+        dropped: How many exchanges from the first on are not sent.
+        omitted: How many steps of the first exchange that is sent are not sent.
         room: Tokens that a request may have, where the endpoint has refused a longer one; else
             None.
     """
 
-    short: Mapping[str, Short] = field(default_factory=dict)
-    folded: int = 0
+    short: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     dropped: int = 0
     omitted: int = 0
     room: int | None = None
@@ -191,22 +182,14 @@ def view(exchanges: Sequence[Exchange], cut: Cut) -> list[Exchange]:
         return list(exchanges)
     shown = []
     for n, exchange in enumerate(exchanges[cut.dropped :], cut.dropped):
-        notes = []
-        question, steps, images = exchange.question, exchange.steps, exchange.images
+        question, omitted = exchange.question, cut.omitted if n == cut.dropped else 0
         if n == cut.dropped > 0:
             before = "question and its answer" if n == 1 else f"{n} questions and their answers"
             question = f"(Left out here: the first {before}.)\n\n{question}"
-        if n < cut.folded:
-            if steps:
-                notes = [_left_out("the steps to the answer", steps)]
-            steps, images = [], ()
-        else:
-            if omitted := cut.omitted if n == cut.folded else 0:
-                what = "the first step" if omitted == 1 else f"the first {omitted} steps"
-                notes = [_left_out(what, steps[:omitted])]
-            steps = [_shortened(step, cut) for step in steps[omitted:]]
-        question = "\n\n".join([question, *notes])
-        shown.append(replace(exchange, question=question, steps=steps, images=images))
+        if omitted:
+            question = f"{question}\n\n{_left_out(exchange.steps[:omitted])}"
+        steps = [_shortened(step, cut) for step in exchange.steps[omitted:]]
+        shown.append(replace(exchange, question=question, steps=steps))
     return shown
 
 
@@ -225,80 +208,66 @@ def compacted(
     Returns:
         The same cut where the budget is kept; the deepest possible one where it cannot be.
     """
-    while size(view(exchanges, cut)) > budget:
-        deeper = _deeper(exchanges, cut, budget, size)
-        deeper = replace(deeper, short=dict(_named(exchanges, cut, deeper, name_of)))
-        if deeper == cut:
-            break
-        cut = deeper  # a name may be longer than was estimated: look again
-    return cut
 
-
-def _deeper(exchanges: Sequence[Exchange], cut: Cut, budget: int, size: Size) -> Cut:
     def size_of(cut: Cut) -> int:
         return size(view(exchanges, cut))
 
+    if size_of(cut) <= budget:
+        return cut
     cuts = [cut, *_cuts(exchanges, cut)]
-    deepest = cuts[-1]
-    least = size_of(deepest)
+    least = size_of(cuts[-1])
     if least <= budget:
         wanted = least + (budget - least) // 2
         # Sizes fall from cut to cut but for a few tokens: a note may be longer than what it
         # replaces.
         at = bisect.bisect_left(cuts, -wanted, key=lambda each: -size_of(each))
-        return next(each for each in cuts[min(at, len(cuts) - 1) :] if size_of(each) <= budget)
+        found = next(each for each in cuts[min(at, len(cuts) - 1) :] if size_of(each) <= budget)
+        return _named(exchanges, cut, found, name_of)
+    found = cuts[-1]
     for head in _HEADS:
-        last = [pair for step in exchanges[-1].steps[-1:] for pair in step.pairs]
-        deepest = replace(deepest, short={**deepest.short, **_shorter(last, deepest, head)})
-        if size_of(deepest) <= budget:
+        found = _shorter(exchanges[-1].steps[-1:], found, head)
+        if size_of(found) <= budget:
             break
-    return deepest
+    return _named(exchanges, cut, found, name_of)
 
 
 def _cuts(exchanges: Sequence[Exchange], cut: Cut) -> Iterator[Cut]:
     """All further cuts except of the last step, each a little deeper than the one before."""
     last = len(exchanges) - 1
-    for n in range(cut.folded, last + 1):
-        steps = exchanges[n].steps[: -1 if n == last else None]
-        for step in steps[cut.omitted if n == cut.folded else 0 :]:
-            if more := _shorter(step.pairs, cut, HEAD):
-                cut = replace(cut, short={**cut.short, **more})
-                yield cut
-    for n in range(cut.folded + 1, last + 1):
-        cut = replace(cut, folded=n, omitted=0)
-        yield cut
+    for step in _sent(exchanges, cut)[: -1 if exchanges[-1].steps else None]:
+        if (deeper := _shorter([step], cut, HEAD)) != cut:
+            yield (cut := deeper)
     for n in range(cut.dropped + 1, last + 1):
-        cut = replace(cut, dropped=n)
-        yield cut
+        yield (cut := replace(cut, dropped=n, omitted=0))
     for n in range(cut.omitted + 1, len(exchanges[last].steps)):
-        cut = replace(cut, omitted=n)
-        yield cut
+        yield (cut := replace(cut, omitted=n))
 
 
-def _shorter(
-    pairs: Iterable[tuple[ToolCall, CallOutcome]], cut: Cut, head: int
-) -> dict[str, Short]:
-    """The outcomes that can be shortened so far, with names of about the right length."""
-    found = {}
-    for call, outcome in pairs:
-        before = cut.short.get(call.id)
-        if (before is None or head < before.head) and _gains(outcome, head):
-            name = "" if outcome.value is None else f"{call.name}_999"
-            found[call.id] = Short(head, before.name if before else name)
-    return found
+def _sent(exchanges: Sequence[Exchange], cut: Cut) -> list[Step]:
+    steps = [step for exchange in exchanges[cut.dropped :] for step in exchange.steps]
+    return steps[cut.omitted :]
 
 
-def _named(
-    exchanges: Sequence[Exchange], before: Cut, after: Cut, name_of: NameOf
-) -> Iterator[tuple[str, Short]]:
-    """The shortened outcomes that are still sent, the new ones with the names of their values."""
-    for n in range(after.folded, len(exchanges)):
-        for step in exchanges[n].steps[after.omitted if n == after.folded else 0 :]:
-            for call, outcome in step.pairs:
-                if (short := after.short.get(call.id)) is not None:
-                    old = before.short.get(call.id)
-                    name = name_of(call, outcome) if old is None else old.name
-                    yield call.id, replace(short, name=name)
+def _shorter(steps: Iterable[Step], cut: Cut, head: int) -> Cut:
+    """The cut with the outcomes of steps shortened so far, under names of about the right length."""
+    short = dict(cut.short)
+    for call, outcome in (pair for step in steps for pair in step.pairs):
+        name = "" if outcome.value is None else f"{call.name}_999"
+        before, name = short.get(call.id, (None, name))
+        if (before is None or head < before) and _gains(outcome, head):
+            short[call.id] = head, name
+    return replace(cut, short=short)
+
+
+def _named(exchanges: Sequence[Exchange], before: Cut, cut: Cut, name_of: NameOf) -> Cut:
+    """The cut without the outcomes that are not sent, the new ones with the names of values."""
+    short = {}
+    for call, outcome in (pair for step in _sent(exchanges, cut) for pair in step.pairs):
+        if call.id in cut.short:
+            known = before.short.get(call.id)
+            name = name_of(call, outcome) if known is None else known[1]
+            short[call.id] = cut.short[call.id][0], name
+    return replace(cut, short=short)
 
 
 def _gains(outcome: CallOutcome, head: int) -> bool:
@@ -308,22 +277,23 @@ def _gains(outcome: CallOutcome, head: int) -> bool:
 def _shortened(step: Step, cut: Cut) -> Step:
     if not any(call.id in cut.short for call in step.calls):
         return step
-    outcomes = tuple(_short(each, cut.short.get(each.call_id)) for each in step.outcomes)
-    return replace(step, outcomes=outcomes)
+    outcomes = (_short(each, *cut.short.get(each.call_id, (None, ""))) for each in step.outcomes)
+    return replace(step, outcomes=tuple(outcomes))
 
 
-def _short(outcome: CallOutcome, short: Short | None) -> CallOutcome:
+def _short(outcome: CallOutcome, head: int | None, name: str) -> CallOutcome:
     """An outcome with less text and no images; as it is where that is no gain."""
-    if short is None or not _gains(outcome, short.head):
+    if head is None or not _gains(outcome, head):
         return outcome
     text, what = outcome.text, "the image is not shown any more"
-    where = f'; full value in {short.name}: send "{short.name}" to pass it on' if short.name else ""
-    if len(text) > short.head + _NOTE:
-        what, text = f"shortened from {len(text):,} characters", text[: short.head].rstrip()
+    where = f'; full value in {name}: send "{name}" to pass it on' if name else ""
+    if len(text) > head + _NOTE:
+        what, text = f"shortened from {len(text):,} characters", text[:head].rstrip()
     return replace(outcome, text=f"{text}\n… ({what}{where})".lstrip(), images=())
 
 
-def _left_out(what: str, steps: Sequence[Step]) -> str:
+def _left_out(steps: Sequence[Step]) -> str:
+    what = "the first step" if len(steps) == 1 else f"the first {len(steps)} steps"
     names = Counter(call.name for step in steps for call in step.calls)
     called = ", ".join(f"{name} {count}×" if count > 1 else name for name, count in names.items())
     return f"(Left out here: {what}{', with calls of ' if called else ''}{called}.)"

@@ -50,11 +50,12 @@ from archytas_nb.loop.limits import Guards, key_of
 from archytas_nb.loop.messages import (
     ContextWindow,
     Conversation,
+    WireProtocol,
     message_tokens,
     messages_of,
     texts_of,
 )
-from archytas_nb.loop.protocol import ANSWER, FAIL, Action, WireProtocol, as_text, not_accepted
+from archytas_nb.loop.protocol import ANSWER, FAIL, Action, as_text, not_accepted
 from archytas_nb.loop.verify import (
     IMPOSSIBLE,
     KNOWN,

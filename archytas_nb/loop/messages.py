@@ -6,14 +6,16 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from archytas_nb.loop.events import Json, Message
+from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.history import Exchange, NameOf, Step, compacted, view
 from archytas_nb.loop.lenient import replace_surrogates
+from archytas_nb.loop.text_protocol import TextProtocol
 
-if TYPE_CHECKING:
-    from archytas_nb.loop.protocol import WireProtocol
+WireProtocol: TypeAlias = TextProtocol | FunctionCalling
+"""One of the two forms in which a conversation is sent and replies are read."""
 
 CONTEXT_TOKENS = 100_000
 """Context length that a model is taken to have if it does not say; most hosted ones have more."""
@@ -74,8 +76,8 @@ class Conversation:
         self.beside = json_tokens(wire.beside)
         if not exchange.steps and past:
             cut, count = past[-1].cut, len(past)
-            if cut.folded >= count:  # some of these exchanges may be gone since
-                cut = replace(cut, folded=count, dropped=min(cut.dropped, count), omitted=0)
+            if cut.dropped >= count:  # some of these exchanges may be gone since
+                cut = replace(cut, dropped=count, omitted=0)
             exchange.cut = cut
         self.remake()
 

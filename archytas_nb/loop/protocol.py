@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
-from archytas_nb.loop.events import AskModel, Json, Message, ModelReply
-from archytas_nb.loop.history import AnswerForm, Exchange, Step
+from archytas_nb.loop.events import Json, Message, ModelReply
+from archytas_nb.loop.history import AnswerForm, Exchange
 
 ANSWER = "final_answer"
 FAIL = "fail_task"
@@ -77,56 +77,6 @@ class Action:
     def answers(self) -> bool:
         """Whether there is an answer."""
         return self.answer is not None or self.null
-
-
-class WireProtocol(Protocol):
-    """One of the two forms in which a conversation is sent and replies are read.
-
-    The same record always gives the same messages, whatever comes after it.
-
-    Attributes:
-        name: Which of the two it is.
-        tools: The tools that it offers.
-        system: The first message.
-        beside: What is sent beside the messages and counts as tokens too; None for nothing.
-    """
-
-    name: Literal["react", "native"]
-    tools: Mapping[str, ToolCard]
-    system: Message
-    beside: Json
-
-    def question(self, exchange: Exchange) -> Message:
-        """The message that opens an exchange."""
-
-    def step(self, step: Step) -> list[Message]:
-        """The messages of one step."""
-
-    def closing(self, text: str) -> Message:
-        """The message that closes an exchange."""
-
-    def offer(
-        self, ask: AskModel, form: AnswerForm | None, without: Collection[str] = (), last: str = ""
-    ) -> AskModel:
-        """A request with everything that the model may do now.
-
-        Args:
-            ask: The request with its messages.
-            form: How the answer is to be given; None for text.
-            without: Names of the tools that cannot be used now.
-            last: The limit that makes this the last request of the run; empty otherwise.
-        """
-
-    def read(
-        self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
-    ) -> Action:
-        """What a reply means.
-
-        Args:
-            reply: The reply.
-            prose_is_answer: Whether plain text is taken for the answer.
-            form: How the answer is to be given; None for text.
-        """
 
 
 def system_message(rules: str, instructions: str) -> Message:

@@ -84,17 +84,27 @@ _AFTER_ERROR = (
 
 
 class TextProtocol:
-    """The text protocol over these tools, with the user's instructions in the system prompt."""
+    """The text protocol over these tools, with the user's instructions in the system prompt.
+
+    The same record always gives the same messages, whatever comes after it.
+
+    Attributes:
+        tools: The tools that it offers.
+        system: The first message.
+        beside: What is sent beside the messages and counts as tokens too; None for nothing.
+    """
 
     name: Literal["react", "native"] = "react"
     beside: Json = None
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
-        self.tools = tools = dict(tools)
-        texts = "\n\n".join([*(tool.text for tool in tools.values()), _ENDS])
+        self.tools: Mapping[str, ToolCard] = dict(tools)
+        texts = "\n\n".join([*(tool.text for tool in self.tools.values()), _ENDS])
         rules = _RULES.format(answer=ANSWER, fail=FAIL, tools=texts)
         self.system: Message = system_message(rules, instructions)
-        self._inputs: dict[str, Json] = {name: tool.input_schema() for name, tool in tools.items()}
+        self._inputs: dict[str, Json] = {
+            name: tool.input_schema() for name, tool in self.tools.items()
+        }
         self._branches = {name: _branch(name, given) for name, given in self._inputs.items()}
 
     def question(self, exchange: Exchange) -> Message:
@@ -132,7 +142,14 @@ class TextProtocol:
     def offer(
         self, ask: AskModel, form: AnswerForm | None, without: Collection[str] = (), last: str = ""
     ) -> AskModel:
-        """The request with the schema of all actions that are legal now; see `WireProtocol`."""
+        """The request with the schema of all actions that are legal now.
+
+        Args:
+            ask: The request with its messages.
+            form: How the answer is to be given; None for text.
+            without: Names of the tools that cannot be used now.
+            last: The limit that makes this the last request of the run; empty otherwise.
+        """
         text = {"type": "string"}
         answer = _branch(ANSWER, text if form is None else form.schema)
         if last:
@@ -146,7 +163,7 @@ class TextProtocol:
     def read(
         self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
     ) -> Action:
-        """Read the action out of the reply's text."""
+        """What a reply means; `prose_is_answer`: plain text is taken for the answer."""
         action = read_action(
             reply.text,
             self._inputs,

@@ -188,13 +188,12 @@ def test_a_smaller_budget_only_ever_cuts_more(
     judge = Judge(protocol)
     first = judge.cut(record, max(one, two))
     second = judge.cut(record, min(one, two), first)
-    assert second.folded >= first.folded
     assert second.dropped >= first.dropped
     assert judge.size(view(record, second)) <= judge.size(view(record, first)) + 30
     for id_, short in second.short.items():
         if id_ in first.short:
-            assert short.head <= first.short[id_].head
-            assert short.name == first.short[id_].name
+            assert short[0] <= first.short[id_][0]
+            assert short[1] == first.short[id_][1]
 
 
 @given(records(), st.sampled_from(PROTOCOLS), st.integers(1, 6000))
@@ -214,11 +213,10 @@ def test_a_later_means_is_taken_only_where_the_earlier_ones_are_used_up(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     cut, last = Judge(protocol).cut(record, budget), len(record) - 1
-    sent = [step for exchange in record[cut.folded : last] for step in exchange.steps]
+    sent = [step for exchange in record[cut.dropped : last] for step in exchange.steps]
     sent = [*sent, *record[-1].steps[:-1]][cut.omitted :]
     long = [each.call_id for step in sent for each in step.outcomes if len(each.text) > HEAD + 200]
-    assert not cut.folded or set(long) <= set(cut.short)
-    assert not cut.dropped or cut.folded == last
+    assert not (cut.dropped or cut.omitted) or set(long) <= set(cut.short)
     assert not cut.omitted or cut.dropped == last
 
 
@@ -265,7 +263,7 @@ def test_first_old_outcomes_are_shortened_and_say_where_the_whole_value_is(
     judge = Judge(protocol)
     record = talk()
     cut = judge.cut(record, judge.size(record) - 1)
-    assert cut.folded == 0
+    assert cut.dropped == 0
     assert cut.short
     text = view(record, cut)[0].steps[0].outcomes[0].text
     assert text.startswith("word word")
@@ -276,32 +274,18 @@ def test_first_old_outcomes_are_shortened_and_say_where_the_whole_value_is(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_then_the_oldest_exchanges_become_question_and_answer(protocol: Protocol) -> None:
-    judge = Judge(protocol)
-    record = talk()
+def test_then_the_oldest_exchanges_are_left_out_with_one_line_that_says_so(
+    protocol: Protocol,
+) -> None:
+    judge, record = Judge(protocol), talk()
     cuts = [judge.cut(record, budget) for budget in range(judge.size(record), 0, -10)]
-    assert {0, 1} <= {cut.folded for cut in cuts if not cut.dropped}, (
-        "one after the other, oldest first"
-    )
-    shown = view(record, next(cut for cut in cuts if cut.folded))
-    assert (
-        shown[0].question == "Q1?\n\n(Left out here: the steps to the answer, with calls of look.)"
-    )
-    assert (shown[0].steps, shown[0].closing) == ([], "A1")
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_then_they_are_left_out_with_one_line_that_says_so(protocol: Protocol) -> None:
-    record = talk()
-    shown = view(record, Cut(folded=2, dropped=2))
-    assert [exchange.question for exchange in shown] == [
-        "(Left out here: the first 2 questions and their answers.)\n\nQ3?"
-    ]
-    shown = view(record, Cut(folded=2, dropped=1))
-    assert shown[0].question.startswith(
-        "(Left out here: the first question and its answer.)\n\nQ2?"
-    )
-    assert fault_of(Judge(protocol).sent(record, Cut(folded=2, dropped=1))) == ""
+    assert {cut.dropped for cut in cuts} >= {0, 1, 2}, "one after the other, oldest first"
+    notes = {1: "first question and its answer", 2: "first 2 questions and their answers"}
+    for dropped, note in notes.items():
+        cut = next(cut for cut in cuts if cut.dropped == dropped)
+        asked = f"Q{dropped + 1}?"
+        assert view(record, cut)[0].question == f"(Left out here: the {note}.)\n\n{asked}"
+        assert fault_of(judge.sent(record, cut)) == ""
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -360,7 +344,7 @@ def test_an_outcome_without_a_value_names_none() -> None:
         record, Cut(), 1, judge.size, lambda call, outcome: "" if outcome.value is None else "x"
     )
     assert "q1s2c1" not in cut.short, "what is not sent needs no name"
-    [name] = {short.name for short in cut.short.values()}
+    [name] = {name for _, name in cut.short.values()}
     assert name == "x"
 
 
