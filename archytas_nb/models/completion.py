@@ -5,6 +5,7 @@ A reply that was cut off is never taken for a whole one.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import email.utils
 import functools
@@ -27,8 +28,6 @@ _FULL = frozenset({"max_tokens", "model_length"})
 """Other words for ``"length"``."""
 _LONGEST_LOOKED_AT = 20_000
 """Characters of arguments up to which they are parsed to see whether they are whole."""
-_CODES = 500
-"""Characters of an error object's codes that are kept."""
 
 
 class NotACompletion(ValueError):
@@ -349,8 +348,9 @@ class ServerError(Exception):
         error = cls(message or body, status, codes, refused_generation(data))
         error.wait = retry_after(headers, dt.datetime.now(dt.UTC))
         if 300 <= status < 400 and "location" in headers:
-            to = shown_url(urllib.parse.urljoin(url, headers["location"]))
-            error.to = to.removesuffix("/chat/completions")
+            with contextlib.suppress(ValueError):  # it is no URL
+                to = shown_url(urllib.parse.urljoin(url, headers["location"]))
+                error.to = to.removesuffix("/chat/completions")
         return error
 
 
@@ -389,15 +389,16 @@ def error_text(error: Any) -> tuple[str, str]:
     message = str(error.get("message") or "") or _detail(error.get("detail"))
     if message == "Provider returned error" and raw:  # OpenRouter's, whatever the provider's is
         message = f"{message}: {error_text(_json(raw))[0] or raw}"
-    return message, " ".join([*codes, raw]).strip()[:_CODES]
+    return message, " ".join([*codes, raw]).strip()[:500]
 
 
 def _detail(detail: Any) -> str:
     """FastAPI's message: a text, or a list of problems and places."""
     if isinstance(detail, str):
         return detail
-    problems = [(each.get("msg"), each.get("loc") or ()) for each in _dicts(detail)]
-    return "; ".join(f"{message} at {'.'.join(map(str, place))}" for message, place in problems)
+    places = [(each.get("msg"), each.get("loc")) for each in _dicts(detail)]
+    texts = [(msg, ".".join(map(str, at)) if isinstance(at, list) else at) for msg, at in places]
+    return "; ".join(f"{message} at {place}" for message, place in texts)
 
 
 def status_of(error: Any) -> int:
@@ -405,7 +406,7 @@ def status_of(error: Any) -> int:
     if not isinstance(error, dict):
         return 500
     code = error.get("code")
-    if isinstance(code, str) and code.isdecimal():
+    if isinstance(code, str) and re.fullmatch(r"\d{3}", code):
         code = int(code)
     if isinstance(code, int) and 400 <= code < 600:
         return code
@@ -420,7 +421,7 @@ def retry_after(headers: Mapping[str, str], now: dt.datetime) -> float | None:
             return float(value) * unit
     try:
         at = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return max(0.0, (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() - now.timestamp())
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import archytas_nb as nb
 from tests.evals.ablations import PIECES, label_of, names_of_tasks
-from tests.evals.report import ablations, as_json, compared, table
+from tests.evals.report import as_json, compared, table
 from tests.evals.runner import Result, Settings, attempt
 from tests.evals.task import KINDS, REGISTRY
 from tests.evals.tasks import selected
@@ -120,29 +120,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 RESULTS = Path(__file__).parent / "results"
-WHOLE = ("report", "report-bare", "choose")
-"""Runs of a whole half; those in ``ablations/`` are of some tasks of the last."""
-BLIND = ("blind-before", "blind-without-rules")
-"""Runs of the blind half: with all pieces, and without those that say or ask something on the way."""
+KEPT = ("report", "report-before", "report-bare", "blind", "blind-before", "blind-without-rules")
+"""Runs of a whole half that are kept here: as it is now, and with other configurations."""
 
 
-def kept_runs() -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The runs that are kept: those of a whole half by name, and the ablations in the order of their names."""
-    whole = {
-        name: json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")) for name in WHOLE
-    }
-    files = sorted((RESULTS / "ablations").glob("*.json"))
-    return whole, [json.loads(file.read_text(encoding="utf-8")) for file in files]
+def kept(name: str) -> tuple[dict[str, Any], list[Result]]:
+    """A run that is kept: its facts, and the result of each task."""
+    data = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return data, [Result(**row) for row in data["results"]]
 
 
 def kept_tables() -> str:
     """The tables of the page, made of the results beside it."""
-    whole, parts = kept_runs()
-    tables = [
-        f"{name}\n\n{table([Result(**row) for row in run['results']])}"
-        for name, run in whole.items()
-    ]
-    return "\n\n".join([*tables, f"ablations\n\n{ablations(whole['choose'], parts)}"])
+    return "\n\n".join(f"{name}\n\n{table(kept(name)[1])}" for name in KEPT)
 
 
 if __name__ == "__main__":

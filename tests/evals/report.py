@@ -21,7 +21,6 @@ HEAD = (
     "first token",
     "tokens/s",
 )
-ABLATION = ("run", "solved", "gained, lost", "steps", "tokens out")
 
 
 def table(results: Sequence[Result]) -> str:
@@ -63,45 +62,6 @@ def compared(before: Sequence[dict[str, Any]], after: Sequence[Result]) -> str:
     gained = [each.name for each in after if each.solved and was.get(each.name) is False]
     lost = [each.name for each in after if not each.solved and was.get(each.name)]
     return f"gained {len(gained)}: {', '.join(gained) or '–'}\nlost {len(lost)}: {', '.join(lost) or '–'}"
-
-
-def ablations(whole: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
-    """A Markdown table: what each run of some of the tasks gained and lost against the run with everything.
-
-    Args:
-        whole: The run with everything, as `as_json` writes it.
-        runs: The others, each with a label; of their own tasks they hold as much as is compared here.
-
-    Returns:
-        One row for each run; steps and tokens are means of a task.
-    """
-    before = {each["name"]: each for each in whole["results"]}
-    everything = {
-        "label": "everything",
-        "results": [before[each["name"]] for each in runs[0]["results"]],
-    }
-    rows = [
-        _compared(run["label"], [before[each["name"]] for each in run["results"]], run["results"])
-        for run in (everything, *runs)
-    ]
-    return "\n".join(
-        [_line(ABLATION), _line(["---", *["---:"] * (len(ABLATION) - 1)]), *map(_line, rows)]
-    )
-
-
-def _compared(label: str, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
-    count = len(after)
-    gained = sum(
-        new["solved"] and not old["solved"] for old, new in zip(before, after, strict=True)
-    )
-    lost = sum(old["solved"] and not new["solved"] for old, new in zip(before, after, strict=True))
-    return [
-        label,
-        f"{sum(each['solved'] for each in after)}/{count}",
-        f"+{gained} −{lost}" if gained or lost else "–",
-        f"{sum(each['steps'] for each in after) / count:.1f}",
-        f"{sum(each['output_tokens'] for each in after) / count:.0f}",
-    ]
 
 
 def _row(kind: str, results: list[Result]) -> list[str]:

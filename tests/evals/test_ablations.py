@@ -13,7 +13,6 @@ from archytas_nb.loop.events import AskModel
 from archytas_nb.models import embedded
 from archytas_nb.testing import ScriptedModel
 from tests.evals.ablations import PIECES, ablated, names_of_tasks
-from tests.evals.report import ablations
 from tests.evals.task import KINDS, REGISTRY
 
 OF_THE_ENGINE = ("chance", "penalty-1.1", "cold-1", "cold-2")
@@ -132,18 +131,3 @@ def test_pieces_are_measured_on_two_tasks_of_each_kind_of_the_choosing_half() ->
     tasks = [REGISTRY[name] for name in names_of_tasks()]
     assert {each.half for each in tasks} == {"choose"}
     assert [each.kind for each in tasks] == [kind for kind in KINDS for _ in range(2)]
-
-
-def test_the_table_counts_what_was_gained_and_lost() -> None:
-    def results(*solved: bool) -> dict[str, Any]:
-        rows = [
-            {"name": str(n), "solved": each, "steps": 3, "output_tokens": 90}
-            for n, each in enumerate(solved)
-        ]
-        return {"label": "without", "results": rows}
-
-    whole, without = results(True, True, False, False), results(False, False, True)
-    assert ablations(whole, [without]).splitlines()[2:] == [
-        "| everything | 2/3 | – | 3.0 | 90 |",
-        "| without | 1/3 | +1 −2 | 3.0 | 90 |",
-    ]

@@ -402,6 +402,8 @@ def test_whatever_a_server_says_the_message_is_one_line_of_bounded_length(
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-3"}, None),
         ({"retry-after": "nan"}, None),
+        ({"retry-after": f"Fri, 01 May {'9' * 30} 12:00:30 GMT"}, None),
+        ({"retry-after": f"Fri, {2**33} May 2026 12:00:30 GMT"}, None),
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": " 1.5 "}, 1.5),
         ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
@@ -414,6 +416,17 @@ def test_a_wait_is_read_as_seconds_or_as_a_date(
     headers: dict[str, str], seconds: float | None
 ) -> None:
     assert retry_after(headers, NOW) == seconds
+
+
+def test_an_error_object_of_odd_values_is_read_all_the_same() -> None:
+    assert error_text({"detail": [{"msg": 1, "loc": 5}, {"msg": "x", "loc": ["body", 0]}]}) == (
+        "1 at 5; x at body.0",
+        "",
+    )
+    assert status_of({"code": "9" * 5000}) == 500
+    for place in ("http://[::1", "//[oops]:99/%", "http://ex\u2100ample.com/"):
+        error = ServerError.of(302, "", {"location": place}, "http://127.0.0.1:9/v1")
+        assert (error.status, error.to) == (302, "")
 
 
 @pytest.mark.parametrize(
