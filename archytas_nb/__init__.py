@@ -1,10 +1,11 @@
-"""Turn the functions of a notebook into tools, and talk to an agent that uses them on your live objects.
+"""Turn the functions of a notebook into tools, and ask an agent to use them on live objects.
 
 In a notebook::
 
     %load_ext archytas_nb
 
-then ``%%tool`` above a cell of functions, and ``%agent your question``. In Python: `tool`, `Agent`, `Run`.
+then ``%%tool`` above a cell of functions, and ``%agent your question``. In Python: `tool`, `Agent`,
+`Run`.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: loading the extension must cost next to nothing."""
+    """Import a public name when it is first used: loading the extension must be fast."""
     if name not in _HOMES:
         raise AttributeError(
             f"module 'archytas_nb' has no attribute {name!r}; it has {', '.join(__all__)}"

@@ -295,7 +295,7 @@ class Agent:
     ) -> _Question:
         """Check everything about a question first, so that bad input costs nothing."""
         if not isinstance(question, str):
-            raise ValueError(f"the question is {question!r}; expected text to ask the model")  # noqa: TRY004 - bad values are ValueErrors here
+            raise _wrong("the question", question, "text to ask the model")
         if not question.strip():
             raise ValueError("the question is empty; expected text to ask the model")
         answers = Answers(output_type, until, self._variables())

@@ -1,7 +1,8 @@
 """What a final answer must be: a type that it is turned into, and a condition that it must meet.
 
-A type is whatever an argument of a tool may have, because it is read by the same code: the answer is the only
-argument of a tool of our own. So a data frame is handed over by the name of its variable, like any argument.
+A type is whatever an argument of a tool may have, because it is read by the same code: the answer
+is the only argument of a tool of our own. So a data frame is handed over by the name of its
+variable, like any argument.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from archytas_nb.tools.render import clip, failure_text
 from archytas_nb.tools.tool import Tool
 
 Until = Callable[[Any], Any]
-"""Given the answer (the typed value where a type was asked for); returns what is wrong with it, or "".
+"""Given the answer (the typed value where a type was asked for); says what is wrong, or "".
 
 None and True count as an empty text, and False for what is wrong with it.
 """

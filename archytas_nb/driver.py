@@ -1,8 +1,9 @@
-"""One run: the driver carries out what the loop asks, tells it what came of it, and hands every event out.
+"""Drives one run: carries out the loop's requests, sends it the replies, and yields every event.
 
-It may know the loop and small protocols of what it needs: a `Model`, an `Executor`, an `AnswerCheck`. It may not
-know IPython, widgets or any library. Whatever happens (an interrupt, a watcher that breaks, one who iterates and
-goes away), the loop is brought to its ending, so that the record is whole.
+It may know the loop and small protocols of what it needs: a `Model`, an `Executor`, an
+`AnswerCheck`. It may not know IPython, widgets or any library. Whatever happens (an interrupt, a
+watcher that breaks, one who iterates and goes away), the loop is brought to its ending, so that the
+record is whole.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Model(Protocol):
         """The wire form that suits this model, where the agent is not told one."""
 
     def complete(self, ask: AskModel) -> Asking:
-        """Yield the pieces of a reply as they come, return it whole; raise ModelError where none comes."""
+        """Yield the pieces of a reply, return it whole; raise ModelError where none comes."""
 
 
 class Executor(Protocol):
@@ -106,8 +107,8 @@ class Driver:
         wire: Makes a wire form by its name.
         window: How much the model can take.
         check: Judges answers; None where any will do.
-        may_fall_back: Whether the text protocol is spoken where the endpoint takes no tools, or its model writes
-            its calls into the text.
+        may_fall_back: Whether the text protocol is spoken where the endpoint takes no tools, or its
+            model writes its calls into the text.
     """
 
     run: Run
@@ -122,7 +123,7 @@ class Driver:
     may_fall_back: bool = False
 
     def events(self, spoken: Spoken) -> Events:
-        """Everything that happens, the ending last; an interrupt thrown in here ends the run properly."""
+        """Every event, the ending last; an interrupt thrown in here ends the run properly."""
         stopped = yield from shown(
             Started(self.run.model, spoken, getattr(self.model, "server", ""))
         )
@@ -132,7 +133,8 @@ class Driver:
         try:
             while ending is None:
                 if self._writes_calls(request):
-                    # A step is over and the next has not begun: the loop goes on from the same record.
+                    # A step is over and the next has not begun: the loop goes on from the same
+                    # record.
                     said = (
                         "the model writes its calls into the text: going on with the text protocol"
                     )
@@ -143,7 +145,8 @@ class Driver:
                 stopped |= yield from shown(request)
                 reply = _not_done(request) if stopped else (yield from self._done(request))
                 if isinstance(reply, NoReply) and reply.kind == "no_tools" and self._falls_back():
-                    # Nothing was done yet in this step, so the loop can begin again from the same record.
+                    # Nothing was done yet in this step, so the loop can begin again from the same
+                    # record.
                     said = "the endpoint takes no tools: going on with the text protocol"
                     stopped |= yield from shown(Notice("protocol", said))
                     flow = self._flow("react")
@@ -184,7 +187,7 @@ class Driver:
         return True
 
     def _writes_calls(self, request: Request) -> bool:
-        """Whether it has shown since the run began that function calling does not suit the model."""
+        """Whether the run has shown that function calling does not suit the model."""
         if not (isinstance(request, AskModel) and request.tools and self.may_fall_back):
             return False
         return self.run.protocol == "native" and self.model.protocol == "react"
@@ -295,7 +298,7 @@ def ended(exchange: Exchange, ending: Ending) -> Events:
 def watched(
     observers: Sequence[Observer], kind: Literal["output", "person"]
 ) -> Callable[[str], None]:
-    """What tells observers of what a running call prints or asks; one that breaks must not break the tool."""
+    """Calls observers with what a running call prints or asks; no error reaches the tool."""
 
     def tell(text: str) -> None:
         for observer in observers:
@@ -317,7 +320,7 @@ def shown(event: Event) -> Generator[Event, None, bool]:
 
 
 def _wind_up(flow: Flow, request: Request) -> None:
-    """Bring the loop to its ending without doing anything more; it is still owed the reply to a request."""
+    """Bring the loop to its ending without doing anything more."""
     with defer_interrupts(), suppress(StopIteration):  # who winds up has been told to stop already
         while True:
             request = flow.send(_not_done(request))

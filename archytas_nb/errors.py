@@ -1,15 +1,15 @@
 """The exceptions that a user of archytas_nb may meet.
 
     ArchytasError
-    ├── ToolError             (also ValueError) a function that cannot be a tool; names every fault at once
-    ├── ConfigurationError    something must be installed, set or spelled differently before we can start
+    ├── ToolError             (also ValueError) a function that cannot be a tool; names all faults
+    ├── ConfigurationError    something must be installed, set or spelled differently
     └── RunError              a run that ended without an answer; ``.run`` holds what happened
         ├── ModelError        the endpoint could not be reached, refused or made no sense
         │   └── CassetteMiss  a replay was asked for something that was not recorded
         └── TaskFailed        the model itself gave up, with its reason
 
-    RunInterrupted            (a KeyboardInterrupt) a person stopped the run; ``.run`` holds what happened
-    ToolTimeout               (a BaseException) raised inside a tool, or a result's repr, that takes too long
+    RunInterrupted            (a KeyboardInterrupt) a person stopped the run; ``.run`` has the rest
+    ToolTimeout               (a BaseException) raised in a tool or a repr that takes too long
 
 This file imports nothing of ours: every other file may import it.
 """
@@ -40,7 +40,7 @@ ModelErrorKind = Literal[
 
 
 class UsersFrames:
-    """Has IPython draw the user's lines and the message, none of the frames in between, which are ours."""
+    """Has IPython draw the user's lines and the message, without our frames in between."""
 
     def _render_traceback_(self: Any) -> list[str]:
         shell = sys.modules["IPython"].get_ipython()  # IPython calls this, so it is there
@@ -128,9 +128,10 @@ class CassetteMiss(ModelError):
     """A replay was asked for a reply that the cassette does not hold.
 
     Attributes:
-        cause: What has changed since the recording: the question, a tool's text or schema (``"tool"``), which
-            tools there are, the instructions, a tool's outcome, a setting, or the conversation before; or nothing
-            has, and it was asked more often than it was recorded, or the cassette is empty.
+        cause: What has changed since the recording: the question, a tool's text or schema
+            (``"tool"``), which tools there are, the instructions, a tool's outcome, a setting, or
+            the conversation before; or nothing has, and it was asked more often than it was
+            recorded, or the cassette is empty.
         tool: The tool that the cause is about; empty where it is about none.
     """
 
@@ -147,11 +148,12 @@ class TaskFailed(RunError):
 class RunInterrupted(UsersFrames, KeyboardInterrupt):
     """A person interrupted the run.
 
-    It is a KeyboardInterrupt, so that scripts and notebooks stop as they do for any other interrupt.
+    It is a KeyboardInterrupt, so that scripts and notebooks stop as they do for any other
+    interrupt.
     """
 
     run: Run | None = None
 
 
 class ToolTimeout(BaseException):
-    """A tool took longer than it may. Not an `Exception`: a tool's ``except Exception`` must not swallow it."""
+    """A tool took too long. Not an `Exception`: a tool's ``except Exception`` must not catch it."""

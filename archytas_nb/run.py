@@ -75,7 +75,7 @@ class Run:
 
     @property
     def answer(self) -> str:
-        """The final answer; what the model had to say where a limit ended the run; empty otherwise."""
+        """The final answer, or the last words where a limit ended the run; empty otherwise."""
         return self.ending.text if isinstance(self.ending, (Answered, Stopped)) else ""
 
     @property
@@ -191,9 +191,10 @@ class Run:
         """Say what is to be seen where the run is displayed.
 
         Args:
-            what: ``"all"`` is the answer with the steps folded behind it, ``"answer"`` the answer alone. Where a
-                trace shows the answer already, ``"nothing"`` keeps a cell from showing it twice, and ``"status"``
-                a terminal, which writes ``Out[1]:`` before it looks.
+            what: ``"all"`` is the answer with the steps folded behind it, ``"answer"`` the answer
+                alone. Where a trace shows the answer already, ``"nothing"`` keeps a cell from
+                showing it twice, and ``"status"`` a terminal, which writes ``Out[1]:`` before it
+                looks.
         """
         self._shows = what
 

@@ -1,4 +1,4 @@
-"""For tests of tools and agents without a model: public, because our users need what our own tests need."""
+"""A scripted model, to test tools and agents without a real one."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ScriptedModel:
     As a context manager it also checks at the end that every reply was used.
 
     Args:
-        replies: Each is a call ``("tool", tool_input)`` or ``("thought", "tool", tool_input)``; a text; a
-            `ModelReply` (for several calls in one reply); or an exception to raise.
+        replies: Each is a call ``("tool", tool_input)`` or ``("thought", "tool", tool_input)``; a
+            text; a `ModelReply` (for several calls in one reply); or an exception to raise.
         protocol: The wire form to speak.
 
     Example:
@@ -54,7 +54,8 @@ class ScriptedModel:
         """Raise `ScriptError` where a reply of the script was not used."""
         if self._left:
             raise ScriptError(
-                f"{len(self._left)} scripted replies were not asked for; the next is {self._left[0]!r}"
+                f"{len(self._left)} scripted replies were not asked for; the next is "
+                f"{self._left[0]!r}"
             )
 
     def complete(self, ask: AskModel) -> Generator[Delta, None, ModelReply]:
@@ -71,7 +72,8 @@ class ScriptedModel:
         if not self._left:
             last = ask.messages[-1]
             raise ScriptError(
-                f"the script has no reply left for request {len(self.asked)}; its last message is {last!r}"
+                f"the script has no reply left for request {len(self.asked)}; its last message "
+                f"is {last!r}"
             )
         reply = self._left.pop(0)
         if isinstance(reply, BaseException):

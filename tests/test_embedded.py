@@ -234,10 +234,10 @@ def test_a_reply_of_the_embedded_model_is_what_its_schema_allows() -> None:
 def test_no_schema_ends_the_engine() -> None:
     model = EmbeddedModel()
     schema_reply(model, {"type": "boolean"}, 8)
-    endpoint = model._endpoint
-    assert endpoint is not None
+    server = model._server
+    assert server is not None
     for name, schema in REFUSED.items():
         assert schema_reply(
             model, {"type": "object", "properties": {"a": schema}, "required": ["a"]}, 8
         ), name
-        assert endpoint.alive(), name
+        assert server.alive(), name

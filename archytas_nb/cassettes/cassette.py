@@ -1,4 +1,4 @@
-"""Replays the exchanges of a cassette, and records those that are missing; it never asks a model."""
+"""Replays the exchanges of a cassette and records missing ones; it never asks a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Mode = Literal["auto", "replay", "record", "off"]
 
 @dataclass(eq=False)
 class Slot:
-    """An exchange of a tape and the cell that used it (None: unused); stale ones will be dropped."""
+    """An exchange of a tape and the cell that used it (None: unused); stale ones are dropped."""
 
     entry: Entry
     user: str | None = None

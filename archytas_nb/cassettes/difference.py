@@ -26,7 +26,7 @@ _WIDTH = 96  # characters of a line of a diff
 
 
 class Difference(NamedTuple):
-    """What differs between two requests: a sentence without its end, the place, a diff, the tool."""
+    """What differs between two requests: an unfinished sentence, the place, a diff, the tool."""
 
     cause: MissCause
     text: str

@@ -6,7 +6,7 @@ A cassette is JSON Lines of four kinds:
     {"ref": "3f…", "message": {…}}                              a message, tool or schema, before
                                                                 the first exchange that uses it
     {"exchange": "8a…", "messages": ["3f…", …], "reply": {…}}   a request to the model and its reply
-    {"asked": "Run it?", "answered": "y"}                       a question to the user; null: no user
+    {"asked": "Run it?", "answered": "y"}                      a question to the user; null: no user
 
 A file is never left half written: an exchange is appended in one piece, and any other change is
 written beside the file and moved into its place.
@@ -40,7 +40,7 @@ _INVALID = (ValueError, KeyError, TypeError, AttributeError)  # what parsing wro
 
 @dataclass(frozen=True)
 class RecordedReply:
-    """A request and its reply, or the kind of the endpoint's refusal; and what was learned by it."""
+    """A request and its reply, or the kind of the endpoint's refusal, and what it taught."""
 
     request: Request
     reply: ModelReply | None

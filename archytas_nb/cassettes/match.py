@@ -131,7 +131,7 @@ class Volatile:
                 is_valid = False
             if not is_valid:
                 raise ConfigurationError(
-                    f"the volatile part {name!r} is {pattern!r}; expected a name of letters, digits "
+                    f"the volatile part {name!r} is {pattern!r}; expected a name of letters, "
                     "and _, and a regular expression that does not match an empty text"
                 )
         if unknown := [n for n in given if n not in own and n not in PATTERNS]:
@@ -165,7 +165,7 @@ def _hash(value: Json) -> str:
 
 
 class Part(NamedTuple):
-    """A message, a tool or a schema as it is compared, and its hash, by which the file refers to it."""
+    """A message, a tool or a schema as it is compared, and the hash that the file refers to."""
 
     kind: PartKind
     content: Json

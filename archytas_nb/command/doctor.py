@@ -1,4 +1,4 @@
-"""Reports versions, configuration and whether a model answers; changes nothing and prints no secret.
+"""Reports versions, configuration and whether a model answers; changes nothing, prints no secret.
 
 The configuration is read as a kernel reads it, so the report holds for notebooks too.
 """
@@ -87,7 +87,7 @@ def _version(name: str) -> str:
 
 
 def _configuration(profile: str) -> tuple[dict[str, Any], str]:
-    """The settings for ArchytasNB in the configuration of an IPython profile, and a line about them."""
+    """The settings of ArchytasNB in an IPython profile's configuration, and a line about them."""
     from IPython.paths import get_ipython_dir
     from traitlets.config.loader import ConfigFileNotFound, PyFileConfigLoader
 

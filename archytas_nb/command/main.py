@@ -26,7 +26,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit status: 1 where the printed text says what to do first."""
+    """Run one command and return the exit status: 1 where something must be done first."""
     parser = argparse.ArgumentParser(
         "python -m archytas_nb", description="Tools and an agent in your notebooks."
     )
@@ -123,7 +123,7 @@ def _check_unchanged(path: Path) -> None:
 
 
 def clean(*, only_show: bool = False) -> tuple[str, bool]:
-    """Remove the embedded model's assembled weights, logs and notes, or only report what would go."""
+    """Remove the embedded model's weights, logs and notes, or only report what would go."""
     from archytas_nb.models import choose, engine, weights
 
     found = {

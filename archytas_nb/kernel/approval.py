@@ -275,7 +275,7 @@ def ask_user(question: str, choices: list[str] | None = None) -> str:
 
     Returns:
         What the user answered: one of the choices, or their own words.
-    """
+    """  # noqa: E501 - the model reads the line as it is
     person = current_person.get() or Keyboard()
     if not question.strip():
         raise ValueError("the question is empty; expected text to ask the user")
@@ -368,7 +368,8 @@ def _literal(text: str) -> Json:
         return json.loads(json.dumps(ast.literal_eval(text.strip()), allow_nan=False))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise ValueError(
-            f'{visible(text[:100])} is neither JSON nor a Python value; text needs quotes, as in "text"'
+            f"{visible(text[:100])} is neither JSON nor a Python value; "
+            'text needs quotes, as in "text"'
         ) from None
 
 

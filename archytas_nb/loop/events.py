@@ -129,7 +129,8 @@ class AskModel:
         schema: JSON schema that the reply's text must satisfy, where the endpoint can enforce it.
         max_tokens: Maximum number of tokens in the reply; None leaves it to the model.
         thinking_tokens: The same after a reply of reasoning alone; None for no more.
-        seconds: What is left of the run's time, for this request and its retries; None for no limit.
+        seconds: What is left of the run's time, for this request and its retries; None for no
+            limit.
         asides: What came with the calls of the history, for endpoints that want it back: by the id
             of the call, ``{"reasoning": text before it, "extra": WireCall.extra}``.
     """
@@ -224,7 +225,8 @@ class Started:
 
     Attributes:
         model: The model's name.
-        protocol: ``"react"`` (text) or ``"native"`` (function calling); a notice says if it changes.
+        protocol: ``"react"`` (text) or ``"native"`` (function calling); a notice says if it
+            changes.
         server: The server, such as ``"Ollama"``, if it was found on this machine and not named.
     """
 

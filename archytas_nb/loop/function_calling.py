@@ -165,8 +165,8 @@ class FunctionCalling:
                 return Action(thought, fault=f"{ANSWER} needs the answer.")
             failure = str(only_value(ends[FAIL]) or "no reason given")
         return Action(
-            thought, tuple(calls), answer, failure, repaired="; ".join(repaired), unread=tuple(unread),
-            null=null, reasoning=reasoning, extras=extras, cut=cut,
+            thought, tuple(calls), answer, failure, repaired="; ".join(repaired),
+            unread=tuple(unread), null=null, reasoning=reasoning, extras=extras, cut=cut,
         )  # fmt: skip
 
 

@@ -249,7 +249,7 @@ def _sent(exchanges: Sequence[Exchange], cut: Cut) -> list[Step]:
 
 
 def _shorter(steps: Iterable[Step], cut: Cut, head: int) -> Cut:
-    """The cut with the outcomes of steps shortened so far, under names of about the right length."""
+    """The cut with the outcomes shortened so far, under names of about the right length."""
     short = dict(cut.short)
     for call, outcome in (pair for step in steps for pair in step.pairs):
         name = "" if outcome.value is None else f"{call.name}_999"

@@ -266,7 +266,7 @@ class _Loop:
         return stopped if ending is None and is_over else ending
 
     def _cut_at(self, reply: ModelReply) -> tuple[str, str]:
-        """At how many tokens a reply was cut (our limit, where the server counts none); a way out."""
+        """The tokens at which a reply was cut (our limit where the server has none); a way out."""
         asked = self.conversation.reply_tokens
         limits, small = self.guards.limits, self.guards.small
         most = max(asked, limits.thinking_tokens(small=small) or 0)
@@ -280,7 +280,7 @@ class _Loop:
         return f"cut at {tokens} tokens", move
 
     def _last_turn(self, limit: str) -> Flow:
-        """Let the model say without tools what it has: a limit must not throw away what was found."""
+        """Let the model answer without tools: a limit must not throw away what was found."""
         yield Notice(
             "limit", f"the limit {limit} is reached: the model is asked to say what it has"
         )

@@ -38,8 +38,8 @@ You work in steps. In each step you reply with ONE JSON object and nothing else:
 {{"thought": "…", "tool": "the tool's name", "tool_input": the tool's input}}
 
 Then you are told the outcome, and you take the next step.
-- If you know the answer without a tool, use {answer} at once. But never guess what a tool can find \
-out.
+- If you know the answer without a tool, use {answer} at once. But never guess what a tool can \
+find out.
 - Call a tool once for each thing that you need, and never make the same call twice.
 - What depends on a condition: compare first, in your thought, and do it only if the condition \
 holds.

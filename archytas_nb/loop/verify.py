@@ -12,7 +12,7 @@ from archytas_nb.loop.events import AskModel
 from archytas_nb.loop.protocol import ANSWER, FAIL, ToolCard
 
 MAX_TOOLS = 8
-"""Tools that a model is asked about; each is a request. Where there are more, some tool will fit."""
+"""Maximum number of tools that a model is asked about, a request each; of more, one will fit."""
 
 MAX_QUESTION = 1000
 """Characters of a question that is judged: it is read once for each tool."""

@@ -1,7 +1,7 @@
 """The magics: parse a line, delegate, return a value.
 
-The only room that knows IPython. Loading it must cost next to nothing, so what the magics delegate to is
-imported when one is first used.
+The only room that knows IPython. Loading it must cost next to nothing, so what the magics delegate
+to is imported when one is first used.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import logging
 from typing import Any
 
 _SILENT = logging.NullHandler()
-"""What we log is for who asks for it: without a handler of the user's, Python would print it into a cell."""
+"""Without it, Python would print what we log into a cell unless the user has a handler."""
 
 
 def register(shell: Any) -> None:
-    """Add our magics, completion and input transformer to a shell; a second time changes nothing."""
+    """Add our magics, completion and input transformer to a shell; safe to repeat."""
     from IPython.core.error import UsageError
     from traitlets import TraitError
 

@@ -78,7 +78,7 @@ class ArchytasNB(Settings, Magics):
     def agent(
         self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None
     ) -> Any:
-        """Ask a question; the agent answers it with the tools of this notebook, on its live objects.
+        """Ask a question; the agent answers it with this notebook's tools, on its live objects.
 
         Options come first, then the question: the rest of the line, and with %%agent the cell
         below. In it {name} stands for the value of a variable, {{ and }} for braces. The next
@@ -104,7 +104,7 @@ class ArchytasNB(Settings, Magics):
     # ── the extension's life ──────────────────────────────────────────────────────────────────────
 
     def loaded(self) -> None:
-        """Begin what begins with the extension: nothing, unless `warm` is set; raises UsageError."""
+        """Start the model with the extension where `warm` is set; raises UsageError."""
         self._is_loaded = True
         if self.warm:
             self._warm_up()
@@ -196,7 +196,8 @@ class ArchytasNB(Settings, Magics):
             return self._preview(agent, question, args)
         quiet = self.quiet if args.quiet is None else args.quiet
         mode = display_mode(self.shell)
-        # A terminal writes "Out[1]:" before it looks what there is to show: there must be something.
+        # A terminal writes "Out[1]:" before it looks what there is to show: there must be
+        # something.
         shown: Shows = "status" if mode == "terminal" else "nothing"
         shown = "answer" if quiet and not silent else shown
 

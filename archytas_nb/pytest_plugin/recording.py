@@ -1,4 +1,4 @@
-"""Collects a notebook as one test, which runs it in a fresh kernel and saves it with its outputs."""
+"""Collects a notebook as one test, which runs it in a fresh kernel and saves its outputs."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ class NotebookRun(pytest.Item):
             )
         if isinstance(excinfo.value, NoSuchKernel):
             return (
-                f"{self.path.name} needs the kernel {excinfo.value.name!r}, which is not installed. "
-                "Save it with another one (jupyter kernelspec list), or give --nbval-current-env."
+                f"{self.path.name} needs the kernel {excinfo.value.name!r}, which is not "
+                "installed. Save it with another one (jupyter kernelspec list), or give "
+                "--nbval-current-env."
             )
         if isinstance(excinfo.value, (NotJSONError, nbformat.ValidationError)):
             return f"{self.path.name} is not a notebook: {excinfo.value}"

@@ -1,7 +1,7 @@
 """Runs notebooks and tests with their cassettes, and reports what became of the cassettes.
 
-With ``--agent-replay`` and ``--agent-live`` nbval runs the notebooks and compares their outputs; with
-``--agent-update`` and ``--agent-record`` our own collector runs them and saves their outputs.
+With ``--agent-replay`` and ``--agent-live`` nbval runs the notebooks and compares their outputs;
+with ``--agent-update`` and ``--agent-record`` our own collector runs them and saves their outputs.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@
 
 The live layer draws at most twenty times a second, one HTML widget for each step, and only the
 steps that changed. A widget's state is gone with its kernel: so the run so far also stands in a
-static output, which the widgets hide. At the end it becomes the final output, and all widgets are closed.
+static output, which the widgets hide. At the end it becomes the final output, and all widgets are
+closed.
 """
 
 from __future__ import annotations

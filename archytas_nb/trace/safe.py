@@ -287,7 +287,8 @@ _FARTHEST = 4 * _LONGEST  # where the search for a formula's end stops: many may
 _COMMAND = re.compile(r"\\([A-Za-z]+\*?|.)", re.DOTALL)
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}")
 _PAIRS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
-# Single dollar signs are the ends of a formula where they stand like brackets, unlike "$5" or "$HOME".
+# Single dollar signs are the ends of a formula where they stand like brackets, unlike "$5" or
+# "$HOME".
 _DOLLARS = re.compile(r"(?<![\w$])\$(?=[^$]*[A-Za-z\\^_=<>])(?!\s)([^$]{1,2000})(?<!\s)\$(?![\w$])")
 _COMMANDS = """
 alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi

@@ -145,10 +145,10 @@ def test_max_reply_tokens_counts_for_every_model(talk: Talk, name: str) -> None:
         (400, "a maxOutputTokens of 16384 but the range is from 1 (inclusive) to 8193 (exclusive)", 8192),
         (400, "the maximum tokens you requested exceeds the model limit of 4096", 4096),
         (400, "Value 16384 for max_tokens is not in the allowed range", 4096),
-        (402, "more credits, or fewer max_tokens. You requested up to 16384 tokens, but can only afford 2931", 2931),  # noqa: E501
+        (402, "more credits, or fewer max_tokens. You requested up to 16384 tokens, but can only afford 2931", 2931),
         (413, "Request too large for `tiny-1` on tokens per minute (TPM): Limit 6000, Requested 16884", 5500),
         (422, "`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 100 `inputs` tokens and 16384", 4096),
-        (400, "maximum context length is 8192 tokens. However, you requested 16500 tokens (116 in the messages", 4096),  # noqa: E501
+        (400, "maximum context length is 8192 tokens. However, you requested 16500 tokens (116 in the messages", 4096),
     ],
 )  # fmt: skip
 def test_an_endpoint_with_less_room_is_asked_for_less(

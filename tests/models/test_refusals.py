@@ -1,6 +1,5 @@
 """What servers say when they refuse, and the errors that are raised for it."""
 
-# ruff: noqa: E501 - what a server says is kept in one piece
 from __future__ import annotations
 
 import datetime as dt
