@@ -132,7 +132,7 @@ class Volatile:
             if not is_valid:
                 raise ConfigurationError(
                     f"the volatile part {name!r} is {pattern!r}; expected a name of letters, "
-                    "and _, and a regular expression that does not match an empty text"
+                    "digits and _, and a regular expression that does not match an empty text"
                 )
         if unknown := [n for n in given if n not in own and n not in PATTERNS]:
             raise ConfigurationError(
