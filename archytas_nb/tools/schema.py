@@ -1,9 +1,7 @@
-"""Describe arguments as a JSON schema, at three levels.
+"""Describe arguments as a JSON schema, at two levels.
 
 - ``full`` says everything.
 - ``simple`` has no ``$ref``, no ``anyOf`` and no lists of types, for engines that know little.
-- ``strict`` is what OpenAI's structured outputs take: everything required, nothing additional, no
-  defaults. An optional argument may be null there, and a free-form object is sent as JSON text.
 """
 
 from __future__ import annotations
@@ -355,71 +353,3 @@ def _is_distinct(one: Schema, parts: list[Schema]) -> bool:
     others = {name for each in parts if each is not one for name in each.get("properties", {})}
     is_closed = one.get("additionalProperties") is False
     return is_closed and bool(set(one.get("required", ())) - others)
-
-
-# ── strict ────────────────────────────────────────────────────────────────────────────────────────
-
-_STRICT = {
-    "type", "description", "enum", "items", "required", "anyOf", "$ref", "additionalProperties",
-    "pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-    "minItems", "maxItems",
-}  # fmt: skip
-_STRICT_FORMATS = {
-    "date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid",
-}  # fmt: skip
-_NULL: Schema = {"type": "null"}
-_SCALAR: Schema = {"anyOf": [{"type": each} for each in ("string", "number", "boolean", "null")]}
-
-
-def strict(schema: Schema) -> Schema:
-    """The schema in the subset of OpenAI's structured outputs."""
-    result: Schema = _mapped(schema, _strict)
-    return result
-
-
-def _strict(schema: Schema) -> Schema:
-    described = {key: schema[key] for key in ("description",) if schema.get(key)}
-    if not schema.keys() - {"description", "default", "title"}:
-        return {**_SCALAR, **described}
-    if "$ref" in schema:
-        return {"$ref": schema["$ref"]}  # nothing may stand beside a reference
-    fields, other = schema.get("properties"), schema.get("additionalProperties")
-    if schema.get("type") == "object" and (fields is None or other not in (None, False)):
-        words = [*described.values(), "a JSON object, written as text"]
-        return {"type": "string", "description": " - ".join(words)}
-    result = {key: value for key, value in schema.items() if key in _STRICT}
-    if schema.get("format") in _STRICT_FORMATS:
-        result["format"] = schema["format"]
-    if "const" in schema:
-        result["enum"] = [schema["const"]]
-    if "(?" in result.get("pattern", ""):
-        del result["pattern"]  # look-around is refused
-    if branches := branches_of(schema):
-        result["anyOf"] = branches
-    if fields is not None:
-        required = schema.get("required", ())
-        result["properties"] = {
-            name: each if name in required else _nullable(each) for name, each in fields.items()
-        }
-        result.update(required=list(fields), additionalProperties=False)
-    if schema.get("type") == "array":
-        result["items"] = _items(schema)
-    return {**result, "$defs": schema["$defs"]} if "$defs" in schema else result
-
-
-def _items(schema: Schema) -> Schema:
-    kinds: list[Schema] = []
-    for each in schema.get("prefixItems", [schema.get("items", _SCALAR)]):
-        kinds += [each] if each not in kinds else []
-    return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
-
-
-def _nullable(schema: Schema) -> Schema:
-    """Let null stand for "left out", because every field is required."""
-    branches = schema.get("anyOf", [])
-    if schema.get("type") == "null" or None in schema.get("enum", ()) or _NULL in branches:
-        return schema
-    if branches:
-        return {**schema, "anyOf": [*branches, _NULL]}
-    described = {"description": schema.pop("description")} if "description" in schema else {}
-    return {"anyOf": [schema, _NULL], **described}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # pydantic is loaded when the first tool is defined: loading the extension must be fast.
 
-Level = Literal["full", "simple", "strict"]
+Level = Literal["full", "simple"]
 
 Approval: TypeAlias = bool | Callable[..., bool | str] | None
 """Whether a person must agree before a call; a callable may return the words to ask with."""
@@ -161,35 +161,27 @@ class Tool:
         """Return the JSON schema of the arguments, always an object.
 
         Args:
-            level: ``"full"``; ``"simple"`` without references, ``anyOf`` and lists of types, for
-                small engines; ``"strict"`` for OpenAI's structured outputs.
+            level: ``"full"``, or ``"simple"`` without references, ``anyOf`` and lists of types,
+                for small engines.
 
         Returns:
             A copy that the caller may change.
         """
         from archytas_nb.tools import schema
 
-        if level not in ("full", "simple", "strict"):
-            expected = "expected 'full', 'simple' or 'strict'"
-            raise ValueError(f"no schema level is named {level!r}; {expected}")
+        if level not in ("full", "simple"):
+            raise ValueError(f"no schema level is named {level!r}; expected 'full' or 'simple'")
         if level not in self._schemas:
             full = self._schemas.setdefault("full", schema.full(self._sent))
-            if level != "full":
-                change = schema.simple if level == "simple" else schema.strict
-                self._schemas[level] = change(schema.copied(full))
+            if level == "simple":
+                self._schemas[level] = schema.simple(schema.copied(full))
         copy: dict[str, Json] = schema.copied(self._schemas[level])
         return copy
 
     def spec(self, level: Level = "full") -> dict[str, Json]:
         """Return the specification for function calling: name, description and parameters."""
-        function: dict[str, Json] = {
-            "name": self.name,
-            "description": self.description,
-            "parameters": self.schema(level),
-        }
-        if level == "strict":
-            function["strict"] = True
-        return {"type": "function", "function": function}
+        words = {"name": self.name, "description": self.description}
+        return {"type": "function", "function": {**words, "parameters": self.schema(level)}}
 
     def input_schema(self, level: Level = "simple") -> dict[str, Json]:
         """Return the JSON schema of ``tool_input`` as the text protocol words it.

@@ -23,9 +23,6 @@ class Toolbox(Mapping[str, Tool]):
     Args:
         *tools: Functions, tools, classes or objects with decorated methods, or other toolboxes.
 
-    Attributes:
-        notify: Called with one sentence when a tool is replaced, once for each name; or None.
-
     Raises:
         ToolError: A function cannot be a tool, or two names become the same on the wire.
     """
@@ -33,8 +30,6 @@ class Toolbox(Mapping[str, Tool]):
     def __init__(self, *tools: Any) -> None:
         self._tools: dict[str, Tool] = {}
         self._disabled: set[str] = set()
-        self._told: set[str] = set()
-        self.notify: Callable[[str], None] | None = None
         for each in tools:
             self.extend(each)
 
@@ -95,10 +90,6 @@ class Toolbox(Mapping[str, Tool]):
                 ' on the wire; choose another with @tool(name="…")'
             )
         self._tools[tool.name] = tool
-        if before is not None and before is not tool and tool.name not in self._told:
-            self._told.add(tool.name)
-            if self.notify is not None:
-                self.notify(f"The tool {tool.name!r} is replaced by its new definition.")
         return tool
 
     def extend(self, source: Any) -> list[Tool]:

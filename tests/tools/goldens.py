@@ -111,12 +111,10 @@ def annotations() -> str:
 
 
 def replacing() -> str:
-    said: list[str] = []
     box = Toolbox(ping, ask)
-    box.notify = said.append
     for _ in range(2):
         box.add(order, name="ping")
-    return "\n\n".join([*said, *(tool.text for tool in box.values())]) + "\n"
+    return "\n\n".join(tool.text for tool in box.values()) + "\n"
 
 
 def bad_input() -> str:

@@ -1,4 +1,4 @@
-"""What a model reads of each shape of function: the text and the three levels of the schema.
+"""What a model reads of each shape of function: the text and both levels of the schema.
 
 ``ARCHYTAS_GOLDEN=write pytest tests/tools/test_golden.py`` writes the files anew; read the difference before
 it is committed.
@@ -27,9 +27,7 @@ def pages(functions) -> str:
         tool = Tool.from_function(f)
         parts.append(tool.text)
         parts += [f"issue: {issue}" for issue in tool.issues]
-        parts += [
-            f"{level}: {json.dumps(tool.schema(level))}" for level in ("full", "simple", "strict")
-        ]
+        parts += [f"{level}: {json.dumps(tool.schema(level))}" for level in ("full", "simple")]
         parts += [f"tool_input: {json.dumps(bounded(tool.input_schema(), 200))}", ""]
     return "\n".join(parts)
 

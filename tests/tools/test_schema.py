@@ -1,4 +1,4 @@
-"""The simple and the strict level, and schemas that do not depend on the version of pydantic."""
+"""The simple level, and schemas that do not depend on the version of pydantic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from archytas_nb.tools.arguments import read_value
-from archytas_nb.tools.schema import ArgumentType, normalized, simple, strict
+from archytas_nb.tools.schema import ArgumentType, normalized, simple
 
 
 def of(schema, **more):
@@ -25,10 +25,6 @@ def of(schema, **more):
 
 def simplified(schema, **more):
     return simple(of(schema, **more))["properties"]["a"]
-
-
-def tightened(schema, **more):
-    return strict(of(schema, **more))["properties"]["a"]
 
 
 def test_a_reference_is_put_in_place_with_the_words_beside_it():
@@ -121,52 +117,6 @@ def test_all_of_is_merged():
     assert simplified({"allOf": [{"type": "integer"}], "description": "x"}) == {
         "type": "integer",
         "description": "x",
-    }
-
-
-def test_strict_asks_for_every_field_and_lets_null_stand_for_left_out():
-    schema = strict(
-        {
-            "type": "object",
-            "properties": {"a": {"type": "integer", "default": 3, "description": "A."}},
-        }
-    )
-    assert schema["required"] == ["a"]
-    assert schema["additionalProperties"] is False
-    assert schema["properties"]["a"] == {
-        "anyOf": [{"type": "integer"}, {"type": "null"}],
-        "description": "A.",
-    }
-
-
-def test_strict_sends_free_objects_as_text():
-    assert tightened(
-        {"type": "object", "additionalProperties": {"type": "integer"}, "description": "Any."}
-    ) == {
-        "type": "string",
-        "description": "Any. - a JSON object, written as text",
-    }
-
-
-def test_strict_keeps_references_and_tightens_what_they_mean():
-    schema = strict(
-        of(
-            {"$ref": "#/$defs/P", "description": "x"},
-            **{"$defs": {"P": {"type": "object", "properties": {}}}},
-        )
-    )
-    assert schema["properties"]["a"] == {"$ref": "#/$defs/P"}
-    assert schema["$defs"]["P"]["additionalProperties"] is False
-
-
-def test_strict_drops_what_it_does_not_take():
-    assert tightened({"type": "string", "minLength": 3, "pattern": "(?=x)", "format": "path"}) == {
-        "type": "string"
-    }
-    assert tightened({"type": "string", "pattern": "^x", "format": "uuid"}) == {
-        "type": "string",
-        "pattern": "^x",
-        "format": "uuid",
     }
 
 

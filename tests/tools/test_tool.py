@@ -175,7 +175,7 @@ def test_schemas_are_copies_that_may_be_changed():
 
 
 def test_an_unknown_schema_level_is_refused():
-    with pytest.raises(ValueError, match="expected 'full', 'simple' or 'strict'"):
+    with pytest.raises(ValueError, match="expected 'full' or 'simple'"):
         Tool.from_function(ping).schema("loose")
 
 
