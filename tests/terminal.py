@@ -57,7 +57,8 @@ class Terminal:
             printed = f"{self._process.before}{interrupt_at}"
             self._process.send("\x03")
         printed = _ESCAPES.sub("", printed + self._until_prompt()).replace("\r", "")
-        _, _, after = printed.rpartition(line)  # the terminal echoes what is typed
+        # The terminal echoes what is typed; a traceback of Python 3.13 quotes it once more.
+        _, _, after = re.sub(rf"(\n *){re.escape(line)}\n", r"\1\n", printed).rpartition(line)
         return [each.strip() for each in after.splitlines() if each.strip() not in ("", "^C")]
 
     def _until_prompt(self) -> str:
@@ -87,9 +88,10 @@ def spawned(folder: Path, *arguments: str, **environment: str) -> Iterator[pexpe
         "PYTHONPATH": here,
     }
     env |= {
-        "PYTHON_BASIC_REPL": "1",
+        "PYTHON_BASIC_REPL": "1",  # the newer prompt of Python 3.13 draws lines anew
+        "PYTHON_COLORS": "0",
         **environment,
-    }  # the newer prompt of Python 3.13 draws lines anew
+    }
     process: pexpect.spawn[str] = pexpect.spawn(
         sys.executable,
         list(arguments),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from math import fsum
 from typing import Any
 
 from tests.evals.runner import Result
@@ -69,7 +70,7 @@ def _row(kind: str, results: list[Result]) -> list[str]:
         return []
     count, steps = len(results), sum(each.steps for each in results)
     requests = sum(each.requests or each.steps for each in results)
-    writing = sum(each.writing for each in results)
+    writing = fsum(each.writing for each in results)
     out = sum(each.output_tokens for each in results)
     return [
         kind,
@@ -79,8 +80,8 @@ def _row(kind: str, results: list[Result]) -> list[str]:
         _mean(each.input_tokens for each in results),
         _mean(each.cached_tokens for each in results),
         f"{out / count:.0f}",
-        f"{sum(each.seconds for each in results) / count:.1f}",
-        f"{sum(each.first_token for each in results) / max(requests, 1):.2f}",
+        f"{fsum(each.seconds for each in results) / count:.1f}",
+        f"{fsum(each.first_token for each in results) / max(requests, 1):.2f}",
         f"{out / writing:.1f}" if writing else "–",
     ]
 

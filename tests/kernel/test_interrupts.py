@@ -299,18 +299,23 @@ class Due(BaseException):
 
 
 def test_a_thread_timer_raises_again_where_it_was_swallowed() -> None:
+    def spin(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+
     def work() -> str:
         raised = 0
-        timer = ThreadTimer(lambda: Due, 0.05)
+        timer = ThreadTimer(lambda: Due if raised < 2 else None, 0.05)
         timer.start()
-        end = time.monotonic() + 30
-        while raised < 2 and time.monotonic() < end:
-            try:
-                while time.monotonic() < end:
-                    pass
-            except Due:
-                raised += 1
-        timer.stop()
+        try:
+            for _ in range(2):
+                try:
+                    spin(30)
+                except Due:
+                    raised += 1
+        finally:
+            timer.stop()
         return f"raised {raised} times"
 
     assert off_main(work) == "raised 2 times"
