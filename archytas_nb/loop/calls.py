@@ -6,10 +6,12 @@ part of the text; but inside of a value every mark is just text. It takes linear
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -33,7 +35,6 @@ _INPUT = ("toolinput", "arguments", "parameters", "args", "input", "actioninput"
 _THOUGHT = ("thought", "thoughts", "reasoning", "rationale")
 _BESIDE_INPUT = {*_NAME, *_INPUT, *_THOUGHT, "type", "id", "index", "toolcalls"}
 _BESIDE_NAME = "arguments beside the tool's name"
-_AS_CODE = "a call written as code"
 
 _THINK = r"<think(?:ing)?>|\[THINK\]|<\|channel\|>analysis<\|message\|>"
 _UNTHINK = r"</think(?:ing)?>|\[/THINK\]"
@@ -41,7 +42,9 @@ _THOUGHT_ENDS = re.compile(rf"{_UNTHINK}|<\|end\|>(?:<\|start\|>assistant)?|(?=<
 _THINK_MARK = re.compile(rf"{_THINK}|{_UNTHINK}|<\|end\|>(?:<\|start\|>assistant)?")
 _VALUE = re.compile(r"""(?:\[\s*)?\{\s*(?:["'“”‘’}]|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
 _ESCAPED = re.compile(r"\s*\"?(\{\s*(?:\\n)*\s*\\\"(?:[^\"\\]|\\.)*+)\"?\s*", re.DOTALL)
-_KEY_BEFORE = re.compile(r"""["'“”‘’]\s*:\s*\Z""")
+_PART_BEFORE = re.compile(  # a key, or a mark of DeepSeek's and Kimi's models
+    r"""(?:["'“”‘’]\s*:\s*|(?:<｜tool▁sep|<\|tool_call_arg)[^{}]*)\Z"""
+)
 _DEBRIS = re.compile(r"""["'“”‘’]\s*\}|,\s*["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""")
 _LOOKS_LIKE_CALL = re.compile(
     r"""\b(?:tool|tool_input|arguments|action|function|name|final_answer|fail_task)["'”’]?\s*:"""
@@ -57,21 +60,10 @@ _BRACKET = re.compile(  # or a string, in which there may be some
     r"|\\.|[(\[{}\])]",
     re.DOTALL,
 )
-_ARGUMENT = re.compile(
-    r"\s*(?:<parameter(?:=|\s+name=)[\"']?(?P<key>[\w.-]+)[\"']?[^<>]*>(?P<value>.*?)</parameter>"
-    r"|<arg_key>\s*(?P<glm_key>[\w.-]+)\s*</arg_key>\s*<arg_value>(?P<glm_value>.*?)</arg_value>)",
-    re.DOTALL,
-)
-_NEXT_CALL = re.compile(r"\s*(?:\]|,\s*([\w.]+)\()")
-_ARGUMENTS_END = re.compile(r"\s*</(?:function|invoke|tool_call)>")
-_BEFORE_NAME = (  # Llama, Mistral, Kimi, gpt-oss, DeepSeek
-    r"<function=|\[TOOL_CALLS\]\s*|<\|tool_call_begin\|>\s*(?:functions\.)?|\bto=(?:functions\.)?"
-    r"|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"
-)
-_AFTER_NAME = (
-    r">|\[CALL_ID\]\w+|\[ARGS\]|:\d+|<\|tool_call_argument_begin\|>|<\|message\|>"
-    r"|<\|(?:channel|constrain)\|>\s*\w+|<｜tool▁sep｜>|```json|json\b|\s"
-)
+_ARGUMENT = re.compile(r"\s*<parameter=([\w.-]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+_ARGUMENTS_END = re.compile(r"\s*</(?:function|tool_call)>")
+_BEFORE_NAME = r"<function=|\[TOOL_CALLS\]\s*|\bto=(?:functions\.)?"  # Llama, Mistral, gpt-oss
+_AFTER_NAME = r">|\[CALL_ID\]\w+|\[ARGS\]|<\|message\|>|<\|(?:channel|constrain)\|>\s*\w+|json\b|\s"
 
 
 @functools.lru_cache(maxsize=64)
@@ -84,13 +76,12 @@ def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
         rf"(?P<think>{_THINK})|(?P<unthink>{_UNTHINK})"
         r"|(?P<blank><\|channel\|>final<\|message\|>|<\|return\|>)"
         rf"|(?P<over>^[ \t]*(?:{over}))"
-        rf"|(?:{head}|(?<=<tool_call>)|(?<=\|>))(?P<list>\[?)"
-        rf"(?P<code>(?:functions\.|tools\.)?(?:{known}))(?:\.call)?\s*\("
+        rf"|(?:{head}|(?<=<tool_call>)|(?<=\|>))"
+        rf"(?P<code>\[?(?:functions\.|tools\.)?(?:{known})(?:\.call)?\s*\()"
         rf"|^[ \t]*(?:Action|Tool)\s*:\s*`?(?P<headed>{known})`?[ \t]*\n"
         r"\s*(?:Action|Tool)[ _]Input\s*:[ \t]*"
         rf"|(?:{_BEFORE_NAME})(?P<named>{known})(?:{_AFTER_NAME})*(?=\{{)"
-        rf"|(?:<function=|<invoke name=[\"']|<tool_call>\s*)(?P<tags>{known})[\"']?>?\s*"
-        r"(?=<(?:parameter|arg_key|/))"
+        rf"|<function=(?P<tags>{known})>\s*(?=<(?:parameter|/))"
         r"|(?P<value>[{\[])",
         re.MULTILINE,
     )
@@ -143,18 +134,18 @@ class Scan:
     def __init__(self, text: str, tools: Schemas) -> None:
         self.text: str = replace_surrogates(text)
         self.places: list[Place] = []
-        self.was_cut = False
-        self._tools = tools
-        self._budget = 30 * len(text) + 10_000  # characters which broken places may cost
-        self._hidden: list[tuple[int, int]] = []
-        self._shown = 0  # what stands before is a thought
-        self._thoughts: list[str] = []
-        self.was_escaped = False
+        self.was_cut = self.was_escaped = False
         if escaped := _ESCAPED.fullmatch(self.text):
             with contextlib.suppress(ValueError):
                 self.text = replace_surrogates(json.loads(f'"{escaped[1].rstrip()}"', strict=False))
                 self.was_escaped = True
-        self.text = self._blanked(0, self._scan())
+        self._tools = tools
+        self._budget = 30 * len(text) + 10_000  # characters which broken places may cost
+        self._shown = 0  # what stands before is a thought
+        self._visible = list(self.text) if _THINK_MARK.search(self.text) else []
+        self._thoughts: list[str] = []
+        end = self._scan()
+        self.text = "".join(self._visible[:end]) if self._visible else self.text[:end]
         self.thoughts = "\n".join(each for each in self._thoughts if each)
 
     def _scan(self) -> int:
@@ -183,26 +174,18 @@ class Scan:
 
     def _hide(self, kind: str, start: int, end: int) -> int:
         """Blank out a thought, or a mark of the model's template; return where the text goes on."""
-        text = self.text
+        self._visible = self._visible or list(self.text)
         if kind == "think":
-            ends = _THOUGHT_ENDS.search(text, end)
-            end = ends.end() if ends else len(text)
-            self._thoughts.append(_THINK_MARK.sub("", text[start:end]).strip())
-        if kind == "unthink":  # some servers swallow the opening mark
-            self._thoughts.append(_THINK_MARK.sub("", self._blanked(self._shown, end)).strip())
-            self._hidden, self._shown, start = [], end, 0
+            ends = _THOUGHT_ENDS.search(self.text, end)
+            end = ends.end() if ends else len(self.text)
+        elif kind == "unthink":  # some servers swallow the opening mark
+            start, self._shown = self._shown, end
             self.places.clear()
-        self._hidden.append((start, end))
+        if kind != "blank":
+            thought = "".join(self._visible[start:end])
+            self._thoughts.append(_THINK_MARK.sub("", thought).strip())
+        self._visible[start:end] = " " * (end - start)
         return end
-
-    def _blanked(self, start: int, end: int) -> str:
-        """A part of the text, with spaces in place of what is hidden."""
-        parts: list[str] = []
-        for first, last in self._hidden:
-            if first >= start:
-                parts += [self.text[start:first], " " * (last - first)]
-                start = last
-        return "".join([*parts, self.text[start:end]])
 
     def is_alone(self, place: Place) -> bool:
         """Whether a place is marked, or fills its line or the end of the text: no sentence."""
@@ -217,53 +200,41 @@ class Scan:
 
     def _place(self, kind: str, mark: re.Match[str]) -> Place | None:
         """What begins at a mark; None where it is just text."""
-        text, start = self.text, mark.start("list" if kind == "code" else 0)
-        if kind == "value" and not _VALUE.match(text, start):
-            return None
-        is_member = kind == "value" and _KEY_BEFORE.search(text, max(0, start - 80), start)
-        marked = kind in ("named", "tags") or bool(is_member)
+        text, start, tools = self.text, mark.start("code" if kind == "code" else 0), self._tools
+        marked = kind in ("named", "tags")
+        end = 0
+        if kind == "code":
+            end = _balanced(text, start)
+            if not self.is_alone(Place(start, end)):  # a sentence that mentions a call
+                self._budget -= end - start
+                return None
+        elif kind == "value":
+            if not _VALUE.match(text, start):
+                return None
+            marked = _PART_BEFORE.search(text, max(0, start - 80), start) is not None
         try:
-            if is_member:
-                raise UnreadableError(start, "a brace is missing before it")
-            calls, end = self._read(kind, mark)
-            place = Place(start, end, calls, marked=marked)
+            if kind == "code":
+                return Place(start, end, _read_code(text[start:end], tools))
+            if kind != "value":
+                read = _read_tags if kind == "tags" else _read_headed
+                name = resolve_name(mark[kind], tools)
+                reading = read(text, mark.end(), tools.get(name))
+                return Place(start, reading.end, (_decoded(name, reading, tools),), marked=marked)
+            if marked:
+                raise UnreadableError(start, "a name or a brace is missing before it")
+            reading = read_json(text, start, may_be_open=True)
+            following = text.find("{", reading.end)
+            if _DEBRIS.search(text, reading.end, len(text) if following == -1 else following):
+                raise UnreadableError(reading.end, "a brace closes it before its end")
+            return Place(start, reading.end, _calls_in(reading, tools))
         except UnreadableError as error:
-            end = _balanced(text, mark.end() - (kind in ("value", "code")))
-            self._budget -= max(0, error.reached - start) + len(text) // 100
+            end = end or _balanced(text, start if kind == "value" else mark.end())
+            self._budget -= len(text)
             at = max(error.at, start)
             near = repr(text[max(0, at - 20) : at + 20]) if at < len(text) else "its end"
-            why = f"{error.why}, at {near}"
-            is_data = (
-                kind == "value" and not marked and not _LOOKS_LIKE_CALL.search(text, start, end)
-            )
-            place = Place(start, end, why="" if is_data else why, marked=marked)
-        if kind != "code" or self.is_alone(place):
-            return place
-        self._budget -= end - start
-        return None  # a sentence that mentions a call
-
-    def _read(self, kind: str, mark: re.Match[str]) -> tuple[tuple[Call, ...], int]:
-        """The calls that begin at a mark, and where they end."""
-        text, at, tools = self.text, mark.end(), self._tools
-        if kind == "value":
-            reading = read_json(text, at - 1, may_be_open=True)
-            next_object = text.find("{", reading.end)
-            rest = len(text) if next_object == -1 else next_object
-            if _DEBRIS.search(text, reading.end, rest):
-                raise UnreadableError(reading.end, "a brace closes it before its end")
-            if reading.repairs:
-                self._budget -= len(text) // 100
-            return _calls_in(reading, tools), reading.end
-        name = resolve_name(mark[kind], tools)
-        if kind == "code":
-            return _read_code(text, at - 1, name, tools, in_list=bool(mark["list"]))
-        is_tags = kind == "tags"
-        reading = (
-            _read_tags(text, at, _fields(tools.get(name))) if is_tags else _read_headed(text, at)
-        )
-        given, repairs, fault = decoded(reading.value, tools.get(name))
-        call = Call(name, given, repairs=(*reading.repairs, *repairs), fault=fault)
-        return (call,), reading.end
+            is_call = kind != "value" or marked or _LOOKS_LIKE_CALL.search(text, start, end)
+            why = f"{error.why}, at {near}" if is_call else ""
+            return Place(start, end, why=why, marked=marked)
 
 
 def resolve_name(name: str, tools: Schemas) -> str:
@@ -305,7 +276,12 @@ def _balanced(text: str, start: int) -> int:
 # ── forms of calls ────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_headed(text: str, at: int) -> Reading:
+def _decoded(name: str, reading: Reading, tools: Schemas) -> Call:
+    given, repairs, fault = decoded(reading.value, tools.get(name))
+    return Call(name, given, repairs=(*reading.repairs, *repairs), fault=fault)
+
+
+def _read_headed(text: str, at: int, _: Json) -> Reading:
     """The input after ``Action Input:`` or a tool's name: a value, or the bare text."""
     if text[at : at + 1] in ("{", "[", '"', "'"):
         return read_json(text, at)
@@ -319,21 +295,19 @@ def _read_headed(text: str, at: int) -> Reading:
     return Reading(value, at + len(bare))
 
 
-def _read_tags(text: str, at: int, fields: Mapping[str, Json]) -> Reading:
-    """The arguments in tags, one each, as Qwen, Claude, MiniMax and GLM write them."""
+def _read_tags(text: str, at: int, schema: Json) -> Reading:
+    """The arguments in tags, one each, as Qwen's models write them."""
     pairs: list[tuple[str, Json]] = []
     while argument := _ARGUMENT.match(text, at):
-        key = argument["key"] or argument["glm_key"]
-        value = (argument["value"] or argument["glm_value"] or "").removeprefix("\n")
-        value = value.removesuffix("\n")
-        if not _is_text(fields.get(key)):
+        key, value = argument.groups()
+        if not _is_text(_fields(schema).get(key)):
             with contextlib.suppress(ValueError, RecursionError):
                 value = replace_surrogates(STRICT.decode(value.strip()))
         pairs.append((key, value))
         at = argument.end()
     end = _ARGUMENTS_END.match(text, at)
     if end is None:
-        raise UnreadableError(at, "a tag is not closed", len(text))
+        raise UnreadableError(at, "a tag is not closed")
     return Reading(unique(pairs) or None, end.end())
 
 
@@ -344,30 +318,28 @@ def _is_text(schema: Json) -> bool:
     kinds = schema.get("type")
     if kinds is None:
         return "enum" in schema and all(isinstance(each, str) for each in schema["enum"])
-    return kinds == "string" or (
-        isinstance(kinds, list) and {"string"} <= {*kinds} <= {"string", "null"}
-    )
+    return {"string"} <= {*([kinds] if isinstance(kinds, str) else kinds)} <= {"string", "null"}
 
 
-def _read_code(
-    text: str, at: int, name: str, tools: Schemas, *, in_list: bool
-) -> tuple[tuple[Call, ...], int]:
-    """The calls of a piece of Python, from the first one's parenthesis on, and where they end."""
-    calls = []
-    while True:
-        reading = read_json(text, at, is_call=True)
-        at = reading.end
-        calls.append(_code_call(name, reading.value, tools))
-        following = _NEXT_CALL.match(text, at) if in_list else None
-        if following is None or following[1] is None:
-            return tuple(calls), following.end() if following else at
-        name, at = resolve_name(following[1], tools), following.end() - 1
+def _read_code(code: str, tools: Schemas) -> tuple[Call, ...]:
+    """The calls of a piece of Python: a call, or a list of calls."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # backslashes that are no escapes
+            tree = ast.parse(code, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise UnreadableError(0, "it is no call that Python can read") from None
+    nodes = tree.elts if isinstance(tree, ast.List) else [tree]
+    return tuple(_code_call(node, tools) for node in nodes)
 
 
-def _code_call(name: str, arguments: list[Json], tools: Schemas) -> Call:
+def _code_call(node: ast.expr, tools: Schemas) -> Call:
     """A call with its arguments; those without names get them from the tool's schema."""
-    given = [each[0] for each in arguments if isinstance(each, list)]
-    named = unique([pair for each in arguments if isinstance(each, dict) for pair in each.items()])
+    if not isinstance(node, ast.Call):
+        raise UnreadableError(0, "it is no call")
+    name = resolve_name(ast.unparse(node.func), tools)
+    given = [_literal(each) for each in node.args]
+    named = unique([(str(each.arg), _literal(each.value)) for each in node.keywords])
     fields = list(_fields(tools.get(name)))
     if len(given) == 1 and not named and (len(fields) < 2 or isinstance(given[0], dict)):
         value: Json = given[0]
@@ -375,7 +347,30 @@ def _code_call(name: str, arguments: list[Json], tools: Schemas) -> Call:
         raise UnreadableError(0, "it has values without names")
     else:
         value = {**dict(zip(fields, given, strict=False)), **named} or None
-    return Call(name, value, known=name in tools, repairs=(_AS_CODE,))
+    return Call(name, value, known=name in tools, repairs=("a call written as code",))
+
+
+def _literal(node: ast.expr) -> Json:
+    """The value of a literal of Python, or of JSON."""
+    match node:
+        case ast.Constant(value=str(text)):  # JSON writes one character as two surrogates
+            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case ast.Constant(value=(bool() | int() | None) as value):
+            return value
+        case ast.Constant(value=float(value)) if abs(value) < float("inf"):
+            return value
+        case ast.Name(id=("true" | "false" | "null") as name):
+            return json.loads(name)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=(int() | float()) as value)):
+            return -value
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_literal(each) for each in items]
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            members = [(_literal(key) if key else None, _literal(value)) for key, value in pairs]
+            if all(isinstance(key, str) for key, _ in members):
+                return unique(members)
+    raise UnreadableError(0, "a call's values must be literals")
 
 
 # ── a decoded value → the calls that it means ─────────────────────────────────────────────────────
@@ -462,21 +457,11 @@ def _checked(call: Call, reading: Reading, tools: Schemas) -> Call:
     for key in given if isinstance(given, dict) else ():
         if key not in fields and (fields or key in ("thought", "tool", "tool_input")):
             return replace(call, fault=f"{key!r} is no argument of {call.name!r}")
-    if reading.open and isinstance(given, dict) and _may_close_earlier(given, fields):
+    last = next(reversed(given.values()), None) if isinstance(given, dict) and given else None
+    if reading.open and last and isinstance(last, dict):
         return replace(call, fault="a brace is missing, and there is more than one place for it")
     return call
 
 
 def _fields(schema: Json) -> Mapping[str, Json]:
     return schema.get("properties", {}) if isinstance(schema, Mapping) else {}
-
-
-def _may_close_earlier(given: dict[str, Json], fields: Mapping[str, Json]) -> bool:
-    """Whether the missing brace may as well have closed the last object inside, before its end."""
-    last = next(reversed(given.values()), None)
-    if not isinstance(last, dict):
-        return False
-    others = list(last)[1:]
-    if others and (not fields or any(key in fields for key in others)):
-        return True
-    return _may_close_earlier(last, {})

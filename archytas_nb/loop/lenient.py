@@ -1,9 +1,8 @@
-"""Reads JSON as models write it: strict JSON first, then one tolerant tokenizer.
+"""Reads JSON as models write it: strict JSON first, then one tolerant parser.
 
-The tokenizer rewrites a text as strict JSON in one pass, which `json` then reads. It repairs what
-has one meaning: trailing and missing commas, comments, other quotes, Python's literals, bare keys,
-raw line breaks, quotes and backslashes in strings that are not escaped, and a missing last brace.
-No other value that was cut off is completed.
+The parser repairs what has one meaning: trailing and missing commas, comments, other quotes,
+Python's literals, bare keys, raw line breaks, quotes and backslashes in strings that are not
+escaped, and a missing last brace. No other value that was cut off is completed.
 """
 
 from __future__ import annotations
@@ -33,23 +32,16 @@ _KEY = r"""(?:"[^"\n]*"|'[^'\n]*'|[“”][^“”\n]*[“”]|[‘’][^‘’\
 _MEMBER_FOLLOWS = re.compile(rf"{_KEY}|\}}")
 _ITEM_FOLLOWS = re.compile(r"""["'“”‘’\[{\]\d.+-]|(?:true|false|null|True|False|None)\b""")
 _KEY_FOLLOWS = re.compile(r"""["'“”‘’]\w[^"'“”‘’\n]*["'“”‘’]\s*:""")
-_BARE_KEY = re.compile(r"([A-Za-z_][\w-]*)\s*:")
-_ARGUMENT_NAME = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)")
+_BARE_KEY = re.compile(r"([A-Za-z_][\w-]*)(?=\s*:)")
 _ENDS_TEXT = re.compile(r"\s*(?:\Z|[`<,\])}])|[^\S\n]*\n")
 _ENDS_OBJECT = re.compile(r"""\s*(?:\Z|</|<\||```)|[^\S\n]*\n\s*[^"'“”‘’{}\[\]:,\s]""")
 _STRING_THEN_BRACE = re.compile(r"""["'“”‘’]\s*\}""")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
-_JSON_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_WORD = re.compile(r"[A-Za-z_]+(?![\w(.])")
-_LITERALS = {
-    **{each: each for each in ("true", "false", "null")},
-    "True": "true",
-    "False": "false",
-    "None": "null",
-}
 _SWALLOWED = re.compile(r"""\s*[^{\[\s].*?,\s*["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""", re.DOTALL)
 """A text, but no JSON, in which there seems to be a member of the object around it."""
-_ESCAPE = re.compile(r"""\\(u[0-9a-fA-F]{4}|.)|["\x00-\x1f]""", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
+_WORD = re.compile(r"[A-Za-z_]+(?![\w(.])")
+_LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_ESCAPE = re.compile(r"""\\(u[0-9a-fA-F]{4}|.)|["]""", re.DOTALL)
 _OTHER_ESCAPE = re.compile(
     r"\\(?:x[0-9a-fA-F]|U[0-9a-fA-F]{2}|u[0-9a-fA-F]|N\{|0|[1-7][0-7]{2}|[av](?![a-z])|\n)"
 )
@@ -58,13 +50,12 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class UnreadableError(ValueError):
-    """A text that cannot be read with certainty: where, why, and how far it was looked at."""
+    """A text that cannot be read with certainty: where, and why."""
 
-    def __init__(self, at: int, why: str, reached: int | None = None) -> None:
+    def __init__(self, at: int, why: str) -> None:
         super().__init__(why)
         self.at = at
         self.why = why
-        self.reached = at if reached is None else reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +68,13 @@ class Reading:
     open: bool = False  # the last closing brace was missing
 
 
-def read_json(
-    text: str, at: int = 0, *, may_be_open: bool = False, is_call: bool = False
-) -> Reading:
-    """Read the JSON value which begins at an index. It takes linear time.
+def read_json(text: str, at: int = 0, *, may_be_open: bool = False) -> Reading:
+    """Read the JSON value which begins at an index; text after it is ignored. It takes linear time.
 
     Args:
         text: Any text.
         at: Where the value begins.
         may_be_open: Whether the last closing brace may be missing.
-        is_call: Read the arguments of a Python call, from the parenthesis on, as a list of
-            ``[value]`` or ``{name: value}``.
-
-    Returns:
-        The reading; text after the value is ignored.
 
     Raises:
         UnreadableError: There is no value, it is cut off, or it has more than one meaning.
@@ -100,15 +84,13 @@ def read_json(
             value, end = STRICT.raw_decode(text, at)
             return Reading(replace_surrogates(value), end)
         except json.JSONDecodeError:
-            tokens = _Tokenizer(text, at, may_be_open=may_be_open, is_call=is_call)
-        value = replace_surrogates(STRICT.decode(tokens.rewrite()))
-        return Reading(value, tokens.end, tuple(tokens.repairs), tokens.open)
+            parser = _Parser(text, at, may_be_open=may_be_open)
+        value = replace_surrogates(parser.value())
+        return Reading(value, parser.end, tuple(parser.repairs), parser.open)
     except RecursionError:
         raise UnreadableError(at, "it is nested too deeply") from None
     except UnreadableError as error:
-        raise UnreadableError(max(at, error.at), error.why, error.reached) from None
-    except json.JSONDecodeError:
-        raise UnreadableError(at, "it is no JSON") from None
+        raise UnreadableError(max(at, error.at), error.why) from None
     except ValueError:  # thousands of digits
         raise UnreadableError(at, "it holds a number that is too long") from None
 
@@ -160,89 +142,96 @@ STRICT = json.JSONDecoder(
 )
 
 
-class _Tokenizer:
-    """Rewrites a value that is nearly JSON as strict JSON, from left to right in linear time."""
+class _Parser:
+    """Reads a value that is nearly JSON, from left to right in linear time."""
 
-    def __init__(self, text: str, at: int, *, may_be_open: bool, is_call: bool) -> None:
+    def __init__(self, text: str, at: int, *, may_be_open: bool) -> None:
         self.end = at  # after the last token
         self.repairs: dict[str, None] = {}
         self.open = False
-        self._text = text
-        self._at = at
+        self._text, self._at = text, at
         self._may_be_open = may_be_open
-        self._is_call = is_call
-        self._argument_end = ""
-        self._out: list[str] = []
         self._closers: list[str] = []  # of the objects and arrays which are open
-        self._after_number = False
 
-    def rewrite(self) -> str:
-        """Return the value as strict JSON, or raise `UnreadableError`."""
-        while True:
-            mark = self._skip()
-            is_first = mark in ("{", "[") or (self._is_call and not self._closers)
-            if is_first:
-                if len(self._closers) > MAX_DEPTH:
-                    raise UnreadableError(self._at, "it is nested too deeply")
-                self._closers.append({"{": "}", "[": "]"}.get(mark, ")"))
-                self._emit("{" if mark == "{" else "[", self._at + 1)
-            else:
-                self._scalar(mark)
-            while self._closers and not self._goes_on(is_first=is_first):
-                is_first = False
-            if not self._closers:
-                return "".join(self._out)
-            if self._closers[-1] == "}":
-                self._key()
-            elif self._closers[-1] == ")":
-                self._argument()
+    def value(self) -> Json:
+        """Read the value that comes next."""
+        mark = self._skip()
+        if mark in ("{", "["):
+            if len(self._closers) > MAX_DEPTH:
+                raise UnreadableError(self._at, "it is nested too deeply")
+            self._closers.append("}" if mark == "{" else "]")
+            self._take(self._at + 1)
+            value = unique(list(self._members())) if mark == "{" else list(self._items())
+            self._closers.pop()
+            return value
+        if mark in _PAIRS:
+            return self._string()
+        if number := _NUMBER.match(self._text, self._at):
+            try:
+                value = STRICT.decode(number[0])
+            except json.JSONDecodeError:  # an octal number? a date? a code?
+                raise UnreadableError(self._at, f"{number[0]} is no JSON number") from None
+            self._take(number.end())
+            return value
+        word = _WORD.match(self._text, self._at)
+        if word is None or word[0] not in _LITERALS:
+            raise UnreadableError(self._at, "expected a value" if mark else "it is cut off")
+        if word[0][0].isupper():
+            self.repairs["Python's True, False or None"] = None
+        self._take(word.end())
+        return _LITERALS[word[0]]
+
+    def _members(self) -> Iterator[tuple[str, Json]]:
+        more = self._goes_on(is_first=True)
+        while more:
+            key = self._key()
+            if self._skip() != ":":
+                raise UnreadableError(self._at, "expected a colon after the key")
+            self._take(self._at + 1)
+            yield key, self.value()
+            more = self._goes_on()
+
+    def _items(self) -> Iterator[Json]:
+        more = self._goes_on(is_first=True)
+        while more:
+            yield self.value()
+            more = self._goes_on()
+
+    def _take(self, end: int) -> None:
+        self._at = self.end = end
 
     def _skip(self) -> str:
         """Skip white space and comments; return the character that follows, empty at the end."""
         start, self._at = self._at, self._after_gap(self._at)
         if self._text[start : self._at].strip():
-            self._repair("a comment")
+            self.repairs["a comment"] = None
         return self._text[self._at : self._at + 1]
 
     def _after_gap(self, at: int) -> int:
         gap = _GAP.match(self._text, at)
         return gap.end() if gap else at
 
-    def _emit(self, token: str, end: int) -> None:
-        self._out.append(token)
-        self._at = self.end = end
-        self._after_number = False
-
-    def _repair(self, what: str) -> None:
-        self.repairs[what] = None
-
-    def _goes_on(self, *, is_first: bool) -> bool:
+    def _goes_on(self, *, is_first: bool = False) -> bool:
         """Whether the innermost object or array has another member; else it is closed."""
         mark, closer = self._skip(), self._closers[-1]
-        if closer == ")" and not is_first:
-            self._out.append(self._argument_end)
         if mark == "," and not is_first:
             self._at += 1
             mark = self._skip()
             if mark != closer:
-                self._out.append(",")
                 return True
-            self._repair("a trailing comma")
+            self.repairs["a trailing comma"] = None
         if mark == closer:
-            self._closers.pop()
-            self._emit("}" if closer == "}" else "]", self._at + 1)
+            self._take(self._at + 1)
             return False
         if is_first:
             return True
         if closer == "}" and _KEY_FOLLOWS.match(self._text, self._at):
-            self._repair("a missing comma")
-            self._out.append(",")
+            self.repairs["a missing comma"] = None
             return True
         # A number at the end of the text may have lost digits.
-        if self._is_over(self.end) and not (self._after_number and not mark):
-            self._repair("a missing brace at the end")
+        if self._is_over(self.end) and (mark or not self._text[self.end - 1].isdigit()):
+            self.repairs["a missing brace at the end"] = None
             self.open = True
-            self._out.append(self._closers.pop())
             return False
         what = "brace" if closer == "}" else "bracket"
         why = f"expected a comma or a closing {what}" if mark else "it is cut off"
@@ -257,53 +246,28 @@ class _Tokenizer:
             and _last_string_then_brace(self._text) < end
         )
 
-    def _key(self) -> None:
+    def _key(self) -> str:
         mark = self._skip()
         if bare := _BARE_KEY.match(self._text, self._at):
-            self._repair("a key without quotes")
-            self._emit(f'"{bare[1]}":', bare.end())
-            return
+            self.repairs["a key without quotes"] = None
+            self._take(bare.end())
+            return bare[1]
         if mark not in _PAIRS:
             why = "expected a key in double quotes" if mark else "it is cut off"
             raise UnreadableError(self._at, why)
         close = next(self._quotes(), -1)
         if close == -1:
-            raise UnreadableError(self._at, "a key has no closing quote", len(self._text))
-        self._string(self._at + 1, close, 1)
-        if self._skip() != ":":
-            raise UnreadableError(self._at, "expected a colon after the key")
-        self._emit(":", self._at + 1)
+            raise UnreadableError(self._at, "a key has no closing quote")
+        return self._decoded(self._at + 1, close, 1)
 
-    def _argument(self) -> None:
-        """Begin an argument of a call: an object with its name, or an array without."""
-        self._skip()
-        name = _ARGUMENT_NAME.match(self._text, self._at)
-        self._argument_end = "}" if name else "]"
-        self._emit(f'{{"{name[1]}":' if name else "[", name.end() if name else self._at)
-
-    def _scalar(self, mark: str) -> None:
-        if mark in _PAIRS:
-            close = -1
-            if self._text.startswith(mark * 3, self._at):
-                close = self._text.find(mark * 3, self._at + 3)
+    def _string(self) -> str:
+        mark, at = self._text[self._at], self._at
+        if self._text.startswith(mark * 3, at):
+            close = self._text.find(mark * 3, at + 3)
             if close != -1:
-                self._repair("triple quotes")
-                self._string(self._at + 3, close, 3)
-            else:
-                self._string(self._at + 1, self._closing_quote(), 1)
-        elif number := _NUMBER.match(self._text, self._at):
-            if not _JSON_NUMBER.fullmatch(number[0]):  # an octal number? a date? a code?
-                raise UnreadableError(self._at, f"{number[0]} is no JSON number")
-            self._emit(number[0], number.end())
-            self._after_number = True
-        else:
-            word = _WORD.match(self._text, self._at)
-            if word is None or word[0] not in _LITERALS:
-                why = "a call's values must be literals" if self._is_call else "expected a value"
-                raise UnreadableError(self._at, why if mark else "it is cut off")
-            if word[0][0].isupper():
-                self._repair("Python's True, False or None")
-            self._emit(_LITERALS[word[0]], word.end())
+                self.repairs["triple quotes"] = None
+                return self._decoded(at + 3, close, 3)
+        return self._decoded(at + 1, self._closing_quote(), 1)
 
     def _closing_quote(self) -> int:
         """The index of the quote which closes the string value that opens here.
@@ -311,19 +275,17 @@ class _Tokenizer:
         It is the first which leaves the quotes inside in pairs, as those of a quotation, and after
         which the object or array goes on.
         """
-        reached = len(self._text)
         for inside, n in enumerate(self._quotes()):
             opens = inside % 2 == 0
-            if opens and (self._is_call or self._string_may_end(n + 1)):
+            if opens and self._string_may_end(n + 1):
                 if inside and _SWALLOWED.match(self._text, self._at + 1, n):
                     break
                 if inside:
-                    self._repair("quotes in a string that were not escaped")
+                    self.repairs["quotes in a string that were not escaped"] = None
                 return n
             if not self._may_turn(n, opens=opens):
-                reached = n
                 break
-        raise UnreadableError(self._at, "a string has no closing quote", reached)
+        raise UnreadableError(self._at, "a string has no closing quote")
 
     def _quotes(self) -> Iterator[int]:
         """The quotes which may close the string here; no escapes, or apostrophes in words."""
@@ -358,21 +320,22 @@ class _Tokenizer:
             return starts or not (after.isspace() or after in ",:;.!?)]}")
         return not starts or after in " \t\n)]}=<>:;,.!?/+-\"'“”‘’"
 
-    def _string(self, start: int, close: int, width: int) -> None:
-        """Add a string whose quotes are so many characters wide."""
+    def _decoded(self, start: int, close: int, width: int) -> str:
+        """The text of a string whose quotes are so many characters wide."""
         raw = self._text[start:close]
         escapes = [each for each in _ESCAPE.finditer(raw) if each[1]]
         strange = [each for each in escapes if not _is_known(each[1])]
         if strange:
             mixed = any(_is_known(each[1]) and each[1][0] in "bfnrtu\\" for each in escapes)
             if mixed or any(_OTHER_ESCAPE.match(raw, each.start()) for each in strange):
-                raise UnreadableError(start, "a backslash in a string is not escaped", close)
-            self._repair("backslashes in a string that were not escaped")
+                raise UnreadableError(start, "a backslash in a string is not escaped")
+            self.repairs["backslashes in a string that were not escaped"] = None
         if any(mark in raw for mark in "\n\t\r"):
-            self._repair("a raw line break or tab in a string")
+            self.repairs["a raw line break or tab in a string"] = None
         if width == 1 and self._text[start - 1] != '"':
-            self._repair("quotes that JSON does not know")
-        self._emit(f'"{_ESCAPE.sub(_as_json, raw)}"', close + width)
+            self.repairs["quotes that JSON does not know"] = None
+        self._take(close + width)
+        return str(json.loads(f'"{_ESCAPE.sub(_as_json, raw)}"', strict=False))
 
 
 def _is_known(escape: str) -> bool:
@@ -380,13 +343,11 @@ def _is_known(escape: str) -> bool:
 
 
 def _as_json(match: re.Match[str]) -> str:
-    """An escape, or a character which JSON wants escaped, as JSON has it."""
+    """An escape, or a quote, as JSON has it."""
     escape = match[1]
     if escape is None or not _is_known(escape):
         return json.dumps(match[0])[1:-1]
-    if escape in "'“”‘’":
-        return escape
-    return match[0]
+    return escape if escape in "'“”‘’" else match[0]
 
 
 @functools.lru_cache(maxsize=1)

@@ -300,18 +300,16 @@ def mistral_list(t: Truth, o: Truth, rng: random.Random) -> Made:
 
 
 @kind
-def deepseek(t: Truth, o: Truth, rng: random.Random) -> Made:
-    older = f"function<｜tool▁sep｜>{t.name}\n```json\n{_given(t, rng)}\n```"
-    newer = f"{t.name}<｜tool▁sep｜>{_given(t, rng)}"
-    call = f"<｜tool▁call▁begin｜>{rng.choice([older, newer])}<｜tool▁call▁end｜>"
-    return f"<｜tool▁calls▁begin｜>{call}<｜tool▁calls▁end｜>", meant(t)
-
-
-@kind
-def kimi(t: Truth, o: Truth, rng: random.Random) -> Made:
-    call = f"functions.{t.name}:0<|tool_call_argument_begin|>{_given(t, rng)}"
-    call = f"<|tool_call_begin|>{call}<|tool_call_end|>"
-    return f"I look.<|tool_calls_section_begin|>{call}<|tool_calls_section_end|>", meant(t)
+def marks_of_other_models(t: Truth, o: Truth, rng: random.Random) -> Made:
+    """DeepSeek, Kimi and GLM: their servers read them, so that here they are only not run."""
+    return rng.choice(
+        [
+            f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{t.name}\n```json\n{_given(t, rng)}\n```",
+            f"<｜tool▁call▁begin｜>{t.name}<｜tool▁sep｜>{_given(t, rng)}<｜tool▁call▁end｜>",
+            f"<|tool_call_begin|>functions.{t.name}:0<|tool_call_argument_begin|>{_given(t, rng)}",
+            f"<tool_call>{t.name}\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+        ]
+    ), ()
 
 
 @kind
@@ -363,20 +361,6 @@ def qwen(t: Truth, o: Truth, rng: random.Random) -> Made:
         f"I look.\n\n<tool_call>\n{call}\n</tool_call>",
     ]
     return None if fields is None else (rng.choice(texts), meant(t))
-
-
-@kind
-def claude(t: Truth, o: Truth, rng: random.Random) -> Made:
-    fields = _fields(t, '<parameter name="{key}">{value}</parameter>', rng)
-    mark = rng.choice(["function_calls", "minimax:tool_call"])
-    text = f'<{mark}>\n<invoke name="{t.name}">\n{fields}\n</invoke>\n</{mark}>'
-    return None if fields is None else (text, meant(t))
-
-
-@kind
-def glm(t: Truth, o: Truth, rng: random.Random) -> Made:
-    fields = _fields(t, "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>", rng)
-    return None if fields is None else (f"<tool_call>{t.name}\n{fields}\n</tool_call>", meant(t))
 
 
 @kind

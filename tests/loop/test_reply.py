@@ -88,7 +88,7 @@ def test_reads_calls(text: str, calls: Any) -> None:
         ),
         (
             '"tool": "write", "tool_input": {"tool": "now", "tool_input": null}}',
-            "a brace is missing before it",
+            "a name or a brace is missing",
         ),
         ("It is 42.", "plain text"),
         ("42", "plain text"),
