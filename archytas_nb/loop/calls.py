@@ -367,6 +367,7 @@ def _literal(node: ast.expr) -> Json:
             return [_literal(each) for each in items]
         case ast.Dict(keys=keys, values=values):
             pairs = zip(keys, values, strict=True)
+            members: list[tuple[Json, Json]]
             members = [(_literal(key) if key else None, _literal(value)) for key, value in pairs]
             if all(isinstance(key, str) for key, _ in members):
                 return unique(members)
