@@ -34,6 +34,7 @@ DOORS = {
     "ipywidgets": {"trace.live"},
     "pydantic": {"tools"},
     "pydantic_core": {"tools"},
+    "docstring_parser": {"tools"},
     "typing_extensions": {"tools"},
     "IPython": {"magics", "command"},
     "traitlets": {"magics", "command"},

@@ -1,8 +1,7 @@
-"""Read a docstring in Google, NumPy or Sphinx style, and run its examples as a model would.
+"""Read a docstring in Google, NumPy, Sphinx or Epydoc style, and run its examples as a model would.
 
-The words are never evaluated; the types that they claim are only compared with the signature. Of
-the examples, which a model copies, only calls of the tool itself are run: as JSON, with literals or
-names of variables.
+Arguments and result are read by docstring_parser; the prose, notes, raises and examples are kept as
+they are written. The types that a docstring claims are only compared with the signature.
 """
 
 from __future__ import annotations
@@ -12,9 +11,19 @@ import doctest
 import inspect
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
+
+from docstring_parser import numpydoc, rest
+from docstring_parser.common import (
+    DocstringMeta,
+    DocstringParam,
+    DocstringRaises,
+    DocstringReturns,
+    ParseError,
+)
 
 from archytas_nb.tools.names import VAR
 from archytas_nb.tools.render import safe_repr
@@ -23,43 +32,32 @@ if TYPE_CHECKING:
     from archytas_nb.loop.events import CallOutcome
     from archytas_nb.tools.tool import Tool
 
-_ARGS = (
-    r"args?|arguments?|params?|parameters?|keyword arg(?:ument)?s?|keyword param(?:eter)?s?|kwargs"
-    r"|other (?:arg(?:ument)?s?|param(?:eter)?s?)"
-)
-_RETURNS = r"returns?|yields?"
+_ARGS = r"(?:keyword |other )?(?:arg(?:ument)?s?|param(?:eter)?s?)|kwargs"
 _NOTES = (
     r"notes?|raises?|exceptions?|except|examples?|warnings?|warns?|see also|references?|todo"
     r"|attributes?|tips?|important|usage|receives?"
 )
-_TITLE = re.compile(
-    rf"(?P<args>{_ARGS})|(?P<returns>{_RETURNS})|(?P<notes>{_NOTES})", re.IGNORECASE
-)
+_ANY = rf"(?P<args>{_ARGS})|(?P<returns>returns?|yields?)|(?P<notes>{_NOTES})"
+_TITLE = re.compile(_ANY, re.IGNORECASE)
+_UNDERLINE = re.compile(r"[-=]{3,}")
+_HAS_UNDERLINES = re.compile(rf"^(?:{_ANY}) *\n[-=]{{3,}}$", re.IGNORECASE | re.MULTILINE)
+_HAS_TITLES = re.compile(rf"^(?:{_ARGS}|returns?|yields?) *:$", re.IGNORECASE | re.MULTILINE)
 _FIELD = re.compile(
-    r":(?P<key>[a-z]+)(?P<head>(?:[ \t][^\n]*?)?)[ \t]*:(?:[ \t]+(?P<text>.*))?$", re.IGNORECASE
-)
-_HAS_FIELDS = re.compile(
-    r"^:(?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises?)\b[^\n]*:",
+    r"^[:@](param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises?)\b(?=.*:)",
     re.MULTILINE,
 )
-_HAS_UNDERLINES = re.compile(
-    rf"^(?:{_ARGS}|{_RETURNS}|{_NOTES})[ ]*\n[-=]{{3,}}$", re.IGNORECASE | re.MULTILINE
+_WORDY = re.compile(r"^:(param|arg)\w* +[^:\s]+ +[^:\n]+ ([*\w]+) *:", re.MULTILINE)
+_ENTRY = re.compile(
+    r"(?:[-*•]\s+)?`{0,2}(?P<names>\*{0,2}[^\W\d]\w*(?:`{0,2}\s*,\s*[`*]{0,2}[^\W\d]\w*)*)`{0,2}\s*"
+    r"(?:[(\[](?P<type>.*?)[)\]]\s*(?=:|[-–—]\s|$))?(?::|[-–—]\s|$)\s*(?P<text>.*)"
 )
-_HAS_TITLES = re.compile(rf"^(?:{_ARGS}|{_RETURNS})[ ]*:$", re.IGNORECASE | re.MULTILINE)
-_BLANK_LINES = re.compile(r"\n{3,}")
-_UNDERLINE = re.compile(r"[-=]{3,}")
-_ITEM = re.compile(
-    r"(?:[-*•]\s+)?(?P<names>`{0,2}\*{0,2}[^\W\d]\w*`{0,2}(?:\s*,\s*\*{0,2}[^\W\d]\w*)*)\s*"
-    r"(?=[(:\[]|$|\s[-–—]\s)"
-)
-_FLAT_ITEM = re.compile(r"\*{0,2}\w+\s*(\(.*\))?\s*:\s")
 _TYPED = re.compile(r"([\w.]+(?:\[.*?\])?(?:\s*\|\s*[\w.]+(?:\[.*?\])?)*)\s*:(?:\s|$)")
 _OPTIONAL = re.compile(r"\s*,?\s*\(?\boptional\b\)?(?!\[)", re.IGNORECASE)
 _TYPE_DEFAULT = re.compile(r"\s*,\s*defaults?\b.*$", re.IGNORECASE | re.DOTALL)
 _DEFAULT = re.compile(r"\bdefaults?\b(?!\s*dict)", re.IGNORECASE)
-_ARG_KEYS = {"param", "parameter", "arg", "argument", "key", "keyword", "kwarg", "kwparam"}
-_RETURN_KEYS = {"return", "returns", "yield", "yields", "rtype", "returntype"}
-_RAISE_KEYS = {"raise", "raises", "except", "exception", "throws"}
+_NUMPYDOC = numpydoc.NumpydocParser(
+    [numpydoc.ParamSection("Parameters", "param"), numpydoc.ReturnsSection("Returns", "returns")]  # type: ignore[arg-type]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,222 +80,146 @@ class Docstring:
     examples: str = ""
 
 
-_Section = tuple[re.Match[str], str, list[str]]
-"""The title, the heading as the model reads it, and the lines below."""
-
-
 def parse(text: str | None, names: Collection[str] = ()) -> Docstring:
     """Parse a raw docstring; where its style is unclear, the signature's names decide."""
     if not text or not text.strip():
         return Docstring()
     text = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
-    lines = [line.rstrip() for line in inspect.cleandoc(text).split("\n")]
-    clean = "\n".join(lines)
-    readers: list[Callable[[list[str]], Docstring]] = []
-    if _HAS_FIELDS.search(clean):
-        readers.append(_fields)
+    clean = "\n".join(line.rstrip() for line in inspect.cleandoc(text).split("\n"))
+    readings: list[Docstring] = []
+    if first := _FIELD.search(clean):
+        readings.append(_fields(clean[: first.start()], clean[first.start() :]))
     if _HAS_UNDERLINES.search(clean):
-        readers.append(_numpy)
-    if not readers or _HAS_TITLES.search(clean):
-        readers.append(_google)
-    readings = [reader(lines) for reader in readers]
+        readings.append(_sections(clean, underlined=True))
+    if not readings or _HAS_TITLES.search(clean):
+        readings.append(_sections(clean, underlined=False))
     return max(readings, key=lambda reading: sum(name in reading.params for name in names))
 
 
-def _google(lines: list[str]) -> Docstring:
-    prose: list[str] = []
-    sections: list[_Section] = []
-    body: list[str] | None = None
-    for line in lines:
-        is_flat = bool(line) and line[0] != " "
-        title = _TITLE.fullmatch(line.rstrip(": ")) if is_flat and line[-1] == ":" else None
-        if title:
-            body = []
-            sections.append((title, line, body))
-        elif body is None or (is_flat and not _continues(sections[-1], line)):
-            prose += [line] if body is None else ["", line]
-            body = None
+def _fields(prose: str, fields: str) -> Docstring:
+    """Sphinx and Epydoc."""
+    blocks, is_prose = [], False
+    for block in re.sub(r"\n{3,}", "\n\n", fields).split("\n\n"):
+        if block[:1] not in ("", " "):
+            is_prose = not _FIELD.match(block)
+        if is_prose:
+            prose += f"\n\n{block}"
         else:
-            body.append(line)
-    result, args, returns = _sorted(_BLANK_LINES.sub("\n\n", "\n".join(prose)), sections)
-    for head, body in _items(args):
-        _add(result, *_item(head), body)
-    if any(returns):
-        base = min(_indent(line) for line in returns if line)
-        first, *rest = [line[base:] for line in returns]
-        typed = _TYPED.match(first)
-        if typed and not any(_TYPED.match(line) for line in rest):
-            text = _text(first[typed.end() :].strip(), rest)
-            result.returns = Described(text, typed.group(1).replace(" ", ""))
-        else:  # several named values are words, not a type
-            result.returns = Described(_text("", [first, *rest]))
-    return result
+            blocks.append(block)
+    fields = re.sub(r"^@", ":", "\n\n".join(blocks), flags=re.MULTILINE)
+    # A type of several words is one word too many for the library.
+    fields = _WORDY.sub(r":\1 \2:", fields)
+    try:
+        found = rest.parse(fields).meta
+    except ParseError:
+        return _docstring(f"{prose}\n{fields}", [], [])
+    raised = [each for each in found if isinstance(each, DocstringRaises)]
+    lines = "\n".join(f"{each.type_name or ''}: {each.description or ''}" for each in raised)
+    return _docstring(prose, [f"Raises:\n{indent(lines, '    ')}"] if lines else [], found)
 
 
-def _numpy(lines: list[str]) -> Docstring:
+def _sections(clean: str, *, underlined: bool) -> Docstring:
+    """NumPy's sections, whose titles are underlined, or Google's, which are indented."""
+    lines = clean.split("\n")
     prose: list[str] = []
-    sections: list[_Section] = []
-    target, indent, skip = prose, "", False
+    found: list[tuple[re.Match[str], str, list[str]]] = []
+    target = prose
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
-        heading = line.strip().rstrip(":")
-        title = _TITLE.fullmatch(heading) if _UNDERLINE.fullmatch(below) else None
+        is_title = _UNDERLINE.fullmatch(below) if underlined else line.endswith(":")
+        title = _TITLE.fullmatch(line.rstrip(": ")) if is_title else None
         if title:
-            target, indent, skip = [], "    " * bool(title["notes"]), True
-            sections.append((title, f"{heading}:", target))
-        elif skip:
-            skip = False
-        elif line or target:
-            target.append(f"{indent}{line}".rstrip())
-    result, args, returns = _sorted("\n".join(prose), sections)
-    for head, body in _entries(args, lambda line: line[:1] not in {"", " "}):
-        names, _, kind = head.partition(":")
-        _add(result, names, kind.strip(), "", body)
-    for head, body in _entries(returns, lambda line: line[:1] not in {"", " "})[:1]:
-        name, colon, kind = head.partition(":")
-        result.returns = Described(_text("", body), (kind if colon else name).strip())
-    return result
-
-
-def _fields(lines: list[str]) -> Docstring:
-    prose: list[str] = []
-    entries: list[tuple[re.Match[str], list[str]]] = []
-    target, after_blank = prose, False
-    for line in lines:
-        entry = _FIELD.match(line)
-        if entry:
             target = []
-            entries.append((entry, target))
+            found.append((title, f"{title[0]}:" if underlined else line, target))
+        elif target is prose:
+            prose.append(line)
+        elif underlined and not target and (not line or _UNDERLINE.fullmatch(line)):
+            continue
+        elif not underlined and line and line[0] != " " and not _is_flat(found[-1], line):
+            target = prose
+            prose += ["", line]
         else:
-            if line and line[0] != " " and after_blank and target is not prose:
-                prose.append("")
-                target = prose
             target.append(line)
-        after_blank = not line
-    result, _, _ = _sorted(_BLANK_LINES.sub("\n\n", "\n".join(prose)), [])
-    types: dict[str, str] = {}
-    raised: list[str] = []
-    for match, body in entries:
-        _add_field(result, types, raised, match, body)
-    if raised:
-        result.long = "\n".join([*([result.long, ""] if result.long else []), "Raises:", *raised])
-    for name, each in result.params.items():
-        if not each.type and name in types:
-            result.params[name] = _described(types[name], each.text)
+    args = [line for title, _, body in found if title["args"] for line in body]
+    returns = next((body for title, _, body in found if title["returns"]), [])
+    if not underlined:
+        args, returns = _numpydoc_args(args), _numpydoc_result(returns)
+    text = ["Parameters", "----------", *args, "", "Returns", "-------", *returns]
+    notes, examples = [], ""
+    for title, head, body in found:
+        if title["notes"]:
+            written = "\n".join(body).rstrip()
+            notes.append(f"{head}\n{indent(written, '    ' * underlined)}".rstrip())
+            if title["notes"].lower().startswith(("example", "usage")):
+                examples += f"{written}\n"
+    result = _docstring("\n".join(prose), notes, _NUMPYDOC.parse("\n".join(text)).meta)
+    result.examples = examples
     return result
 
 
-def _add_field(
-    result: Docstring,
-    types: dict[str, str],
-    raised: list[str],
-    match: re.Match[str],
-    body: list[str],
-) -> None:
-    key, head = match["key"].lower(), match["head"].strip()
-    written = "\n".join([match["text"] or "", *body])
-    first, *rest = written.strip().split("\n")
-    text, known = _text(first, rest), result.returns or Described("")
-    if key in _RAISE_KEYS:
-        raised.append(f"    {head}: {written.rstrip()}".rstrip())
-    elif key in _ARG_KEYS and head:
-        *kind, name = head.split()
-        _add(result, name, " ".join(kind), first, rest)
-    elif key == "type" and head:
-        types[head.lstrip("*")] = text
-    elif key in {"rtype", "returntype"}:
-        result.returns = Described(known.text, known.type or text)
-    elif key in _RETURN_KEYS:
-        result.returns = Described(known.text or text, known.type or head)
-
-
-def _sorted(prose: str, sections: list[_Section]) -> tuple[Docstring, list[str], list[str]]:
-    """The prose with its notes, the lines about arguments and those about the result."""
-    args: list[str] = []
-    returns: list[str] = []
-    notes: list[str] = []
-    examples = ""
-    for title, head, body in sections:
-        while body and not body[-1]:
-            body.pop()
-        if title["args"]:
-            args += body
-        elif title["returns"]:
-            returns = returns or body
-        else:
-            notes.append("\n".join([head, *body]))
-            if title["notes"].lower().startswith(("example", "usage")):
-                examples += "\n".join(body) + "\n"
-    short, _, rest = prose.strip("\n").partition("\n\n")
-    long = "\n\n".join(part for part in (rest.strip("\n"), *notes) if part)
-    return Docstring(" ".join(short.split()), long, examples=examples), args, returns
-
-
-def _continues(section: _Section, line: str) -> bool:
-    """Whether an unindented line still belongs to the section: arguments that were not indented."""
+def _is_flat(section: tuple[re.Match[str], str, list[str]], line: str) -> bool:
+    """Whether the line is an argument in a section that is not indented."""
     title, _, body = section
-    flat = not body or (bool(body[-1]) and _indent(body[0]) == 0)
-    return bool(title["args"]) and flat and bool(_FLAT_ITEM.match(line))
+    is_flat = title["args"] and all(each and each[0] != " " for each in body)
+    return bool(is_flat and ":" in line and _ENTRY.fullmatch(line))
 
 
-def _entries(lines: Iterable[str], begins: Callable[[str], object]) -> list[tuple[str, list[str]]]:
-    """Each line that begins an entry, with the lines below it."""
-    found: list[tuple[str, list[str]]] = []
+def _numpydoc_args(lines: list[str]) -> list[str]:
+    """Google's ``name (type): text`` as NumPy's ``name : type`` with the text below."""
+    base = min((_indent(line) for line in lines if line), default=0)
+    entries: list[tuple[re.Match[str], list[str]]] = []
     for line in lines:
-        if begins(line):
-            found.append((line.strip(), []))
-        elif found:
-            found[-1][1].append(line)
+        entry = _ENTRY.fullmatch(line.strip()) if line and _indent(line) == base else None
+        if entry and entry["names"] != "None":  # "Args: None" says that there are none
+            entries.append((entry, []))
+        elif entries:  # what is deeper than a continuation keeps its indentation
+            deeper = " " * max(_indent(line) - base - 4, 0)
+            entries[-1][1].append(f"{deeper}{line.strip()}")
+    found = []
+    for entry, body in entries:
+        found.append(f"{entry['names']} : {entry['type'] or ''}")
+        found.append(indent(_text(entry["text"], body), "    "))
     return found
 
 
-def _items(lines: list[str]) -> list[tuple[str, list[str]]]:
-    """Google's entries; "Args: None" says that there are none."""
-    base = min((_indent(line) for line in lines if line), default=0)
-    found = _entries(
-        lines, lambda line: line and _indent(line) == base and _ITEM.match(line.strip())
-    )
-    while found and found[0][0].lower().strip(".") in {"none", "n/a"}:
-        found.pop(0)
-    deep = base + 4  # where a continuation begins; what is deeper keeps its indentation
-    return [
-        (head, [" " * max(_indent(each) - deep, 0) + each.strip() for each in body])
-        for head, body in found
-    ]
+def _numpydoc_result(lines: list[str]) -> list[str]:
+    """Google's ``type: text``; several named values are words, not a type."""
+    if not any(lines):
+        return []
+    base = min(_indent(line) for line in lines if line)
+    first, *more = [line[base:] for line in lines]
+    typed = None if any(map(_TYPED.match, more)) else _TYPED.match(first)
+    kind = typed[1].replace(" ", "") if typed else ""
+    text = _text(first[typed.end() :].strip(), more) if typed else _text("", [first, *more])
+    return [f": {kind}", indent(text, "    ")]
 
 
-def _item(head: str) -> tuple[str, str, str]:
-    """The names, the type and the first line of ``name (type): text``."""
-    match = _ITEM.match(head)
-    assert match is not None  # noqa: S101  (it began the entry)
-    rest, kind = head[match.end() :], ""
-    if rest[:1] in {"(", "["}:
-        depth, end = 1, 1
-        while depth and end < len(rest):
-            depth += (rest[end] in "([{") - (rest[end] in ")]}")
-            end += 1
-        kind, rest = rest[1 : end - 1].strip(), rest[end:].lstrip()
-    return match["names"], kind, re.sub(r"^(?::|\s?[-–—]\s)\s*", "", rest)
+def _docstring(prose: str, notes: list[str], found: Iterable[DocstringMeta]) -> Docstring:
+    short, _, more = re.sub(r"\n{3,}", "\n\n", prose).strip("\n").partition("\n\n")
+    long = "\n\n".join(part for part in (more.strip("\n"), *notes) if part)
+    result = Docstring(" ".join(short.split()), long)
+    for each in found:
+        if isinstance(each, DocstringParam):
+            for name in each.arg_name.split(","):  # one entry may describe several
+                if name := name.strip("`*\\ "):
+                    result.params.setdefault(name, _described(each))
+        elif isinstance(each, DocstringReturns) and result.returns is None:
+            result.returns = Described((each.description or "").strip(), each.type_name or "")
+    return result
 
 
-def _add(result: Docstring, names: str, kind: str, first: str, body: list[str]) -> None:
-    for each in names.split(","):  # one entry may describe several
-        if name := each.strip().strip("`").lstrip("*\\ "):
-            result.params.setdefault(name, _described(kind, _text(first, body)))
-
-
-def _described(kind: str, text: str) -> Described:
-    optional = kind.endswith("?") or bool(_DEFAULT.search(text))
-    kind = kind.removesuffix("?")
+def _described(param: DocstringParam) -> Described:
+    kind, text = param.type_name or "", (param.description or "").strip()
+    optional = bool(param.is_optional or param.default is not None or _DEFAULT.search(text))
     if _OPTIONAL.search(kind):  # "int, optional" speaks of the argument, Optional[int] of the type
         optional, kind = True, _OPTIONAL.sub("", kind).strip(" ,")
     if "default" in kind.lower():
         optional, kind = True, _TYPE_DEFAULT.sub("", kind)
-    return Described(text, kind, optional)
+    return Described(text, kind.removesuffix("?"), optional or kind.endswith("?"))
 
 
-def _text(first: str, rest: list[str]) -> str:
-    more = "\n".join(rest)
-    return f"{first}\n{inspect.cleandoc(more if first else f'{chr(10)}{more}')}".strip()
+def _text(first: str, more: list[str]) -> str:
+    body = "\n".join(more)
+    return f"{first}\n{inspect.cleandoc(body if first else f'{chr(10)}{body}')}".strip()
 
 
 def _indent(line: str) -> int:
@@ -342,32 +264,26 @@ def _call(source: str, names: set[str]) -> ast.Call | None:
         value = getattr(ast.parse(source).body[0], "value", None)
     except (SyntaxError, IndexError):
         return None
-    if not isinstance(value, ast.Call):
-        return None
-    called = getattr(value.func, "attr", None) or getattr(value.func, "id", None)
-    return value if called in names else None
+    called = isinstance(value, ast.Call) and (
+        getattr(value.func, "attr", None) or getattr(value.func, "id", None)
+    )
+    return value if isinstance(value, ast.Call) and called in names else None
 
 
 def _check(
     tool: Tool, example: doctest.Example, call: ast.Call, namespace: MutableMapping[str, Any] | None
 ) -> Example:
     source = example.source.strip()
-    parameters = [each for each in tool.parameters if not each.injected]
-    why = ""
-    if any(isinstance(each, ast.Starred) for each in call.args) or any(
-        word.arg is None for word in call.keywords
-    ):
-        why = "the example unpacks its arguments; a model names each of them"
-    elif len(call.args) > len(parameters):
-        why = f"the example gives {len(call.args)} arguments, the tool has {len(parameters)}"
-    if why:
-        return Example(source, problem=why)
-    given = dict(zip((each.name for each in parameters), call.args, strict=False))
-    given |= {str(word.arg): word.value for word in call.keywords}
-    named = {each.name for each in parameters if each.type.by_reference}
+    kinds = {each.name: each.type for each in tool.parameters if not each.injected}
     try:
+        if len(call.args) > len(kinds):
+            has = f"the tool has {len(kinds)}"
+            raise ValueError(f"the example gives {len(call.args)} arguments, {has}")
+        given = dict(zip(kinds, call.args, strict=False))
+        given |= {str(word.arg): word.value for word in call.keywords}
+        named = {name for name, kind in kinds.items() if kind.by_reference}
         sent = {
-            name: _json(node, {} if name in named else namespace) for name, node in given.items()
+            name: _json(each, {} if name in named else namespace) for name, each in given.items()
         }
         sent = json.loads(json.dumps(sent, allow_nan=False))
     except (ValueError, TypeError) as error:

@@ -80,6 +80,20 @@ def test_prose_after_sphinx_fields_is_kept():
     assert (doc.long, doc.params["a"].text) == ("More to say.", "one")
 
 
+def test_epydoc_fields_are_read():
+    doc = docstring.parse("S.\n\n@param a: one\n@type a: int\n@return: two\n", ["a"])
+    assert (doc.short, doc.params["a"].text, doc.params["a"].type) == ("S.", "one", "int")
+    assert doc.returns is not None
+    assert doc.returns.text == "two"
+
+
+def test_a_sphinx_type_may_have_several_words():
+    text = "S.\n\n:param str or None a: one\n:param int b: two\n:raises KeyError: Nothing.\n"
+    doc = docstring.parse(text, ["a", "b"])
+    assert [(each.text, each.type) for each in doc.params.values()] == [("one", ""), ("two", "int")]
+    assert doc.long == "Raises:\n    KeyError: Nothing."
+
+
 def test_args_none_says_that_there_are_none():
     assert docstring.parse("S.\n\nArgs:\n    None\n").params == {}
 
@@ -166,14 +180,12 @@ def test_what_json_cannot_say_is_reported_and_not_run():
 
 
 def test_unpacked_arguments_are_reported():
-    assert "unpacks" in only("    >>> divide(*xs)\n").problem
+    assert "'*xs' is neither a literal" in only("    >>> divide(*xs)\n").problem
 
 
 def test_too_many_arguments_are_reported():
-    assert (
-        only("    >>> divide(1, 2, [], 4)\n").problem
-        == "the example gives 4 arguments, the tool has 3"
-    )
+    found = only("    >>> divide(1, 2, [], 4)\n")
+    assert found.problem.endswith("the example gives 4 arguments, the tool has 3")
 
 
 def test_the_name_of_a_variable_stands_for_its_value_where_json_can_carry_it():
