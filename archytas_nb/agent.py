@@ -49,10 +49,9 @@ from archytas_nb.loop.events import (
     ToolCall,
 )
 from archytas_nb.loop.function_calling import FunctionCalling
-from archytas_nb.loop.history import Exchange, place_of
+from archytas_nb.loop.history import ContextWindow, Exchange, WireProtocol, messages_of, place_of
 from archytas_nb.loop.limits import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
 from archytas_nb.loop.loop import react_loop
-from archytas_nb.loop.messages import ContextWindow, WireProtocol, messages_of
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.run import Run
 from archytas_nb.tools.data import attached

@@ -38,10 +38,9 @@ from archytas_nb.loop.events import (
     ToolCall,
     Verdict,
 )
-from archytas_nb.loop.history import Exchange
+from archytas_nb.loop.history import ContextWindow, Exchange, WireProtocol
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
-from archytas_nb.loop.messages import ContextWindow, WireProtocol
 from archytas_nb.run import Run
 
 T = TypeVar("T")

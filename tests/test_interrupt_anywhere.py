@@ -78,7 +78,7 @@ def test_what_a_tool_did_is_on_record_wherever_its_outcome_is_on_the_way(
         "loop/loop.py:_run_batches",
         "loop/limits.py:note",
         "loop/limits.py:note_step",
-        "loop/messages.py:add",
+        "loop/history.py:add",
     )
     for line in range(1, lines(protocol, *where), 3):
         talk = Talk(protocol)

@@ -41,7 +41,6 @@ _UNTHINK = r"</think(?:ing)?>|\[/THINK\]"
 _THOUGHT_ENDS = re.compile(rf"{_UNTHINK}|<\|end\|>(?:<\|start\|>assistant)?|(?=<\|channel\|>)")
 _THINK_MARK = re.compile(rf"{_THINK}|{_UNTHINK}|<\|end\|>(?:<\|start\|>assistant)?")
 _VALUE = re.compile(r"""(?:\[\s*)?\{\s*(?:["'“”‘’}]|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
-_ESCAPED = re.compile(r"\s*\"?(\{\s*(?:\\n)*\s*\\\"(?:[^\"\\]|\\.)*+)\"?\s*", re.DOTALL)
 _PART_BEFORE = re.compile(  # a key, or a mark of DeepSeek's and Kimi's models
     r"""(?:["'“”‘’]\s*:\s*|(?:<｜tool▁sep|<\|tool_call_arg)[^{}]*)\Z"""
 )
@@ -127,18 +126,13 @@ class Scan:
         text: The text with thoughts blanked out, and cut where the model invented an outcome.
         places: What may be calls, in order.
         was_cut: Whether it was cut.
-        was_escaped: Whether all of it was written as inside of a string.
         thoughts: What stood in ``<think>`` blocks.
     """
 
     def __init__(self, text: str, tools: Schemas) -> None:
         self.text: str = replace_surrogates(text)
         self.places: list[Place] = []
-        self.was_cut = self.was_escaped = False
-        if escaped := _ESCAPED.fullmatch(self.text):
-            with contextlib.suppress(ValueError):
-                self.text = replace_surrogates(json.loads(f'"{escaped[1].rstrip()}"', strict=False))
-                self.was_escaped = True
+        self.was_cut = False
         self._tools = tools
         self._budget = 30 * len(text) + 10_000  # characters which broken places may cost
         self._shown = 0  # what stands before is a thought

@@ -43,12 +43,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Something that a tool printed or displayed.
-
-    Attributes:
-        kind: ``"stdout"``, ``"stderr"`` or ``"display"``.
-        data: Content by media type; text as str, images as base64 str.
-    """
+    """Something that a tool printed or displayed, by media type: text, or images in base64."""
 
     kind: Literal["stdout", "stderr", "display"]
     data: Mapping[str, Json]
@@ -91,12 +86,9 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True)
 class WireCall:
-    """A tool call as a server sent it.
+    """A tool call as a server sent it, with JSON text that may be broken.
 
-    Attributes:
-        name: The tool's name.
-        arguments: JSON text, possibly broken.
-        extra: What the server sent beside it and may want back, such as a signature; or None.
+    ``extra`` is what the server sent beside it and may want back, such as a signature.
     """
 
     name: str
@@ -208,12 +200,7 @@ class CallOutcomes:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of checking an answer.
-
-    Attributes:
-        fault: Why it is not accepted, for the model; empty where it is.
-        value: The answer as the type that was asked for.
-    """
+    """Why an answer is not accepted, for the model; else its value, of the type asked for."""
 
     fault: str = ""
     value: Any = field(default=None, compare=False, repr=False)

@@ -1,4 +1,4 @@
-"""The record of a conversation, and which parts of it are left out when it becomes too long.
+"""The record of a conversation, the messages it becomes, and what is left out of a long one.
 
 A conversation is a list of `Exchange`s: a question, its steps and its ending. A wire protocol turns
 them into messages, so the protocol can change and the record can be shortened without losing
@@ -17,7 +17,7 @@ import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from archytas_nb.loop.events import (
     CallOutcome,
@@ -25,15 +25,30 @@ from archytas_nb.loop.events import (
     Failed,
     Interrupted,
     Json,
+    Message,
     Stopped,
     ToolCall,
 )
+from archytas_nb.loop.lenient import replace_surrogates
+from archytas_nb.loop.limits import json_tokens, message_tokens
 
+if TYPE_CHECKING:
+    from archytas_nb.loop.function_calling import FunctionCalling
+    from archytas_nb.loop.text_protocol import TextProtocol
+
+WireProtocol: TypeAlias = "TextProtocol | FunctionCalling"
+"""One of the two forms in which a conversation is sent and replies are read."""
+
+CONTEXT_TOKENS = 100_000
+"""Context length that a model is taken to have if it does not say; most hosted ones have more."""
+_MARGIN = 150
+"""Tokens for the chat template, and for the words that make a turn the last one."""
+_MIN_REPLY = 1024
+"""Tokens of a reply for which the conversation is shortened in any case."""
 HEAD = 200
 """Characters that are left of an old outcome."""
 _HEADS = (4000, 2000, 1000, 500, HEAD)
-"""The same for outcomes of the last step, which the model has not read yet: as much as there is
-room for."""
+"""The same for outcomes of the last step, which the model has not read yet."""
 _NOTE = 120
 """About how long the note is that replaces what is left out: shortening by less is no gain."""
 
@@ -187,7 +202,11 @@ def view(exchanges: Sequence[Exchange], cut: Cut) -> list[Exchange]:
             before = "question and its answer" if n == 1 else f"{n} questions and their answers"
             question = f"(Left out here: the first {before}.)\n\n{question}"
         if omitted:
-            question = f"{question}\n\n{_left_out(exchange.steps[:omitted])}"
+            what = "first step" if omitted == 1 else f"first {omitted} steps"
+            names = Counter(call.name for step in exchange.steps[:omitted] for call in step.calls)
+            called = ", ".join(f"{name} {n}×" if n > 1 else name for name, n in names.items())
+            called = called and f", with calls of {called}"
+            question = f"{question}\n\n(Left out here: the {what}{called}.)"
         steps = [_shortened(step, cut) for step in exchange.steps[omitted:]]
         shown.append(replace(exchange, question=question, steps=steps))
     return shown
@@ -215,20 +234,26 @@ def compacted(
     if size_of(cut) <= budget:
         return cut
     cuts = [cut, *_cuts(exchanges, cut)]
-    least = size_of(cuts[-1])
+    least = size_of(found := cuts[-1])
     if least <= budget:
         wanted = least + (budget - least) // 2
         # Sizes fall from cut to cut but for a few tokens: a note may be longer than what it
         # replaces.
         at = bisect.bisect_left(cuts, -wanted, key=lambda each: -size_of(each))
         found = next(each for each in cuts[min(at, len(cuts) - 1) :] if size_of(each) <= budget)
-        return _named(exchanges, cut, found, name_of)
-    found = cuts[-1]
-    for head in _HEADS:
-        found = _shorter(exchanges[-1].steps[-1:], found, head)
-        if size_of(found) <= budget:
-            break
-    return _named(exchanges, cut, found, name_of)
+    else:
+        for head in _HEADS:
+            found = _shorter(exchanges[-1].steps[-1:], found, head)
+            if size_of(found) <= budget:
+                break
+    # Only what is sent is kept, and what is new in it gets its name.
+    short = {}
+    for call, outcome in (pair for step in _sent(exchanges, found) for pair in step.pairs):
+        if call.id in found.short:
+            known = cut.short.get(call.id)
+            name = name_of(call, outcome) if known is None else known[1]
+            short[call.id] = found.short[call.id][0], name
+    return replace(found, short=short)
 
 
 def _cuts(exchanges: Sequence[Exchange], cut: Cut) -> Iterator[Cut]:
@@ -259,17 +284,6 @@ def _shorter(steps: Iterable[Step], cut: Cut, head: int) -> Cut:
     return replace(cut, short=short)
 
 
-def _named(exchanges: Sequence[Exchange], before: Cut, cut: Cut, name_of: NameOf) -> Cut:
-    """The cut without the outcomes that are not sent, the new ones with the names of values."""
-    short = {}
-    for call, outcome in (pair for step in _sent(exchanges, cut) for pair in step.pairs):
-        if call.id in cut.short:
-            known = before.short.get(call.id)
-            name = name_of(call, outcome) if known is None else known[1]
-            short[call.id] = cut.short[call.id][0], name
-    return replace(cut, short=short)
-
-
 def _gains(outcome: CallOutcome, head: int) -> bool:
     return bool(outcome.images) or len(outcome.text) > head + _NOTE
 
@@ -277,13 +291,16 @@ def _gains(outcome: CallOutcome, head: int) -> bool:
 def _shortened(step: Step, cut: Cut) -> Step:
     if not any(call.id in cut.short for call in step.calls):
         return step
-    outcomes = (_short(each, *cut.short.get(each.call_id, (None, ""))) for each in step.outcomes)
+    outcomes = (
+        _short(each, *cut.short[each.call_id]) if each.call_id in cut.short else each
+        for each in step.outcomes
+    )
     return replace(step, outcomes=tuple(outcomes))
 
 
-def _short(outcome: CallOutcome, head: int | None, name: str) -> CallOutcome:
+def _short(outcome: CallOutcome, head: int, name: str) -> CallOutcome:
     """An outcome with less text and no images; as it is where that is no gain."""
-    if head is None or not _gains(outcome, head):
+    if not _gains(outcome, head):
         return outcome
     text, what = outcome.text, "the image is not shown any more"
     where = f'; full value in {name}: send "{name}" to pass it on' if name else ""
@@ -292,8 +309,143 @@ def _short(outcome: CallOutcome, head: int | None, name: str) -> CallOutcome:
     return replace(outcome, text=f"{text}\n… ({what}{where})".lstrip(), images=())
 
 
-def _left_out(steps: Sequence[Step]) -> str:
-    what = "the first step" if len(steps) == 1 else f"the first {len(steps)} steps"
-    names = Counter(call.name for step in steps for call in step.calls)
-    called = ", ".join(f"{name} {count}×" if count > 1 else name for name, count in names.items())
-    return f"(Left out here: {what}{', with calls of ' if called else ''}{called}.)"
+# ── what is sent ──────────────────────────────────────────────────────────────────────────────────
+
+
+def messages_of(wire: WireProtocol, exchanges: Sequence[Exchange]) -> list[Message]:
+    """The conversation as messages, always ones that a strict server accepts."""
+    messages = [wire.system]
+    for exchange in exchanges:
+        messages.append(wire.question(exchange))
+        messages += (message for step in exchange.steps for message in wire.step(step))
+        if exchange.ending is not None:
+            messages.append(wire.closing(exchange.closing))
+    valid: list[Message] = replace_surrogates(messages)
+    return valid
+
+
+@dataclass(frozen=True, slots=True)
+class ContextWindow:
+    """The model, which may know its ``context_tokens``, and names for shortened values."""
+
+    model: object = None
+    name_of: NameOf = lambda *_: ""
+
+
+class Conversation:
+    """The messages of a run, which grow with the record and are compacted where it is too long.
+
+    Args:
+        wire: The wire protocol.
+        past: The exchanges before this one.
+        exchange: This one; what is left out is noted in it.
+        window: How much the model can take.
+        reply_tokens: Maximum number of tokens in a reply.
+
+    Attributes:
+        messages: What is sent next.
+        tokens: About how many tokens they have.
+        beside: About how many tokens are sent beside them.
+        reply_tokens: As given; less after a request was refused for its length.
+        asides: What came with the calls in them; see `AskModel.asides`.
+    """
+
+    def __init__(
+        self,
+        wire: WireProtocol,
+        past: Sequence[Exchange],
+        exchange: Exchange,
+        window: ContextWindow,
+        reply_tokens: int,
+    ) -> None:
+        self._wire, self._window, self.reply_tokens = wire, window, reply_tokens
+        self._exchange, self._exchanges = exchange, [*past, exchange]
+        self.beside = json_tokens(wire.beside)
+        if not exchange.steps and past:
+            cut, count = past[-1].cut, len(past)
+            if cut.dropped >= count:  # some of these exchanges may be gone since
+                cut = replace(cut, dropped=count, omitted=0)
+            exchange.cut = cut
+        self.remake()
+
+    def remake(self) -> None:
+        """Make the messages again from the record as it is now."""
+        self.messages = messages_of(self._wire, ())
+        self.tokens = message_tokens(self.messages)
+        self.asides: dict[str, Json] = {}
+        for exchange in view(self._exchanges, self._exchange.cut):
+            messages, tokens = self._sent(exchange)
+            self.messages += messages
+            self.tokens += tokens
+            for step in exchange.steps:
+                self.asides |= step.asides
+
+    def add(self, step: Step) -> None:
+        """Add the messages of a step that was added to the exchange."""
+        more = replace_surrogates(self._wire.step(step))
+        self.messages += more
+        self.tokens += message_tokens(more)
+        if asides := step.asides:
+            self.asides = {**self.asides, **asides}
+
+    def compact(self) -> str:
+        """Compact where the messages are too long for the model.
+
+        Returns:
+            What was done, for a person; empty where nothing was.
+        """
+        too_long = self.tokens > self._budget()
+        return self._compact("the conversation is too long") if too_long else ""
+
+    def compact_more(self) -> str:
+        """Compact after the endpoint refused the messages for their length.
+
+        Returns:
+            What was done, for a person.
+        """
+        sent, exchange = self.tokens, self._exchange
+        self.reply_tokens = max(self.reply_tokens // 2, 1)
+        exchange.cut = replace(exchange.cut, room=max(sent * 3 // 4, 1))
+        if done := self._compact("the endpoint finds the conversation too long"):
+            return done
+        exchange.cut = replace(exchange.cut, room=sent)  # less than that is impossible
+        return (
+            f"the endpoint finds the conversation too long, and nothing of its {sent:,} tokens can "
+            "be left out: it is asked once more for a shorter reply"
+        )
+
+    def _compact(self, why: str) -> str:
+        before, cut = self.tokens, self._exchange.cut
+        deeper = compacted(self._exchanges, cut, self._budget(), self._size, self._window.name_of)
+        if deeper == cut:
+            return ""
+        self._exchange.cut = deeper
+        self.remake()
+        return (
+            f"{why} ({before:,} tokens, about): what is old in it is shortened or left out "
+            f"({self.tokens:,})"
+        )
+
+    def _budget(self) -> int:
+        """Tokens that the messages may have."""
+        context = getattr(self._window.model, "context_tokens", None) or CONTEXT_TOKENS
+        # A reply may be longer than this where there is room; the conversation is not shortened for
+        # it.
+        reply = min(self.reply_tokens, max(context // 4, _MIN_REPLY))
+        room = max(context - reply - self.beside - _MARGIN, context // 4)
+        return min(room, self._exchange.cut.room or room)
+
+    def _size(self, exchanges: Sequence[Exchange]) -> int:
+        system = message_tokens([self._wire.system])
+        return system + sum(self._sent(exchange)[1] for exchange in exchanges)
+
+    def _sent(self, exchange: Exchange) -> tuple[list[Message], int]:
+        """Messages of an exchange and their tokens; made once if it is over: there may be many."""
+        over = exchange.ending, len(exchange.steps)
+        made, messages, tokens = exchange.sent.get(self._wire.name, (None, [], 0))
+        if made != over:
+            messages = messages_of(self._wire, [exchange])[1:]
+            tokens = message_tokens(messages)
+            if exchange.ending is not None:
+                exchange.sent[self._wire.name] = over, messages, tokens
+        return messages, tokens

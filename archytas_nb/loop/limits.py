@@ -1,16 +1,16 @@
-"""The limits that end a run, and the guard against repeated calls."""
+"""The limits that end a run, the guard against repeated calls, and estimates of tokens."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
-from archytas_nb.loop.events import CallOutcome, ModelReply, ToolCall, Usage
-from archytas_nb.loop.messages import text_tokens
+from archytas_nb.loop.events import CallOutcome, Json, Message, ModelReply, ToolCall, Usage
 
 MAX_SECONDS = 600.0
 """Enough for twenty replies of a small local model at half a minute each."""
@@ -227,3 +227,62 @@ class Guards:
 def key_of(call: ToolCall) -> str:
     """The same text for calls of the same tool with the same input, and for no others."""
     return f"{call.name}:{json.dumps(call.input, sort_keys=True, ensure_ascii=False, default=repr)}"
+
+
+# ── estimates of tokens ───────────────────────────────────────────────────────────────────────────
+
+# Tokens of each piece, compared with the largest count of three tokenizers (test_messages.py).
+_ASCII = (
+    (re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"), 0.68),  # a word, beside its letters
+    (re.compile(r"[A-Za-z]"), 0.205),
+    (re.compile(r"[0-9]"), 1.0),
+    (re.compile(r"\s(?=[0-9])|\n"), 1.1),
+    (re.compile(r" {2,}|\t+"), 0.9),
+    (re.compile(r"[!-/:-@\[-`{-~]"), 0.85),
+)
+_OTHER = (
+    (re.compile(r"[\u00c0-\u024f]"), 1.6),  # letters with accents cut a word into pieces
+    (re.compile(r"[\u0400-\u04ff]"), 0.65),  # Cyrillic
+    (re.compile(r"[\u2000-\ud7ff\uf900-\uffff]"), 1.25),  # Chinese, Japanese, Korean, symbols
+    (re.compile(r"[\U00010000-\U0010ffff]"), 3.0),  # emoji
+    (re.compile(r"[\u0080-\u00bf\u0250-\u03ff\u0500-\u1fff\ud800-\uf8ff]"), 1.15),
+)
+_MAX_COUNTED = 100_000
+"""Characters that are counted; of a longer text so many in ten pieces."""
+_PER_MESSAGE, _PER_IMAGE = 5, 1000
+
+
+def text_tokens(text: str) -> int:
+    """About how many tokens a text has."""
+    counted = text
+    if len(text) > _MAX_COUNTED:
+        pieces = range(0, len(text), len(text) // 10)
+        counted = "".join(text[at : at + _MAX_COUNTED // 10] for at in pieces)
+    costs = _ASCII if counted.isascii() else _ASCII + _OTHER
+    tokens = sum(cost * len(piece.findall(counted)) for piece, cost in costs)
+    return int(tokens * len(text) / max(1, len(counted))) + 1
+
+
+def json_tokens(value: Json) -> int:
+    """About how many tokens a value has as JSON, such as the specifications of tools."""
+    return text_tokens(json.dumps(value, ensure_ascii=False, default=str)) if value else 0
+
+
+def message_tokens(messages: Iterable[Message]) -> int:
+    """About how many tokens messages have; an image counts as a thousand."""
+    total = 0
+    for message in messages:
+        texts, content = texts_of(message), message.get("content")
+        images = len(content) - len(texts) if isinstance(content, list) else 0
+        for call in message.get("tool_calls", ()):
+            texts += call["function"].values()
+        total += _PER_MESSAGE + _PER_IMAGE * images + sum(map(text_tokens, texts))
+    return total
+
+
+def texts_of(message: Message) -> list[str]:
+    """The texts of a message's content, be it plain or in parts; images are left out."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return [part["text"] for part in content if part.get("type") == "text"]
+    return [content] if isinstance(content, str) else []

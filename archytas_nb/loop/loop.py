@@ -45,16 +45,15 @@ from archytas_nb.loop.events import (
     ToolCall,
     Verdict,
 )
-from archytas_nb.loop.history import Exchange, Step
-from archytas_nb.loop.limits import Guards, key_of
-from archytas_nb.loop.messages import (
+from archytas_nb.loop.history import (
     ContextWindow,
     Conversation,
+    Exchange,
+    Step,
     WireProtocol,
-    message_tokens,
     messages_of,
-    texts_of,
 )
+from archytas_nb.loop.limits import Guards, key_of, message_tokens, texts_of
 from archytas_nb.loop.protocol import ANSWER, FAIL, Action, as_text, not_accepted
 from archytas_nb.loop.verify import (
     IMPOSSIBLE,
@@ -268,16 +267,11 @@ class _Loop:
     def _cut_at(self, reply: ModelReply) -> tuple[str, str]:
         """The tokens at which a reply was cut (our limit where the server has none); a way out."""
         asked = self.conversation.reply_tokens
-        limits, small = self.guards.limits, self.guards.small
-        most = max(asked, limits.thinking_tokens(small=small) or 0)
+        most = max(asked, self.guards.limits.thinking_tokens(small=self.guards.small) or 0)
         tokens = min(reply.usage.output_tokens or asked, most)
-        move = "; raise max_reply_tokens for a longer one"
-        if tokens not in (asked, most):
-            move = (
-                f", fewer than max_reply_tokens={asked}: the endpoint allows no more, "
-                "or its context is full"
-            )
-        return f"cut at {tokens} tokens", move
+        if tokens in (asked, most):
+            return f"cut at {tokens} tokens", "; raise max_reply_tokens for a longer one"
+        return f"cut at {tokens} tokens", f", fewer than max_reply_tokens={asked}"
 
     def _last_turn(self, limit: str) -> Flow:
         """Let the model answer without tools: a limit must not throw away what was found."""

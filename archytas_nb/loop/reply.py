@@ -144,7 +144,6 @@ def _called(scan: Scan, found: Sequence[Place], ask: str, form: AnswerForm | Non
     if not thought:
         thought = _INTRODUCTION.sub("", scan.text[: first.start]).strip(" \n\t\"'`[")[:500]
     notes = [*(each for call in calls for each in call.repairs), *notes]
-    notes += ["JSON inside a string"] * scan.was_escaped
     notes += ["an invented outcome was cut off"] * scan.was_cut
     repaired = ", ".join(dict.fromkeys(notes))
     others = tuple((call.name, call.input) for call in calls if call.name not in _ENDS)

@@ -20,10 +20,9 @@ from archytas_nb.loop.events import (
     WireCall,
 )
 from archytas_nb.loop.function_calling import FunctionCalling
-from archytas_nb.loop.history import Exchange
+from archytas_nb.loop.history import Exchange, WireProtocol
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
-from archytas_nb.loop.messages import WireProtocol
 from archytas_nb.loop.text_protocol import TextProtocol
 
 Protocol = Literal["react", "native"]

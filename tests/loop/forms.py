@@ -84,12 +84,6 @@ def encoded_python_input(t: Truth, o: Truth, rng: random.Random) -> Made:
 
 
 @kind
-def all_escaped(t: Truth, o: Truth, rng: random.Random) -> Made:
-    text = json.dumps(as_json(t, rng))
-    return text if rng.random() < 0.5 else text[1:-1], meant(t)
-
-
-@kind
 def written_twice(t: Truth, o: Truth, rng: random.Random) -> Made:
     return as_json(t, rng) + rng.choice(["", "\n", "\n\n", " and again: "]) + as_json(
         t, rng

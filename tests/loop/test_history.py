@@ -19,8 +19,8 @@ from archytas_nb.loop.events import (
     Stopped,
     ToolCall,
 )
-from archytas_nb.loop.history import HEAD, Cut, Exchange, Step, compacted, view
-from archytas_nb.loop.messages import message_tokens, messages_of
+from archytas_nb.loop.history import HEAD, Cut, Exchange, Step, compacted, messages_of, view
+from archytas_nb.loop.limits import message_tokens
 from tests.loop.cards import PROTOCOLS, Protocol, wire
 from tests.strict import fault_of, is_prefix
 

@@ -13,17 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.loop.events import Answered, CallOutcome, ToolCall
-from archytas_nb.loop.history import Cut, Exchange, Step
-from archytas_nb.loop.limits import REPLY_TOKENS
-from archytas_nb.loop.messages import (
+from archytas_nb.loop.history import (
     CONTEXT_TOKENS,
     ContextWindow,
     Conversation,
-    json_tokens,
-    message_tokens,
+    Cut,
+    Exchange,
+    Step,
     messages_of,
-    text_tokens,
 )
+from archytas_nb.loop.limits import REPLY_TOKENS, json_tokens, message_tokens, text_tokens
 from tests.loop.cards import PROTOCOLS, Protocol, wire
 from tests.strict import fault_of, is_prefix
 

@@ -21,8 +21,7 @@ from archytas_nb.loop.events import (
     WireCall,
 )
 from archytas_nb.loop.function_calling import FunctionCalling
-from archytas_nb.loop.history import Exchange, Step
-from archytas_nb.loop.messages import messages_of
+from archytas_nb.loop.history import Exchange, Step, messages_of
 from tests.loop.cards import PROTOCOLS, TOOLS, Protocol, wire
 from tests.strict import fault_of, is_prefix
 
