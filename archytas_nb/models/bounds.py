@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from archytas_nb.models.completion import ServerError
@@ -48,8 +48,8 @@ class Deadline:
 class Cutoff:
     """Shuts a connection down at a deadline, or after its reader waited too long for data.
 
-    A client's own timeout starts again with each byte, so a server that sends a byte now and then
-    could block its reader for ever.
+    The client's own timeouts begin again with each byte, so that a server that sends one now and
+    then could block its reader for ever: only the time to connect is left to them.
 
     Args:
         deadline: When it is shut down in any case.
@@ -161,27 +161,24 @@ class Connection:
             ServerError: Its status is not 2xx. A client would read all of an error's body.
         """
         encoding = response.headers.get("content-encoding", "").strip().lower()
-        is_error = not 200 <= response.status_code < 300
-        if encoding not in _ENCODINGS and not is_error:
-            raise self._errors.bad_encoding(encoding)
-        if not is_error:
-            return
-        body = bytearray()
-        if encoding in _ENCODINGS:
+        is_error, body = not 200 <= response.status_code < 300, bytearray()
+        if encoding in _ENCODINGS and is_error:
             chunks = response.iter_bytes()
             # A body that cannot be read must not hide the status.
             with contextlib.suppress(Exception):
                 while len(body) < LONGEST_ERROR and (chunk := self._next(chunks)) is not None:
                     self._cutoff.got(data=False)
                     body += chunk
-        text = body[:LONGEST_ERROR].decode("utf-8", "replace")
-        raise ServerError.of(
-            response.status_code, text, response.headers, str(response.request.url)
-        )
+        if is_error:
+            text, url = body[:LONGEST_ERROR].decode("utf-8", "replace"), str(response.request.url)
+            raise ServerError.of(response.status_code, text, response.headers, url)
+        if encoding not in _ENCODINGS:
+            what = f"compressed its reply as {encoding[:40]!r}, which was not asked for"
+            raise self._errors.unusable(what)
 
-    def _on_event(self, name: str, info: dict[str, Any] | Mapping[str, Any]) -> None:
+    def _on_event(self, name: str, info: Any) -> None:
         """A transport's hook, called before and after a connection is made or encrypted."""
-        if name.endswith("connect_tcp.started") and isinstance(info, dict) and info.get("timeout"):
+        if name.endswith("connect_tcp.started") and info.get("timeout"):
             # The transport tries one address after another, each for the whole time.
             with contextlib.suppress(OSError):
                 found = socket.getaddrinfo(info["host"], info["port"], type=socket.SOCK_STREAM)
@@ -210,7 +207,8 @@ class Connection:
             self._cutoff.got(data=not chunk.startswith((b":", b"\r", b"\n")))
             size += len(chunk)
             if size > LONGEST_REPLY:
-                raise self._errors.too_long(LONGEST_REPLY)
+                what = f"sent more than {LONGEST_REPLY:,} bytes for one reply, and it was given up"
+                raise self._errors.unusable(what)
             yield chunk
 
     def _next(self, chunks: Iterator[bytes]) -> bytes | None:
@@ -219,14 +217,10 @@ class Connection:
             chunk = next(chunks, None)
         except Exception as error:
             # The client translates the transport's errors before the body only.
-            library = type(error).__module__.split(".")[0].rstrip("2")
-            if library not in ("httpx", "httpcore"):
+            if type(error).__module__.split(".")[0].rstrip("2") not in ("httpx", "httpcore"):
                 raise
-            if ended := self.failure("reply"):
-                raise ended from None
-            if "Timeout" in type(error).__name__:
-                raise self._errors.timed_out(self._timeout, "reply") from None
-            raise EOFError(f"{type(error).__name__}: {error}") from None
+            cause = EOFError(f"{type(error).__name__}: {error}")
+            raise self.failure("reply") or cause from None
         if self._cutoff.ended or (chunk is not None and self._deadline.over):
             raise self.failure("reply") or EOFError("the connection was ended")
         return chunk

@@ -36,10 +36,6 @@ UNKNOWN_THOUGHT = "…"
 """In place of a thought that is not known: an empty one may count as missing."""
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Gemini takes beside a call that it did not make itself."""
-
-_DIALECTS: tuple[Literal["json_schema", "json_object", "none"], ...] = (
-    "json_schema", "json_object", "none"
-)  # fmt: skip
 _LENGTH_FIELDS: tuple[Literal["max_tokens", "max_completion_tokens"], ...] = (
     "max_tokens", "max_completion_tokens"
 )  # fmt: skip
@@ -56,17 +52,15 @@ class Capabilities:
     """What an endpoint has shown that it takes; also the form of one request.
 
     Attributes:
-        schema: How it takes a JSON schema for its reply: as ``json_schema`` (OpenAI, vLLM, Ollama,
-            llama.cpp), as ``json_object`` with a schema (llama-cpp-python), or not at all.
+        schema: Whether it takes a JSON schema for its reply.
         tools: Whether it takes function-calling tools.
         calls: Whether its tool calls are ``"given"`` as such, or ``"written"`` into the text.
         stream: Whether it streams.
-        stream_options: Whether it reports usage in a stream.
         length_field: The name of its maximum of tokens in a reply.
         most_tokens: The highest such maximum that it takes, or None where that is not known.
         context_tokens: Tokens of a conversation with its reply, or None where that is not known.
         images: The most images that it takes in a request, or None for no limit.
-        without: Fields that it does not take.
+        without: Fields that it does not take, ``"stream_options"`` among them.
         thinks: Whether it used up a reply by reasoning alone, so that it needs room for both.
         system: Whether it takes a system prompt.
         thoughts: Whether it requires the model's thoughts in the history (DeepSeek, Kimi).
@@ -74,11 +68,10 @@ class Capabilities:
         extras: Whether what it sends beside calls is returned, and required of each (Gemini).
     """
 
-    schema: Literal["json_schema", "json_object", "none"] = "json_schema"
+    schema: bool = True
     tools: bool = True
     calls: Literal["unseen", "given", "written"] = "unseen"
     stream: bool = True
-    stream_options: bool = True
     length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     most_tokens: int | None = None
     context_tokens: int | None = None
@@ -105,51 +98,10 @@ def capabilities_of(base_url: str, model: str) -> Capabilities:  # noqa: ARG001 
 
 # ── the body of a request ─────────────────────────────────────────────────────────────────────────
 
-
-def body_of(
-    ask: AskModel, form: Capabilities, extra: Mapping[str, Json], *, stream: bool
-) -> dict[str, Json]:
-    """The fields of a request beside its model; `extra` are the user's own, which override ours."""
-    own = _own(extra, form, with_tools=bool(ask.tools))
-    body: dict[str, Json] = {"messages": _messages(ask, form)}
-    if ask.tools:
-        body["tools"] = ask.tools
-    if ask.max_tokens is not None and not any(field in own for field in _LENGTH_FIELDS):
-        body[form.length_field] = _length(ask, form)
-    if stream and form.stream_options:
-        body["stream_options"] = {"include_usage": True}
-    if ask.schema is not None and form.schema == "json_schema":
-        schema = {"name": "action", "schema": ask.schema}
-        body["response_format"] = {"type": "json_schema", "json_schema": schema}
-    elif ask.schema is not None and form.schema == "json_object":
-        body["response_format"] = {"type": "json_object", "schema": ask.schema}
-    return {**body, **own}
-
-
-def _length(ask: AskModel, form: Capabilities) -> int:
-    wanted = max(ask.max_tokens or 0, (ask.thinking_tokens or 0) if form.thinks else 0)
-    return min(wanted, form.most_tokens or wanted)
-
-
-def _own(extra: Mapping[str, Json], form: Capabilities, *, with_tools: bool) -> dict[str, Json]:
-    """The user's own fields as far as they are taken; a reply's maximum under the name that is."""
-    own: dict[str, Json] = {}
-    for name, value in extra.items():
-        if name in _ABOUT_TOOLS and not with_tools:
-            continue
-        if name in _LENGTH_FIELDS and name in form.without:
-            own[form.length_field] = value
-        elif name not in form.without:
-            own[name] = value
-    if with_tools and not form.reasons_with_tools:
-        own["reasoning_effort"] = "none"
-    return own
-
-
 _CLIENT_OPTIONS = frozenset({
-    "default_headers", "extra_headers", "organization", "project", "azure_ad_token", "tools",
-    "default_query", "extra_query", "api_version", "azure_endpoint", "azure_deployment", "verify",
-    "api_base", "extra_body", "http_client", "proxies", "messages",
+    "default_headers", "extra_headers", "default_query", "extra_query", "extra_body", "http_client",
+    "organization", "project", "api_version", "azure_endpoint", "azure_deployment", "api_base",
+    "azure_ad_token", "verify", "proxies", "messages", "tools",
 })  # fmt: skip
 """Options of other clients, and what is sent anyhow: an endpoint would not take these as fields."""
 
@@ -170,6 +122,35 @@ def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
             expected = f"expected what JSON can carry ({error})"
             raise ConfigurationError(f"{name} is {value!r}; {expected}") from None
     return dict(fields)
+
+
+def body_of(
+    ask: AskModel, form: Capabilities, extra: Mapping[str, Json], *, stream: bool
+) -> dict[str, Json]:
+    """The fields of a request beside its model; `extra` are the user's own, which override ours."""
+    body: dict[str, Json] = {"messages": _messages(ask, form)}
+    if ask.tools:
+        body["tools"] = ask.tools
+    if ask.max_tokens is not None and not any(field in extra for field in _LENGTH_FIELDS):
+        body[form.length_field] = _length(ask, form)
+    if stream and "stream_options" not in form.without:
+        body["stream_options"] = {"include_usage": True}
+    if ask.schema is not None and form.schema:
+        schema = {"name": "action", "schema": ask.schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    for name, value in extra.items():
+        if name in _LENGTH_FIELDS and name in form.without:
+            body[form.length_field] = value
+        elif name not in form.without and (ask.tools or name not in _ABOUT_TOOLS):
+            body[name] = value
+    if ask.tools and not form.reasons_with_tools:
+        body["reasoning_effort"] = "none"
+    return body
+
+
+def _length(ask: AskModel, form: Capabilities) -> int:
+    wanted = max(ask.max_tokens or 0, (ask.thinking_tokens or 0) if form.thinks else 0)
+    return min(wanted, form.most_tokens or wanted)
 
 
 def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
@@ -210,30 +191,22 @@ def with_images(messages: Sequence[Message], most: int) -> tuple[Message, ...]:
 
     A message that has no image left becomes plain text, as what takes no images takes no parts.
     """
-    over = sum(refusals.images_in([message]) for message in messages) - most
     result: list[Message] = []
-    for message in messages:
-        images = refusals.images_in([message])
-        gone = max(0, min(over, images))
-        over -= gone
-        if isinstance(message.get("content"), (list, tuple)) and (gone or most == 0):
-            content = _without_images(message["content"], gone)
-            result.append({**message, "content": content})
-        else:
-            result.append(message)
+    is_text_only = most == 0
+    for message in reversed(messages):
+        parts = message.get("content")
+        if isinstance(parts, (list, tuple)):
+            kept: list[Json] = []
+            for part in reversed(parts):
+                is_image = refusals.is_image(part)
+                kept.insert(0, {"type": "text", "text": UNSEEN} if is_image and most <= 0 else part)
+                most -= is_image
+            content: Json = kept
+            if not any(map(refusals.is_image, kept)) and (is_text_only or kept != list(parts)):
+                content = "\n".join(str(part.get("text", "")) for part in kept)
+            message = {**message, "content": content}  # noqa: PLW2901 - a copy
+        result.insert(0, message)
     return tuple(result)
-
-
-def _without_images(parts: Sequence[Json], gone: int) -> Json:
-    """Parts without their first images; one text where no image is left."""
-    result: list[Json] = []
-    for part in parts:
-        drop = gone > 0 and refusals.is_image(part)
-        gone -= drop
-        result.append({"type": "text", "text": UNSEEN} if drop else part)
-    if any(map(refusals.is_image, result)):
-        return result
-    return "\n".join(str(part.get("text", "")) for part in result)
 
 
 # ── the next form after a refusal ─────────────────────────────────────────────────────────────────
@@ -253,35 +226,18 @@ def lowered(
         return replace(form, images=most)
     if less := shorter(form, ask, text):
         return less
-    if other := _other_messages(form, text):
-        return other
-    if stream and form.stream_options and "stream_options" in text:
-        return replace(form, stream_options=False)
-    if stream and form.stream and re.search(r"\bstream(?:ing|ed)?\b", text):
-        return replace(form, stream=False)
-    names = [name for name in extra if name not in {*_LENGTH_FIELDS, *form.without}]
-    if field := refusals.refused_field(text, names):
-        return replace(form, without=form.without | {field})
-    if ask.schema is not None and form.schema != "none":
-        return replace(form, schema=_DIALECTS[_DIALECTS.index(form.schema) + 1])
-    return None
-
-
-def _other_messages(form: Capabilities, text: str) -> Capabilities | None:
     if not form.thoughts and says("wants_thoughts", text):
         return replace(form, thoughts=True)
     if form.extras != "required" and says("wants_signatures", text):
         return replace(form, extras="required")
-    return replace(form, system=False) if form.system and says("no_system", text) else None
-
-
-def _with_tools(form: Capabilities, text: str, extra: Iterable[str]) -> Capabilities | None:
-    """The form with tools, where not they but something beside them was refused; else None."""
-    if says("no_reasoning_with_tools", text):
-        return replace(form, reasons_with_tools=False) if form.reasons_with_tools else None
-    names = [name for name in extra if name in _ABOUT_TOOLS - form.without]
-    field = refusals.refused_field(text, names)
-    return None if field is None else replace(form, without=form.without | {field})
+    if form.system and says("no_system", text):
+        return replace(form, system=False)
+    names = [name for name in (*extra, "stream_options") if name not in form.without]
+    if field := refusals.refused_field(text, [n for n in names if n not in _LENGTH_FIELDS]):
+        return replace(form, without=form.without | {field})
+    if stream and form.stream and re.search(r"\bstream(?:ing|ed)?\b", text):
+        return replace(form, stream=False)
+    return replace(form, schema=False) if ask.schema is not None and form.schema else None
 
 
 def shorter(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None:
@@ -295,10 +251,9 @@ def shorter(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None
         # Only the room for the reply is missing. Half of the context lets the conversation grow
         # for some steps before the same error comes again.
         lower = min(context - prompt, max(_LEAST_TOKENS, context // 2))
-        if not _LEAST_TOKENS <= lower < most:
-            return None
         known = form.context_tokens or context
-        return replace(form, most_tokens=lower, context_tokens=known)
+        fits = _LEAST_TOKENS <= lower < most
+        return replace(form, most_tokens=lower, context_tokens=known) if fits else None
     if limit:
         fits = min(_LEAST_TOKENS, most - 1) <= limit < most
         return replace(form, most_tokens=limit) if fits else None
@@ -308,6 +263,22 @@ def shorter(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None
     if re.search(r"max_(completion_)?tokens", text) and other not in form.without:
         return replace(form, length_field=other, without=form.without | {form.length_field})
     return None
+
+
+def _following(
+    failed: RequestError, form: Capabilities, ask: AskModel, extra: Collection[str], *, stream: bool
+) -> Capabilities | None:
+    """The form to ask in after a failure; None where the form was not the reason."""
+    kind, status, text = failed.error.kind, failed.error.status, failed.refusal
+    if kind == "no_tools":  # perhaps not they, but something beside them was refused
+        if says("no_reasoning_with_tools", text):
+            return replace(form, reasons_with_tools=False) if form.reasons_with_tools else None
+        field = refusals.refused_field(text, (_ABOUT_TOOLS - form.without).intersection(extra))
+        return None if field is None else replace(form, without=form.without | {field})
+    if kind == "refused" and status in _FORM_STATUSES:
+        return lowered(form, ask, text, extra, stream=stream and form.stream)
+    # Whoever has little credit left (402) may still have a short reply.
+    return shorter(form, ask, text) if kind == "overflow" or status == 402 else None
 
 
 def _with_room_to_think(
@@ -334,7 +305,7 @@ def _given_up(before: Capabilities, after: Capabilities) -> str:
             "the endpoint takes tools only without reasoning: reasoning_effort='none' is sent with "
             "them (protocol='react' keeps the reasoning)"
         )
-    left_out = sorted(after.without - before.without - {*_LENGTH_FIELDS})
+    left_out = sorted(after.without - before.without - {*_LENGTH_FIELDS, "stream_options"})
     names = ", ".join(map(repr, left_out))
     return f"the endpoint takes no {names}: it is asked without" if left_out else ""
 
@@ -359,11 +330,9 @@ def adapting(
             reply = yield from once(form)
         except RequestError as failed:
             first = first or failed
-            context = (
-                refusals.context_tokens(failed.refusal) if failed.error.kind == "overflow" else None
-            )
-            for record in (can, form):
-                record.context_tokens = context or record.context_tokens
+            if failed.error.kind == "overflow":
+                known = refusals.context_tokens(failed.refusal) or can.context_tokens
+                can.context_tokens = form.context_tokens = known
             following = _following(failed, form, ask, extra, stream=stream)
             if following is None or following in forms:
                 reason = first if failed.error.kind in ("refused", "overflow") else failed
@@ -381,19 +350,6 @@ def adapting(
             yield Notice("retry", cut)
         form = following
         forms.append(form)
-
-
-def _following(
-    failed: RequestError, form: Capabilities, ask: AskModel, extra: Collection[str], *, stream: bool
-) -> Capabilities | None:
-    """The form to ask in after a failure; None where the form was not the reason."""
-    kind, status = failed.error.kind, failed.error.status
-    if kind == "no_tools":
-        return _with_tools(form, failed.refusal, extra)
-    if kind == "refused" and status in _FORM_STATUSES:
-        return lowered(form, ask, failed.refusal, extra, stream=stream and form.stream)
-    # Whoever has little credit left (402) may still have a short reply.
-    return shorter(form, ask, failed.refusal) if kind == "overflow" or status == 402 else None
 
 
 def _learn_from(reply: ModelReply, ask: AskModel, form: Capabilities, can: Capabilities) -> None:

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import re
+import socket
 import threading
 import time
 import urllib.parse
@@ -23,7 +24,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.models import serve
-from archytas_nb.models.secrets import shown_url
 
 _log = logging.getLogger("archytas_nb")
 
@@ -39,12 +39,10 @@ PORTS: tuple[tuple[str, int], ...] = (
 )
 """The usual ports of model servers. Any process may listen there, so the user is asked first."""
 SECONDS = 0.3
-"""How long all the ports of this machine together are waited for."""
+"""How long a port of this machine is waited for; all are asked at the same time."""
 _LISTING_SECONDS = 0.5
 _LISTED_FOR = 30.0
 """Seconds for which a list of models is good enough for a completion."""
-_LONGEST_LIST = 4_000_000
-"""Bytes of a list of models that are read; OpenRouter's has half a million."""
 _SMALL = 4.0
 """Thousand million parameters up to which a model is a small one."""
 _NO_CHAT = re.compile(
@@ -136,23 +134,22 @@ def choose_model(
     base_url, api_key = settings.endpoint
     if name != "local" and (base_url or api_key):
         return _at_endpoint(settings, name, base_url, api_key)
-    skipped = ""
+    found = None
     if name != "local" and settings.discovers and not (name is None and settings.gguf):
-        found, skipped = _found(name, confirm)
-        if found is not None:
-            server, model = found
-            chosen = _at_endpoint(settings, model.name, server.base_url, None)
-            chosen.found(server.name, model.context_tokens)
-            return chosen
+        found = _found(name, confirm)
+    if isinstance(found, tuple):
+        server, model = found
+        chosen = _at_endpoint(settings, model.name, server.base_url, None)
+        chosen.found(server.name, model.context_tokens)
+        return chosen
     if name not in (None, "local"):
-        raise ConfigurationError(
-            skipped
-            or f"model {name!r} needs an endpoint, and none is named. Set OPENAI_API_KEY or "
+        raise found or ConfigurationError(
+            f"model {name!r} needs an endpoint, and none is named. Set OPENAI_API_KEY or "
             "OPENAI_BASE_URL (or %config ArchytasNB.base_url), or leave the model out to use the "
             "one on this machine."
         )
-    if skipped:
-        _warn_once(skipped)
+    if found:
+        _warn_once(str(found))
     from archytas_nb.models.embedded import EmbeddedModel
     from archytas_nb.models.engine import Engine
 
@@ -164,9 +161,8 @@ def _at_endpoint(
 ) -> Any:
     from archytas_nb.models.endpoint import OpenAIModel
 
-    own = json.loads(settings.request)
     limits = (settings.timeout, settings.max_retries)
-    return OpenAIModel(name, base_url, api_key, *limits, **own)
+    return OpenAIModel(name, base_url, api_key, *limits, **json.loads(settings.request))
 
 
 @functools.cache
@@ -192,8 +188,15 @@ def served_names(settings: ModelSettings | None = None) -> list[str]:
 
 @functools.lru_cache(maxsize=8)
 def _listed(base_url: str, api_key: str, period: int) -> tuple[str, ...]:  # noqa: ARG001
-    models = served_at(base_url, api_key, _LISTING_SECONDS) or ()
-    return tuple(model.name for model in models if model.chats)
+    answers: list[tuple[Served, ...]] = []
+    ask = threading.Thread(
+        target=lambda: answers.append(served_at(base_url, api_key, _LISTING_SECONDS)),
+        name="archytas_nb-models",
+        daemon=True,
+    )
+    ask.start()  # looking up a host has no time limit of its own
+    ask.join(_LISTING_SECONDS)
+    return tuple(model.name for models in answers for model in models if model.chats)
 
 
 # ── servers on this machine ───────────────────────────────────────────────────────────────────────
@@ -211,6 +214,16 @@ class Served(NamedTuple):
         return not _NO_CHAT.search(self.name)
 
 
+def served_at(base_url: str, api_key: str, seconds: float) -> tuple[Served, ...]:
+    """The models of an endpoint; none where nothing there answers so in these seconds."""
+    from archytas_nb.models.endpoint import OpenAIModel
+    from archytas_nb.models.refusals import RequestError
+
+    with contextlib.suppress(ConfigurationError, RequestError):
+        return OpenAIModel(None, base_url, api_key or "none").listed(seconds)
+    return ()
+
+
 class LocalServer(NamedTuple):
     """A model server on this machine, named after its port, with at least one model that chats."""
 
@@ -226,11 +239,13 @@ def local_servers() -> tuple[LocalServer, ...]:
 
 @functools.cache
 def _servers(ports: tuple[tuple[str, int], ...]) -> tuple[LocalServer, ...]:
-    end = time.monotonic() + SECONDS
-
     def look(port: tuple[str, int]) -> LocalServer:
         base_url = f"http://127.0.0.1:{port[1]}/v1"
-        models = served_at(base_url, "", max(0.01, end - time.monotonic())) or ()
+        try:  # a client is made only for a port where something listens
+            socket.create_connection(("127.0.0.1", port[1]), SECONDS).close()
+        except OSError:
+            return LocalServer(port[0], base_url, ())
+        models = served_at(base_url, "", SECONDS)
         return LocalServer(port[0], base_url, tuple(model for model in models if model.chats))
 
     with ThreadPoolExecutor(max(1, len(ports))) as pool:
@@ -239,11 +254,8 @@ def _servers(ports: tuple[tuple[str, int], ...]) -> tuple[LocalServer, ...]:
 
 def _found(
     name: str | None, confirm: Confirm | None
-) -> tuple[tuple[LocalServer, Served] | None, str]:
-    """The named or first model of an allowed server, or None; and which server was skipped.
-
-    A server is skipped where nobody can be asked about it.
-    """
+) -> tuple[LocalServer, Served] | ConfigurationError | None:
+    """The named or first model of an allowed server, or an error where nobody can be asked."""
     serving = [
         (server, model)
         for server in local_servers()
@@ -251,26 +263,29 @@ def _found(
         # Ollama's names end with a tag, which nobody types where it is the usual one.
         if name in (None, model.name, model.name.removesuffix(":latest"))
     ]
+    allowed = _allowed()
     for server, model in serving:
-        if _allowed().get(server.base_url) == server.name:
-            return (server, model), ""
+        if allowed.get(server.base_url) == server.name:
+            return server, model
     for server, model in serving:
         if server.base_url in _refused:
             continue
-        at = urllib.parse.urlsplit(server.base_url).netloc
         shown = repr(model.name[:80])[1:-1]  # the server wrote it: it must not act on a terminal
-        answer = confirm(f"Use {server.name} at {at}, model {shown}? [y/n] ") if confirm else None
-        if answer:
-            _allow(server)
-            return (server, model), ""
+        what = f"{server.name} at {urllib.parse.urlsplit(server.base_url).netloc}, model {shown}"
+        answer = confirm(f"Use {what}? [y/n] ") if confirm else None
         if answer is None:
-            return None, (
-                f"{server.name} at {at}, model {shown}, is not used: nobody has named or allowed "
-                "it. To use it, set OPENAI_BASE_URL (or %config ArchytasNB.base_url) to "
-                f"{server.base_url!r}."
+            return ConfigurationError(
+                f"{what}, is not used: nobody has named or allowed it. To use it, set "
+                f"OPENAI_BASE_URL (or %config ArchytasNB.base_url) to {server.base_url!r}."
             )
+        if answer:
+            file = permissions_file()
+            with contextlib.suppress(OSError):  # then the next process asks again
+                file.parent.mkdir(parents=True, exist_ok=True)
+                serve.write_private(file, {**allowed, server.base_url: server.name})
+            return server, model
         _refused.add(server.base_url)
-    return None, ""
+    return None
 
 
 _refused: set[str] = set()
@@ -284,13 +299,6 @@ def permissions_file() -> Path:
     return Path(platformdirs.user_state_dir("archytas-nb", appauthor=False)) / "servers.json"
 
 
-def _allow(server: LocalServer) -> None:
-    file = permissions_file()
-    with contextlib.suppress(OSError):  # then the next process asks again
-        file.parent.mkdir(parents=True, exist_ok=True)
-        serve.write_private(file, {**_allowed(), server.base_url: server.name})
-
-
 def _allowed() -> dict[str, object]:
     try:
         known = json.loads(permissions_file().read_text("utf-8"))
@@ -299,57 +307,11 @@ def _allowed() -> dict[str, object]:
     return known if isinstance(known, dict) else {}
 
 
-# ── lists of models ───────────────────────────────────────────────────────────────────────────────
-
-
 def is_small(name: str) -> bool:
     """Whether a name says that a model is small: ``qwen2.5-coder:1.5b``, not ``qwen3-30b-a3b``."""
     sizes = re.findall(r"(?<![\d.])(\d+(?:\.\d+)?)(b|m)(?![a-z])", name.lower())
     billions = [float(count) / (1 if unit == "b" else 1000) for count, unit in sizes]
     return bool(billions) and max(billions) <= _SMALL
-
-
-def served_at(base_url: str, api_key: str, seconds: float) -> tuple[Served, ...] | None:
-    """The models of an endpoint; None where nothing there answers so in these seconds.
-
-    It sends one GET, loads no client, follows no redirect and raises nothing.
-    """
-    answers: list[tuple[Served, ...]] = []
-
-    def ask() -> None:
-        with contextlib.suppress(OSError, ValueError, RecursionError):
-            answers.append(_asked(base_url, api_key, seconds))
-
-    thread = threading.Thread(target=ask, name="archytas_nb-models", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return answers[0] if answers else None
-
-
-def _asked(base_url: str, api_key: str, seconds: float) -> tuple[Served, ...]:
-    import http.client
-
-    from archytas_nb.models.bounds import Cutoff, Deadline
-
-    parts = urllib.parse.urlsplit(base_url)
-    is_https = parts.scheme == "https"
-    kind = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=seconds)
-    headers = {"Accept": "application/json"} | (key_header(base_url, api_key) if api_key else {})
-    query = f"?{parts.query}" if parts.query else ""
-    cutoff = Cutoff(Deadline(seconds), seconds)
-    try:
-        connection.connect()
-        cutoff.connected(connection.sock)
-        connection.request("GET", f"{parts.path.rstrip('/')}/models{query}", headers=headers)
-        response = connection.getresponse()
-        body = response.read(_LONGEST_LIST) if response.status == 200 else b""
-    except http.client.HTTPException as error:
-        raise ValueError("no HTTP") from error
-    finally:
-        cutoff.stop()
-        connection.close()
-    return models_in(json.loads(body))
 
 
 def models_in(data: Any) -> tuple[Served, ...]:
@@ -374,19 +336,27 @@ def models_in(data: Any) -> tuple[Served, ...]:
 # ── addresses and keys ────────────────────────────────────────────────────────────────────────────
 
 
-def usable_url(url: str) -> str:
-    """A base URL, without ``/chat/completions`` at its end.
+def endpoint_of(url: str) -> tuple[str, dict[str, str], tuple[str, str] | None]:
+    """A base URL without ``/chat/completions`` and secrets; its query; its user and password.
 
     Raises:
         ConfigurationError: It has no scheme or no host.
     """
-    parts = urllib.parse.urlsplit(url.strip())
-    path = parts.path.removesuffix("/").removesuffix("/chat/completions")
-    url = urllib.parse.urlunsplit(parts._replace(path=path, fragment=""))
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urllib.parse.urlsplit(url.strip())
+        is_url = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url:
+        shown = url.partition("?")[0].rpartition("@")[2]
         expected = "http:// or https://, a host, and mostly '/v1' at the end"
-        raise ConfigurationError(f"base_url is {shown_url(url)!r}; expected {expected}")
-    return url
+        raise ConfigurationError(f"base_url is {shown!r}; expected {expected}")
+    path = parts.path.removesuffix("/").removesuffix("/chat/completions")
+    _, is_named, host = parts.netloc.rpartition("@")
+    name, password = map(urllib.parse.unquote, (parts.username or "", parts.password or ""))
+    query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
+    base_url = urllib.parse.urlunsplit((parts.scheme, host, path, "", ""))
+    return base_url, query, (name, password) if is_named else None
 
 
 def usable_key(key: str, base_url: str) -> str:
@@ -412,29 +382,10 @@ def usable_fields(name: str, fields: Mapping[str, str] | None) -> dict[str, str]
         ConfigurationError: A name or a value does not fit on the line of a header.
     """
     for key, value in (fields or {}).items():
-        for text in (key, value):
-            if not (isinstance(text, str) and text.isascii() and text.isprintable()):
-                expected = (
-                    "expected names and values of printable ASCII, such as {'X-Team': 'data'}"
-                )
-                raise ConfigurationError(f"{name} holds {key!r}, which cannot be sent; {expected}")
+        if not all(isinstance(x, str) and x.isascii() and x.isprintable() for x in (key, value)):
+            expected = "expected names and values of printable ASCII, such as {'X-Team': 'data'}"
+            raise ConfigurationError(f"{name} holds {key!r}, which cannot be sent; {expected}")
     return dict(fields or {})
-
-
-def without_user(url: str) -> tuple[str, tuple[str, str] | None]:
-    """A URL without user and password, and these: the client's log shows every URL."""
-    parts = urllib.parse.urlsplit(url)
-    if "@" not in parts.netloc:
-        return url, None
-    user = (urllib.parse.unquote(parts.username or ""), urllib.parse.unquote(parts.password or ""))
-    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), user
-
-
-def without_query(url: str) -> tuple[str, dict[str, str]]:
-    """A URL without its query, and the query's fields: paths are appended before it."""
-    parts = urllib.parse.urlsplit(url)
-    query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
-    return urllib.parse.urlunsplit(parts._replace(query="")), query
 
 
 def key_header(url: str, key: str) -> dict[str, str]:

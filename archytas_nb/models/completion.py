@@ -1,4 +1,4 @@
-"""Reads chat completions, error objects and usage, in the dialects of all servers; knows prices.
+"""Reads chat completions, whole or streamed, error objects and usage; knows what tokens cost.
 
 A reply that was cut off is never taken for a whole one.
 """
@@ -7,27 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import email.utils
 import functools
 import importlib
 import json
 import re
 import urllib.parse
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from archytas_nb.loop.events import REFUSED, Delta, ModelReply, Usage, WireCall
 from archytas_nb.models.secrets import shown_url
-
-_READ = ("data:", "error:")
-"""Beginnings of lines that are read; older versions of llama.cpp send errors in the second."""
-_GIVEN_UP = frozenset({"error", "network_error", "insufficient_system_resource", "abort"})
-"""Reasons for an end with which OpenRouter, Zhipu, DeepSeek and SGLang report a failure."""
-_FULL = frozenset({"max_tokens", "model_length"})
-"""Other words for ``"length"``."""
-_LONGEST_LOOKED_AT = 20_000
-"""Characters of arguments up to which they are parsed to see whether they are whole."""
 
 
 class NotACompletion(ValueError):
@@ -43,18 +33,13 @@ def from_body(text: str) -> ModelReply:
         EOFError: The text is the beginning of a completion, or the server gave the reply up.
     """
     data = _json(text)
-    if data is None:
-        if text.lstrip().startswith('{"') and not text.rstrip().endswith("}"):
-            raise EOFError("the body ended in the middle of the reply")
+    if data is None and text.lstrip().startswith("{") and not text.rstrip().endswith("}"):
+        raise EOFError("the body ended in the middle of the reply")
+    reply = _Reply()
+    reply.take(data, text)
+    if not reply.has_choice:
         raise NotACompletion(text)
-    _raise_error(data, text)
-    choices = _dicts(data.get("choices"))[:1]
-    if not choices:
-        raise NotACompletion(text)
-    stream = _Stream()
-    stream.take_chunk({**data, "choices": choices}, text)
-    stream.ended = True
-    return stream.reply()
+    return reply.whole()
 
 
 def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
@@ -67,26 +52,32 @@ def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
         ServerError: The server sent an error in the stream.
         EOFError: The stream ended before the reply did, or the server gave the reply up.
     """
-    stream = _Stream()
+    reply, has_ended = _Reply(), False
     other: list[str] = []
     try:
         for line in _lines(chunks):
-            if line.startswith(_READ):
-                yield from stream.take(line.partition(":")[2].strip())
-            elif not line:
-                yield from stream.flush()
-            elif not line.startswith((":", "event:", "id:", "retry:")):
+            if line.startswith("data:"):
+                data = line[5:].strip()
+                has_ended = has_ended or data == "[DONE]"
+                if data and not has_ended:
+                    yield from reply.take(_event(data, reply), data)
+            elif line and not line.startswith((":", "event:", "id:", "retry:")):
                 other.append(line)
-        yield from stream.flush()
     except EOFError:
-        if not stream.whole:
+        if not reply.finish:
             raise
-    if stream.chunks == 0:
-        if other:  # the server does not stream, or it is no such server
-            return from_body("\n".join(other))
-        if not stream.whole:
-            raise EOFError("the stream was empty")
-    return stream.reply()
+    if other and not reply.has_begun:  # the server does not stream, or it is no such server
+        return from_body("\n".join(other))
+    if not (reply.finish or has_ended):
+        raise EOFError("the stream ended in the middle of the reply")
+    return reply.whole()
+
+
+def _event(data: str, reply: _Reply) -> Any:
+    event = _json(data)
+    if event is None and (reply.has_begun or data.startswith("{")):
+        raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
+    return event
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
@@ -98,8 +89,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
             yield b"".join([*rest, line]).decode("utf-8", "replace").rstrip("\r")
             rest = []
         rest.append(last)
-    if any(rest):
-        yield b"".join(rest).decode("utf-8", "replace").rstrip("\r")
+    yield b"".join(rest).decode("utf-8", "replace").rstrip("\r")
 
 
 @dataclass(slots=True)
@@ -108,193 +98,105 @@ class _Call:
 
     id: Any
     name: str
-    pieces: list[str] = field(default_factory=list)
-    size: int = 0
     extra: Any = None
-
-    def goes_on(self, call_id: Any, name: str, arguments: str) -> bool:
-        """Whether a piece under the same index belongs to this call.
-
-        There are servers that give each call the index 0, all calls one id or each piece a new id,
-        and that repeat the name with each piece.
-        """
-        if not name or not self.name:
-            return True
-        if name != self.name:
-            return False
-        if call_id and self.id and call_id != self.id:
-            return bool(self.pieces) and not self.complete
-        return not (arguments and self.complete)
-
-    @property
-    def complete(self) -> bool:
-        """Whether the arguments so far are whole JSON."""
-        if (
-            not self.pieces
-            or self.size > _LONGEST_LOOKED_AT
-            or self.pieces[-1].rstrip()[-1:] != "}"
-        ):
-            return False
-        return isinstance(_json("".join(self.pieces)), dict)
+    pieces: list[str] = field(default_factory=list)
 
 
-class _Stream:
+class _Reply:
     """A reply as it grows."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[_Call] = []
-        self._open: dict[Any, _Call] = {}  # by index, the call that pieces are added to
-        self._pending: list[str] = []  # the lines of an event over several
-        self._finish = self._model = ""
+        self._open: dict[str, _Call] = {}  # by index, the call that pieces are added to
+        self._model = self.finish = ""
         self._usage = Usage(requests=1)
-        self.ended = False
-        self.chunks = 0
+        self.has_begun = self.has_choice = False
 
-    @property
-    def whole(self) -> bool:
-        return self.ended or bool(self._finish)
+    def take(self, chunk: Any, text: str) -> list[Delta]:
+        """Add a chunk, or a whole completion; return the pieces of text that it brings."""
+        raise_error(chunk, text)
+        self.has_begun = True
+        self._model = self._model or _str(chunk.get("model"))
+        self._usage = usage_in(chunk) or self._usage
+        deltas: list[Delta] = []
+        for choice in _dicts(chunk.get("choices"))[:1]:
+            self.has_choice = True
+            message = choice.get("delta") or choice.get("message")
+            if isinstance(message, dict):
+                self._take_message(message, deltas)
+            if choice.get("error") or choice.get("finish_reason"):
+                raise_error(choice, text)
+                self.finish = _str(choice.get("finish_reason")) or "stop"
+        if self.finish == "error":  # OpenRouter's, where the model's provider failed
+            self.finish = ""
+            raise EOFError("the server gave the reply up: finish_reason is 'error'")
+        return deltas
 
-    def take(self, data: str) -> Sequence[Delta]:
-        """Add an event; return the pieces of text that it brings: this runs for every token."""
-        if data == "[DONE]":
-            self.ended = True
-            return ()
-        if self._pending:
-            self._pending.append(data)
-            return ()
-        chunk = _json(data)
-        if chunk is None:
-            self._pending += [data] if data else []
-            return ()
-        return self.take_chunk(chunk, data)
-
-    def take_chunk(self, chunk: Any, data: str) -> Sequence[Delta]:
-        self._take_head(chunk, data)
-        pieces: list[Delta] = []
-        for choice in _dicts(chunk.get("choices")):
-            delta = choice.get("delta")
-            if delta.__class__ is not dict or not delta:  # a whole message
-                delta = dict(_dict(choice.get("message")))
-                calls = enumerate(_dicts(delta.get("tool_calls")))
-                delta["tool_calls"] = [{**call, "index": at} for at, call in calls]
-            text = delta.get("content")
-            # Most tokens come with nothing else.
-            if text.__class__ is str and len(delta) == 1 + ("role" in delta):
-                if text:
-                    self._text.append(text)
-                    pieces.append(Delta("text", text))
-            else:
-                self._take_delta(delta, pieces)
-            if "error" in choice or choice.get("finish_reason"):
-                _raise_error(choice, data)
-                self._finish = _finish(choice)
-                self._usage = usage_in(choice) or self._usage
-        return pieces
-
-    def _take_head(self, chunk: Any, data: str) -> None:
-        """Read what is beside the choices."""
-        if chunk.__class__ is not dict or "error" in chunk or chunk.get("object") == "error":
-            _raise_error(chunk, data)
-        self.chunks += 1
-        if not self._model:
-            self._model = _word(chunk.get("model"))
-        if chunk.get("usage") or "timings" in chunk or "x_groq" in chunk:
-            self._usage = usage_in(chunk) or self._usage
-
-    def _take_delta(self, delta: dict[str, Any], pieces: list[Delta]) -> None:
-        if text := _text(delta.get("content")) or _text(delta.get("refusal")):
+    def _take_message(self, message: dict[str, Any], deltas: list[Delta]) -> None:
+        content = message.get("content")
+        reasoning = _str(message.get("reasoning_content") or message.get("reasoning"))
+        if isinstance(content, list):  # Mistral's parts; those that are thoughts hold parts, too
+            parts = _dicts(content)
+            reasoning += "".join(
+                _str(part.get("text")) for each in parts for part in _dicts(each.get("thinking"))
+            )
+            content = "".join(_str(part.get("text")) for part in parts)
+        if text := _str(content) or _str(message.get("refusal")):
             self._text.append(text)
-            pieces.append(Delta("text", text))
-        if text := _reasoning(delta):
-            self._reasoning.append(text)
-            pieces.append(Delta("reasoning", text))
-        calls = _dicts(delta.get("tool_calls"))
-        old = delta.get("function_call")  # before there were tools
-        if not calls and isinstance(old, dict):
-            calls = [{"index": 0, "function": old}]
-        for call in calls:
-            self._take_call(call)
+            deltas.append(Delta("text", text))
+        if reasoning:
+            self._reasoning.append(reasoning)
+            deltas.append(Delta("reasoning", reasoning))
+        if "tool_calls" in message:
+            for at, call in enumerate(_dicts(message["tool_calls"])):
+                # Only a piece of a stream has an index.
+                self._take_call(call, str(call.get("index", at)))
 
-    def flush(self) -> Sequence[Delta]:
-        """Called where an event ends: what is no JSON by then is none."""
-        if not self._pending:
-            return ()
-        data, self._pending = "\n".join(self._pending), []
-        chunk = _json(data)
-        if chunk is None:
-            if self.chunks or data.startswith("{"):
-                raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
-            raise NotACompletion(data)
-        return self.take_chunk(chunk, data)
-
-    def _take_call(self, piece: dict[str, Any]) -> None:
-        index, call_id, function = piece.get("index"), piece.get("id"), _dict(piece.get("function"))
-        index = index if isinstance(index, (int, str)) else None
-        name, arguments = _word(function.get("name")), _text(function.get("arguments"))
+    def _take_call(self, piece: dict[str, Any], index: str) -> None:
+        call_id, function = piece.get("id"), piece.get("function")
+        function = function if isinstance(function, dict) else {}
+        name, arguments = _str(function.get("name")), function.get("arguments")
         call = self._open.get(index)
-        if call is None and index is None and not name and self._calls:
-            call = self._calls[-1]
-        if call is None or not call.goes_on(call_id, name, arguments):
-            call = _Call(call_id, name)
+        # Gemini has sent each call with the index 0.
+        if call is None or (name and call.name and (call_id is None or call_id != call.id)):
+            call = self._open[index] = _Call(call_id, name)
             self._calls.append(call)
-            self._open[index] = call
-        call.id = call.id or call_id
         call.name = call.name or name
         call.extra = call.extra or piece.get("extra_content")
         if arguments:
-            call.pieces.append(arguments)
-            call.size += len(arguments)
+            call.pieces.append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
-    def reply(self) -> ModelReply:
-        if not self.whole:
-            raise EOFError("the stream ended in the middle of the reply")
+    def whole(self) -> ModelReply:
+        """The reply, once it is whole."""
         calls = [WireCall(call.name, "".join(call.pieces), call.extra) for call in self._calls]
         return ModelReply(
             text="".join(self._text),
             calls=tuple(calls),
             reasoning="".join(self._reasoning),
-            finish=self._finish or "stop",
+            # Mistral's word for it
+            finish="length" if self.finish == "model_length" else self.finish or "stop",
             model=self._model,
             usage=self._usage,
         )
 
 
-def _raise_error(data: Any, text: str) -> None:
+def raise_error(data: Any, text: str) -> None:
+    """Raise what a chunk or a choice is, where it is no part of a completion.
+
+    Raises:
+        ServerError: It is an error object, or holds one.
+        NotACompletion: It is no JSON object.
+    """
     inner = data[0] if isinstance(data, list) and len(data) == 1 else data  # Gemini sends a list
-    if isinstance(inner, dict):
-        error = inner.get("error") or (inner if inner.get("object") == "error" else None)
-        if error:
-            message, codes = error_text(error)
-            raise ServerError(message or text, status_of(error), codes, refused_generation(error))
-    if not isinstance(data, dict):
+    if not isinstance(inner, dict):
         raise NotACompletion(text)
-
-
-def _text(content: Any) -> str:
-    """Text of a string, a list of parts, null, or arguments that came as an object."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    return json.dumps(content, ensure_ascii=False) if isinstance(content, dict) else ""
-
-
-def _reasoning(message: dict[str, Any]) -> str:
-    if content := message.get("reasoning_content") or message.get("reasoning"):
-        return _text(content)
-    content = message.get("content")
-    if isinstance(content, list):  # parts of the type "thinking" hold parts of their own
-        return "".join(_text(part.get("thinking")) for part in content if isinstance(part, dict))
-    return ""
-
-
-def _finish(choice: dict[str, Any]) -> str:
-    finish = _word(choice.get("finish_reason")) or "stop"
-    if finish in _GIVEN_UP:
-        raise EOFError(f"the server gave the reply up: finish_reason is {finish!r}")
-    return "length" if finish in _FULL else finish
+    if error := inner.get("error") or (inner if inner.get("object") == "error" else None):
+        message, codes = error_text(error)
+        raise ServerError(message or text, status_of(error), codes, refused_generation(error))
+    if inner is not data:
+        raise NotACompletion(text)
 
 
 def _json(text: str) -> Any:
@@ -305,15 +207,11 @@ def _json(text: str) -> Any:
         return None
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _dicts(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _word(value: Any) -> str:
+def _str(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
@@ -346,7 +244,9 @@ class ServerError(Exception):
         data = _json(body)
         message, codes = error_text(data)
         error = cls(message or body, status, codes, refused_generation(data))
-        error.wait = retry_after(headers, dt.datetime.now(dt.UTC))
+        for name, unit in (("retry-after", 1.0), ("retry-after-ms", 0.001)):
+            if re.fullmatch(r"\d{1,9}(\.\d+)?", value := headers.get(name, "").strip()):
+                error.wait = float(value) * unit
         if 300 <= status < 400 and "location" in headers:
             with contextlib.suppress(ValueError):  # it is no URL
                 to = shown_url(urllib.parse.urljoin(url, headers["location"]))
@@ -360,110 +260,68 @@ def refused_generation(error: Any) -> ModelReply | None:
         error = error["error"]
     if not isinstance(error, dict):
         return None
-    metadata = error.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("raw"):  # OpenRouter: the provider's own error
-        return refused_generation(_json(str(metadata["raw"])))
-    generated = error.get("failed_generation")
-    text = generated if isinstance(generated, str) else ""
+    if raw := _provider(error):
+        return refused_generation(_json(raw))
+    text = _str(error.get("failed_generation"))
     if not text and error.get("code") != REFUSED:
         return None
-    text = text or str(error.get("message") or "")
-    return ModelReply(text, finish=REFUSED, usage=Usage(requests=1))
+    return ModelReply(text or _str(error.get("message")), finish=REFUSED, usage=Usage(requests=1))
+
+
+def _provider(error: dict[str, Any]) -> str:
+    """The error of the model's provider in one of OpenRouter's."""
+    metadata = error.get("metadata")
+    return str(metadata.get("raw") or "") if isinstance(metadata, dict) else ""
 
 
 def error_text(error: Any) -> tuple[str, str]:
-    """The message of an error object of any server, empty where it has none, and its codes.
+    """The message of an error object, empty where it has none, and its codes.
 
     The codes are all else that helps to judge it: kinds, sizes, and the text of a provider behind.
     """
-    if isinstance(error, list) and len(error) == 1:
-        error = error[0]
+    error = error[0] if isinstance(error, list) and len(error) == 1 else error
     if not isinstance(error, dict):
-        return (error if isinstance(error, str) else ""), ""
+        return _str(error), ""
     if isinstance(error.get("error"), (dict, str)):
         return error_text(error["error"])
-    metadata = error.get("metadata")
-    raw = str(metadata.get("raw") or "") if isinstance(metadata, dict) else ""
+    raw = _provider(error)
     codes = [str(error[key]) for key in ("code", "type") if error.get(key)]
     codes += [f"{key}={error[key]}" for key in ("n_prompt_tokens", "n_ctx") if error.get(key)]
-    message = str(error.get("message") or "") or _detail(error.get("detail"))
-    if message == "Provider returned error" and raw:  # OpenRouter's, whatever the provider's is
+    message = str(error.get("message") or error.get("detail") or "")
+    if message == "Provider returned error" and raw:
         message = f"{message}: {error_text(_json(raw))[0] or raw}"
     return message, " ".join([*codes, raw]).strip()[:500]
 
 
-def _detail(detail: Any) -> str:
-    """FastAPI's message: a text, or a list of problems and places."""
-    if isinstance(detail, str):
-        return detail
-    places = [(each.get("msg"), each.get("loc")) for each in _dicts(detail)]
-    texts = [(msg, ".".join(map(str, at)) if isinstance(at, list) else at) for msg, at in places]
-    return "; ".join(f"{message} at {place}" for message, place in texts)
-
-
 def status_of(error: Any) -> int:
     """The HTTP status of an error object that came without one; 500 where it does not say."""
-    if not isinstance(error, dict):
-        return 500
-    code = error.get("code")
-    if isinstance(code, str) and re.fullmatch(r"\d{3}", code):
-        code = int(code)
-    if isinstance(code, int) and 400 <= code < 600:
-        return code
-    return 400 if str(error.get("type")).startswith(("invalid_request", "exceed_context")) else 500
-
-
-def retry_after(headers: Mapping[str, str], now: dt.datetime) -> float | None:
-    """Seconds that a server asks to wait, at least 0; None where it does not say so."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        value = headers.get(name, "").strip()
-        if re.fullmatch(r"\d+(\.\d+)?", value):
-            return float(value) * unit
-    try:
-        at = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
-    except (ValueError, OverflowError):
-        return None
-    return max(0.0, (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() - now.timestamp())
+    code = str(error.get("code") or error.get("status_code")) if isinstance(error, dict) else ""
+    return int(code) if re.fullmatch("[45][0-9][0-9]", code) else 500
 
 
 # ── tokens and what they cost ────────────────────────────────────────────────────────────────────
 
 
 def usage_in(part: dict[str, Any]) -> Usage | None:
-    """The usage in a part of a reply: a body, a chunk of a stream, or a choice; None for none.
+    """The usage in a body or a chunk of a stream; None for none. Nothing is estimated.
 
-    Most servers report it beside the choices, Groq in a field of its own, Moonshot in the choice;
-    llama.cpp sends ``timings``. The cached tokens are part of the input. Nothing is estimated.
+    The cached tokens are part of the input.
     """
-    timings = part.get("timings")
-    for holder in (part, part.get("x_groq")):
-        usage = holder.get("usage") if isinstance(holder, dict) else None
-        if isinstance(usage, dict):
-            return _usage(usage, timings)
-    if not isinstance(timings, dict):
+    usage = part.get("usage")
+    if not usage and "x_groq" in part:
+        usage = part["x_groq"].get("usage") if isinstance(part["x_groq"], dict) else None
+    if not isinstance(usage, dict):
         return None
-    cached = _count(timings, "cache_n")
-    return Usage(1, _count(timings, "prompt_n") + cached, cached, _count(timings, "predicted_n"))
+    read, details, usd = _count(usage, "prompt_tokens"), usage.get("prompt_tokens_details"), 0.0
+    if isinstance(usage.get("cost"), (int, float)) and 0 < usage["cost"] < 1e6:  # OpenRouter's
+        usd = float(usage["cost"])
+    cached = min(read, _count(details, "cached_tokens"))
+    return Usage(1, read, cached, _count(usage, "completion_tokens"), usd)
 
 
-def _usage(data: dict[str, Any], timings: Any) -> Usage:
-    details = data.get("prompt_tokens_details") or data.get("input_tokens_details") or {}
-    read = _count(data, "prompt_tokens", "input_tokens")
-    fields = ("prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens")
-    cached = _count(details, "cached_tokens") or _count(data, *fields) or _count(timings, "cache_n")
-    written, usd = _count(data, "completion_tokens", "output_tokens"), data.get("cost")
-    if not isinstance(usd, (int, float)) or not 0 < usd < 1e6:  # OpenRouter says it
-        usd = 0.0
-    return Usage(1, read, min(cached, read), written, float(usd))
-
-
-def _count(data: Any, *names: str) -> int:
-    """The first of these fields that is a number of tokens."""
-    for name in names if isinstance(data, dict) else ():
-        value = data.get(name)
-        if isinstance(value, (int, float)) and 0 < value < 1e12:
-            return int(value)
-    return 0
+def _count(data: Any, name: str) -> int:
+    value = data.get(name) if isinstance(data, dict) else None
+    return int(value) if isinstance(value, (int, float)) and 0 < value < 1e12 else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,7 +209,7 @@ class EmbeddedModel:
 
     def _client(self, server: process.Server, temperature: float = 0) -> OpenAIModel:
         can = capabilities_of(server.base_url, server.model)
-        can.schema, can.tools, can.images = "json_schema", False, 0
+        can.tools, can.images = False, 0
         where = (server.model, server.base_url, server.api_key, _REPLY_SECONDS, 0)
         client = OpenAIModel(*where, temperature=temperature, seed=1)
         client.keeps_connections = False

@@ -38,7 +38,7 @@ from archytas_nb.models.completion import (
     price_of,
 )
 from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, RequestError
-from archytas_nb.models.secrets import shown_url, without_shapes
+from archytas_nb.models.secrets import without_shapes
 
 if TYPE_CHECKING:
     import openai
@@ -84,16 +84,14 @@ class OpenAIModel:
         query: Mapping[str, str] | None = None,
         **request: Any,
     ) -> None:
-        url = choose.usable_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
-        self.base_url, own_query = choose.without_query(url)
+        url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
+        self.base_url, own_query, self._user = choose.endpoint_of(url)
         self._headers = choose.usable_fields("headers", headers)
         self._query = {**own_query, **choose.usable_fields("query", query)}
         key = api_key or os.environ.get("OPENAI_API_KEY") or ""
         self._key = choose.usable_key(key, self.base_url)
-        self._at = shown_url(self.base_url)
         others = (*self._headers.values(), *self._query.values())
-        user = choose.without_user(self.base_url)[1]
-        self._errors = EndpointErrors(self._at, self._key, user, others)
+        self._errors = EndpointErrors(self.base_url, self._key, self._user, others)
         self.given_name = model
         self._model = model
         self.timeout = 300.0 if timeout is None else timeout
@@ -109,11 +107,10 @@ class OpenAIModel:
         self.server = ""
         """Which model server answers, where nobody named the endpoint and it was found."""
         self.keeps_connections = True
-        """Whether a connection is used again. llama.cpp closes it after a stream, perhaps while the
-        next request is sent on it."""
+        """Whether a connection is used again; llama.cpp closes it after a stream."""
 
     def __repr__(self) -> str:
-        return f"OpenAIModel({self._model!r}, base_url={self._at!r})"
+        return f"OpenAIModel({self._model!r}, base_url={self.base_url!r})"
 
     @property
     def name(self) -> str:
@@ -126,7 +123,7 @@ class OpenAIModel:
     def found(self, server: str, context: int | None) -> None:
         """Note that the endpoint was found on this machine, and its model's context in tokens."""
         self.server = server
-        at = f"{self.name!r} of {server} at {self._at!r}"
+        at = f"{self.name!r} of {server} at {self.base_url!r}"
         self._introduction = f"{at} answers: it was found on this machine"
         can = capabilities_of(self.base_url, self.name)
         can.context_tokens = can.context_tokens or context
@@ -152,7 +149,7 @@ class OpenAIModel:
         is_standard = self.request.get("service_tier", "default") == "default"
         if choose.is_local(self.base_url) or not is_standard:
             return None
-        return price_of(self._at, self.name)
+        return price_of(self.base_url, self.name)
 
     @property
     def protocol(self) -> Literal["react", "native"]:
@@ -199,7 +196,7 @@ class OpenAIModel:
             ModelError: The endpoint does not say.
         """
         try:
-            return self._listed()
+            return [model.name for model in self.listed()]
         except RequestError as failed:
             raise self._explained(failed.error) from None
 
@@ -230,7 +227,9 @@ class OpenAIModel:
                     return generated  # type: ignore[no-any-return]
                 raise self._failure(error, connection, name, ask) from None
         if reply.finish == "content_filter" and not reply.calls:
-            raise self._errors.withheld()
+            what = "withheld the reply, or a part of it, by its content filter"
+            move = "Put the question differently, or use another model."
+            raise self._errors.unusable(what, "refused", move)
         return reply
 
     def _failure(
@@ -264,7 +263,7 @@ class OpenAIModel:
             return reply
         finally:
             size = sum(len(str(message.get("content") or "")) for message in ask.messages)
-            shown = (self._at, name, len(ask.messages), size, len(ask.tools), outcome)
+            shown = (self.base_url, name, len(ask.messages), size, len(ask.tools), outcome)
             _log.debug(
                 "asked %s for %r: %d messages of %d characters, %d tools, %s after %.3f s",
                 *shown,
@@ -275,7 +274,7 @@ class OpenAIModel:
     def _connection(self, timeout: float, deadline: Deadline) -> Iterator[Connection]:
         """A connection for one request; one that was kept open saves the time to make it."""
         fields = (*self._headers.items(), *self._query.items())
-        key = (self.base_url, self._key, self.timeout, fields)
+        key = (self.base_url, self._key, self._user, self.timeout, fields)
         idle = _CLIENTS.setdefault(key, [])
         connection = idle.pop() if idle else self._connect()
         try:
@@ -296,7 +295,6 @@ class OpenAIModel:
         import openai
 
         limits = _limits(self.timeout, Deadline())
-        url, user = choose.without_user(self.base_url)
         headers = {
             **choose.key_header(self.base_url, self._key or "none"),
             "Accept-Encoding": "gzip, deflate",
@@ -319,17 +317,17 @@ class OpenAIModel:
                 # A proxy of the environment cannot reach this machine's own servers.
                 trust_env=not choose.is_local(self.base_url),
                 timeout=limits,
-                auth=user or signed,
+                auth=self._user or signed,
                 follow_redirects=False,
                 event_hooks=hooks,
             )
         except (ImportError, OSError, ValueError) as error:  # of a proxy, or a certificate
             why = without_shapes(str(error)).rstrip(".")
-            text = f"no connection to {self._at!r} can be made in this environment: {why}"
+            text = f"no connection to {self.base_url!r} can be made in this environment: {why}"
             move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
             raise ConfigurationError(f"{text}. {move}") from error
         connection.client = openai.OpenAI(
-            base_url=url,
+            base_url=self.base_url,
             api_key=self._key or "none",
             max_retries=0,
             timeout=limits,
@@ -345,17 +343,20 @@ class OpenAIModel:
         names = self.served()
         if not names:
             move = "Load one, or name the model that is meant."
-            raise ModelError(f"the endpoint {self._at!r} serves no model. {move}", kind="not_found")
+            raise ModelError(
+                f"the endpoint {self.base_url!r} serves no model. {move}", kind="not_found"
+            )
         return next((name for name in names if Served(name).chats), names[0])
 
-    def _listed(self) -> list[str]:
+    def listed(self, seconds: float = _LISTING_SECONDS) -> tuple[Served, ...]:
         """The models that are served, within a short time; raises `RequestError`."""
-        seconds = min(self.timeout, _LISTING_SECONDS)
+        seconds = min(self.timeout, seconds)
+        limits = _limits(seconds, Deadline())  # imports the client, which takes its time once
         deadline = Deadline(seconds)
         with self._connection(seconds, deadline) as connection:
             listing = connection.client.models.with_streaming_response.list
             try:
-                with listing(timeout=seconds) as response:
+                with listing(timeout=limits) as response:
                     body = b"".join(connection.received(response.iter_bytes()))
             except Exception as error:  # noqa: BLE001 - judged below
                 if deadline.over:
@@ -368,17 +369,17 @@ class OpenAIModel:
         for model in models:
             can = capabilities_of(self.base_url, model.name)
             can.context_tokens = can.context_tokens or model.context_tokens
-        return [model.name for model in models]
+        return models
 
     def _explained(self, error: ModelError) -> ModelError:
         """Add to an error the models that there are, or where the API may begin."""
         if error.kind == "not_found":
             with suppress(RequestError):
-                names = self._listed()
+                names = [model.name for model in self.listed()]
                 return refusals.with_hint(error, refusals.serves(names, self._model or ""))
         if error.kind in ("not_found", "bad_reply"):
-            longer = self._at.rstrip("/") + "/v1"
-            is_long = self._at.rstrip("/").endswith("/v1")
+            longer = self.base_url.rstrip("/") + "/v1"
+            is_long = self.base_url.rstrip("/").endswith("/v1")
             where = "where the API begins" if is_long else f"{longer!r}, if the API begins there"
             return refusals.with_hint(error, f"Set OPENAI_BASE_URL (or base_url) to {where}.")
         return error
@@ -422,14 +423,15 @@ if hasattr(os, "register_at_fork"):  # a child's requests would be mixed with it
 
 
 def _limits(timeout: float, deadline: Deadline) -> openai.Timeout:
+    """The client's own timeouts: only that to connect; `Cutoff` has the others."""
     import openai
 
-    connect = deadline.within(min(CONNECT_SECONDS, timeout))
-    return openai.Timeout(deadline.within(timeout), connect=connect)
+    return openai.Timeout(None, connect=deadline.within(min(CONNECT_SECONDS, timeout)))
 
 
 def close_clients(base_url: str | None = None) -> None:
     """Close the idle connections to an endpoint that will not be asked again, or all of them."""
-    for key in [key for key in _CLIENTS if base_url in (None, key[0])]:
+    at = base_url and choose.endpoint_of(base_url)[0]
+    for key in [key for key in _CLIENTS if at in (None, key[0])]:
         for connection in _CLIENTS.pop(key):
             connection.client.close()

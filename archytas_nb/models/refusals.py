@@ -1,8 +1,7 @@
-"""What servers say when they do not reply, and the errors that are raised for it.
+"""What servers write when they reject a request, and the errors that are raised for it.
 
-There is no standard for the texts: each pattern was seen in OpenAI, Azure, vLLM, SGLang, llama.cpp,
-llama-cpp-python, Ollama, LM Studio, TGI, Mistral, Groq, xAI, DeepSeek, OpenRouter, Gemini or
-Anthropic.
+There is no standard for the texts: each pattern was seen in a current release of OpenAI, Azure,
+Anthropic, Gemini, Mistral, DeepSeek, Groq, OpenRouter, vLLM, llama.cpp, Ollama or LM Studio.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import base64
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from archytas_nb.errors import ModelError, ModelErrorKind
 from archytas_nb.loop.events import AskModel
@@ -32,134 +31,60 @@ _SECRET_LENGTH = 16
 """Minimum length of a header's or a query's value that is taken for a secret."""
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
-
-# ── what a text says ──────────────────────────────────────────────────────────────────────────────
-
 _NO = (
-    r"(?:not .{0,20}(?:support|permit|allow|enabl|available|implement)|"
-    r"unsupported|unrecogni[sz]ed|unknown|extra|requires? )"
+    r"(?:not .{0,20}(?:support|permit|allow|enabl|available)"
+    r"|unsupported|unrecogni[sz]ed|unknown|extra|requires? )"
 )
-_MORE = (
-    r"(?:exceed|overflow|longer|greater|larger|surpass|beyond|too (?:long|large|big|many)"
-    r"|reached|not enough)"
-)
-_ITEMS = r"(?:images?|image_url|vision|multi.?modal)"
-
-
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE | re.DOTALL)
-
-
+_TOOLS = r"\b(?:tools?|tool_choice|tool.?(?:use|call(?:s|ing)?)|functions?.?call(?:s|ing)?)\b"
 _SAYS = {
-    "overflow": _any(
-        r"(?:context_(?:length|window)|exceed_context_size|prompt_too_long)\w*"
-        r"(?:exceeded|error|too_long)",
-        r"prompt_too_long",
-        r"maximum context",
-        r"maximum (?:allowed )?(?:prompt|input|sequence|model) length",
-        rf"{_MORE}.{{0,60}}\bcontext\b",
-        rf"\bcontext\b.{{0,60}}{_MORE}",
-        r"\b(?:prompt|input|conversation|messages) (?:is |are )?too (?:long|large)",
-        r"\b(?:input|prompt|requested?) tokens? .{0,40}exceed",
-        r"\b(?:input|prompt|request)\b.{0,40}exceeds? .{0,20}"
-        r"(?:max\w* (?:number of tokens|length)|token limit)",
-        r"exceeds? .{0,20}max_(?:model_len|seq_len|input_len|num_tokens|position)",
-        r"exceeded model token limit",
-        r"too many tokens",
-        r"`?\binputs`? (?:tokens|must have less than)",
-        r"range of input length",
-        r"reduce the length of the (?:messages|prompt|input)",
-        r"\bmessages\W.{0,40}string too long",
-    ),
-    "rate": _any(r"rate.?limit|throttl|per (?:second|minute|hour|day)\b|too many requests|quota"),
-    "no_tools": _any(
-        r"\b(?:tools?|tool_choice|tool.?(?:use|call(?:s|ing)?)|functions?(?:.?call(?:s|ing)?)?)\b"
-        rf".{{0,60}}{_NO}",
-        rf"{_NO}.{{0,60}}\b(?:tools?|tool_choice|tool.?(?:use|calling)|function.?call(?:s|ing)?)\b",
-        r"support tool use",
-    ),
+    "overflow": r"context_length_exceeded|exceed_context_size|\bcontext size has been exceeded"
+    r"|prompt(?: is|:)? too long|maximum (?:context|prompt|model|allowed input|input) length"
+    r"|(?:exceed|longer|greater|overflow).{0,60}\bcontext\b|\bcontext\b.{0,40}(?:exceed|overflow)"
+    r"|reached context length|input tokens? .{0,40}exceed|max_model_len"
+    r"|reduce the length of the (?:messages|prompt|input)",
+    "no_tools": rf"{_TOOLS}.{{0,60}}{_NO}|{_NO}.{{0,60}}{_TOOLS}|support tool use",
     # A conversation that the server finds wrong says nothing about tools.
-    "bad_history": _any(r"tool_call_id|'tool_calls'|role\W{1,3}tool|messages?\[|messages? with"),
+    "bad_history": r"tool_call_id|'tool_calls'|role\W{1,3}tool|messages?\[|messages? with",
     # OpenAI from gpt-5.4 on takes tools only with reasoning_effort="none".
-    "no_reasoning_with_tools": _any(rf"\btools?\b.{{0,20}}\breasoning_effort\b.{{0,20}}{_NO}"),
-    "other_api": _any(
-        r"only (?:be )?(?:supported|available|used) (?:in|with|by|via|through|on)"
-        r" .{0,20}/?responses\b",
-        r"not (?:a chat model|supported|available|allowed).{0,60}/?chat/completions",
-        r"/?chat/completions.{0,20} not (?:supported|available|allowed)",
-        r"chatCompletion operation does not work with",
-    ),
-    "no_images": _any(
-        r"only supported by certain models",
-        r"unsupported content(?: part)?(?:\[\])?\W{0,2}type",
-        r"unknown variant .?image_url",
-        r"\bcontent\b.{0,60}(?:must be|should be|expected|valid) (?:a |of type )?str",
-        r"input should be 'text'",
-        r"cannot unmarshal array into .{0,60}content",
-        r"not a (?:multi.?modal|vision)",
-        r"\bmmproj\b",
-        r"(?:not|n't|cannot|no endpoints found that) (?:support|accept|handle) "
-        rf"{_ITEMS}\b(?! (?:format|type|size|of|with|larger))",
-        rf"\b(?:vision|multi.?modal)\b.{{0,40}}{_NO}",
-        r"missing data required for image",
-    ),
-    "image": _any(
-        rf"\bimages?(?:_url| inputs?| content)?\b.{{0,40}}{_NO}", rf"{_NO}.{{0,40}}\bimages?\b"
-    ),
-    # One image is refused, and another one may be taken.
-    "bad_image": _any(
-        r"\bimages?\b.{0,40}(?:format|type|size|large|small|decod|corrupt|invalid|dimension"
-        r"|pixel|base64|mime)",
-        r"(?:format|type|size|decod|corrupt|invalid|download|fetch|base64|mime).{0,40}\bimages?\b",
-    ),
-    "no_model": _any(
-        r"\bmodel\b.{0,120}(?:not (?:found|exist|available)|does not exist|unknown)",
-        r"(?:model_not_found|unknown model|invalid model)",
-    ),
-    "filter": _any(
-        r"\bcontent_filter\b|content management policy|ResponsibleAIPolicy|content policy violation"
-    ),
-    "bad_key": _any(
-        r"api.?key (?:is )?(?:not valid|invalid|not found|expired)",
-        r"(?:invalid|incorrect|missing) api.?key",
-    ),
-    "bad_format": _any(r"response_format|json_schema|json_object|grammar|guided"),
-    "wants_thoughts": _any(
-        r"reasoning_content\b.{0,60}\b(?:missing|required|must be)\b",
-        r"\b(?:missing|requires?|required|expect(?:s|ed)?)\b.{0,60}\breasoning_content\b",
-    ),
-    "wants_signatures": _any(r"missing .{0,20}thought_?signature"),
-    "no_system": _any(
-        r"system (?:role|messages?|prompts?|instructions?) (?:is |are )?not "
-        r"(?:supported|allowed|enabled)",
-        r"not support (?:the )?(?:'system'|\"system\""
-        r"|system (?:role|messages?|prompts?|instructions?))",
-        r"only user and assistant roles",
-        r"developer instruction is not enabled",
-    ),
+    "no_reasoning_with_tools": rf"\btools?\b.{{0,20}}\breasoning_effort\b.{{0,20}}{_NO}",
+    "other_api": r"only (?:supported|available) (?:in|with|by|via|through|on) .{0,20}/?responses\b"
+    r"|not (?:a chat model|supported|available).{0,60}/?chat/completions"
+    r"|/?chat/completions.{0,20} not (?:supported|available)"
+    r"|chatCompletion operation does not work with",
+    "no_images": r"image_url is only supported|\bmmproj\b|not a multimodal model"
+    r"|(?:unknown variant|unsupported content).{0,20}image_url|content must be a string"
+    r"|support images?\b(?! (?:format|type|size|of|with|larger))"
+    r"|images?(?: inputs?)? (?:is|are) not (?:supported|enabled)|missing data required for image",
+    "no_model": r"\bmodel\b.{0,120}(?:not (?:found|exist|available)|unknown)"
+    r"|model_not_found|(?:unknown|invalid) model",
+    "filter": r"\bcontent_filter\b|content management policy|ResponsibleAIPolicy",
+    "bad_key": r"api.?key (?:is )?(?:not valid|invalid|not found|expired)"
+    r"|(?:invalid|incorrect|missing) api.?key",
+    "bad_format": r"response_format|json_schema|json_object|grammar",
+    "wants_thoughts": r"reasoning_content\b.{0,60}\b(?:missing|required|must be)\b"
+    r"|\bmissing\b.{0,60}\breasoning_content\b",
+    "wants_signatures": r"missing .{0,20}thought_?signature",
+    "no_system": r"system (?:role|messages?|prompts?) (?:is |are )?not (?:supported|allowed)"
+    r"|not support (?:the )?'system'|only user and assistant roles"
+    r"|developer instruction is not enabled",
 }
-_UNLESS = {"overflow": "rate", "no_tools": "bad_history", "other_api": "no_reasoning_with_tools"}
-_CONTEXT = _any(
-    r"maximum (?:context|model|prompt|sequence|allowed input) length (?:is|of) ?(?:only )?(\d+)",
-    r"maximum context length \((\d+)\)",
-    r"context (?:length|size|window)(?: (?:is|of))?(?: only)? ?\(?(\d+)",
-    r"\bn_ctx[\"']?[=:] ?(\d+)",
-    r"too long: \d+ tokens? > (\d+) maximum",
-    r"context limit: \d+ \+ \d+ > (\d+)",
-    r"model token limit: (\d+)",
-    r"max_new_tokens`? must be <= (\d+)",
+_PATTERNS = {name: re.compile(text, re.IGNORECASE | re.DOTALL) for name, text in _SAYS.items()}
+_UNLESS = {"no_tools": "bad_history", "other_api": "no_reasoning_with_tools"}
+
+_CONTEXT = re.compile(
+    r"maximum (?:context|model|prompt|allowed input) length (?:is|of) ?(\d+)"
+    r"|maximum context length \((\d+)\)"
+    r"|context (?:length|size)(?: (?:is|of))?(?: only)? ?\(?(\d+)|\bn_ctx=(\d+)"
+    r"|too long: \d+ tokens? > (\d+) maximum|context limit: \d+ \+ \d+ > (\d+)",
+    re.IGNORECASE,
 )
-_PROMPT = _any(
-    r"(\d+) (?:in the messages|in your prompt|input tokens|of text input|`?inputs`? tokens)",
-    r"\bn_prompt_tokens[\"']?[=:] ?(\d+)",
+_PROMPT = re.compile(
+    r"(\d+) (?:in the messages|input tokens|of text input)|\bn_prompt_tokens=(\d+)"
 )
-_MOST = _any(
-    r"at most (\d+) (?:completion |output )?tokens",
-    r"max[_ ](?:completion_)?tokens`? must be less than or equal to `?(\d+)",
-    r"valid range of max_tokens is \[1, (\d+)\]",
-    r"max_tokens: \d+ > (\d+)",
-    r"exceeds the model limit of (\d+)",
-    r"can only afford (\d+)",
+_MOST = re.compile(
+    r"at most (\d+) (?:completion |output )?tokens|max_tokens: \d+ > (\d+)"
+    r"|max[_ ](?:completion_)?tokens`? must be less than or equal to `?(\d+)"
+    r"|valid range of max_tokens is \[1, (\d+)\]|can only afford (\d+)|the model limit of (\d+)"
 )
 
 
@@ -167,12 +92,12 @@ def says(what: str, text: str) -> bool:
     """Whether a server's text says one of the things in `_SAYS`, judged by its beginning."""
     text = text[:LOOKED_AT]
     unless = _UNLESS.get(what)
-    return bool(_SAYS[what].search(text)) and not (unless and _SAYS[unless].search(text))
+    return bool(_PATTERNS[what].search(text)) and not (unless and _PATTERNS[unless].search(text))
 
 
 def _number(pattern: re.Pattern[str], text: str) -> int | None:
     found = pattern.search(text[:LOOKED_AT])
-    return int(next(group for group in found.groups() if group)) if found else None
+    return int(next(filter(None, found.groups()))[:12]) if found else None
 
 
 def context_tokens(text: str) -> int | None:
@@ -188,29 +113,41 @@ def prompt_tokens(text: str) -> int | None:
 def most_tokens(text: str, asked: int = 0) -> int | None:
     """The highest `max_tokens` that is taken, where the refusal of `asked` names it."""
     text = text[:LOOKED_AT]
-    if found := re.search(r"from 1 \(inclusive\) to (\d+) \(exclusive\)", text):
+    if found := re.search(r"from 1 \(inclusive\) to (\d{1,12}) \(exclusive\)", text):  # Gemini
         return int(found[1]) - 1
-    if found := re.search(r"\bLimit:? (\d+), Requested:? (\d+)", text):  # the prompt included
+    if found := re.search(r"\bLimit:? (\d{1,12}), Requested:? (\d{1,12})", text):  # with the prompt
         return int(found[1]) - (int(found[2]) - asked)
     return _number(_MOST, text)
 
 
 def most_images(text: str) -> int | None:
     """How many images are taken in a request that had some; None where the text does not say."""
-    text = text[:LOOKED_AT]
-    if limit := re.search(r"at most (\d+) image", text, re.IGNORECASE):
+    if limit := re.search(r"at most (\d{1,9}) image", text[:LOOKED_AT], re.IGNORECASE):
         return int(limit[1])
-    one = says("image", text) and not says("bad_image", text)
-    return 0 if says("no_images", text) or one else None
+    return 0 if says("no_images", text) else None
 
 
 def refused_field(text: str, names: Iterable[str]) -> str | None:
     """The first of these fields that a server says it does not take; None where it names none."""
     for name in names:
         field = rf"(?<![\w.]){re.escape(name)}(?!\w)"
-        if _any(rf"{field}.{{0,60}}{_NO}|{_NO}.{{0,60}}{field}").search(text[:LOOKED_AT]):
+        pattern = rf"{field}.{{0,60}}{_NO}|{_NO}.{{0,60}}{field}"
+        if re.search(pattern, text[:LOOKED_AT], re.IGNORECASE | re.DOTALL):
             return name
     return None
+
+
+def images_in(messages: Iterable[Mapping[str, Any]]) -> int:
+    """How many images messages in wire form hold."""
+    contents = [message.get("content") for message in messages]
+    return sum(
+        is_image(part) for each in contents if isinstance(each, (list, tuple)) for part in each
+    )
+
+
+def is_image(part: Any) -> bool:
+    """Whether a part of a message's content is an image."""
+    return isinstance(part, dict) and part.get("type") == "image_url"
 
 
 # ── errors ────────────────────────────────────────────────────────────────────────────────────────
@@ -277,7 +214,7 @@ class EndpointErrors:
     def of_client(
         self, error: Exception, timeout: float, model: str, ask: AskModel | None
     ) -> RequestError:
-        """The error behind an ``openai.OpenAIError``, or what the hooks of `Connection` raise.
+        """The error behind one of the client, or behind what the hooks of its connection raise.
 
         `timeout` is in seconds without data; `ask` is None where the list of models was asked for.
         """
@@ -287,17 +224,14 @@ class EndpointErrors:
                 return each
             if isinstance(each, ServerError):
                 return self.of_server(each, model, ask)
-        kinds = {each.__name__ for each in type(error).__mro__}
-        connecting = "Connect" in type(cause).__name__
-        if "APITimeoutError" in kinds:
-            return self.timed_out(timeout, "connect" if connecting else "first byte")
-        why = self.clean(f"{type(cause).__name__}: {cause}")
-        if "APIConnectionError" in kinds:
-            return (self.unreachable if connecting else self.dropped)(why)
-        move = "Look at the server's log."
-        return RequestError(
-            "server", f"the request to {self._url!r} failed: {shortened(why)}. {move}"
-        )
+        kind = type(cause).__name__
+        why = self.clean(f"{kind}: {cause}")
+        if "Timeout" in kind:
+            return self.timed_out(timeout, "connect" if "Connect" in kind else "first byte")
+        if "APIConnectionError" not in {each.__name__ for each in type(error).__mro__}:
+            text = f"the request to {self._url!r} failed: {shortened(why)}."
+            return RequestError("server", f"{text} Look at the server's log.")
+        return (self.unreachable if "Connect" in kind else self.dropped)(why)
 
     def of_server(
         self, error: ServerError, model: str, ask: AskModel | None = None
@@ -314,8 +248,7 @@ class EndpointErrors:
         if error.wait is not None and error.wait > LONGEST_WAIT:
             most = f"longer than the maximum of {LONGEST_WAIT:.0f} s"
             reason += f" It asks to wait {error.wait:.0f} s, {most}."
-        case = _limits(error.status, raw) or _refused_part(error.status, raw, ask)
-        kind, what, move, passing = case or _other_case(error.status, raw)
+        kind, what, move, passing = _case(error.status, raw, ask)
         what = what.format(at=self._at, model=f"model {model!r}")
         full = f"{what} (HTTP {error.status}): {reason} {move}".rstrip()
         return RequestError(kind, full, error.status, passing=passing, wait=error.wait, refusal=raw)
@@ -348,10 +281,8 @@ class EndpointErrors:
 
     def out_of_time(self, seconds: float | None, last: str = "") -> RequestError:
         """The request's time is over, after a failure that was to be tried again."""
-        after = f" after {last}" if last else ""
-        text = (
-            f"{self._at} gave no whole reply within the {seconds or 0:.3g} s that were left{after}."
-        )
+        left = f"the {seconds or 0:.3g} s that were left{f' after {last}' if last else ''}"
+        text = f"{self._at} gave no whole reply within {left}."
         return RequestError("deadline", f"{text} Raise max_seconds, or ask for less.")
 
     def dropped(self, why: str) -> RequestError:
@@ -360,6 +291,11 @@ class EndpointErrors:
         text = f"{self._at} broke off before its reply was whole ({shortened(why)}). {move}"
         return RequestError("unreachable", text, passing=True)
 
+    def unusable(self, what: str, kind: ModelErrorKind = "server", move: str = "") -> RequestError:
+        """Something came with status 200 that cannot be used as a reply."""
+        move = move or "Look at the log of the server, or of a proxy."
+        return RequestError(kind, f"{self._at} {what}. {move}", 200)
+
     def not_an_api(self, body: str) -> RequestError:
         """Something answered with status 200, but not with a chat completion."""
         page = body.lstrip()[:1] == "<"
@@ -367,98 +303,45 @@ class EndpointErrors:
         text = f"{self._at} answered with {what}: {shortened(_without_page(body), 120)!r}."
         return RequestError("bad_reply", text, 200)
 
-    def too_long(self, most: int) -> RequestError:
-        """The reply has more than so many bytes."""
-        text = f"{self._at} sent more than {most:,} bytes for one reply, and it was given up."
-        return RequestError("server", f"{text} Look at the server's log.", 200)
 
-    def bad_encoding(self, encoding: str) -> RequestError:
-        """The reply is compressed in a way that was not asked for."""
-        name = shortened(encoding, 40)
-        text = f"{self._at} compressed its reply as {name!r}, which was not asked for."
-        return RequestError(
-            "server", f"{text} Look at the settings of the server, or of a proxy.", 200
-        )
-
-    def withheld(self) -> RequestError:
-        """A content filter of the endpoint removed the reply, or the rest of it."""
-        move = "Put the question differently, or use another model."
-        text = f"the content filter of {self._at} withheld the reply, or a part of it. {move}"
-        return RequestError("refused", text, 200)
-
-
-_Case: TypeAlias = tuple[ModelErrorKind, str, str, bool]
-"""The kind of error, what happened, what to do next, and whether it may pass by itself."""
-
-_REFUSED = "{at} refused the request for {model}"
-_FORGET = (
-    "If further questions are refused too, forget the last one with agent.undo() or %agent --undo."
-)
-
-
-def _limits(status: int, raw: str) -> _Case | None:
-    """A matter of the key, of the conversation's length, or of the account; else None."""
-    if status in (401, 403) or (status == 400 and says("bad_key", raw)):
-        move = "Set OPENAI_API_KEY (or %config ArchytasNB.api_key) to a key for this endpoint."
-        return "auth", "{at} rejected the API key", move, False
+def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, str, str, bool]:
+    """The kind of an error, what happened, what to do next, and whether it may pass by itself."""
+    refused = "{at} refused the request for {model}"
+    forget = "If further questions are refused too, forget the last one with agent.undo() or"
+    forget += " %agent --undo."
     # "Request too large" with 429: more than the tokens of a minute, so waiting does not help.
     too_large = status == 413 or raw.startswith("Request too large")
-    if too_large or (status != 429 and says("overflow", raw)):
-        move = "Begin anew with agent.reset(), or use a model with a longer context."
-        return "overflow", "the conversation is too long for {model} at {at}", move, False
-    used_up = "insufficient_quota" in raw or "exceeded your current quota" in raw
-    if status == 402 or (status == 429 and used_up):
-        move = "Waiting does not help: see to the account's credit, or use another endpoint."
-        return "rate_limit", "{at} refuses further requests", move, False
-    if status == 429:
-        move = "Wait, or use another model or endpoint."
-        return "rate_limit", "{at} refuses further requests for now", move, True
-    return None
-
-
-def _refused_part(status: int, raw: str, ask: AskModel | None) -> _Case | None:
-    """A matter of what the request holds, or of the model's name; else None."""
-    images = ask is not None and images_in(ask.messages)
-    if says("filter", raw):
-        return "refused", _REFUSED, f"Put the question differently. {_FORGET}", False
-    if images and most_images(raw) is not None:
-        return "refused", _REFUSED, "Use a model that takes images, or leave them out.", False
-    if images and says("bad_image", raw):
-        move = f"Leave the image out, or show a smaller PNG or JPEG. {_FORGET}"
-        return "refused", _REFUSED, move, False
-    if ask is not None and ask.tools and says("no_tools", raw):
-        move = "It takes no tools: use protocol='react' with this model."
-        return "no_tools", _REFUSED, move, False
-    if says("other_api", raw):
-        move = "Only chat completions are used here: name another model of this endpoint."
-        return "refused", "{at} does not serve {model} by chat completions", move, False
-    if status in (404, 405) or (status == 400 and says("no_model", raw)):
-        return "not_found", "{at} does not know the path or the {model}", "", False
-    return None
-
-
-def _other_case(status: int, raw: str) -> _Case:
-    passing = status in _RETRIED
-    if status >= 500 and not says("bad_format", raw) and not says("no_system", raw):
-        move = "Ask again in a while, or look at the server's log."
-        return "server", "{at} failed", move, passing
-    if passing and status < 500:
-        return "server", _REFUSED, "Ask again in a while.", True
-    move = "Change the request's settings or the model, or look at the server's log."
-    return "refused", _REFUSED, move, False
-
-
-def images_in(messages: Iterable[Mapping[str, Any]]) -> int:
-    """How many images messages in wire form hold."""
-    contents = [message.get("content") for message in messages]
-    return sum(
-        is_image(part) for each in contents if isinstance(each, (list, tuple)) for part in each
-    )
-
-
-def is_image(part: Any) -> bool:
-    """Whether a part of a message's content is an image."""
-    return isinstance(part, dict) and part.get("type") == "image_url"
+    is_used_up = "insufficient_quota" in raw or "exceeded your current quota" in raw
+    has_images = ask is not None and images_in(ask.messages) and "image" in raw.lower()
+    is_form = says("bad_format", raw) or says("no_system", raw)
+    cases: list[tuple[Any, ModelErrorKind, str, str, bool]] = [
+        (status in (401, 403) or (status == 400 and says("bad_key", raw)),
+         "auth", "{at} rejected the API key",
+         "Set OPENAI_API_KEY (or %config ArchytasNB.api_key) to a key for this endpoint.", False),
+        (too_large or (status != 429 and says("overflow", raw)),
+         "overflow", "the conversation is too long for {model} at {at}",
+         "Begin anew with agent.reset(), or use a model with a longer context.", False),
+        (status == 402 or (status == 429 and is_used_up),
+         "rate_limit", "{at} refuses further requests",
+         "Waiting does not help: see to the account's credit, or use another endpoint.", False),
+        (status == 429, "rate_limit", "{at} refuses further requests for now",
+         "Wait, or use another model or endpoint.", True),
+        (says("filter", raw), "refused", refused, f"Put the question differently. {forget}", False),
+        (has_images, "refused", refused,
+         f"Leave the image out, show a smaller PNG or JPEG, or use another model. {forget}", False),
+        (ask is not None and ask.tools and says("no_tools", raw), "no_tools", refused,
+         "It takes no tools: use protocol='react' with this model.", False),
+        (says("other_api", raw), "refused", "{at} does not serve {model} by chat completions",
+         "Only chat completions are used here: name another model of this endpoint.", False),
+        (status in (404, 405) or (status == 400 and says("no_model", raw)),
+         "not_found", "{at} does not know the path or the {model}", "", False),
+        (status >= 500 and not is_form, "server", "{at} failed",
+         "Ask again in a while, or look at the server's log.", status in _RETRIED),
+        (status < 500 and status in _RETRIED, "server", refused, "Ask again in a while.", True),
+        (True, "refused", refused,
+         "Change the request's settings or the model, or look at the server's log.", False),
+    ]  # fmt: skip
+    return next(case[1:] for case in cases if case[0])
 
 
 def with_hint(error: ModelError, hint: str) -> ModelError:

@@ -15,7 +15,7 @@ import pytest
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, Notice, Usage
 from archytas_nb.models import endpoint
-from archytas_nb.models.choose import key_header, served_at, usable_url, without_query
+from archytas_nb.models.choose import endpoint_of, key_header, served_at
 from archytas_nb.models.endpoint import OpenAIModel
 from tests.models.talking import HELLO, complete, told
 from tests.sampling import alternating
@@ -273,7 +273,7 @@ def test_paths_are_appended_before_the_query_of_the_base_url() -> None:
      " https://me.openai.azure.com/openai/deployments/gpt/?api-version=2024-10-21 "],
 )  # fmt: skip
 def test_a_url_with_a_query_is_cut_where_the_api_begins(url: str) -> None:
-    base_url, query = without_query(usable_url(url))
+    base_url, query, _ = endpoint_of(url)
     assert base_url == "https://me.openai.azure.com/openai/deployments/gpt"
     assert query == {"api-version": "2024-10-21"}
 
