@@ -130,7 +130,7 @@ CALLS: list[tuple[str, Any]] = [
 BROKEN = '{"tool": "look", "tool_input": {"place": "her'
 ODD = [
     "",
-    "<think>hm",
+    "<think>hm\ud800",
     BROKEN,
     "42",
     '{"a": 1}',
@@ -187,6 +187,9 @@ class Teller:
 def worded(said: Any, protocol: Protocol) -> ModelReply:
     """A reply of a story in a wire form."""
     usage = Usage(1, 50, 0, 10)
+    if said == BROKEN and protocol == "native":
+        broken = tuple(WireCall("look", given) for given in ('{"place": "x', "[1", ""))
+        return ModelReply("", broken, finish="length", usage=usage)
     if isinstance(said, str):
         return ModelReply(said, usage=usage)
     if protocol == "react":

@@ -7,17 +7,21 @@ reason, (6) no call discards another's outcome, (7) a long conversation is short
 
 from __future__ import annotations
 
+import itertools
+import json
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import Event
 from archytas_nb.loop.limits import Limits
-from archytas_nb.run import Run
+from archytas_nb.run import Run, to_json
 from tests import invariants
 from tests.invariants import ANSWER, PROTOCOLS, Protocol, Teller, Tools
 from tests.sampling import few_of
@@ -74,7 +78,7 @@ class Talk:
 
         try:
             return self.ask("What now?", watch)
-        except (RuntimeError, KeyboardInterrupt):
+        except (RuntimeError, KeyboardInterrupt, MemoryError):
             return None
 
     def keeps_its_promises(self, run: Run | None) -> None:
@@ -87,6 +91,7 @@ class Talk:
         invariants.check_history(agent)
         if run is not None:
             assert run.ending is not None
+            json.dumps([to_json(event) for event in run.events])
             invariants.check_bounds(asked, run, agent.limits)
         assert len(tools.journal) == ran, "something ran on"
         assert all(exchange.ending is not None for exchange in agent.exchanges)
@@ -145,7 +150,16 @@ def test_left_at_any_event(seeds: Sequence[int], protocol: Protocol) -> None:
 
 
 @over_seeds
-@pytest.mark.parametrize("what", [KeyboardInterrupt(), ModelError("503", kind="server")])
+@pytest.mark.parametrize(
+    "what",
+    [
+        KeyboardInterrupt(),
+        ModelError("503", kind="server"),
+        ModelError("too long", kind="overflow"),
+        RuntimeError("a bug"),
+        MemoryError(),
+    ],
+)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_cut_in_any_request(seeds: Sequence[int], protocol: Protocol, what: BaseException) -> None:
     for seed in seeds:
@@ -156,7 +170,9 @@ def test_cut_in_any_request(seeds: Sequence[int], protocol: Protocol, what: Base
 
 
 @over_seeds
-@pytest.mark.parametrize("what", [KeyboardInterrupt(), SystemExit(3), MemoryError("full")])
+@pytest.mark.parametrize(
+    "what", [KeyboardInterrupt(), SystemExit(3), MemoryError("full"), GeneratorExit()]
+)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_cut_in_any_tool(seeds: Sequence[int], protocol: Protocol, what: BaseException) -> None:
     for seed in seeds:
@@ -196,3 +212,51 @@ def test_in_these_runs_everything_happens(seeds: Sequence[int], events_of_all: i
         "Answered", "Failed", "Stopped", "compaction", "repeat", "limit", "overflow", "deadline", "endpoint",
     }  # fmt: skip
     assert wanted <= seen
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt, RuntimeError, MemoryError])
+def test_cut_in_any_check_of_an_answer(what: type[BaseException]) -> None:
+    for protocol, cut in itertools.product(PROTOCOLS, range(3)):
+        answers = iter(range(9))
+
+        def until(answer: str, cut: int = cut, answers: Any = answers) -> str:
+            if next(answers) == cut:
+                raise what("cut")
+            return long_enough(answer)
+
+        talk = Talk(0, protocol, max_steps=12, max_errors=12)
+        short = [("final_answer", "short")]
+        talk.model.replies = [[("put", {"place": "a", "n": 1})], short, short, short]
+        talk.asking = {"until": until}
+        run = talk.run()
+        assert run is not None
+        # An interrupt ends the run; anything else is what the condition finds wrong.
+        assert run.status == ("interrupted" if what is KeyboardInterrupt else "answered")
+        talk.keeps_its_promises(run)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**9), st.sampled_from(PROTOCOLS), st.integers(0, 30), st.integers(0, 30))
+def test_two_cut_questions_in_a_row(seed: int, protocol: Protocol, first: int, second: int) -> None:
+    talk = Talk(seed, protocol)
+    talk.run(first, KeyboardInterrupt)
+    talk.events.clear()
+    talk.model.asked.clear()
+    talk.keeps_its_promises(talk.run(second, KeyboardInterrupt))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_stream_that_is_left_open_is_ended_by_the_next_question(protocol: Protocol) -> None:
+    talk = Talk(0, protocol)
+    ran = len(talk.tools.journal)
+    talk.asking = {}
+    talk.model.replies = [[("put", {"place": place, "n": 1})] for place in "ab"]
+    stream = talk.agent.stream("Well?")
+    while len(talk.tools.journal) == ran:
+        next(stream)
+    run = talk.ask("Next?", lambda event: None)
+    with pytest.raises(nb.RunInterrupted):
+        next(stream)
+    assert [exchange.question for exchange in talk.agent.exchanges][-2:] == ["Well?", "Next?"]
+    talk.model.asked.clear()
+    talk.keeps_its_promises(run)

@@ -15,7 +15,7 @@ import pytest
 import archytas_nb as nb
 from archytas_nb.loop.events import AskModel, Delta, ModelReply
 from tests.bfcl import World, call_of, data, rows
-from tests.loop.scripts import said_in
+from tests.invariants import worded
 from tests.sampling import few_of
 from tests.strict import fault_of
 
@@ -56,7 +56,7 @@ class Replaying:
     def complete(self, ask: AskModel) -> Generator[Delta, None, ModelReply]:
         yield from ()
         assert fault_of(ask.messages) == ""
-        return said_in(self.protocol, self.replies.pop(0))
+        return worded(self.replies.pop(0), self.protocol)
 
 
 @pytest.mark.parametrize("sample", few_of((8, 141), (1, 1142)))
@@ -75,7 +75,10 @@ def test_each_conversation_ends_in_the_state_of_its_calls_made_directly(
         agent = nb.Agent(tools.values(), model, namespace={}, max_steps=50)
         told = []
         for question, turn in zip(task["question"], calls, strict=True):
-            model.replies = [*([turn] if at_once and turn else [[call] for call in turn]), "answer"]
+            model.replies = [
+                *([turn] if at_once and turn else [[call] for call in turn]),
+                [("final_answer", "All done.")],
+            ]
             run = agent.run(question[0]["content"])
             assert (run.status, run.answer, model.replies) == ("answered", "All done.", [])
             assert [(call.name, call.input) for call, _ in run.calls] == turn

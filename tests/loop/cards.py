@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -52,6 +54,20 @@ class Card:
 
 
 TOOLS = {name: Card(name) for name in ("look", "put", "other")}
+
+
+def over_protocols(test: Callable[..., None]) -> Callable[..., None]:
+    """Run a test in both wire forms, as one case."""
+
+    @functools.wraps(test)
+    def both(*args: Any, **kwargs: Any) -> None:
+        for protocol in PROTOCOLS:
+            test(*args, protocol=protocol, **kwargs)
+
+    signature = inspect.signature(test)
+    rest = [each for each in signature.parameters.values() if each.name != "protocol"]
+    both.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+    return both
 
 
 def wire(protocol: Protocol) -> WireProtocol:
@@ -125,4 +141,13 @@ class Drive:
         return [outcome for step in self.exchange.steps for outcome in step.outcomes]
 
 
-__all__ = ["PROTOCOLS", "Card", "Drive", "Protocol", "answering", "calling", "wire"]
+__all__ = [
+    "PROTOCOLS",
+    "Card",
+    "Drive",
+    "Protocol",
+    "answering",
+    "calling",
+    "over_protocols",
+    "wire",
+]

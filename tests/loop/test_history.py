@@ -21,7 +21,7 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.history import HEAD, Cut, Exchange, Step, compacted, messages_of, view
 from archytas_nb.loop.limits import message_tokens
-from tests.loop.cards import PROTOCOLS, Protocol, wire
+from tests.loop.cards import PROTOCOLS, Protocol, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 
 texts = st.builds(
@@ -256,7 +256,7 @@ def talk() -> list[Exchange]:
     return [*past, Exchange("Q3?", [step("q3s1c1", "word " * 400), step("q3s2c1", "word " * 400)])]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_first_old_outcomes_are_shortened_and_say_where_the_whole_value_is(
     protocol: Protocol,
 ) -> None:
@@ -273,7 +273,7 @@ def test_first_old_outcomes_are_shortened_and_say_where_the_whole_value_is(
     assert view(record, cut)[2].steps[1] == record[2].steps[1], "the last step is not old"
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_then_the_oldest_exchanges_are_left_out_with_one_line_that_says_so(
     protocol: Protocol,
 ) -> None:
@@ -288,7 +288,7 @@ def test_then_the_oldest_exchanges_are_left_out_with_one_line_that_says_so(
         assert fault_of(judge.sent(record, cut)) == ""
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_then_the_first_steps_of_the_running_question_go(protocol: Protocol) -> None:
     judge = Judge(protocol)
     record = [Exchange("Q?", [step(f"q1s{n}c1", "short") for n in range(40)])]
@@ -303,7 +303,7 @@ def test_then_the_first_steps_of_the_running_question_go(protocol: Protocol) -> 
     assert shown.steps == record[0].steps[left:]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_at_last_the_last_outcome_keeps_as_much_as_there_is_room_for(protocol: Protocol) -> None:
     judge = Judge(protocol)
     record = [Exchange("Q?", [step("q1s1c1", "word " * 1600)])]

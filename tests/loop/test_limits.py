@@ -23,7 +23,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.history import Exchange
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
-from tests.loop.cards import PROTOCOLS, Drive, Protocol, answering, calling, wire
+from tests.loop.cards import Drive, Protocol, answering, calling, over_protocols, wire
 
 LAST = "So far: three."
 
@@ -59,8 +59,8 @@ def script(protocol: Protocol, steps: int, usage: Usage | None = None) -> list[A
 # ── limits ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("steps", [1, 2, 20])
+@over_protocols
 def test_the_limit_of_steps_fires_and_the_model_says_what_it_has(
     protocol: Protocol, steps: int
 ) -> None:
@@ -68,7 +68,7 @@ def test_the_limit_of_steps_fires_and_the_model_says_what_it_has(
     assert stopped(drive) == (Stopped(f"max_steps={steps}", LAST), steps)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_the_limit_of_errors_fires_on_calls_that_fail_in_a_row(protocol: Protocol) -> None:
     drive = Drive(
         protocol, script(protocol, 3), outcome=lambda call: "error: no", limits=Limits(max_errors=3)
@@ -76,14 +76,14 @@ def test_the_limit_of_errors_fires_on_calls_that_fail_in_a_row(protocol: Protoco
     assert stopped(drive) == (Stopped("max_errors=3", LAST), 3)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_the_limit_of_errors_fires_on_replies_that_cannot_be_used(protocol: Protocol) -> None:
     replies: list[Any] = [ModelReply(text) for text in ("", "<think>", "", "", "")]
     drive = Drive(protocol, [*replies, answering(protocol, LAST)])
     assert stopped(drive) == (Stopped("max_errors=5", LAST), 5)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_call_that_succeeds_ends_the_row_of_errors(protocol: Protocol) -> None:
     turns = itertools.cycle(["error: no", "3"])
     drive = Drive(
@@ -92,7 +92,7 @@ def test_a_call_that_succeeds_ends_the_row_of_errors(protocol: Protocol) -> None
     assert stopped(drive)[0].limit == "max_steps=8"
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_calls_of_one_reply_that_all_fail_count_once(protocol: Protocol) -> None:
     replies = [calling(protocol, *[("put", {"a": n, "b": m}) for m in range(4)]) for n in range(2)]
     drive = Drive(
@@ -104,27 +104,27 @@ def test_calls_of_one_reply_that_all_fail_count_once(protocol: Protocol) -> None
     assert stopped(drive) == (Stopped("max_errors=2", LAST), 2)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_the_limit_of_seconds_fires(protocol: Protocol) -> None:
     drive = Drive(protocol, script(protocol, 3), limits=Limits(max_seconds=25))
     drive.guards.clock = lambda: 100.0 + 10.0 * len(drive.asked)  # each reply takes ten seconds
     assert stopped(drive) == (Stopped("max_seconds=25", LAST), 3)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_the_limit_of_tokens_fires(protocol: Protocol) -> None:
     usage = Usage(1, input_tokens=90, output_tokens=10)
     drive = Drive(protocol, script(protocol, 3, usage), limits=Limits(max_total_tokens=300))
     assert stopped(drive) == (Stopped("max_total_tokens=300", LAST), 3)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_the_limit_of_tokens_fires_where_the_server_counts_none(protocol: Protocol) -> None:
     drive = Drive(protocol, script(protocol, 1), limits=Limits(max_total_tokens=50))
     assert stopped(drive) == (Stopped("max_total_tokens=50", LAST), 1)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_every_request_bounds_its_reply(protocol: Protocol) -> None:
     drive = Drive(protocol, script(protocol, 2), limits=Limits(max_steps=2, max_reply_tokens=77))
     drive.run()
@@ -141,7 +141,6 @@ def test_the_defaults_bound_steps_errors_and_the_length_of_a_reply() -> None:
     assert limits.thinking_tokens(small=True) is None
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
     ("last", "text"),
     [
@@ -150,12 +149,13 @@ def test_the_defaults_bound_steps_errors_and_the_length_of_a_reply() -> None:
         (ModelReply(""), ""),
     ],
 )
+@over_protocols
 def test_last_words_of_any_kind_end_a_run(protocol: Protocol, last: Any, text: str) -> None:
     drive = Drive(protocol, [*script(protocol, 1)[:1], last], limits=Limits(max_steps=1))
     assert stopped(drive)[0] == Stopped("max_steps=1", text)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_call_in_the_last_turn_is_not_run(protocol: Protocol) -> None:
     drive = Drive(protocol, endless(protocol)[:2], limits=Limits(max_steps=1))
     assert stopped(drive)[0].limit == "max_steps=1"
@@ -195,7 +195,7 @@ def offered(drive: Drive) -> list[bool]:
     return ['"look"' in str(ask.tools or ask.schema).replace("'", '"') for ask in drive.asked]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_the_second_identical_call_is_told_the_earlier_outcome_and_the_third_takes_the_tool_away(
     protocol: Protocol,
 ) -> None:
@@ -209,7 +209,7 @@ def test_the_second_identical_call_is_told_the_earlier_outcome_and_the_third_tak
     assert [notice.kind for notice in drive.notices] == ["repeat"] * 3
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_tool_that_was_taken_away_is_given_back_when_something_new_happened(
     protocol: Protocol,
 ) -> None:
@@ -224,14 +224,14 @@ def test_a_tool_that_was_taken_away_is_given_back_when_something_new_happened(
     assert [call.name for call in drive.ran] == ["look", "put", "look"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_model_that_makes_one_call_for_ever_is_stopped_soon(protocol: Protocol) -> None:
     drive = Drive(protocol, [*[calling(protocol, SAME)] * 8, answering(protocol, LAST)])
     assert stopped(drive) == (Stopped("max_errors=5", LAST), 8)
     assert len(drive.ran) == 1
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_the_same_call_is_run_again_after_something_that_may_have_changed_its_outcome(
     protocol: Protocol,
 ) -> None:
@@ -246,7 +246,7 @@ def test_the_same_call_is_run_again_after_something_that_may_have_changed_its_ou
     assert [outcome.text for outcome in drive.outcomes] == ["0", "ok", "1"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_two_calls_in_turn_that_bring_nothing_new_are_a_repetition_too(protocol: Protocol) -> None:
     pair = [calling(protocol, SAME), calling(protocol, ("other", {"a": 1}))]
     drive = Drive(protocol, [*pair * 4, answering(protocol, "3")])
@@ -255,7 +255,7 @@ def test_two_calls_in_turn_that_bring_nothing_new_are_a_repetition_too(protocol:
     assert drive.guards.taken_away == {"look", "other"}
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_call_that_failed_may_be_tried_again(protocol: Protocol) -> None:
     said = iter(["error: busy", "error: busy", "3"])
     drive = Drive(
@@ -267,7 +267,7 @@ def test_a_call_that_failed_may_be_tried_again(protocol: Protocol) -> None:
     assert [outcome.status for outcome in drive.outcomes] == ["error", "error", "done"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_call_that_fails_again_in_the_same_way_is_said_to_do_so(protocol: Protocol) -> None:
     said = iter(["error: no", "error: no", "error: other"])
     drive = Drive(
@@ -280,7 +280,7 @@ def test_a_call_that_fails_again_in_the_same_way_is_said_to_do_so(protocol: Prot
     assert told == [False, True, False]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_tool_that_may_repeat_is_run_each_time(protocol: Protocol) -> None:
     drive = Drive(
         protocol, [*[calling(protocol, SAME)] * 4, answering(protocol, "3")], may_repeat=("look",)
@@ -289,7 +289,7 @@ def test_a_tool_that_may_repeat_is_run_each_time(protocol: Protocol) -> None:
     assert len(drive.ran) == 4
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_equal_calls_of_one_reply_are_each_run_where_something_new_came_in_between(
     protocol: Protocol,
 ) -> None:
@@ -300,7 +300,7 @@ def test_equal_calls_of_one_reply_are_each_run_where_something_new_came_in_betwe
     assert [call.id for call in drive.ran] == [f"q01s01c0{n}" for n in (1, 2, 3, 4)]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_of_equal_calls_in_a_row_one_is_run_and_the_others_are_told_its_outcome(
     protocol: Protocol,
 ) -> None:
@@ -321,7 +321,7 @@ def test_of_equal_calls_in_a_row_one_is_run_and_the_others_are_told_its_outcome(
     assert len(drive.ran) == 2
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_after_an_interrupted_call_its_twin_is_not_run(protocol: Protocol) -> None:
     flow = react_loop(
         wire(protocol), Guards(Limits(), lambda: 0.0), (), exchange := Exchange("Well?")

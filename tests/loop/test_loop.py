@@ -27,7 +27,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.history import Exchange
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import LAST_SECONDS, react_loop
-from tests.loop.cards import PROTOCOLS, Drive, Protocol, answering, calling, wire
+from tests.loop.cards import PROTOCOLS, Drive, Protocol, answering, calling, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 
 
@@ -37,7 +37,7 @@ def flow(protocol: Protocol = "react", exchange: Exchange | None = None) -> Any:
     )
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_it_asks_runs_and_ends_step_by_step(protocol: Protocol) -> None:
     it = flow(protocol)
     asked = next(it)
@@ -58,7 +58,7 @@ def test_it_asks_runs_and_ends_step_by_step(protocol: Protocol) -> None:
     assert ended.value.value == Answered("three")
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_the_same_replies_give_the_same_events(protocol: Protocol) -> None:
     replies: list[Any] = [
         calling(protocol, ("look", {"a": 1})),
@@ -86,7 +86,7 @@ def test_both_wire_forms_give_the_same_record() -> None:
     assert records[0] == records[1]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_one_failing_call_does_not_discard_its_siblings(protocol: Protocol) -> None:
     drive = Drive(
         protocol,
@@ -100,7 +100,7 @@ def test_one_failing_call_does_not_discard_its_siblings(protocol: Protocol) -> N
     assert [outcome.status for outcome in drive.outcomes] == ["done", "error", "done"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_call_and_an_answer_in_one_reply_run_and_then_end(protocol: Protocol) -> None:
     drive = Drive(protocol, [calling(protocol, ("look", {"a": 1}), ("final_answer", "three"))])
     assert drive.run() == Answered("three")
@@ -147,7 +147,7 @@ def test_plain_text_is_questioned_once_and_then_taken_for_the_answer(text: str) 
     assert "plain text" in drive.asked[1].messages[-1]["content"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_reply_that_cannot_be_used_is_in_the_record_with_what_the_model_was_told(
     protocol: Protocol,
 ) -> None:
@@ -157,13 +157,12 @@ def test_a_reply_that_cannot_be_used_is_in_the_record_with_what_the_model_was_to
     assert "Your reply was empty" in drive.asked[1].messages[-1]["content"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_giving_up_ends_with_the_models_reason(protocol: Protocol) -> None:
     drive = Drive(protocol, [calling(protocol, ("fail_task", {"reason": "no data"}))])
     assert drive.run() == Failed("no data", by="model")
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
     ("reply", "ending"),
     [
@@ -171,6 +170,7 @@ def test_giving_up_ends_with_the_models_reason(protocol: Protocol) -> None:
         (NoReply("endpoint", "503"), Failed("503", by="endpoint")),
     ],
 )
+@over_protocols
 def test_a_request_without_a_reply_ends_the_run(
     protocol: Protocol, reply: NoReply, ending: Any
 ) -> None:
@@ -178,7 +178,7 @@ def test_a_request_without_a_reply_ends_the_run(
     assert Drive(protocol, [calling(protocol, ("look", {"a": 1})), reply]).run() == ending
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_each_request_extends_the_one_before_and_is_one_that_a_strict_server_takes(
     protocol: Protocol,
 ) -> None:
@@ -234,7 +234,7 @@ def checked(protocol: Protocol, *replies: Any) -> Any:
     return it, it.send(replies[-1]), exchange
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_an_answer_is_checked_before_it_counts(protocol: Protocol) -> None:
     it, request, exchange = checked(protocol, answering(protocol, "three"))
     assert request == CheckAnswer(1, "three")
@@ -251,7 +251,7 @@ def test_an_answer_is_checked_before_it_counts(protocol: Protocol) -> None:
     assert fault_of(asked.messages) == ""
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_calls_beside_an_answer_that_is_not_accepted_have_run(protocol: Protocol) -> None:
     reply = calling(protocol, ("look", {"a": 1}), ("final_answer", {"answer": "three"}))
     it, request, exchange = checked(protocol, reply)
@@ -264,7 +264,7 @@ def test_calls_beside_an_answer_that_is_not_accepted_have_run(protocol: Protocol
     assert [bool(step.calls) for step in exchange.steps] == [True, False]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_an_interrupted_check_ends_the_run(protocol: Protocol) -> None:
     it, _, _ = checked(protocol, answering(protocol, "three"))
     with pytest.raises(StopIteration) as ended:
@@ -281,8 +281,8 @@ def test_a_driver_that_sends_something_else_than_a_verdict_is_told() -> None:
 # ── what the model thought ────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("how", ["beside", "think"])
+@over_protocols
 def test_what_a_model_reasoned_is_in_the_record_and_is_not_sent_back(
     protocol: Protocol, how: str
 ) -> None:
@@ -299,8 +299,8 @@ def test_what_a_model_reasoned_is_in_the_record_and_is_not_sent_back(
     assert secret not in str(drive.asked[1].messages)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("text", ["", "<think>Let me see"])
+@over_protocols
 def test_a_reply_that_was_all_thinking_ends_the_run(protocol: Protocol, text: str) -> None:
     ending = Drive(protocol, [ModelReply(text, reasoning="Hm.", finish="length")]).run()
     assert isinstance(ending, Stopped)
@@ -313,7 +313,7 @@ def test_a_reply_that_was_all_thinking_ends_the_run(protocol: Protocol, text: st
 OVERFLOW = NoReply("overflow", "maximum context length is 4096 tokens")
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_request_that_is_too_long_is_shortened_and_asked_once_more(protocol: Protocol) -> None:
     looks = [calling(protocol, ("look", {"a": n})) for n in range(5)]
     drive = Drive(
@@ -332,7 +332,7 @@ def test_a_request_that_is_too_long_is_shortened_and_asked_once_more(protocol: P
     assert len(drive.exchange.steps) == 5
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_second_refusal_ends_the_run_and_names_the_next_move(protocol: Protocol) -> None:
     drive = Drive(protocol, [OVERFLOW, OVERFLOW])
     ending = drive.run()
@@ -343,7 +343,7 @@ def test_a_second_refusal_ends_the_run_and_names_the_next_move(protocol: Protoco
     assert len(drive.asked) == 2
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_each_request_may_be_shortened_once(protocol: Protocol) -> None:
     replies = [
         OVERFLOW,
@@ -356,7 +356,7 @@ def test_each_request_may_be_shortened_once(protocol: Protocol) -> None:
     assert [notice.kind for notice in drive.notices] == ["compaction", "compaction"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_the_last_turn_may_be_shortened_too(protocol: Protocol) -> None:
     replies = [calling(protocol, ("look", {"a": 1})), OVERFLOW, answering(protocol, "three")]
     drive = Drive(protocol, replies, limits=Limits(max_steps=1))
@@ -367,7 +367,7 @@ def test_the_last_turn_may_be_shortened_too(protocol: Protocol) -> None:
     assert drive.run() == Stopped("max_steps=1")
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_reply_that_the_time_is_over_for_ends_the_run_with_what_was_said(
     protocol: Protocol,
 ) -> None:
@@ -377,7 +377,7 @@ def test_a_reply_that_the_time_is_over_for_ends_the_run_with_what_was_said(
     assert [notice.kind for notice in drive.notices] == ["limit"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_request_says_what_is_left_of_the_time(protocol: Protocol) -> None:
     replies = [calling(protocol, ("look", {"a": n})) for n in range(3)]
     drive = Drive(protocol, [*replies, answering(protocol, "three")], limits=Limits(max_seconds=25))
@@ -396,7 +396,7 @@ def test_without_a_limit_of_time_there_is_none_for_a_request() -> None:
 # ── images ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_the_images_of_outcomes_are_shown_to_the_model(protocol: Protocol) -> None:
     it = flow(protocol)
     next(it)
@@ -420,7 +420,7 @@ def test_the_images_of_outcomes_are_shown_to_the_model(protocol: Protocol) -> No
         it.send(answering(protocol, "a plot"))
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_the_images_of_a_question_stand_beside_its_text(protocol: Protocol) -> None:
     it = flow(protocol, Exchange("What is this?", images=("/9j/4AAQ", "iVBORw0KGgo=")))
     content = next(it).messages[-1]["content"]
@@ -431,7 +431,7 @@ def test_the_images_of_a_question_stand_beside_its_text(protocol: Protocol) -> N
     ]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_limit_speaks_after_the_images(protocol: Protocol) -> None:
     exchange = Exchange("What is this?", images=("iVBORw0KGgo=",))
     guards = Guards(Limits(max_total_tokens=1), lambda: 0.0)

@@ -23,7 +23,7 @@ from archytas_nb.loop.history import (
     messages_of,
 )
 from archytas_nb.loop.limits import REPLY_TOKENS, json_tokens, message_tokens, text_tokens
-from tests.loop.cards import PROTOCOLS, Protocol, wire
+from tests.loop.cards import PROTOCOLS, Protocol, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 
 REPLY = 100
@@ -55,7 +55,7 @@ def sending(
     )
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_what_fits_is_sent_whole_and_grows_with_the_record(protocol: Protocol) -> None:
     past, running = [Exchange("One?", [step(1, 1)], Answered("1"))], Exchange("Two?")
     it = sending(protocol, past, running)
@@ -87,7 +87,7 @@ def test_with_the_reply_and_the_tools_it_stays_within_what_the_model_can_take(
         assert said or is_prefix(before, it.messages)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_model_that_does_not_say_is_taken_to_have_room_for_much(protocol: Protocol) -> None:
     running = Exchange("Well?", [step(1, n, 1500) for n in range(60)])
     it = sending(protocol, [], running)
@@ -96,7 +96,7 @@ def test_a_model_that_does_not_say_is_taken_to_have_room_for_much(protocol: Prot
     assert it.tokens < CONTEXT_TOKENS
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_what_a_model_says_of_its_room_later_counts_from_then_on(protocol: Protocol) -> None:
     model = Holds(None)
     running = Exchange("Well?", [step(1, n) for n in range(20)])
@@ -107,7 +107,7 @@ def test_what_a_model_says_of_its_room_later_counts_from_then_on(protocol: Proto
     assert it.tokens < 1500
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_after_a_refusal_for_length_much_less_is_sent_and_less_is_asked_for(
     protocol: Protocol,
 ) -> None:
@@ -121,8 +121,8 @@ def test_after_a_refusal_for_length_much_less_is_sent_and_less_is_asked_for(
     assert running.cut.room == before * 3 // 4, "it is remembered for the next requests"
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("context", [4096, 8192, 32768])
+@over_protocols
 def test_room_for_a_long_reply_leaves_most_of_the_context_to_the_conversation(
     protocol: Protocol, context: int
 ) -> None:
@@ -134,7 +134,7 @@ def test_room_for_a_long_reply_leaves_most_of_the_context_to_the_conversation(
         assert it.compact() == ""
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_where_nothing_can_be_left_out_a_shorter_reply_is_asked_for(protocol: Protocol) -> None:
     it = sending(protocol, [], Exchange("Well?"))
     messages = it.messages
@@ -142,7 +142,7 @@ def test_where_nothing_can_be_left_out_a_shorter_reply_is_asked_for(protocol: Pr
     assert (it.messages, it.reply_tokens) == (messages, REPLY // 2)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_the_next_question_begins_with_what_was_sent_last(protocol: Protocol) -> None:
     first = Exchange("One?", [step(1, n) for n in range(20)])
     it = sending(protocol, [], first, 1500)
@@ -186,7 +186,7 @@ def test_another_model_has_another_room() -> None:
     assert replace(cut, room=None) == Cut(dropped=2)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_long_conversation_is_put_into_messages_once(protocol: Protocol) -> None:
     """Each question made the messages of all the questions before it anew, so 2,000 took 37 seconds."""
     form = wire(protocol)
@@ -213,7 +213,7 @@ def test_a_long_conversation_is_put_into_messages_once(protocol: Protocol) -> No
     ).messages == messages_of(wire(protocol), [*past, Exchange("Last?")])
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_an_exchange_that_goes_on_or_ends_otherwise_is_put_into_messages_anew(
     protocol: Protocol,
 ) -> None:

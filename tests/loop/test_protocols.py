@@ -22,7 +22,7 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.history import Exchange, Step, messages_of
-from tests.loop.cards import PROTOCOLS, TOOLS, Protocol, wire
+from tests.loop.cards import PROTOCOLS, TOOLS, Protocol, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 
 inputs = st.recursive(
@@ -118,7 +118,7 @@ def test_arguments_are_sent_back_as_an_object_whatever_the_model_gave(
     assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == sent
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@over_protocols
 def test_a_tool_that_was_taken_away_is_not_offered(protocol: Protocol) -> None:
     messages = messages_of(wire(protocol), [Exchange("q")])
     ask = wire(protocol).offer(AskModel(1, tuple(messages)), None, without={"look"})
