@@ -47,7 +47,7 @@ DOORS = {
     "httpx": {"models"},
     "filelock": {"models"},
     "platformdirs": {"models"},
-    "psutil": {"models.engine"},
+    "psutil": {"models.process"},
     "pytest": {"pytest_plugin"},
     "nbclient": {"pytest_plugin.recording"},
     "nbformat": {"pytest_plugin.recording"},

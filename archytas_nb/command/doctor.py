@@ -21,7 +21,7 @@ from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import weights
 from archytas_nb.models.choose import ModelSettings, choose_model
-from archytas_nb.models.engine import Engine
+from archytas_nb.models.process import Engine
 from archytas_nb.models.secrets import shown_url
 
 PACKAGES = "ipython ipykernel ipywidgets openai pydantic jupyterlab notebook nbval"

@@ -124,14 +124,14 @@ def _check_unchanged(path: Path) -> None:
 
 def clean(*, only_show: bool = False) -> tuple[str, bool]:
     """Remove the embedded model's weights, logs and notes, or only report what would go."""
-    from archytas_nb.models import choose, engine, weights
+    from archytas_nb.models import choose, process, weights
 
     found = {
         "weights, assembled from the extra's pieces": weights.cache_dir().glob(
             f"{weights.EMBEDDED.name}*"
         ),
-        "logs of the engine": engine.log_dir().glob("local-*.log*"),
-        "notes about the first run": engine.run_dir().glob("*.tried.json"),
+        "logs of the engine": process.log_dir().glob("local-*.log*"),
+        "notes about the first run": process.run_dir().glob("*.tried.json"),
         "model servers that you allowed": filter(Path.exists, [choose.permissions_file()]),
     }
     lines, failed = [], []

@@ -151,7 +151,7 @@ def choose_model(
     if found:
         _warn_once(str(found))
     from archytas_nb.models.embedded import EmbeddedModel
-    from archytas_nb.models.engine import Engine
+    from archytas_nb.models.process import Engine
 
     return EmbeddedModel(settings.gguf, Engine(safe=settings.safe))
 

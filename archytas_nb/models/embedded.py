@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from archytas_nb.errors import ArchytasError, ModelError
+from archytas_nb._version import __version__
+from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Message, Notice
-from archytas_nb.models import engine as engines
 from archytas_nb.models import process, weights
 from archytas_nb.models.bounds import Deadline
 from archytas_nb.models.capabilities import Asking, capabilities_of
 from archytas_nb.models.endpoint import OpenAIModel
-from archytas_nb.models.engine import Engine, StartError
+from archytas_nb.models.process import Engine, StartError
+from archytas_nb.models.serve import write_private
 
 HUNG_SECONDS = 45.0
 """How long a server may answer nothing at all before it is taken to hang."""
+REMEMBERED_SECONDS = 86_400.0
+"""How long a crash keeps later notebooks in safe mode; the cause may be gone by then."""
 _REPLY_SECONDS = 3600.0
 """How long a request may be silent: slow machines read a long prompt for minutes."""
 REPEAT_TEMPERATURE = 0.8
 DEFAULT_NAME = "Qwen2.5-Coder-1.5B-Instruct"
-_VALUES = frozenset({"const", "enum", "default", "examples"})
-_BOUNDS = (("minLength", "maxLength"), ("minItems", "maxItems"), ("minimum", "maximum"))
 
 
 class EmbeddedModel:
@@ -47,7 +49,7 @@ class EmbeddedModel:
         self._setting = setting
         self._engine = engine or Engine()
         self._safe = self._engine.safe
-        self._crash = ""
+        self._crash = self._warning = ""
         self._weights: Path | None = None
         self._noted: str | None = None
         self._server: process.Server | None = None
@@ -77,7 +79,6 @@ class EmbeddedModel:
             ConfigurationError: There are no weights, or no engine to run them.
             ModelError: The server did not start, or crashed in safe mode, too.
         """
-        ask = replace(ask, schema=without_contradictions(ask.schema))
         deadline, temperature, began = Deadline(ask.seconds), temperature_for(ask), time.monotonic()
         has_dropped = False
         while True:
@@ -87,10 +88,11 @@ class EmbeddedModel:
                 if self._safe:
                     raise
                 how = f" ({error.crash})" if error.crash else ""
-                self._safe, self._crash = True, error.crash
-                again = f"did not start{how}; trying again in safe mode"
-                yield Notice("retry", f"the local model {self.name} {again}")
+                yield self._go_safe(error.crash, f"did not start{how}; trying again in safe mode")
                 continue
+            if self._warning:
+                warning, self._warning = self._warning, ""
+                yield Notice("retry", warning)
             hung = threading.Event()
             try:
                 with _watched(server, hung):
@@ -113,6 +115,10 @@ class EmbeddedModel:
                 self._note_tried(time.monotonic() - began)
                 return reply
 
+    def _go_safe(self, crash: str, what: str) -> Notice:
+        self._safe, self._crash = True, crash
+        return Notice("retry", f"the local model {self.name} {what}")
+
     def _crashed(self, server: process.Server, *, hung: bool) -> Notice:
         """Go on in safe mode after the server has ended; an error where that was its mode."""
         crash = "" if hung else server.crash()
@@ -121,30 +127,51 @@ class EmbeddedModel:
             what = f"hung: it answered nothing for {HUNG_SECONDS:g} s"
         if self._safe:
             engine = f"{self._engine.module} {self._engine.version}"
-            move = engines.CAUSES.get(crash, "") + engines.OTHER_MODEL
+            move = process.CAUSES.get(crash, "") + process.OTHER_MODEL
             text = f"the local model {self.name} {what}, in safe mode, too ({engine})."
             text = f"{text} Its log is {str(server.log)!r}.\n{move}"
             raise ModelError(text, kind="unreachable") from None
-        self._safe, self._crash = True, crash
         again = "it is started again in safe mode (slower; ArchytasNB.local_safe always does)"
-        return Notice("retry", f"the local model {self.name} {what}; {again} and asked once more")
+        return self._go_safe(crash, f"{what}; {again} and asked once more")
+
+    # ── what is remembered of earlier notebooks ───────────────────────────────────────────────────
 
     def tried(self) -> tuple[float, str] | None:
         """The seconds of its first reply on this machine, and the signal that it had crashed with.
 
-        Returns None where this version has not tried it.
+        Returns None where this version has not tried it, or where it crashed more than a day ago.
 
         Raises:
             ConfigurationError: There are no weights, or they cannot be used.
         """
-        path = self._weights or weights.find(self._setting)
-        return None if path is None else engines.noted(path, self._engine)
+        if (path := self._weights or weights.find(self._setting)) is None:
+            return None
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, ConfigurationError):
+            file = self._note_file(path)
+            facts = json.loads(file.read_text(encoding="utf-8"))
+            is_old = facts["crash"] and time.time() - file.stat().st_mtime > REMEMBERED_SECONDS
+            if facts["version"] == __version__ and not is_old:
+                return float(facts["seconds"]), str(facts["crash"])
+        return None
 
     def forget_tried(self) -> None:
         """Forget that this model has crashed or answered; it is tried without safe mode again."""
         if path := self._weights or weights.find(self._setting):
             with contextlib.suppress(OSError):
-                engines.note_file(path, self._engine).unlink(missing_ok=True)
+                self._note_file(path).unlink(missing_ok=True)
+
+    def _note_file(self, path: Path) -> Path:
+        return process.run_dir() / f"{self._engine.identity(path)}.tried.json"
+
+    def _note_tried(self, seconds: float) -> None:
+        crash = self._crash if self._crash in process.CRASHES else ""
+        if self._weights is not None and self._noted != crash:
+            self._noted = crash
+            facts = {"version": __version__, "seconds": seconds, "crash": crash}
+            with contextlib.suppress(OSError, ConfigurationError):
+                write_private(self._note_file(self._weights), facts)
+
+    # ── starting ──────────────────────────────────────────────────────────────────────────────────
 
     def warm(self, messages: Sequence[Message] = ()) -> None:
         """Start the model on a thread before it is asked anything; returns at once, raises nothing.
@@ -154,10 +181,10 @@ class EmbeddedModel:
                 meanwhile. Given again while it still reads, they replace what was given before.
         """
         self._to_read = tuple(messages)
-        if self._warming is not None and self._warming.is_alive():
-            return
-        self._warming = threading.Thread(target=self._warm, name="archytas_nb-warm", daemon=True)
-        self._warming.start()
+        if self._warming is None or not self._warming.is_alive():
+            thread = threading.Thread(target=self._warm, name="archytas_nb-warm", daemon=True)
+            self._warming = thread
+            thread.start()
 
     def _warm(self) -> None:
         read: tuple[Message, ...] = ()
@@ -192,20 +219,19 @@ class EmbeddedModel:
         return self._server
 
     def _start(self, progress: weights.Progress) -> None:
-        path = weights.locate(self._setting, progress)
-        if self._weights is None and (known := engines.noted(path, self._engine)):
-            self._noted = known[1]
-            if known[1]:  # it is not started to crash again
-                self._safe, self._crash = True, known[1]
+        path, is_first = weights.locate(self._setting, progress), self._weights is None
         self._weights = path
+        if is_first and (known := self.tried()):
+            self._noted = crash = known[1]
+            if crash and not self._safe:  # it is not started to crash again
+                self._safe, self._crash = True, crash
+                self._warning = (
+                    f"the local model {self.name} has crashed on this machine ({crash}): it runs "
+                    "in safe mode, which is slower (python -m archytas_nb doctor --try tries it "
+                    "without)"
+                )
         engine = replace(self._engine, safe=True) if self._safe else self._engine
         self._server = process.ensure_server(path, progress, engine)
-
-    def _note_tried(self, seconds: float) -> None:
-        crash = self._crash if self._crash in engines.CRASHES else ""
-        if self._weights is not None and self._noted != crash:
-            self._noted = crash
-            engines.note(self._weights, self._engine, seconds, crash)
 
     def _client(self, server: process.Server, temperature: float = 0) -> OpenAIModel:
         can = capabilities_of(server.base_url, server.model)
@@ -247,24 +273,6 @@ def temperature_for(ask: AskModel) -> float:
     return REPEAT_TEMPERATURE if len(replies) > 1 and replies[-1] == replies[-2] else 0
 
 
-def without_contradictions(schema: Any) -> Any:
-    """A JSON schema without limits that contradict each other: they take the engine all memory."""
-    if isinstance(schema, list):
-        return [without_contradictions(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    dropped: set[str] = set()
-    for low, high in _BOUNDS:
-        least, most = schema.get(low), schema.get(high)
-        if isinstance(least, (int, float)) and isinstance(most, (int, float)) and least > most:
-            dropped |= {low, high}
-    return {
-        name: part if name in _VALUES else without_contradictions(part)
-        for name, part in schema.items()
-        if name not in dropped
-    }
-
-
 def _progress_of(
     work: Callable[[Callable[[str], None]], None], deadline: Deadline
 ) -> Iterator[str]:
@@ -274,10 +282,9 @@ def _progress_of(
     def run() -> None:
         try:
             work(progress.put)
+            progress.put(None)
         except BaseException as error:  # noqa: BLE001 - raised again on the thread that waits
             progress.put(error)
-        else:
-            progress.put(None)
 
     threading.Thread(target=run, name="archytas_nb-local-model", daemon=True).start()
     while not deadline.over:

@@ -1,93 +1,209 @@
-"""Finds, starts and shares the engine's process, one for all notebooks of a user.
+"""Starts the embedded model's engine in a process of its own, which all notebooks of a user share.
 
 Three things settle who uses which: a lock (one notebook at a time looks or starts), a state file
 that only this user can read (where the process is, and its key), and a lease (see `serve`), which
-proves that the file is true and stays so. The engine runs only there: neither its crash nor its
-memory is the notebook's.
+proves that the file is true and stays so. The engine is never imported here: neither its crash nor
+its memory is the notebook's.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hmac
+import hashlib
 import http.client
+import importlib
+import importlib.metadata
+import importlib.util
 import json
 import os
-import secrets
+import re
 import signal
-import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from archytas_nb.errors import ConfigurationError
+from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.models import serve
-from archytas_nb.models.engine import Engine, log_dir, run_dir, signal_of, start_error
+from archytas_nb.models.serve import Lease
 from archytas_nb.models.weights import Progress, locked, silent
 
 POLL_SECONDS = 0.05
 END_SECONDS = 2.0
 """How long a process that has ended, or is being ended, may take until that shows."""
+_IN_LOG = {
+    "Segmentation fault": "SIGSEGV", "access violation": "SIGSEGV", "Bus error": "SIGBUS",
+    "Illegal instruction": "SIGILL", "illegal instruction": "SIGILL", "Aborted": "SIGABRT",
+    "Floating-point exception": "SIGFPE",
+}  # fmt: skip
+"""What faulthandler writes."""
+CRASHES = frozenset(_IN_LOG.values())
+"""Signals of a program's own fault, which comes again; SIGKILL comes from outside."""
+CAUSES = {
+    "SIGILL": "This processor may lack instructions that the prebuilt engine needs (AVX2 on x86). ",
+    "SIGKILL": "The system ended it, most likely for its memory. ",
+}
+OTHER_MODEL = (
+    "Use another model: name an endpoint (OPENAI_API_KEY or OPENAI_BASE_URL), or a smaller GGUF "
+    "file (%config ArchytasNB.local_model)."
+)
 
 
-class Lease:
-    """An open connection to the engine's process, held for as long as the model is used.
+@dataclass(frozen=True)
+class Engine:
+    """The settings of the engine. Notebooks with equal settings and weights share one process.
 
-    Raises:
-        OSError: Nobody listens there.
+    Attributes:
+        context: Tokens that a conversation and its reply may have together.
+        threads: Cores to use; None for all that this process may use.
+        slots: Replies that are written at the same time; each has a context of its own.
+        safe: Whether to avoid everything that is known to crash on some machines.
+        grace_seconds: How long the model stays loaded after its last notebook is gone.
+        load_seconds: How long loading may take.
+        module: The engine's Python module.
     """
 
-    def __init__(self, port: int, key: str) -> None:
-        self._key = key
-        address = ("127.0.0.1", port)
-        self._socket = socket.create_connection(address, timeout=serve.HANDSHAKE_SECONDS)
-        self.port = 0
-        """Where the engine's server listens; 0 until the lease is granted."""
+    context: int = 8192
+    threads: int | None = None
+    slots: int = 2
+    safe: bool = False
+    grace_seconds: float = 60.0
+    load_seconds: float = 300.0
+    module: str = "xllamacpp"
 
-    def granted(self, seconds: float) -> bool:
-        """Wait for the lease, which is given once the model is loaded.
+    def identity(self, weights: Path) -> str:
+        """A short name for a file of weights run with these settings, equal in every notebook."""
+        stat = weights.stat()
+        facts = [str(weights.resolve()), stat.st_size, stat.st_mtime_ns, asdict(self), self.version]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
-        Raises:
-            OSError: The process has ended, or the listener does not know the key.
-        """
-        self._socket.settimeout(seconds)
+    @property
+    def version(self) -> str:
+        """The engine's version; empty where it is not installed."""
         try:
-            self._socket.recv(1, socket.MSG_PEEK)
-        except TimeoutError:
-            return False
-        self._socket.settimeout(serve.HANDSHAKE_SECONDS)
-        with self._socket.makefile("r", encoding="ascii", errors="replace", newline="\n") as lines:
-            nonces = f"{lines.readline(256).strip()} {secrets.token_hex(16)}"
-            shown = f"{nonces.partition(' ')[2]} {serve.proof(self._key, 'client', nonces)}\n"
-            self._socket.sendall(shown.encode())
-            proof, _, port = lines.readline(256).strip().partition(" ")
-        # Whoever took over a dead server's port must not be sent anybody's notebook.
-        expected = serve.proof(self._key, "server", nonces)
-        if not hmac.compare_digest(proof.encode(), expected.encode()):
-            raise ConnectionRefusedError("the listener is not the model's server")
-        self.port = int(port)
-        self._socket.settimeout(0)  # from here on it is only looked at
-        return True
+            return importlib.metadata.version(self.module)
+        except importlib.metadata.PackageNotFoundError:
+            return ""
 
-    def is_open(self) -> bool:
-        """Whether the process still lives. Never blocks."""
-        try:
-            return self._socket.recv(1) != b""
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+    def settings(self, weights: Path) -> dict[str, Any]:
+        """The engine's parameters that are not left at their defaults, by dotted name."""
+        cores = 1 if self.safe else self.threads or usable_cores()
+        settings: dict[str, Any] = {
+            "model.path": str(weights),
+            "model_alias": [weights.stem],
+            "n_ctx": self.context * self.slots,
+            "n_parallel": self.slots,
+            # Reading a prompt scales with the cores. The threads that write wait for each other in
+            # a busy loop: beside anything else that runs, one too many is many times slower.
+            "cpuparams_batch.n_threads": cores,
+            "cpuparams.n_threads": max(1, cores - 1),
+            # A request that is given up is noticed between two batches; small ones are not slower.
+            "n_batch": 256,
+            "n_ubatch": 256,
+            "n_gpu_layers": -1,  # all, where the engine was built for a GPU
+            "cache_ram_mib": 256,  # for earlier prompts; the default is 8 GB
+            "ui": False,
+        }
+        if self.safe:
+            settings |= {"no_extra_bufts": True, "n_gpu_layers": 0, "warmup": False}
+            settings["flash_attn_type"] = "LLAMA_FLASH_ATTN_TYPE_DISABLED"
+        return settings
 
-    def close(self, *, at_once: bool = False) -> None:
-        """Give the lease back; `at_once` skips the grace period where it was the last one."""
-        if at_once:
-            with contextlib.suppress(OSError):
-                self._socket.sendall(b"q")
-        self._socket.close()
+    def require(self) -> None:
+        """Raise ConfigurationError where the engine is not installed; it is not imported."""
+        if importlib.util.find_spec(self.module) is None:
+            raise ConfigurationError(
+                f"The model on this machine needs {self.module}, which is not installed. Run: "
+                'pip install "archytas-nb[local]"'
+            )
+
+
+def usable_cores() -> int:
+    """How many cores this process may keep busy: affinity, container's quota, no hyperthreads."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    with contextlib.suppress(ImportError, OSError):  # ipykernel depends on psutil
+        physical = importlib.import_module("psutil").cpu_count(logical=False) or cores
+        cores = min(cores, max(physical, 2))  # small virtual machines are often wrong about it
+    with contextlib.suppress(OSError, ValueError):
+        # More threads than the quota allows all stall together.
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        cores = min(cores, max(1, int(quota) // int(period)))  # "max" is no int: no quota
+    return max(1, cores)
+
+
+def log_dir() -> Path:
+    """Where the engine's logs are kept, the last one and the one before."""
+    import platformdirs
+
+    return Path(platformdirs.user_log_dir("archytas-nb", appauthor=False))
+
+
+def run_dir() -> Path:
+    """A directory of this machine that only this user can read or write: it will hold a key.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    # Not platformdirs: without XDG_RUNTIME_DIR, as in most containers, it warns at every call.
+    uid = os.getuid() if hasattr(os, "getuid") else None
+    name = "archytas-nb" if uid is None else f"archytas-nb-{uid}"
+    candidates = [Path(tempfile.gettempdir()) / name]
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    if runtime.is_absolute():  # its specification wants any other ignored
+        candidates.insert(0, runtime / "archytas-nb")
+    for path in candidates:
+        with contextlib.suppress(OSError):
+            path.mkdir(mode=0o700, exist_ok=True)
+            # In a shared /tmp someone else may have made it first.
+            if uid is None or (path.lstat().st_uid == uid and not path.is_symlink()):
+                path.chmod(0o700)
+                return path
+    tried = ", ".join(repr(str(each)) for each in candidates)
+    raise ConfigurationError(
+        f"No private directory for the local model's state: tried {tried}. "
+        "Set XDG_RUNTIME_DIR to a directory that only you can write to."
+    )
+
+
+# ── how a process ended ───────────────────────────────────────────────────────────────────────────
+
+
+class StartError(ModelError):
+    """The engine did not come up; `crash` is the signal that it died of, or empty."""
+
+    crash: str = ""
+
+
+def signal_of(child: subprocess.Popen[bytes] | None, log: Path) -> str:
+    """The name of what ended a process, such as ``"SIGSEGV"`` or ``"exit status 3"``, or empty.
+
+    The child is None where another notebook started it; then its log may tell.
+    """
+    status = None
+    if child is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = child.wait(timeout=END_SECONDS)
+    if status is not None and status < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-status).name
+    found = re.findall(rf"(?:Fatal Python error|exception): ({'|'.join(_IN_LOG)})", _tail(log))
+    return _IN_LOG[found[-1]] if found else "" if status is None else f"exit status {status}"
+
+
+def _tail(log: Path) -> str:
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return "  (no log)"
+    return "\n".join(f"  {line}" for line in lines[-200:]) or "  (empty)"
+
+
+# ── a server ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +243,10 @@ class Server:
 
     def kill(self) -> None:
         """End it, for every notebook that uses it, and wait until it is gone."""
-        if not self.alive():
-            return
-        # The lease is open, so this number still is that process.
-        with contextlib.suppress(OSError):
-            os.kill(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-        self.wait_for_end()
+        if self.alive():  # so this number still is that process
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+            self.wait_for_end()
 
     def wait_for_end(self, seconds: float = END_SECONDS) -> bool:
         """Whether it is gone within so many seconds: its connections do not end in one moment."""
@@ -143,7 +257,7 @@ class Server:
 
     def crash(self) -> str:
         """How it ended, once it is gone; see `signal_of`."""
-        return signal_of(_status(self.child), self.log)
+        return signal_of(self.child, self.log)
 
 
 _held: dict[str, Server] = {}
@@ -192,9 +306,7 @@ class _Search:
     """One search for a server, or one start of it."""
 
     def __init__(self, identity: str, weights: Path, engine: Engine, progress: Progress) -> None:
-        self._weights = weights
-        self._engine = engine
-        self._progress = progress
+        self._weights, self._engine, self._progress = weights, engine, progress
         self._began = time.monotonic()
         self._state = run_dir() / f"{identity}.json"
         self._log = log_dir() / f"local-{identity}.log"
@@ -207,25 +319,23 @@ class _Search:
                 found = self._connect()
                 facts, lease = found or self._start()
             # On Windows a virtual environment's Python starts another one, which has the pid.
-            child = facts.get("child") or next(
-                (child for child in list(_children) if child.pid == facts["pid"]), None
-            )
+            started = [child for child in list(_children) if child.pid == facts["pid"]]
+            child = facts.get("child") or next(iter(started), None)
             try:
                 self._wait(lease, facts, child)
             except OSError:
                 lease.close()
                 if found is None:
-                    raise self._failed(_status(child)) from None
-                serve.remove_state(
-                    self._state, facts["api_key"]
-                )  # it ended meanwhile, or another program has its port
+                    raise self._failed(child) from None
+                # It ended meanwhile, or another program has its port.
+                serve.remove_state(self._state, facts["api_key"])
             except BaseException:
                 lease.close()
                 raise
             else:
-                url, key = f"http://127.0.0.1:{lease.port}/v1", facts["api_key"]
-                name, pid = self._weights.stem, facts["pid"]
-                return Server(url, key, name, self._log, lease, pid, child)
+                url = f"http://127.0.0.1:{lease.port}/v1"
+                of = (facts["api_key"], self._weights.stem, self._log, lease, facts["pid"])
+                return Server(url, *of, child)
 
     def _connect(self) -> tuple[dict[str, Any], Lease] | None:
         """The server that the state file names, perhaps still loading; None where there is none."""
@@ -252,7 +362,7 @@ class _Search:
                 return {**found[0], "child": child}, found[1]
             self._check_time(child)
             time.sleep(POLL_SECONDS)
-        raise self._failed(child.wait())
+        raise self._failed(child)
 
     def _spawned(self) -> subprocess.Popen[bytes]:
         self._state.unlink(missing_ok=True)
@@ -313,16 +423,35 @@ class _Search:
             child.kill()
         raise self._failed(None, f"it was not ready after {self._engine.load_seconds:.0f} s")
 
-    def _failed(self, status: int | None, why: str = "") -> Exception:
-        return start_error(status, self._log, self._weights, self._engine, why)
-
-
-def _status(child: subprocess.Popen[bytes] | None) -> int | None:
-    """The exit status of a process that is ending; None where another one started it."""
-    if child is not None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return child.wait(timeout=END_SECONDS)
-    return None
+    def _failed(self, child: subprocess.Popen[bytes] | None, why: str = "") -> Exception:
+        """The error of an engine that did not come up, with the end of its log."""
+        text, crash = _tail(self._log), "" if why else signal_of(child, self._log)
+        move, needs_setup = CAUSES.get(crash, "") + OTHER_MODEL, True
+        if crash == f"exit status {serve.CANNOT_IMPORT}":
+            why = "its library cannot be loaded"
+            move = (
+                "It may need a library of the system: libgomp (on Debian and Ubuntu: apt-get "
+                "install libgomp1) or, on Windows, the Visual C++ Redistributable."
+            )
+        elif "failed to load model" in text and crash not in CRASHES:
+            why = "the engine refused the file of weights"
+            move = "Download the file again, or use another one."
+        else:
+            needs_setup = False
+            why = why or f"it ended while it was loading ({crash or 'for no known reason'})"
+        # What the engine marks as errors says more than the traceback below it.
+        errors = [line for line in text.splitlines() if re.match(r"\s+[\d.]+ E ", line)]
+        quoted = "\n".join(errors[-4:] or text.splitlines()[-12:])
+        engine = f"{self._engine.module} {self._engine.version}"
+        story = (
+            f"The local model {str(self._weights)!r} did not start ({engine}): {why}.\n"
+            f"Its log is {str(self._log)!r}; it says:\n{quoted}\n{move}"
+        )
+        if needs_setup:
+            return ConfigurationError(story)
+        error = StartError(story, kind="unreachable")
+        error.crash = crash
+        return error
 
 
 def _reap() -> None:

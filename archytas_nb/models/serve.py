@@ -4,11 +4,9 @@ It is run by path and imports only the standard library and the engine, so that 
 the kernel's Python works and no file of the user's gets in its way.
 
 A *lease* is one TCP connection that a kernel holds open while it uses the model. The operating
-system closes it when the kernel ends, however it ends: a killed kernel frees the model, a dead
-server is noticed by every kernel at once, and no file of process ids can be wrong. The process ends
-when no lease is left for ``grace_seconds``, or when none came within `STARTUP_SECONDS`.
-
-Handshake, one line each way; each side proves that it knows the key first:
+system closes it when the kernel ends, however it ends. The process ends when no lease is left for
+``grace_seconds``, or when none came within `STARTUP_SECONDS`. Handshake, one line each way; each
+side proves that it knows the key before the port of the engine's server is named:
 
     server: nonce₁   client: nonce₂ HMAC(key, "client" nonce₁ nonce₂)   server: HMAC(key, …) port
 
@@ -49,6 +47,62 @@ def proof(key: str, side: str, nonces: str) -> str:
     return hmac.new(key.encode(), f"{side} {nonces}".encode(), "sha256").hexdigest()
 
 
+class Lease:
+    """An open connection to the engine's process, held for as long as the model is used.
+
+    Raises:
+        OSError: Nobody listens there.
+    """
+
+    def __init__(self, port: int, key: str) -> None:
+        self._key = key
+        address = ("127.0.0.1", port)
+        self._socket = socket.create_connection(address, timeout=HANDSHAKE_SECONDS)
+        self.port = 0
+        """Where the engine's server listens; 0 until the lease is granted."""
+
+    def granted(self, seconds: float) -> bool:
+        """Wait for the lease, which is given once the model is loaded.
+
+        Raises:
+            OSError: The process has ended, or the listener does not know the key.
+        """
+        self._socket.settimeout(seconds)
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except TimeoutError:
+            return False
+        self._socket.settimeout(HANDSHAKE_SECONDS)
+        with self._socket.makefile("r", encoding="ascii", errors="replace", newline="\n") as lines:
+            nonces = f"{lines.readline(256).strip()} {secrets.token_hex(16)}"
+            shown = f"{nonces.partition(' ')[2]} {proof(self._key, 'client', nonces)}\n"
+            self._socket.sendall(shown.encode())
+            theirs, _, port = lines.readline(256).strip().partition(" ")
+        # Whoever took over a dead server's port must not be sent anybody's notebook.
+        expected = proof(self._key, "server", nonces)
+        if not hmac.compare_digest(theirs.encode(), expected.encode()):
+            raise ConnectionRefusedError("the listener is not the model's server")
+        self.port = int(port)
+        self._socket.settimeout(0)  # from here on it is only looked at
+        return True
+
+    def is_open(self) -> bool:
+        """Whether the process still lives. Never blocks."""
+        try:
+            return self._socket.recv(1) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Give the lease back; `at_once` skips the grace period where it was the last one."""
+        if at_once:
+            with contextlib.suppress(OSError):
+                self._socket.sendall(b"q")
+        self._socket.close()
+
+
 class Leases:
     """Counts the kernels that use the model. They can connect at once, and are answered in `run`.
 
@@ -87,14 +141,14 @@ class Leases:
             threading.Thread(target=self._serve, args=args, name="lease", daemon=True).start()
 
     def _serve(self, peer: socket.socket, port: int) -> None:
-        with peer:
-            try:
-                reply = self._greet(peer)
-            except (OSError, ValueError):
-                return
-            if reply is None or not self._take():
-                return
-            last = b""
+        last = b""
+        with peer, contextlib.suppress(OSError, ValueError):
+            reply = self._greet(peer)
+            with self._changed:
+                if reply is None or self._held < 0:  # a stranger, or the end has begun
+                    return
+                self._held += 1
+                self._changed.notify()
             with contextlib.suppress(OSError):
                 peer.sendall(f"{reply} {port}\n".encode())
                 peer.settimeout(None)
@@ -109,21 +163,13 @@ class Leases:
     def _greet(self, peer: socket.socket) -> str | None:
         """Our proof for the peer, once it has given its own; None for a peer without the key."""
         peer.settimeout(HANDSHAKE_SECONDS)
-        ours = secrets.token_hex(16)
-        peer.sendall(f"{ours}\n".encode())
+        nonce = secrets.token_hex(16)
+        peer.sendall(f"{nonce}\n".encode())
         with peer.makefile("r", encoding="ascii", newline="\n") as lines:
             theirs, _, shown = lines.readline(256).strip().partition(" ")
-        nonces = f"{ours} {theirs}"
+        nonces = f"{nonce} {theirs}"
         is_ours = hmac.compare_digest(shown, proof(self._key, "client", nonces))
         return proof(self._key, "server", nonces) if is_ours else None
-
-    def _take(self) -> bool:
-        with self._changed:
-            if self._held < 0:  # the end has begun
-                return False
-            self._held += 1
-            self._changed.notify()
-            return True
 
 
 def write_private(path: Path, value: Any) -> None:

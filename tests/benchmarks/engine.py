@@ -25,7 +25,7 @@ import psutil
 
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models.embedded import EmbeddedModel
-from archytas_nb.models.engine import Engine, usable_cores
+from archytas_nb.models.process import Engine, usable_cores
 from tests.evals.runner import Timed
 
 READ, READ_BESIDE = 150, 40

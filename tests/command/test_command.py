@@ -17,7 +17,7 @@ import pytest
 
 from archytas_nb._version import __version__
 from archytas_nb.command.main import main
-from archytas_nb.models.engine import Engine
+from archytas_nb.models.process import Engine
 from archytas_nb.models.weights import EMBEDDED
 from tests.live_kernel import NO_ENDPOINT, live_kernel
 from tests.models.fake_machine import weights

@@ -18,10 +18,8 @@ from pathlib import Path
 import pytest
 
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.models import engine as engine_module
 from archytas_nb.models import process
-from archytas_nb.models.engine import Engine, StartError
-from archytas_nb.models.process import ensure_server, stop
+from archytas_nb.models.process import Engine, StartError, ensure_server, stop
 from tests.models.fake_machine import FAKE, PATIENCE, weights
 
 pytestmark = pytest.mark.usefixtures("machine")
@@ -49,7 +47,7 @@ def kernel(path: Path) -> subprocess.Popen[str]:
     """Another notebook's process, which holds the model until its stdin is closed."""
     script = (
         "import sys; from pathlib import Path; from archytas_nb.models import process; "
-        "from archytas_nb.models.engine import Engine\n"
+        "from archytas_nb.models.process import Engine\n"
         f"process.log_dir = lambda: Path({str(path.parent / 'log')!r})\n"
         f"print(process.ensure_server(Path({str(path)!r}), engine={FAKE!r}).base_url, flush=True)\n"
         "sys.stdin.read()"
@@ -352,7 +350,7 @@ def test_a_log_directory_that_cannot_be_made_is_named(machine, monkeypatch):
 def test_a_relative_runtime_directory_is_ignored(machine, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", "run")
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(machine))
-    assert engine_module.run_dir().parent == machine
+    assert process.run_dir().parent == machine
 
 
 def test_the_key_is_not_shown(machine):
@@ -369,7 +367,7 @@ def test_the_log_before_the_last_is_kept(machine):
 
 
 def test_a_missing_engine_names_the_extra(machine, monkeypatch):
-    monkeypatch.setattr(engine_module.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(process.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
         ConfigurationError, match=r'needs xllamacpp.*pip install "archytas-nb\[local\]"'
     ):
@@ -378,21 +376,9 @@ def test_a_missing_engine_names_the_extra(machine, monkeypatch):
 
 def test_a_containers_quota_bounds_the_threads(monkeypatch):
     monkeypatch.setattr(Path, "read_text", lambda *_args, **_given: "100000 100000\n")
-    assert engine_module.usable_cores() == 1
+    assert process.usable_cores() == 1
     monkeypatch.setattr(Path, "read_text", lambda *_args, **_given: "max 100000\n")
-    assert 1 <= engine_module.usable_cores() <= (os.cpu_count() or 1)
-
-
-# ── what was tried ────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("record", ["[]", '{"version": "0.0", "seconds": 2.5, "crash": ""}'])
-def test_a_note_of_another_version_or_a_damaged_one_counts_as_not_tried(machine, record):
-    path = weights(machine)
-    engine_module.note(path, FAKE, 2.5, "")
-    assert engine_module.noted(path, FAKE) == (2.5, "")
-    engine_module.note_file(path, FAKE).write_text(record)
-    assert engine_module.noted(path, FAKE) is None
+    assert 1 <= process.usable_cores() <= (os.cpu_count() or 1)
 
 
 @pytest.mark.local_model

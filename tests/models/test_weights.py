@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import pytest
@@ -96,7 +95,7 @@ def test_a_later_start_neither_reads_the_parts_nor_hashes_the_file(
 ):
     path = locate()
     shutil.rmtree(site)
-    monkeypatch.setattr(weights, "_copy", lambda *_: pytest.fail("a file was read"))
+    monkeypatch.setattr(weights, "_assemble", lambda *_: pytest.fail("a file was read"))
     assert locate() == path
 
 
@@ -173,11 +172,14 @@ def test_a_second_process_says_that_it_waits_for_the_first(bundle, tmp_path):
     assert "Waiting for another notebook" in said[0]
 
 
-def test_a_full_disk_is_noticed_before_anything_is_written(bundle, tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: types.SimpleNamespace(free=10))
-    with pytest.raises(ConfigurationError, match="GB are free"):
+def test_a_full_disk_is_named_and_leaves_nothing_behind(bundle, tmp_path, monkeypatch):
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ConfigurationError, match=r"No space left.*Make room"):
         locate()
-    assert not (tmp_path / "cache" / "whole.gguf").exists()
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["whole.gguf.lock"]
 
 
 def test_a_cache_that_cannot_be_written_is_named(bundle, tmp_path):
