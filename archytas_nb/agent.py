@@ -36,8 +36,9 @@ from archytas_nb.driver import (
 )
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel import Namespace, current_shell, live_namespace, running_cell
-from archytas_nb.kernel.approval import Approve, Keyboard, Person, confirm
+from archytas_nb.kernel.approval import Approve
 from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.kernel.person import Keyboard, Person, confirm
 from archytas_nb.loop.events import (
     AskModel,
     CallOutcome,
@@ -427,6 +428,6 @@ def _wrong(name: str, value: Any, expected: str) -> ValueError:
 
 @functools.cache
 def _ask_user() -> Tool:
-    from archytas_nb.kernel.approval import ask_user
+    from archytas_nb.kernel.person import ask_user
 
     return Tool.from_function(ask_user, repeat=True)

@@ -14,6 +14,7 @@ from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import CallOutcome, Json, Verdict
 from archytas_nb.loop.history import AnswerForm
 from archytas_nb.loop.protocol import ANSWER, as_text
+from archytas_nb.tools.data import STOPS
 from archytas_nb.tools.render import clip, failure_text
 from archytas_nb.tools.tool import Tool
 
@@ -80,7 +81,9 @@ def _asked(until: Until, value: Any) -> str:
     """What a condition finds wrong with a value."""
     try:
         fault = until(value)
-    except Exception as error:  # noqa: BLE001 - a condition may be written with assert
+    except (*STOPS, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a condition may be written with assert
         return failure_text(error, _LONGEST)
     if fault is None or fault is True:
         return ""

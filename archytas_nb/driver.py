@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from archytas_nb.errors import ConfigurationError, ModelError, ToolTimeout
 from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop.events import (
+    ApprovalForm,
     AskModel,
     CallOutcome,
     CallOutcomes,
@@ -296,13 +297,13 @@ def ended(exchange: Exchange, ending: Ending) -> Events:
 
 def watched(
     observers: Sequence[Observer], kind: Literal["output", "person"]
-) -> Callable[[str], None]:
+) -> Callable[..., None]:
     """Calls observers with what a running call prints or asks; no error reaches the tool."""
 
-    def tell(text: str) -> None:
+    def tell(text: str, form: ApprovalForm | None = None) -> None:
         for observer in observers:
             try:
-                observer(Delta(kind, text))
+                observer(Delta(kind, text, form))
             except Exception:  # noqa: BLE001, S112 - we are inside the tool's print
                 continue
 

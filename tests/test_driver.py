@@ -11,7 +11,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
-from archytas_nb.kernel.approval import current_person
+from archytas_nb.kernel.person import current_person
 from archytas_nb.loop.events import (
     AskModel,
     CallOutcomes,
@@ -118,7 +118,7 @@ def test_the_time_that_a_person_takes_to_answer_is_not_the_runs() -> None:
         def person(self, real: Any) -> Any:
             return self
 
-        def ask(self, prompt: str) -> str:
+        def ask(self, prompt: str, form: Any = None) -> str:
             time.sleep(0.4)
             return "y"
 
@@ -141,7 +141,7 @@ def test_a_model_may_stand_between_the_run_and_the_person() -> None:
     class Yes:
         there = True
 
-        def ask(self, prompt: str) -> str:
+        def ask(self, prompt: str, form: Any = None) -> str:
             return "blue"
 
     model = Recorded(("ask_user", {"question": "Which colour?"}), ("final_answer", "Blue."))
@@ -201,7 +201,7 @@ def test_a_watcher_of_a_stream_that_is_interrupted_or_breaks_ends_the_run_proper
 
 
 def test_those_who_watch_hear_that_a_person_is_asked_and_no_event_of_the_run_tells_it() -> None:
-    def ask(prompt: str) -> str:
+    def ask(prompt: str, form: Any = None) -> str:
         assert seen[-1] == Delta("person", prompt)
         return "yes"
 

@@ -161,7 +161,7 @@ def test_a_tool_that_runs_is_stopped_and_the_call_behind_it_is_not_run(
 
 
 def test_a_question_to_the_person_is_stopped_and_its_call_not_run(place: Place) -> None:
-    printed = place.ask("Drop it!", Say(calls=(("drop", {}),)), interrupt_at="Run it?")
+    printed = place.ask("Drop it!", Say(calls=(("drop", {}),)), interrupt_at="run? [y]es")
     assert "RunInterrupted: stopped during a tool." in printed[-1]
     assert place.ticks() == ""
     place.goes_on()

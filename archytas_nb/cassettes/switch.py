@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ModelErrorKind
-from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice
+from archytas_nb.loop.events import ApprovalForm, AskModel, Delta, ModelReply, Notice
 from archytas_nb.models.choose import Confirm, ModelSettings, choose_model
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
-    from archytas_nb.kernel.approval import Person
+    from archytas_nb.kernel.person import Person
 
 PATH = "ARCHYTAS_NB_CASSETTE"
 MODE = "ARCHYTAS_NB_CASSETTE_MODE"
@@ -274,14 +274,15 @@ class _RecordedPerson:
         is_replay = self._cassette.mode == "replay"
         return self._cassette.has_answers or (not is_replay and self._real.there)
 
-    def ask(self, prompt: str) -> str:
+    def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
         """The recorded answer, or the user's.
 
         Raises:
             EOFError: Nobody answers. Tools may catch it; where a replay lacks the answer, the
                 next reply of the model is a `CassetteMiss`, therefore.
         """
-        cassette = self._cassette
+        cassette, real_prompt = self._cassette, prompt
+        prompt = prompt if form is None else f"{form.text}\n{prompt}"
         found = cassette.find_answer(prompt, self._origin, is_user_there=self._real.there)
         if found is not None:
             return _answer(found.answer)
@@ -290,7 +291,10 @@ class _RecordedPerson:
             self._model.unanswered = self._model.unanswered or miss  # the first is the cause
             raise EOFError(str(miss))
         # A new recording without a user keeps the answers of the old one.
-        answer = self._real.ask(prompt) if self._real.there else cassette.old_answer(prompt)
+        if self._real.there:
+            answer: str | None = self._real.ask(real_prompt, form)
+        else:
+            answer = cassette.old_answer(prompt)
         cassette.add_answer(prompt, answer, self._origin)
         return _answer(answer)
 

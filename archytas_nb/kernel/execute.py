@@ -22,19 +22,12 @@ from typing import Any, TypeVar
 
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel import Namespace, current_shell, output
-from archytas_nb.kernel.approval import (
-    Approve,
-    Approver,
-    Decision,
-    Keyboard,
-    NobodyThereError,
-    Person,
-    current_person,
-)
+from archytas_nb.kernel.approval import Approve, Approver, Decision
 from archytas_nb.kernel.background import Ended, run_jobs
 from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture, guarded
-from archytas_nb.loop.events import CallOutcome, ToolCall
+from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
+from archytas_nb.loop.events import ApprovalForm, CallOutcome, ToolCall
 from archytas_nb.tools.render import MAX_CHARS, clip, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox
@@ -51,9 +44,9 @@ _OURS = str(Path(__file__).parent.parent)
 class PausingPerson:
     """Asks a person with the time limit and the capture paused, and counts the time it took."""
 
-    def __init__(self, person: Person, on_question: Callable[[str], None] | None = None) -> None:
+    def __init__(self, person: Person, on_question: Callable[..., None] | None = None) -> None:
         self._person = person
-        self._on_question = on_question or (lambda _: None)
+        self._on_question = on_question or (lambda *_: None)
         self.guard = CallGuard()  # of the calls that run now
         self.waited = 0.0  # seconds
 
@@ -62,14 +55,14 @@ class PausingPerson:
         """Whether a question would be answered."""
         return self._person.there
 
-    def ask(self, prompt: str) -> str:
+    def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
         """Ask; raises what the person's own `ask` raises."""
         started = time.monotonic()
         try:
             with self.guard.paused(), output.capture_paused():
-                self._on_question(prompt)
+                self._on_question(prompt, form)
                 try:
-                    return self._person.ask(prompt)
+                    return self._person.ask(prompt, form)
                 finally:
                     self._on_question("")
         finally:
@@ -98,8 +91,8 @@ class KernelExecutor:
         person: Who is asked; by default whoever is at the keyboard.
         on_output: Called with what a tool prints, in pieces, while it runs; maybe on another
             thread, but never with two pieces at a time.
-        on_question: Called with what a person is asked, before they are, and with an empty text
-            when that is over.
+        on_question: Called with what a person is asked, and with the form of a call that waits for
+            approval or None, before they are, and with an empty text when that is over.
         allow: Names of tools that are run without asking.
     """
 
@@ -110,7 +103,7 @@ class KernelExecutor:
         approve: Approve | None = None,
         person: Person | None = None,
         on_output: Callable[[str], None] | None = None,
-        on_question: Callable[[str], None] | None = None,
+        on_question: Callable[..., None] | None = None,
         *,
         allow: Collection[str] = (),
     ) -> None:

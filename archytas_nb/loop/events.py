@@ -231,15 +231,55 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class FormArgument:
+    """An argument of a call that waits for approval.
+
+    Every text is the value as Python writes it, or text of several lines as it is; invisible
+    characters are spelled out, and of a very long value the middle is left out.
+
+    Attributes:
+        name: Its name.
+        text: The value that will run.
+        sent: What the model sent, where that is written otherwise; empty where it is the same.
+        before: The value before the person edited it; empty where it was not edited.
+        is_default: Whether the model left it out.
+    """
+
+    name: str
+    text: str
+    sent: str = ""
+    before: str = ""
+    is_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalForm:
+    """A call that a person is asked to approve, as it would run now.
+
+    Attributes:
+        tool: The tool's name.
+        arguments: Its arguments, defaults too.
+        why: What the tool itself says about the call; may be empty.
+        text: All of it as plain text, with long values shortened.
+    """
+
+    tool: str
+    arguments: tuple[FormArgument, ...]
+    why: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """A piece of a streamed reply, of a running tool's output, or of a question to the user.
 
     It is shown live and not kept: the reply or outcome that follows has it whole. An empty text of
-    the kind ``"person"`` says that the question was answered.
+    the kind ``"person"`` says that the question was answered; ``form`` is the call it is about.
     """
 
     kind: Literal["text", "reasoning", "output", "person"]
     text: str
+    form: ApprovalForm | None = None
 
 
 @dataclass(frozen=True, slots=True)

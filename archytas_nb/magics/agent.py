@@ -382,9 +382,9 @@ def make_model(name: str | None, settings: ModelSettings, confirm: Confirm | Non
         ConfigurationError: There is no such model.
     """
     from archytas_nb.cassettes.switch import cassette_in_use, recorded
-    from archytas_nb.kernel import approval
+    from archytas_nb.kernel import person
 
-    model: Model = recorded(name, settings, cassette_in_use(), confirm or approval.confirm)
+    model: Model = recorded(name, settings, cassette_in_use(), confirm or person.confirm)
     return model
 
 

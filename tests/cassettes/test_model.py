@@ -230,8 +230,8 @@ class Somebody:
         self.there = there
         self.asked: list[str] = []
 
-    def ask(self, prompt: str) -> str:
-        self.asked.append(prompt)
+    def ask(self, prompt: str, form: Any = None) -> str:
+        self.asked.append(prompt if form is None else f"{form.text}\n{prompt}")
         return self.answers.pop(0)
 
 
@@ -318,7 +318,7 @@ def test_an_approval_that_was_not_recorded_fails_the_run(
 ) -> None:
     path = tmp_path / "x.jsonl"
     approvals(path, "record", Somebody("y", "y"), patch)
-    path.write_text(path.read_text().replace("Run it?", "Shall it run?"))
+    path.write_text(path.read_text().replace("run? [y]es", "Shall it run?"))
     with pytest.raises(CassetteMiss, match="holds no answer of a person to") as caught:
         approvals(path, "replay", Somebody(there=False), patch)
     assert caught.value.run is not None
@@ -334,7 +334,7 @@ def test_a_new_recording_without_a_user_keeps_the_old_answers(
     again = approvals(path, "record", Somebody(there=False), patch)
     assert [outcome.status for _, outcome in again.calls] == ["done", "refused"]
     assert path.read_bytes() == before
-    asked_anew = approvals(path, "record", Somebody("n", "", "y"), patch)
+    asked_anew = approvals(path, "record", Somebody("n", "y"), patch)
     assert [outcome.status for _, outcome in asked_anew.calls] == ["refused", "done"]
 
 
@@ -355,7 +355,7 @@ def test_a_new_recording_without_a_user_replays_missing_answers_too(
 ) -> None:
     path = tmp_path / "x.jsonl"
     approvals(path, "record", Somebody("y", "y"), patch)
-    path.write_text(path.read_text().replace('name = \\"b\\"', 'name = \\"c\\"'))
+    path.write_text(path.read_text().replace("name = 'b'", "name = 'c'"))
     for mode in ("record", "replay", "record", "replay"):
         run = approvals(path, mode, Somebody(there=False), patch)
         assert [outcome.status for _, outcome in run.calls] == ["done", "refused"]
@@ -366,7 +366,7 @@ def test_auto_asks_a_user_what_was_recorded_without_one(
 ) -> None:
     path = tmp_path / "x.jsonl"
     approvals(path, "record", Somebody("y", "y"), patch)
-    path.write_text(path.read_text().replace('name = \\"b\\"', 'name = \\"c\\"'))
+    path.write_text(path.read_text().replace("name = 'b'", "name = 'c'"))
     approvals(path, "record", Somebody(there=False), patch)
     somebody = Somebody("y")
     run = approvals(path, "auto", somebody, patch, steps_recorded=2)

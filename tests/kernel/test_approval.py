@@ -1,16 +1,28 @@
-"""A call runs only where the policy, its tool or the person allows it."""
+"""A call runs only where the policy, its tool or the person allows it; what is shown is what runs."""
 
+from __future__ import annotations
+
+import enum
 import io
 import sys
+import time
+import unicodedata
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from archytas_nb.kernel import approval as module
-from archytas_nb.kernel.approval import Approver, Decision, Keyboard, confirm
-from archytas_nb.loop.events import ToolCall
-from archytas_nb.tools.tool import BoundCall, Tool
+import archytas_nb as nb
+from archytas_nb.kernel import person as module
+from archytas_nb.kernel.approval import Approver, read_answer, written
+from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.kernel.person import Keyboard, confirm, visible
+from archytas_nb.loop.events import ApprovalForm, CallOutcome, ToolCall
+from archytas_nb.tools.tool import Tool
 from tests.kernel.tools import Scripted
 
 # ── who is asked ───────────────────────────────────────────────────────────────────────────────────
@@ -21,66 +33,54 @@ class Tty(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("allowed", [True, False])
-def test_in_a_kernel_the_front_end_says_whether_somebody_is_there(
-    monkeypatch: pytest.MonkeyPatch, allowed: bool
+def test_the_front_end_or_the_terminal_says_whether_somebody_is_there(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=allowed))
-    monkeypatch.setattr(module, "current_shell", lambda: shell)
-    monkeypatch.setattr(sys, "stdin", Tty() if not allowed else io.StringIO())
-    assert Keyboard().there is allowed
-
-
-@pytest.mark.parametrize("shell", [None, SimpleNamespace()])
-def test_without_a_kernel_a_person_is_at_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, shell: object
-) -> None:
-    monkeypatch.setattr(module, "current_shell", lambda: shell)
     closed = io.StringIO()
     closed.close()
-    for stdin, there in (
-        (Tty(), True),
-        (io.StringIO("y\n"), False),
-        (None, False),
-        (closed, False),
+    for shell, stdin, there in (
+        (SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=True)), io.StringIO(), True),
+        (SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=False)), Tty(), False),
+        (SimpleNamespace(), Tty(), True),
+        (None, Tty(), True),
+        (None, io.StringIO("y\n"), False),
+        (None, None, False),
+        (None, closed, False),
     ):
+        monkeypatch.setattr(module, "current_shell", lambda shell=shell: shell)
         monkeypatch.setattr(sys, "stdin", stdin)
         assert Keyboard().there is there
 
 
-def test_the_keyboard_asks_by_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("builtins.input", lambda prompt: f"answer to {prompt}")
-    assert Keyboard().ask("Which?") == "answer to Which?"
-
-
-@pytest.mark.parametrize(
-    ("there", "typed", "answer", "asked"),
-    [
-        (True, ["y"], True, 1),
-        (True, [" YES "], True, 1),
-        (True, ["n"], False, 1),
-        (True, ["", "perhaps", "no"], False, 3),
-        (True, ["", "yeah", "nope"], None, 3),
-        (True, [EOFError()], None, 1),
-        (False, [], None, 0),
-    ],
-)
-def test_confirm_asks_for_yes_or_no_at_most_three_times(
-    monkeypatch: pytest.MonkeyPatch, there: bool, typed: list[object], answer: object, asked: int
+def test_a_terminal_prints_a_form_once_above_the_prompt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    prompts: list[str] = []
+    monkeypatch.setattr("builtins.input", lambda prompt: f"answer to {prompt}")
+    for _ in range(2):
+        assert Keyboard().ask("run?", ApprovalForm("f", (), text="THE FORM")) == "answer to run?"
+    assert capsys.readouterr().out == "THE FORM\n"
+    Keyboard.close("f(): approved")
+    assert capsys.readouterr().out == ""
 
-    def ask(_keyboard: object, prompt: str) -> object:
-        prompts.append(prompt)
+
+def test_confirm_asks_for_yes_or_no_at_most_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(_keyboard: object, _prompt: str) -> str:
         line = typed.pop(0)
-        if isinstance(line, Exception):
-            raise line
+        if line == "end":
+            raise EOFError
         return line
 
-    monkeypatch.setattr(Keyboard, "there", there)
     monkeypatch.setattr(Keyboard, "ask", ask)
-    assert confirm("Use it? ") is answer
-    assert len(prompts) == asked
+    for there, typed, answer in (
+        (True, [" YES "], True),
+        (True, ["", "perhaps", "no"], False),
+        (True, ["", "yeah", "nope"], None),
+        (True, ["end"], None),
+        (False, [], None),
+    ):
+        monkeypatch.setattr(Keyboard, "there", there)
+        assert confirm("Use it? ") is answer
+        assert not typed
 
 
 # ── the policy ─────────────────────────────────────────────────────────────────────────────────────
@@ -90,112 +90,67 @@ def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-def decide(
-    policy: Any = None,
-    *answers: str,
-    wants: Any = True,
-    amount: int = 5,
-    there: bool = True,
-    allow: Any = (),
-) -> tuple[Decision, Scripted]:
-    person = Scripted(*answers, there=there)
-    tool = Tool.from_function(pay, approve=wants)
-    bound = tool.bind(amount)
-    assert isinstance(bound, BoundCall)
-    return Approver(policy, allow, person).decide(
-        tool, ToolCall("c", "pay", amount), bound, {}
-    ), person
+def ask(
+    function: Any, given: Any, *answers: Any, person: Any = None, wants: Any = True,
+    approve: Any = None, allow: Any = (), there: bool = True, **names: Any,
+) -> tuple[CallOutcome, Scripted]:  # fmt: skip
+    person = person or Scripted(*answers, there=there)
+    box = nb.Toolbox()
+    box.add(function, approve=wants)
+    executor = KernelExecutor(box, names, approve, person, allow=allow)
+    [outcome] = executor.run([ToolCall("c", function.__name__, given)])
+    return outcome, person
 
 
-@pytest.mark.parametrize("policy", [None, "ask", "auto", "deny"])
-def test_runs_a_tool_that_wants_no_approval_under_every_policy(
-    policy: Any,
-) -> None:
-    for wants in (None, False, lambda amount: amount > 100):
-        decision, person = decide(policy, wants=wants)
-        assert decision.bound is not None
-        assert person.prompts == []
+def test_a_tool_that_wants_no_approval_runs_under_every_policy() -> None:
+    for policy in (None, "ask", "auto", "deny"):
+        for wants in (None, False, lambda amount: amount > 100):
+            outcome, person = ask(pay, 5, wants=wants, approve=policy)
+            assert (outcome.status, person.prompts) == ("done", [])
 
 
-def test_ask_asks_auto_runs_and_deny_refuses() -> None:
-    assert decide("ask", "y")[0].bound is not None
-    assert decide(None, "n", "")[0].bound is None
-    auto, person = decide("auto")
-    assert (auto.bound is not None, person.prompts) == (True, [])
-    denied, person = decide("deny", "y")
-    assert (denied.bound, person.prompts) == (None, [])
-    assert "denied in this run" in denied.refusal
-
-
-def test_headless_refuses_at_once_and_says_how_to_allow_the_call() -> None:
-    decision, person = decide("ask", "y", there=False)
-    assert (decision.bound, person.prompts) == (None, [])
-    assert "pay needs approval, and nobody can be asked here" in decision.refusal
-    assert "--allow" in decision.refusal
-
-
-def test_runs_a_tool_on_the_allow_list_headless_and_under_deny() -> None:
+def test_ask_asks_auto_runs_deny_refuses_and_allowed_tools_run() -> None:
+    assert ask(pay, 5, "y", approve="ask")[0].status == "done"
+    assert ask(pay, 5, "n")[0].status == "refused"
+    assert ask(pay, 5, approve="auto")[0].status == "done"
+    denied, person = ask(pay, 5, "y", approve="deny")
+    assert (denied.status, person.prompts) == ("refused", [])
+    assert "denied in this run" in denied.text
+    headless, person = ask(pay, 5, "y", there=False)
+    assert (headless.status, person.prompts) == ("refused", [])
+    assert "pay needs approval, and nobody can be asked here" in headless.text
+    assert "--allow" in headless.text
     for policy in ("ask", "deny"):
-        decision, person = decide(policy, there=False, allow=["pay"])
-        assert (decision.bound is not None, person.prompts) == (True, [])
+        assert ask(pay, 5, approve=policy, there=False, allow=["pay"])[0].status == "done"
 
 
 def test_the_tools_own_check_gets_validated_arguments_and_may_say_why() -> None:
-    seen = []
-
     def large(amount: int) -> str:
-        seen.append(amount)
         return "more than 3" if amount > 3 else ""
 
-    assert decide("ask", wants=large, amount=2)[1].prompts == []
-    decision, person = decide("ask", "y", wants=large)
-    assert decision.bound is not None
-    assert "(more than 3)" in person.prompts[0]
-    assert seen == [2, 5]
+    assert ask(pay, "2", wants=large)[1].prompts == []
+    assert "(more than 3)" in ask(pay, "5", "y", wants=large)[1].prompts[0]
 
-
-def test_a_tools_check_that_raises_means_asking_and_headless_a_refusal() -> None:
     def broken(amount: int) -> bool:
         raise RuntimeError("no idea")
 
-    _, person = decide("ask", "y", wants=broken)
-    assert "RuntimeError('no idea')" in person.prompts[0]
-    for policy, there in (("ask", False), ("deny", True)):
-        assert decide(policy, "y", wants=broken, there=there)[0].bound is None
+    assert "RuntimeError('no idea')" in ask(pay, 5, "y", wants=broken)[1].prompts[0]
+    assert ask(pay, 5, "y", wants=broken, there=False)[0].status == "refused"
+    assert ask(pay, 5, "y", wants=broken, approve="deny")[0].status == "refused"
 
 
-def test_always_holds_for_this_tool_in_this_run() -> None:
-    person = Scripted("a", "y")
-    approver = Approver("ask", (), person)
-    tools = [Tool.from_function(pay, name, approve=True) for name in ("pay", "pay", "other")]
-    for tool in tools:
-        bound = tool.bind(1)
-        assert isinstance(bound, BoundCall)
-        assert approver.decide(tool, ToolCall("c", tool.name, 1), bound, {}).bound is not None
-    assert ["run pay" in prompt for prompt in person.prompts] == [True, False]
-
-
-def test_a_callable_policy_decides_on_every_call_and_gives_the_reason() -> None:
-    decision, _ = decide(lambda tool, call: f"{tool.name} of {call.input}", wants=False)
-    assert decision.refusal == "pay of 5"
-    assert decide(lambda tool, call: "")[0].bound is not None
-
-
-@pytest.mark.parametrize("answer", [None, True, False, 3])
-def test_a_callable_policy_that_returns_no_text_refuses(answer: Any) -> None:
-    decision, _ = decide(lambda tool, call: answer)
-    assert repr(answer) in decision.refusal
-
-
-def test_a_callable_policy_that_raises_refuses() -> None:
+def test_a_callable_policy_decides_on_every_call_and_refuses_where_it_fails() -> None:
     def broken(tool: Tool, call: ToolCall) -> str:
         raise ValueError("out of order")
 
-    assert "out of order" in decide(broken)[0].refusal
-
-
-def test_the_end_of_input_is_a_refusal() -> None:
-    assert "nobody answered" in decide("ask")[0].refusal
+    refused, _ = ask(pay, 5, wants=False, approve=lambda tool, call: f"{tool.name} of {call.input}")
+    assert (refused.status, refused.text) == ("refused", "pay of 5")
+    assert ask(pay, 5, approve=lambda tool, call: "")[0].status == "done"
+    assert "out of order" in ask(pay, 5, approve=broken)[0].text
+    for answer in (None, True, False, 3):
+        outcome, _ = ask(pay, 5, approve=lambda tool, call, answer=answer: answer)
+        assert outcome.status == "refused"
+        assert repr(answer) in outcome.text
 
 
 def test_rejects_an_unknown_policy_and_a_single_name() -> None:
@@ -203,3 +158,294 @@ def test_rejects_an_unknown_policy_and_a_single_name() -> None:
         Approver("maybe", (), Scripted())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"\['pay'\]"):
         Approver(None, "pay", Scripted())
+
+
+def test_always_holds_in_later_runs_for_this_tool_until_it_is_defined_anew() -> None:
+    box = nb.Toolbox()
+    box.add(pay, approve=True)
+    box.add(pay, name="other", approve=True)
+
+    def run(name: str, *answers: str, **options: Any) -> tuple[str, int]:
+        person = Scripted(*answers, there=bool(answers))
+        [outcome] = KernelExecutor(box, {}, person=person, **options).run([ToolCall("c", name, 1)])
+        return outcome.status, len(person.prompts)
+
+    assert run("pay", "a") == ("done", 1)
+    assert run("pay") == ("done", 0)
+    assert run("pay", approve="deny") == ("refused", 0)
+    assert run("pay", approve=lambda tool, call: "not now") == ("refused", 0)
+    assert run("other", "n") == ("refused", 1)
+    box.add(pay, approve=True)
+    assert run("pay", "n") == ("refused", 1)
+
+
+# ── the dialogue ───────────────────────────────────────────────────────────────────────────────────
+
+
+def transfer(to: str, amount: int = 1, note: str = "") -> str:
+    return f"{to} got {amount}{note}"
+
+
+GIVEN = {"to": "Ann", "amount": 5}
+REFUSED = "The user refused this call{}. Do not send the same call again."
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        (["y"], "Ann got 5"), ([" Y "], "Ann got 5"), (["YES"], "Ann got 5"), (["always"], "Ann got 5"),
+        (["n"], REFUSED.format("")), (["No"], REFUSED.format("")),
+        (["n, too much."], REFUSED.format(": too much")),
+        (["limit it to 3 rows"], REFUSED.format(": limit it to 3 rows")),
+        (["not that table"], REFUSED.format(": not that table")),
+        (["", "", "", "y"], "Ann got 5"), (["yep", "ok", "y"], "Ann got 5"),
+        (["yes please", "n"], REFUSED.format("")), (["u", "n"], REFUSED.format("")),
+        (["", "", "", ""], "Refused: transfer needs approval, and no clear answer came."),
+        (["y!"] * 4, "Refused: transfer needs approval, and no clear answer came."),
+        (["?"] * 30, "Refused: transfer needs approval, and no clear answer came."),
+        (["stop"], "Not run: the user stopped the run here."),
+        ([KeyboardInterrupt], "Not run: the user interrupted here."),
+    ],
+)  # fmt: skip
+def test_what_a_person_types_decides(typed: list[Any], text: str) -> None:
+    outcome, _ = ask(transfer, GIVEN, *typed)
+    assert outcome.text == text
+    assert (outcome.status == "done") is text.startswith("Ann")
+
+
+def test_the_end_of_the_input_refuses() -> None:
+    for before in ([], [""], ["amount = 3"], ["?"]):
+        assert "nobody answered" in ask(transfer, GIVEN, *before)[0].text
+
+
+@given(st.text() | st.from_regex(r"\A\s*[yYaA]\w{0,6}[ .!?=,]?\w*"))
+def test_no_other_line_is_read_as_an_approval(line: str) -> None:
+    answer, _ = read_answer(line)
+    assert (answer in ("yes", "always")) == (line.strip().lower() in ("y", "yes", "a", "always"))
+
+
+def test_one_argument_is_edited_and_shown_with_both_values() -> None:
+    outcome, person = ask(transfer, GIVEN, "amount = 3", "note='!'", "y")
+    edited = "The user changed the input before the call was run. It was run with: "
+    assert outcome.text == f'{edited}{{"to": "Ann", "amount": 3, "note": "!"}}\nAnn got 3!'
+    assert person.prompts[1].splitlines()[1:4] == [
+        "  to = 'Ann'",
+        "  amount = 3  (edited, was 5)",
+        "  note = ''  (default)",
+    ]
+    assert "  note = '!'  (edited, was '')" in person.prompts[2]
+    back, _ = ask(transfer, GIVEN, "amount = 3", "amount = 5", "y")
+    assert back.text == "Ann got 5"
+    coded, person = ask(transfer, '{"to": "Ann", "amount": 5}', "amount = 3", "y")
+    assert coded.value == "Ann got 3"
+    assert ask(transfer, GIVEN, "amount = 3", "n")[0].status == "refused"
+    lines = ask(transfer, {"to": "Ann\nB"}, "to = 'Zoe\\nC'", "n")[1].prompts[1].splitlines()
+    assert lines[1:7] == [
+        "  to:  (edited)", "    │ Zoe", "    │ C", "    before:", "    │ Ann", "    │ B",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("typed", "note"),
+    [
+        ("amount = many", "many is no Python literal"),
+        ("amount =", "is no Python literal"),
+        ("amount = {1, 2}", "is no Python literal"),
+        ("amount = f(3)", "is no Python literal"),
+        ("amount = 'many'", "That is no input for transfer"),
+        ("amout = 3", "transfer has no argument 'amout'; it has to, amount, note."),
+    ],
+)
+def test_a_wrong_edit_changes_nothing_and_says_why(typed: str, note: str) -> None:
+    outcome, person = ask(transfer, GIVEN, typed, "y")
+    assert note in person.prompts[1]
+    assert outcome.text == "Ann got 5"
+
+
+def test_the_dialogue_leaves_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(Keyboard, "close", lambda line: lines.append(line))
+    for typed in (["y"], ["amount = 10", "a"], ["wrong\u202e\nperson"], ["stop"], [""] * 4, []):
+        ask(transfer, GIVEN, *typed)
+    ask(transfer, {"to": "x" * 500}, KeyboardInterrupt)
+    call = "transfer(to='Ann', amount=5)"
+    assert lines[:-1] == [
+        f"{call}: approved",
+        "transfer(to='Ann', amount=10): approved, always, edited amount 5 → 10",
+        f"{call}: refused: wrong\\u202e\\nperson",
+        f"{call}: the run was stopped",
+        f"{call}: refused, no clear answer",
+        f"{call}: not run",
+    ]
+    assert lines[-1].endswith("not run")
+    assert all("\n" not in line and len(line) < 300 for line in lines)
+
+
+# ── what is shown ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Level(enum.Enum):
+    LOW = "keep it"
+    HIGH = "delete it"
+
+
+def run_sql(
+    sql: Annotated[str, nb.ByName], level: Level = Level.LOW, dry: bool = True, limit: int = 10
+) -> str:
+    return f"ran {sql}, {level}, {dry}, {limit}"
+
+
+def count(df: pd.DataFrame) -> int:
+    return len(df)
+
+
+def write(text: str) -> str:
+    return text
+
+
+def use(thing: Annotated[Any, nb.ByName]) -> str:
+    return "used"
+
+
+def test_shows_defaults_converted_values_references_and_enum_members() -> None:
+    _, person = ask(
+        run_sql, {"sql": "sneaky", "level": "HIGH", "limit": "7"}, "n", sneaky="DROP TABLE users"
+    )
+    assert person.prompts[0].splitlines() == [
+        "The agent wants to run run_sql:",
+        "  sql = 'DROP TABLE users'  (sent as 'sneaky')",
+        "  level = <Level.HIGH: 'delete it'>  (sent as 'HIGH')",
+        "  dry = True  (default)",
+        "  limit = 7  (sent as '7')",
+        "run? [y]es · [a]lways in this notebook · [n]o, or say what to do instead: ",
+    ]
+    assert "limit = 5  (sent as '5')" in ask(pay, "5", "n")[1].prompts[0].replace("amount", "limit")
+    frame = pd.DataFrame({"a": [123, 456]})
+    _, person = ask(count, {"df": {"$var": "frame"}}, "n", frame=frame)
+    assert "  df:  (sent as {'$var': 'frame'})\n    │ DataFrame of shape 2 × 1" in person.prompts[0]
+    assert "    │ 0  123" in person.prompts[0]
+
+
+def test_text_of_several_lines_is_a_marked_block() -> None:
+    _, person = ask(write, "SELECT *\nFROM orders", "n")
+    assert person.prompts[0].splitlines()[1:4] == ["  text:", "    │ SELECT *", "    │ FROM orders"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{'x' * 5000}; rm -rf /",
+        "\n".join([*["print(1)"] * 500, "rm -rf /"]),
+        f"first\n{'x' * 5000}; rm -rf /",
+    ],
+)
+def test_the_end_of_a_long_argument_is_shown_and_a_question_mark_shows_all(text: str) -> None:
+    _, person = ask(write, text, "?", "n")
+    short, whole = person.prompts
+    assert "rm -rf /" in short
+    assert "left out" in short
+    assert "(shortened; ? shows all)" in short
+    assert len(short) < 3000
+    assert "left out" not in whole
+    assert all(line in whole for line in text.split("\n"))
+
+
+def test_a_question_mark_shows_the_middle_of_arrays_and_frames() -> None:
+    frame = pd.DataFrame({"n": range(3000), "text": "x" * 80})
+    whole = ask(use, "it", "?", "n", it=frame[:300])[1].prompts[1]
+    assert "│ 150  150  " + "x" * 80 in whole
+    assert ", 1234, " in ask(use, "it", "?", "n", it=np.arange(3000))[1].prompts[1]
+    assert "left out" in ask(use, "it", "?", "n", it=frame)[1].prompts[1]
+
+
+def test_a_value_of_100_mb_is_shown_at_once_with_both_ends() -> None:
+    laughs: list[Any] = [0]
+    for _ in range(60):
+        laughs = [laughs] * 10
+    endless: list[Any] = []
+    endless += [endless, endless]
+    started = time.monotonic()
+    for value, ends in (
+        ("é" * 100_000_000 + "!", ("'éé", "éé!'")),
+        (b"x" * 100_000_000, ("b'xx", "xx'")),
+        (["x" * 1000] * 100_000 + [1], ("['xx", ", 1]")),
+        ({str(n): n for n in range(1_000_000)}, ("{'0': 0, ", "'999999': 999999}")),
+        (np.arange(12_500_000), ("ndarray of shape 12500000", "12499998, 12499999]")),
+        (pd.DataFrame({"a": np.zeros(12_500_000)}), ("DataFrame of shape", "12499999  0.0")),
+        (pd.Series(np.zeros(12_500_000)), ("Series of shape", "12499999  0.0")),
+        (laughs, ("[[[", "]]]")),
+        (endless, ("[[[", "]]]")),
+    ):
+        text = written(value)
+        assert len(text) < 210_000
+        assert (text.startswith(ends[0]), text.endswith(ends[1])) == (True, True), text[-80:]
+        assert "left out" in text
+    assert time.monotonic() - started < 6
+
+
+def test_what_is_approved_runs_though_the_variable_changes_meanwhile() -> None:
+    names: dict[str, Any] = {"q": "SELECT 1"}
+
+    class Meddling(Scripted):
+        def ask(self, prompt: str, form: Any = None) -> str:
+            names["q"] = "DROP TABLE users"
+            return super().ask(prompt, form)
+
+    box = nb.Toolbox()
+    box.add(run_sql, approve=True)
+    person = Meddling("limit = 3", "y")
+    [outcome] = KernelExecutor(box, names, person=person).run(
+        [ToolCall("c", "run_sql", {"sql": "q"})]
+    )
+    assert "'SELECT 1'" in person.prompts[0]
+    assert "sql = 'DROP TABLE users'  (edited, was 'SELECT 1')" in person.prompts[1]
+    assert outcome.value.startswith("ran DROP TABLE users")
+    names["q"] = "SELECT 1"
+    [outcome] = KernelExecutor(box, names, person=Meddling("y")).run(
+        [ToolCall("c", "run_sql", {"sql": "q"})]
+    )
+    assert outcome.value.startswith("ran SELECT 1")
+
+
+def test_shows_an_object_whose_repr_fails_or_forges() -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+    class Hostile:
+        def __repr__(self) -> str:
+            return "fine\nrun? \u202e y\r"
+
+    assert "Broken" in ask(use, "it", "n", it=Broken())[1].prompts[0]
+    assert "    │ run? \\u202e y" in ask(use, "it", "n", it=Hostile())[1].prompts[0]
+
+
+@given(st.text() | st.dictionaries(st.text(), st.text(), max_size=3))
+def test_no_text_of_the_model_can_forge_a_line_of_the_form(value: Any) -> None:
+    _, person = ask(use, "it", "n", it=value)
+    first, *lines, _ = person.prompts[0].split("\n")
+    assert first == "The agent wants to run use:"
+    assert all(line.startswith(("  thing", "    │ ", "    … ", "(short")) for line in lines)
+    assert not any(unicodedata.category(each) in {"Cc", "Cf"} for line in lines for each in line)
+
+
+BLANK = [
+    0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFE00, 0xFE0F,
+    0xFFA0, 0x16FE4, 0x1D159, 0x13441, 0x13442, 0xE0100, 0xE01EF,
+]  # fmt: skip
+
+
+def test_spells_out_every_invisible_character() -> None:
+    for point in range(sys.maxunicode + 1):
+        sign = chr(point)
+        kind = unicodedata.category(sign)
+        hidden = sign != " " and (kind[0] in "CZ" or point in BLANK)
+        if hidden:
+            assert visible(sign).isascii(), hex(point)
+            assert visible(sign).startswith("\\"), hex(point)
+        elif kind[0] in "LNPS" and point != 0x2800:
+            assert visible(sign) == sign, hex(point)
+    for sign in ("\u3164", "\xa0", "\u202e", "\U000e0041"):
+        spelled = sign.encode("unicode_escape").decode()
+        for text in (f"rm{sign}x", f"first\nrm{sign}x"):
+            assert f"rm{spelled}x" in ask(write, text, "n")[1].prompts[0]

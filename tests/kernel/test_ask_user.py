@@ -2,8 +2,8 @@
 
 import pytest
 
-from archytas_nb.kernel.approval import ask_user
 from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.kernel.person import ask_user
 from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.toolbox import Toolbox
 from tests.kernel.tools import Scripted

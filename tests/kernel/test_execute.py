@@ -178,7 +178,7 @@ def test_each_call_has_its_own_outcome_in_order(names: list[str], stop_at: int |
     asked = [name for name in names if name.startswith(("asked", "refused"))]
     answers = ["y" if name.startswith("asked") else "n, no" for name in asked]
     if stop_at is not None and stop_at < len(answers):
-        answers[stop_at] = "s"
+        answers[stop_at] = "stop"
     person = Scripted(*answers)
     calls = [
         ToolCall(f"c{n}", name, {"why": "x"} if name == "fail" else n)
@@ -197,7 +197,7 @@ def test_each_call_has_its_own_outcome_in_order(names: list[str], stop_at: int |
         if outcome.status == "done":
             assert outcome.value == 2 * n
             assert [each.data["text/plain"] for each in outcome.outputs] == [f"twice {n}\n"]
-    assert (stopped is not None) == ("s" in answers)
+    assert (stopped is not None) == ("stop" in answers)
 
 
 # ── what the model reads of the end of a call ──────────────────────────────────────────────────────
@@ -208,17 +208,17 @@ def pay(amount: int) -> str:
 
 
 def test_the_model_reads_which_input_was_run_after_an_edit() -> None:
-    outcome = run_one(pay, 500, approve=True, person=Scripted("e", "5", "y"))
+    outcome = run_one(pay, 500, approve=True, person=Scripted("amount = 5", "y"))
     assert outcome.value == "paid 5"
     assert outcome.text == (
-        "The user changed the input before the call was run. It was run with: 5\npaid 5"
+        'The user changed the input before the call was run. It was run with: {"amount": 5}\npaid 5'
     )
 
 
 def test_a_person_can_stop_the_run() -> None:
     box = Toolbox()
     box.add(pay, approve=True)
-    executor = KernelExecutor(box, {}, person=Scripted("y", "s"))
+    executor = KernelExecutor(box, {}, person=Scripted("y", "stop"))
     outcomes = executor.run([ToolCall(f"c{n}", "pay", n) for n in range(4)])
     assert [each.status for each in outcomes] == ["done", "interrupted", "not_run", "not_run"]
     assert outcomes[1].text == "Not run: the user stopped the run here."
@@ -282,7 +282,7 @@ def test_an_error_without_a_line_of_the_users_keeps_its_traceback() -> None:
 
 def test_on_question_gets_each_prompt_and_its_end() -> None:
     told: list[str] = []
-    person = PausingPerson(Scripted("y", KeyboardInterrupt), told.append)
+    person = PausingPerson(Scripted("y", KeyboardInterrupt), lambda text, _=None: told.append(text))
     assert person.ask("Run it?") == "y"
     with pytest.raises(KeyboardInterrupt):
         person.ask("And this?")

@@ -160,15 +160,15 @@ def test_where_no_time_is_left_a_call_is_not_run() -> None:
 @pytest.mark.parametrize("on_main", [True, False])
 def test_the_time_a_person_takes_does_not_count(on_main: bool) -> None:
     class Slow(Scripted):
-        def ask(self, prompt: str) -> str:
+        def ask(self, prompt: str, form: Any = None) -> str:
             time.sleep(0.6)
-            return super().ask(prompt)
+            return super().ask(prompt, form)
 
     def work() -> str:
         return "worked"
 
     def ask_then_work() -> str:
-        from archytas_nb.kernel.approval import ask_user
+        from archytas_nb.kernel.person import ask_user
 
         return ask_user("Go on?")
 

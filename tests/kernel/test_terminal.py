@@ -18,7 +18,7 @@ pty = pytest.importorskip("pty")
 
 SCRIPT = """
 import os, sys
-from archytas_nb.kernel.approval import ask_user
+from archytas_nb.kernel.person import ask_user
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.toolbox import Toolbox
@@ -92,8 +92,8 @@ def test_a_call_is_approved_and_its_output_is_captured(
 ) -> None:
     terminal = Terminal(tmp_path, "run('pay', 5)")
     try:
-        assert "The agent wants to run pay:\n  amount = 5\nRun it?" in terminal.until(
-            r"\[\?\] help: "
+        assert "The agent wants to run pay:\n  amount = 5\nrun? [y]es" in terminal.until(
+            "instead: "
         )
         terminal.type("y")
         seen = terminal.until("OUTCOME .*\n")

@@ -53,8 +53,8 @@ class Scripted:
         self.there = there
         self.prompts: list[str] = []
 
-    def ask(self, prompt: str) -> str:
-        self.prompts.append(prompt)
+    def ask(self, prompt: str, form: Any = None) -> str:
+        self.prompts.append(prompt if form is None else f"{form.text}\n{prompt}")
         if not self.answers:
             raise EOFError
         answer = self.answers.pop(0)

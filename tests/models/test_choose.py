@@ -18,7 +18,7 @@ from archytas_nb.agent import Agent
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.kernel.approval import Keyboard
+from archytas_nb.kernel.person import Keyboard
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import choose, endpoint
 from archytas_nb.models.capabilities import capabilities_of

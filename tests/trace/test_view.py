@@ -337,8 +337,8 @@ def double(n: int) -> int:
 class Editor:
     there = True
     def __init__(self):
-        self.lines = ["e", "n = 4", "y"]
-    def ask(self, prompt):
+        self.lines = ["n = 4", "y"]
+    def ask(self, prompt, form=None):
         return self.lines.pop(0)
 
 call = ToolCall("a", "double", {"n": 2})

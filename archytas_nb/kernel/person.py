@@ -1,0 +1,200 @@
+"""The person at the keyboard: how they are asked, and the tool by which the model asks them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextvars import ContextVar
+from typing import Any, ClassVar, Protocol
+
+from archytas_nb.kernel import current_shell
+from archytas_nb.loop.events import ApprovalForm
+
+
+class Person(Protocol):
+    """Answers questions. Any object with these two members will do."""
+
+    @property
+    def there(self) -> bool:
+        """Whether a question would be answered."""
+
+    def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
+        """Show a form, if there is one, and the prompt; return the line that was typed.
+
+        Raises:
+            EOFError: No answer will come; an OSError says the same.
+            KeyboardInterrupt: The person interrupted instead of answering.
+        """
+
+
+class Keyboard:
+    """The person at this kernel's or terminal's keyboard, asked by `input()`."""
+
+    _shown: ClassVar[str] = ""  # the form above the prompt
+    _display: ClassVar[Any] = None  # the output that it stands in; None in a terminal
+
+    @property
+    def there(self) -> bool:
+        """Whether the front end takes input; without a kernel, whether there is a terminal."""
+        kernel = getattr(current_shell(), "kernel", None)
+        if kernel is not None:
+            return bool(getattr(kernel, "_allow_stdin", False))
+        try:
+            return sys.stdin.isatty()
+        except (AttributeError, ValueError):  # there is none, or it is closed
+            return False
+
+    def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
+        """Ask by `input()`, which every front end answers while a cell is busy."""
+        if form is not None and form.text != Keyboard._shown:
+            self._show(form.text)
+            Keyboard._shown = form.text
+        return input(prompt)
+
+    def _show(self, text: str) -> None:
+        if getattr(current_shell(), "kernel", None) is None:
+            print(text)  # noqa: T201
+        elif Keyboard._display is not None:
+            Keyboard._display.update({"text/plain": text}, raw=True)
+        else:
+            from IPython.display import display
+
+            data = {"text/plain": text}
+            Keyboard._display = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+
+    @staticmethod
+    def close(line: str) -> None:
+        """Put one line in the place of the form, where the front end can replace it."""
+        if Keyboard._display is not None:
+            Keyboard._display.update({"text/plain": line}, raw=True)
+        Keyboard._display, Keyboard._shown = None, ""
+
+
+def confirm(prompt: str) -> bool | None:
+    """Ask whoever is at the keyboard for yes or no; None where no answer comes in three tries."""
+    person = Keyboard()
+    try:
+        for _ in range(3 if person.there else 0):
+            answer = person.ask(prompt).strip().lower()
+            if answer in ("y", "yes", "n", "no"):
+                return answer.startswith("y")
+    except (EOFError, OSError):
+        pass
+    return None
+
+
+class NobodyThereError(Exception):
+    """A tool asked a question that nobody can answer; the message says what to do instead."""
+
+
+current_person: ContextVar[Person | None] = ContextVar("archytas_nb_person", default=None)
+"""The person that the running tool may ask; None for the keyboard."""
+
+_NO_ANSWER = "(The user gave no answer.)"
+_GO_ON = "Go on with what is known, or say in the final answer what must be decided first."
+
+
+def ask_user(question: str, choices: list[str] | None = None) -> str:
+    """Ask the user a question and wait for the answer.
+
+    Use it only for what no other tool can find out: a wish, a decision, something that only the user knows.
+
+    Args:
+        question: The question, in one or two sentences.
+        choices: The answers to choose from; leave it out for a free answer.
+
+    Returns:
+        What the user answered: one of the choices, or their own words.
+    """  # noqa: E501 - the model reads the line as it is
+    person = current_person.get() or Keyboard()
+    if not question.strip():
+        raise ValueError("the question is empty; expected text to ask the user")
+    if not person.there:
+        raise NobodyThereError(
+            f"Nobody can be asked here: the notebook runs without a person. {_GO_ON}"
+        )
+    prompt = f"The agent asks: {quoted(question)}\n"
+    try:
+        return _chosen(person, prompt, choices) if choices else _free(person, prompt)
+    except (EOFError, OSError):
+        raise NobodyThereError(
+            f"The user was asked, and no answer can come: the input has ended. {_GO_ON}"
+        ) from None
+
+
+def _free(person: Person, prompt: str) -> str:
+    again = "That was empty. Type an answer, or press Enter again to give none: "
+    return person.ask(f"{prompt}> ").strip() or person.ask(again).strip() or _NO_ANSWER
+
+
+def _chosen(person: Person, prompt: str, choices: list[str]) -> str:
+    listed = "\n".join(f"  {n}. {visible(choice)}" for n, choice in enumerate(choices, 1))
+    number = f"a number from 1 to {len(choices)}" if len(choices) > 1 else "1"
+    prompt += f"{listed}\n  0. something else\nAnswer with {number}, or 0: "
+    for _ in range(20):
+        typed = person.ask(prompt).strip()
+        same = [each for each in choices if each.strip().casefold() == typed.casefold()]
+        if same and typed:  # before the numbers: a choice may itself look like one
+            return same[0]
+        if typed.isdecimal() and 1 <= int(typed) <= len(choices):
+            return choices[int(typed) - 1]
+        if typed.isdecimal() and int(typed) == 0:
+            return person.ask("Your own answer: ").strip() or _NO_ANSWER
+        prompt = (
+            f"{visible(typed)!r} is none of them. Answer with {number}, or 0 for something else: "
+        )
+    return _NO_ANSWER
+
+
+# ── texts of a model: none may imitate a line of the prompt or hide anything ──────────────────────
+
+_LINES, _WIDTH = 40, 200  # how many lines of a longer text are shown, and how much of each
+
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00013441\U00013442"
+    "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
+)
+"""Invisible characters that Unicode calls printable."""
+
+
+def shortened(text: str, longest: int) -> str:
+    """Both ends of a text: the end may matter as much as the beginning."""
+    if len(text) <= longest:
+        return text
+    head, tail = longest * 2 // 3, longest // 3
+    left = f" … {len(text) - head - tail:,} characters left out … "
+    return text[:head] + left + text[len(text) - tail :]
+
+
+def block(text: str, *, whole: bool = False) -> list[str]:
+    """Code, SQL or prose, each line marked so that none can imitate a line of the prompt."""
+    rows = text.split("\n")
+    left_out = 0 if whole else max(len(rows) - _LINES, 0)
+    head = _LINES * 2 // 3 if left_out else len(rows)
+    shown = [visible(row.expandtabs(4)) for row in (*rows[:head], *rows[head + left_out :])]
+    lines = [f"    │ {row if whole else shortened(row, _WIDTH)}" for row in shown]
+    note = [f"    … {left_out:,} lines left out …"] if left_out else []
+    return [*lines[:head], *note, *lines[head:]]
+
+
+def quoted(text: str) -> str:
+    """A text of the model for a prompt: on its line where it fits there, else below and marked."""
+    if len(text) > _WIDTH or len(text.splitlines()) > 1:
+        return "\n".join(["", *block(text)])
+    return visible(text)
+
+
+def visible(text: str) -> str:
+    """Spell out on one line every character that does not show itself.
+
+    That is what would end the line, move a cursor, colour it or turn its direction, all spaces but
+    the usual one, and the letters and marks that look like nothing.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        each
+        if each.isprintable() and not _BLANK.match(each)
+        else each.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for each in text
+    )
