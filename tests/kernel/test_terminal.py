@@ -122,7 +122,7 @@ def test_a_tool_asks_while_it_runs_and_capturing_goes_on(tmp_path: Path) -> None
 def test_ctrl_c_at_the_prompt_runs_nothing(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "run('pay', 5)")
     try:
-        terminal.until(r"help: $")
+        terminal.until(r"instead: $")
         stop = threading.Event()
 
         def press() -> (
@@ -150,7 +150,7 @@ def test_the_end_of_input_runs_nothing_and_the_next_question_is_asked(
 ) -> None:
     terminal = Terminal(tmp_path, "run('pay', 6)\nrun('ask_user', {'question': 'Which?'})")
     try:
-        terminal.until(r"help: $")
+        terminal.until(r"instead: $")
         os.write(terminal.end, b"\x04")
         assert "nobody answered" in terminal.until("OUTCOME .*\n")
         terminal.until(r"> $")
