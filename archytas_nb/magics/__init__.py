@@ -19,27 +19,26 @@ def register(shell: Any) -> None:
     from traitlets import TraitError
 
     from archytas_nb.magics.agent import ArchytasNB
-    from archytas_nb.magics.cassette import CassetteMagics
     from archytas_nb.magics.complete import matcher
+    from archytas_nb.magics.conversation import Conversation
     from archytas_nb.magics.line import keep_question_marks
     from archytas_nb.magics.tool import ToolMagics
 
     if _ours(shell):
         return
     try:
-        agent = ArchytasNB(shell=shell, parent=shell)
+        made = {"shell": shell, "parent": shell}
+        agent, conversation = ArchytasNB(**made), Conversation(**made)
+        ours = [ToolMagics(**made), conversation, agent]
     except TraitError as error:  # in IPython's configuration file
         shell.configurables[:] = [each for each in shell.configurables if each not in _ours(shell)]
-        raise UsageError(f"c.ArchytasNB.{error}") from None
-    tools, cassette = (
-        ToolMagics(shell=shell, parent=shell),
-        CassetteMagics(shell=shell, parent=shell),
-    )
-    for magics in (tools, cassette, agent):
+        raise UsageError(f"IPython's configuration of ArchytasNB: {error}") from None
+    agent.conversation = conversation
+    for magics in ours:
         shell.register_magics(magics)
     logging.getLogger("archytas_nb").addHandler(_SILENT)
     shell.input_transformers_cleanup.append(keep_question_marks)
-    owners = {"agent": agent, "agent_cassette": cassette, "tool": tools, "tools": tools}
+    owners = {name: each for each in ours for kind in each.magics.values() for name in kind}
     shell.Completer.custom_matchers.append(matcher(shell, owners))
     try:
         agent.loaded()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from IPython.core.error import UsageError
 from IPython.core.magic import (
@@ -20,39 +21,45 @@ from IPython.core.magic import (
 from IPython.core.magic_arguments import magic_arguments
 from traitlets import observe
 
-from archytas_nb.errors import ArchytasError, ConfigurationError, RunError, RunInterrupted
-from archytas_nb.magics.line import Message, brief, print_help, split_options
-from archytas_nb.magics.options import REPORTS, agent_flags
-from archytas_nb.magics.settings import Settings, split_names
+from archytas_nb.errors import (
+    ArchytasError,
+    ConfigurationError,
+    RunError,
+    RunInterrupted,
+    ToolTimeout,
+)
+from archytas_nb.magics.line import brief, print_help, split_options
+from archytas_nb.magics.options import agent_flags
+from archytas_nb.magics.settings import Settings
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent, Model
     from archytas_nb.loop import events
-    from archytas_nb.magics.conversation import Conversation, Origins
+    from archytas_nb.magics.conversation import Conversation
     from archytas_nb.models.choose import Confirm, ModelSettings
     from archytas_nb.run import Run, Shows
 
-_PER_QUESTION = (
-    "protocol", "max_steps", "max_seconds", "max_total_tokens", "max_reply_tokens", "approve",
-)  # fmt: skip
-"""Settings that an option of the same name overrides."""
-
+_LIMITS = ("max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens")
+_OF_QUESTION = (
+    *_LIMITS,
+    "protocol",
+    "instructions",
+    "tools",
+    "approve",
+    "allow",
+    "ask_user",
+    "quiet",
+)
+_MOVED = re.compile(r"\s*--(history|undo|reset|cost)\b\s*(.*)", re.DOTALL)
 _log = logging.getLogger("archytas_nb")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One question, read as far as possible without asking it.
+class Question(NamedTuple):
+    """One question, read as far as possible without asking it."""
 
-    Attributes:
-        text: As it is sent.
-        out: The variable that the answer is put into, or None.
-        keywords: Further arguments of `Agent.run`.
-    """
-
-    text: str
-    out: str | None
-    keywords: dict[str, Any]
+    text: str  # as it is sent
+    out: str | None  # the variable that the answer is put into
+    keywords: dict[str, Any]  # further arguments of `Agent.run`
 
 
 @magics_class
@@ -60,12 +67,11 @@ class ArchytasNB(Settings, Magics):
     """The agent of this notebook."""
 
     shell: Any
+    conversation: Conversation
     _is_loaded = False  # traits are set, and observed, before __init__ has ended
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._conversation: Conversation | None = None
-        self._origins: Origins | None = None
         self._models: dict[Any, Model] = {}
         self._callbacks: set[Callable[..., None]] = set()
         self._warmed: list[events.Message] | None = None
@@ -83,21 +89,35 @@ class ArchytasNB(Settings, Magics):
         Options come first, then the question: the rest of the line, and with %%agent the cell
         below. In it {name} stands for the value of a variable, {{ and }} for braces. The next
         question continues the conversation; a notebook's cell that is run again replaces its
-        question. Options hold for this question, %config ArchytasNB for all.
+        question. Options hold for this question, %config ArchytasNB for all. About the
+        conversation: %agent_history, %agent_undo, %agent_reset, %agent_cost.
         """
         __tracebackhide__ = True
-        flags, text = split_options(line, self.agent.parser, prose=True)
+        if (moved := _MOVED.fullmatch(line)) is not None:
+            name, rest = moved.groups()
+            if rest or cell:
+                raise UsageError(f"--{name} is called %agent_{name} now, and asks nothing")
+            hint = f"%agent --{name} is called %agent_{name} now"
+            warnings.warn(hint, FutureWarning, stacklevel=3)
+            return getattr(self.conversation, f"agent_{name}")("")
+        flags, text = split_options(line, self.agent.parser)
         args = self.agent.parser.parse_args(flags)
         if args.help:
             return print_help(self.agent.parser)
         text = text if cell is None else f"{text}\n{cell}"
         silent = cell is None and text.endswith(";")
         text = text.removesuffix(";").strip() if silent else text.strip()
-        if any(getattr(args, name) for name in REPORTS) or not text:
-            return self._without_question(args, text)
+        if not text and args.new and not args.dry_run:
+            return self.conversation.reset()
+        if not text:
+            raise UsageError(
+                "ask something: %agent QUESTION, or %%agent with the question below it"
+            )
+        names: dict[str, Any] = self.shell.user_ns
+        if local_ns is not None and local_ns is not names:  # in a function, its own come first
+            names = {**names, **local_ns}
         try:
-            question = self._read(text, args, self._scope(local_ns))
-            return self._answered(question, args, silent=silent)
+            return self._answered(self._read(text, args, names), args, silent=silent)
         except (ArchytasError, RunInterrupted) as error:
             raise brief(error) from None
 
@@ -124,12 +144,11 @@ class ArchytasNB(Settings, Magics):
             self._warm_up()
 
     @observe("cassette", "cassette_mode")
-    def _cassette_changed(self, change: Any) -> None:
+    def _cassette_changed(self, _: Any) -> None:
         """A cassette counts for every agent of this kernel, also for those that no magic makes."""
         from archytas_nb.cassettes.switch import configure_cassette
 
-        values = {"cassette": self.cassette, "cassette_mode": self.cassette_mode}
-        configure_cassette(*(values | {change.name: change.new}).values())
+        configure_cassette(self.cassette, self.cassette_mode)
 
     def _warm_up(self) -> None:
         """Start the model in the background; the first question reports what goes wrong."""
@@ -142,12 +161,12 @@ class ArchytasNB(Settings, Magics):
         """Have the model read each new set of tools, until it is asked something."""
         from archytas_nb.tools.toolbox import toolbox
 
-        if not self.warm or self._talk.exchanges:
+        if not self.warm or self.conversation.exchanges:
             self._unregister(self._read_tools)
             return
         try:
             model = self._chosen_model(None, confirm=_ask_later)
-            begins = self._agent(self.agent.parser.parse_args([])).messages if toolbox else []
+            begins = self._agent(self.agent.parser.parse_args([]), self).messages if toolbox else []
         except (ArchytasError, UsageError) as error:
             _log.info("the model could not be warmed: %s", error)
             return
@@ -166,49 +185,56 @@ class ArchytasNB(Settings, Magics):
 
     # ── one question ──────────────────────────────────────────────────────────────────────────────
 
-    def _scope(self, local_ns: dict[str, Any] | None) -> dict[str, Any]:
-        """The notebook's variables and, in a function, its own before them."""
-        names: dict[str, Any] = self.shell.user_ns
-        return names if local_ns is None or local_ns is names else {**names, **local_ns}
-
     def _read(self, text: str, args: Any, names: dict[str, Any]) -> Question:
         """Everything about a question that can be wrong, before anything is asked."""
+        from archytas_nb.kernel.execute import KernelExecutor
         from archytas_nb.magics import options
-        from archytas_nb.magics.expand import Expanded, expand
+        from archytas_nb.magics.expand import MAX_SECONDS, Expanded, expand
+        from archytas_nb.tools.toolbox import toolbox
 
-        expanded = Expanded(text) if args.raw else expand(text, names)
-        of_text = args.type is None
-        keywords = {
-            "output_type": None if of_text else options.answer_type(args.type, names),
-            "until": args.until and options.condition(args.until, names, of_text=of_text),
-            "images": (*expanded.images, *(options.picture(each, names) for each in args.image)),
-            "origin": self._cells.next(),
-        }
-        return Question(expanded.text, args.out and options.variable(args.out), keywords)
+        def read() -> Question:
+            expanded = Expanded(text) if args.raw else expand(text, names)
+            images = *expanded.images, *(options.picture(each, names) for each in args.image)
+            of_text = args.type is None
+            keywords = {
+                "output_type": None if of_text else options.answer_type(args.type, names),
+                "until": args.until and options.condition(args.until, names, of_text=of_text),
+                "images": images,
+                "origin": self.conversation.origin(),
+            }
+            return Question(expanded.text, args.out and options.variable(args.out), keywords)
+
+        if "{" not in text and not args.image and args.type is None:
+            return read()
+        try:  # a value's __repr__ may never end
+            return KernelExecutor(toolbox, names).call(read, MAX_SECONDS)
+        except ToolTimeout:
+            raise UsageError(
+                f"the values in the question could not be read within {MAX_SECONDS:g} s: compute "
+                "what the model needs in a cell, give it a name and write that"
+            ) from None
 
     def _answered(self, question: Question, args: Any, *, silent: bool) -> Any:
         from archytas_nb.magics.tool import refresh_tools
         from archytas_nb.trace.live import TraceView, display_mode
 
         refresh_tools(self.shell.user_ns)
-        agent = self._agent(args)
+        given = vars(args)
+        settings = Settings(**{name: given.get(name, getattr(self, name)) for name in _OF_QUESTION})
+        agent = self._agent(args, settings)
         if args.dry_run:
             return self._preview(agent, question, args)
-        quiet = self.quiet if args.quiet is None else args.quiet
-        mode = display_mode(self.shell)
+        quiet, mode = settings.quiet, display_mode(self.shell)
         # A terminal writes "Out[1]:" before it looks what there is to show: there must be
         # something.
         shown: Shows = "status" if mode == "terminal" else "nothing"
         shown = "answer" if quiet and not silent else shown
 
         def ask() -> Run:
-            if args.new:
-                self._talk.reset()
-            self._cells.asked()
             with TraceView(question.text, mode="quiet" if quiet else mode) as view:
                 return agent.run(question.text, observers=[view.on_event], **question.keywords)
 
-        run = self._talk.ask(agent, ask)
+        run = self.conversation.ask(agent, ask, new=args.new)
         run.show(shown)
 
         def cell_ended(*_: Any) -> None:  # elsewhere the run shows itself whole
@@ -222,79 +248,44 @@ class ArchytasNB(Settings, Magics):
 
     def _put(self, run: Run, question: Question) -> None:
         """Put the answer into the variable, which never holds half an answer or another run's."""
-        from archytas_nb.loop.events import Stopped
-
-        if isinstance(run.ending, Stopped):
+        if run.incomplete:
             error = RunError(
-                f"{run.ending.cause}: there is no complete answer for {question.out!r}; the "
-                "variable is as it was"
+                f"{run.reason}: there is no complete answer for {question.out!r}; the variable is "
+                "as it was"
             )
             error.run = run
             raise error
         typed = question.keywords["output_type"] is not None
         self.shell.user_ns[question.out] = run.value if typed else run.answer
 
-    def _without_question(self, args: Any, text: str) -> Any:
-        """Carry out a line that asks nothing."""
-        from archytas_nb.magics.reports import cost, history
-
-        talk = self._talk
-        reports = [name for name in REPORTS if getattr(args, name)]
-        if text:
-            begin = " To begin a new conversation with a question, use --new." if args.reset else ""
-            raise UsageError(f"--{reports[0]} asks nothing: leave the question out.{begin}")
-        if len(reports) > 1:
-            raise UsageError(f"one at a time: {', '.join(f'--{each}' for each in reports)}")
-        match reports:
-            case ["history"]:
-                return history(talk.exchanges)
-            case ["cost"]:
-                return cost(talk.paid)
-            case ["undo"]:
-                if not talk.exchanges:
-                    return Message("nothing to undo: nothing was asked yet in this conversation")
-                return Message(f"forgotten: {talk.exchanges.pop().question}")
-            case ["reset"]:
-                forgotten = talk.reset()
-                return Message(f"forgotten: {forgotten} question{'' if forgotten == 1 else 's'}")
-        if not args.new or args.dry_run:
-            raise UsageError(
-                "ask something: %agent QUESTION, or %%agent with the question below it"
-            )
-        talk.reset()
-        return None
-
-    def _agent(self, args: Any) -> Agent:
+    def _agent(self, args: Any, settings: Settings) -> Agent:
         """An agent with the settings of this question."""
         from archytas_nb.agent import Agent
         from archytas_nb.magics.options import chosen_tools
         from archytas_nb.tools.toolbox import toolbox
 
-        allowed, flags = self.allow, vars(args)
-        if args.allow is not None:
-            allowed = chosen_tools(split_names(args.allow), toolbox, "--allow")
-        wanted = self.tools if args.tools is None else split_names(args.tools)
+        allowed, wanted = settings.allow, settings.tools
+        if "allow" in vars(args):
+            allowed = chosen_tools(allowed, toolbox, "--allow")
         model = self._chosen_model(args.model)
         small = bool(getattr(model, "is_small", False))
-        may_ask = self.ask_user == "on" or (self.ask_user == "auto" and not small)
+        may_ask = settings.ask_user == "on" or (settings.ask_user == "auto" and not small)
         return Agent(
             tools=toolbox.only(*chosen_tools(wanted, toolbox)) if wanted else None,
             model=model,
-            instructions=self.instructions,
-            max_errors=self.max_errors,
+            protocol=settings.protocol,
+            instructions=settings.instructions,
             namespace=self.shell.user_ns,
+            approve=settings.approve,
             allow=allowed,
             ask_user=may_ask and "ask_user" not in toolbox,
-            **{
-                name: getattr(self, name) if flags[name] is None else flags[name]
-                for name in _PER_QUESTION
-            },
+            **{name: getattr(settings, name) for name in _LIMITS},
         )
 
     def _preview(self, agent: Agent, question: Question, args: Any) -> Any:
-        from archytas_nb.magics.reports import DryRun
+        from archytas_nb.magics.dry_run import DryRun
 
-        agent.exchanges = [] if args.new else list(self._talk.exchanges)
+        agent.exchanges = [] if args.new else list(self.conversation.exchanges)
         ask = agent.preview(question.text, **question.keywords)
         limits = agent.limits
         facts = {
@@ -324,22 +315,6 @@ class ArchytasNB(Settings, Magics):
         if choice not in self._models:
             self._models[choice] = make_model(name, settings, **ways)
         return self._models[choice]
-
-    @property
-    def _talk(self) -> Conversation:
-        if self._conversation is None:
-            from archytas_nb.magics.conversation import Conversation
-
-            self._conversation = Conversation()
-        return self._conversation
-
-    @property
-    def _cells(self) -> Origins:
-        if self._origins is None:
-            from archytas_nb.magics.conversation import Origins
-
-            self._origins = Origins(self.shell)
-        return self._origins
 
 
 def held_model(namespace: dict[str, Any], name: str | None) -> Model | None:
@@ -371,15 +346,9 @@ def model_settings(config: Settings) -> ModelSettings:
 
 
 def make_model(name: str | None, settings: ModelSettings, confirm: Confirm | None = None) -> Model:
-    """Make a model, behind the cassette in use.
+    """Make a model, behind the cassette in use; raises ConfigurationError.
 
-    Args:
-        name: The value of ``--model``, or None.
-        settings: What the configuration says.
-        confirm: Asks the user whether a server may be used that nobody named; None asks a person.
-
-    Raises:
-        ConfigurationError: There is no such model.
+    ``confirm`` asks whether a server may be used that nobody named; None asks a person.
     """
     from archytas_nb.cassettes.switch import cassette_in_use, recorded
     from archytas_nb.kernel import person

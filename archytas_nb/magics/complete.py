@@ -6,7 +6,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from IPython.core.completer import (
     CompletionContext,
@@ -15,29 +15,13 @@ from IPython.core.completer import (
     context_matcher,
 )
 
+from archytas_nb.magics.line import options_in, options_of
+
 _log = logging.getLogger("archytas_nb")
 
-_HEAD = re.compile(
-    r"(?:[^%'\"#]*=\s*(?=%)|\s*)(?P<sign>%(?P<cell>%)?|)"
-    r"(?P<magic>agent_cassette|agent|tools|tool)\b"
-)
+_HEAD = re.compile(r"(?:[^%'\"#]*=\s*(?=%)|\s*)(?P<sign>%(?P<cell>%)?|)(?P<magic>[a-z_]+)\b")
 _IN_BRACES = re.compile(r"(?<!\{)\{\s*(?P<word>[A-Za-z_]\w*(?:\.\w*)?)?$")
 _TYPES = ("bool", "dict[str, float]", "float", "int", "list[int]", "list[str]", "str")
-
-
-class _Place(NamedTuple):
-    """Where the cursor is.
-
-    Attributes:
-        option: The option whose value is written; ``"-"`` for an option's name, ``"{"`` for a
-            lookup in the text, ``""`` for the text.
-        word: What is written already of the word at the cursor.
-        used: The options before it, and the names before it in a list with commas.
-    """
-
-    option: str
-    word: str = ""
-    used: tuple[str, ...] = ()
 
 
 def matcher(shell: Any, owners: Mapping[str, Any]) -> Any:
@@ -56,7 +40,7 @@ def matcher(shell: Any, owners: Mapping[str, Any]) -> Any:
         try:
             lines = context.full_text.split("\n")
             lines[context.cursor_line] = context.text_until_cursor
-            word, words = completed(shell, owners, lines[: context.cursor_line + 1])
+            word, words = _completed(shell, owners, lines[: context.cursor_line + 1])
         except Exception:  # noqa: BLE001 - IPython would print it between the user's keystrokes
             _log.exception("completion failed")
             word, words = "", []
@@ -68,85 +52,75 @@ def matcher(shell: Any, owners: Mapping[str, Any]) -> Any:
     return match
 
 
-def completed(shell: Any, owners: Mapping[str, Any], lines: Sequence[str]) -> tuple[str, list[str]]:
-    """The word at the cursor as far as it is written, and what it may become.
-
-    Args:
-        shell: The IPython shell.
-        owners: The name of each magic, and the object that it belongs to.
-        lines: The cell's lines up to the cursor.
-    """
-    line = lines[-1]
+def _completed(
+    shell: Any, owners: Mapping[str, Any], lines: Sequence[str]
+) -> tuple[str, list[str]]:
+    """The word at the cursor as far as it is written, and what it may become."""
     first = next((_HEAD.match(each) for each in lines[:-1] if each.strip()), None)
-    if first is not None and first["cell"]:
-        name, place = first["magic"], _in_text(line)
+    if first is not None and first["cell"]:  # the cursor is in the body of a cell magic
+        name, used = first["magic"], set[str]()
+        option, word = _in_text(lines[-1])
         if name != "agent":
             return "", []
     else:
-        head = _HEAD.match(line)
-        if head is None or head.end() == len(line):
+        head = _HEAD.match(lines[-1])
+        if head is None or head.end() == len(lines[-1]) or head["magic"] not in owners:
             return "", []
         name = head["magic"]
         if not head["sign"] and not (shell.automagic and name not in shell.user_ns):
             return "", []
-        place = _place(line[head.end() :], getattr(owners[name], name).parser)
-    start = place.word.lower()
-    words = _words(owners[name], name, place)
-    return place.word, [
-        word for word in words if word.lower().startswith(start) and word not in place.used
+        option, word, used = _place(lines[-1][head.end() :], getattr(owners[name], name).parser)
+    words = _words(owners[name], name, option, word)
+    return word, [
+        each for each in words if each.lower().startswith(word.lower()) and each not in used
     ]
 
 
-def _place(text: str, parser: Any) -> _Place:
-    """What is being written at the end of the text."""
-    from archytas_nb.magics.line import OPTION, options_of, past_space, value_at
+def _place(text: str, parser: Any) -> tuple[str, str, set[str]]:
+    """What is written at the end of the text, the word as far as it is there, and what was used.
 
+    The first is the option whose value it is, ``"-"`` for an option's name, ``"{"`` for a lookup
+    in the question and ``""`` for the question.
+    """
+    used: set[str] = set()
     at = 0
-    used: list[str] = []
-    while (found := OPTION.match(text, at)) is not None:
-        name, equals = found[1], bool(found[2])
-        if found.end() == len(text) and not equals:
-            return _Place("-", name, tuple(used))
-        action = options_of(parser).get(name)
+    for name, sign, action, begin, value, end in options_in(text, parser):
+        if end == len(text) and not sign:
+            return "-", name, used
         if action is None:  # it is an error already
-            return _Place("")
-        at = found.end()
+            return "", "", used
+        at = end
         if action.default != []:  # else it may be repeated
-            used += action.option_strings
-        if action.nargs == 0:
-            continue
-        value, at = value_at(text, at if equals else past_space(text, at))
-        if at >= len(text):
-            *before, word = value.split(",") if str(action.metavar).endswith("[,NAME]") else [value]
-            return _Place(name, word, tuple(before))
+            used |= set(action.option_strings)
+        if action.nargs != 0 and end == len(text):
+            *before, word = value.split(",") if "," in str(action.metavar) else [value]
+            return action.option_strings[-1], word, set(before)
+        at = begin if action.nargs == 0 else end
     rest = text[at:].lstrip()
     if rest in ("-", "--") or (not rest and text[-1:].isspace()):
-        return _Place("-", rest, tuple(used))
-    return _in_text(rest)
+        return "-", rest, used
+    return *_in_text(rest), used
 
 
-def _in_text(text: str) -> _Place:
+def _in_text(text: str) -> tuple[str, str]:
     braces = _IN_BRACES.search(text)
-    return _Place("{", braces["word"] or "") if braces else _Place("", re.split(r"\s", text)[-1])
+    return ("{", braces["word"] or "") if braces else ("", re.split(r"\s", text)[-1])
 
 
-def _words(magics: Any, name: str, place: _Place) -> list[str]:
-    from archytas_nb.magics.line import options_of
-
+def _words(magics: Any, name: str, option: str, word: str) -> list[str]:
     options = options_of(getattr(magics, name).parser)
-    if place.option == "-":
+    if option == "-":
         return [flag for flag in options if flag.startswith("--")]
-    action = options.get(place.option)
-    if action is not None and action.choices:
-        return [str(each) for each in action.choices]
-    owner, dot, _ = place.word.partition(".")
-    if place.option == "{" and dot:
+    if option in options and options[option].choices:
+        return [str(each) for each in options[option].choices or ()]
+    owner, dot, _ = word.partition(".")
+    if option == "{" and dot:
         try:  # names alone, none of them is read
             names = dir(magics.shell.user_ns[owner])
         except Exception:  # noqa: BLE001 - there is none, or it refuses
             return []
-        return [f"{owner}.{name}" for name in names if not name.startswith("_")]
-    words = _VALUES.get(name, {}).get(place.option)
+        return [f"{owner}.{each}" for each in names if not each.startswith("_")]
+    words = _VALUES.get(name, {}).get(option)
     return [] if words is None else list(words(magics))
 
 
@@ -176,15 +150,10 @@ def _models(magics: Any) -> list[str]:
 
 _VALUES: Mapping[str, Mapping[str, Callable[[Any], Iterable[str]]]] = {
     "agent": {
-        "--model": _models,
-        "--tools": _tools,
-        "--allow": _tools,
-        "--image": _variables,
-        "--out": _variables,
-        "--type": _types,
+        "--model": _models, "--tools": _tools, "--allow": _tools, "--image": _variables,
+        "--out": _variables, "--type": _types, "{": _variables,
         "--until": lambda magics: ["answer", *_variables(magics)],
-        "{": _variables,
     },
     "tools": {"--remove": _tools, "--disable": _tools, "--enable": _tools, "": _tools},
-}
+}  # fmt: skip
 """By magic and place, what may be written there."""

@@ -1,76 +1,180 @@
-"""The conversation of a notebook: its exchanges, what it cost, and which cell asks.
-
-It outlives every question; each question gets an `Agent` of its own with the settings of that
-moment, so that nothing of one question's options reaches the next.
-"""
+"""The conversation of a notebook, and the magics about it: history, undo, reset, cost, cassette."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
 
 from archytas_nb.errors import ArchytasError, RunInterrupted
 from archytas_nb.kernel import running_cell
-from archytas_nb.loop.events import ModelReply, Usage
+from archytas_nb.magics.line import HELP, arguments, brief
+from archytas_nb.magics.settings import Settings
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
+    from archytas_nb.cassettes.cassette import Cassette
+    from archytas_nb.loop.events import Usage
     from archytas_nb.loop.history import Exchange
     from archytas_nb.run import Run
 
+CELL = "padding:.2em .8em;vertical-align:top"
+# MathJax takes "$5 and $10" for a formula, and TeX can make links: the classes keep it away.
+PLAIN: dict[str, str | bool] = {"class": "tex2jax_ignore mathjax_ignore"}
+
+_NOTHING = "nothing was asked yet in this conversation"
 _log = logging.getLogger("archytas_nb")
 
 
-@dataclass(frozen=True, slots=True)
-class Paid:
-    """What one question cost.
+class Paid(NamedTuple):
+    """What one question cost; also that of a run that failed."""
 
-    Attributes:
-        question: The question.
-        model: The model's name.
-        usage: Requests and tokens; also those of a run that failed.
-        seconds: Seconds of the model; in a replay those of the recording.
-        usd: US dollars, or None where the price is not known.
-    """
-
-    question: str
-    model: str
     usage: Usage
-    seconds: float
-    usd: float | None
+    seconds: float  # of the model; in a replay those of the recording
+    usd: float | None  # None where the price is not known
 
 
-@dataclass(slots=True)
-class Conversation:
-    """The exchanges so far, and what they cost.
+class Message(NamedTuple):
+    """One sentence about what was done."""
 
-    Attributes:
-        exchanges: The record that every agent of this conversation continues.
-        paid: One entry for each question since the conversation began, in order, with those that
-            were undone or replaced.
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@magics_class
+class Conversation(Magics):
+    """The conversation of this notebook.
+
+    It outlives every question; each question gets an `Agent` of its own with the settings of that
+    moment, so that nothing of one question's options reaches the next.
     """
 
-    exchanges: list[Exchange] = field(default_factory=list)
-    paid: list[Paid] = field(default_factory=list)
-    _running: bool = False
+    shell: Any
 
-    def reset(self) -> int:
-        """Begin a new conversation; return how many exchanges are forgotten."""
-        forgotten = len(self.exchanges)
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.exchanges: list[Exchange] = []
+        self.paid: list[Paid] = []
+        self._running = False
+        self._asked = ("", 0)  # the last execution of a cell that asked, and how often it did
+
+    @no_var_expand
+    @magic_arguments()
+    @HELP
+    @line_magic
+    def agent_history(self, line: str) -> Any:
+        """Show the questions and answers of this conversation."""
+        return arguments(self.agent_history.parser, line) and history(self.exchanges)
+
+    @no_var_expand
+    @magic_arguments()
+    @HELP
+    @line_magic
+    def agent_undo(self, line: str) -> Any:
+        """Forget the last question and its answer."""
+        if not arguments(self.agent_undo.parser, line):
+            return None
+        forgotten = f"forgotten: {self.exchanges.pop().question}" if self.exchanges else ""
+        return Message(forgotten or f"nothing to undo: {_NOTHING}")
+
+    @no_var_expand
+    @magic_arguments()
+    @HELP
+    @line_magic
+    def agent_reset(self, line: str) -> Any:
+        """Forget the whole conversation and begin a new one."""
+        if not arguments(self.agent_reset.parser, line):
+            return None
+        number = len(self.exchanges)
+        self.reset()
+        return Message(f"forgotten: {number} question{'' if number == 1 else 's'}")
+
+    @no_var_expand
+    @magic_arguments()
+    @HELP
+    @line_magic
+    def agent_cost(self, line: str) -> Any:
+        """Show what the last question and the conversation cost.
+
+        Requests, tokens, seconds of the model and, where prices are known, USD, with those of
+        questions that were undone or replaced.
+        """
+        return arguments(self.agent_cost.parser, line) and cost(self.paid)
+
+    @no_var_expand
+    @magic_arguments()
+    @argument("path", nargs="?", help="The file; {name} in it stands for a variable's value.")
+    @argument(
+        "--mode",
+        choices=Settings.cassette_mode.values,
+        help="auto: replay what is recorded, record what is missing.",
+    )
+    @argument("--volatile", help="What may differ from run to run: names such as date,path.")
+    @argument(
+        "--prune",
+        action="store_true",
+        help="Remove the exchanges that were not asked for in this kernel.",
+    )
+    @HELP
+    @line_magic
+    def agent_cassette(self, line: str) -> Message | None:
+        """Use a cassette from its beginning; without a path, show the state of the one in use.
+
+        ``%agent_cassette PATH`` replays the replies in PATH and records those that are missing. In
+        a test run (``pytest --agent-replay``) the same notebook only replays.
+        """
+        __tracebackhide__ = True
+        args = arguments(self.agent_cassette.parser, line)
+        try:
+            return args and self._use(args)
+        except ArchytasError as error:
+            raise brief(error) from None
+
+    def _use(self, args: Any) -> Message | None:
+        from archytas_nb.cassettes.switch import cassette_in_use, insert_cassette
+        from archytas_nb.magics.expand import expand
+
+        if args.path:
+            path = expand(args.path, self.shell.user_ns).text
+            insert_cassette(path, args.mode, [args.volatile] if args.volatile else ())
+        elif args.mode == "off":
+            insert_cassette("", "off")
+        elif args.mode or args.volatile:
+            raise UsageError("name the cassette: %agent_cassette PATH --mode MODE")
+        cassette = cassette_in_use()
+        if args.prune:
+            if cassette is None:
+                raise UsageError("no cassette is in use; name one: %agent_cassette PATH")
+            cassette.prune()
+        elif args.path or args.mode:
+            return None
+        return _state(cassette)
+
+    # ── asking ────────────────────────────────────────────────────────────────────────────────────
+
+    def reset(self) -> None:
+        """Begin a new conversation."""
         self.exchanges.clear()
         self.paid.clear()
-        return forgotten
 
-    def ask(self, agent: Agent, ask: Callable[[], Run]) -> Run:
-        """Have an agent continue this conversation.
+    def origin(self) -> str:
+        """The identity of this cell's next question; empty where no cell is named.
 
-        Args:
-            agent: Made for this question.
-            ask: Asks it.
+        A notebook's front end names the cell in the request, and a cell that is run again replaces
+        its question. In a terminal or with nbclient each question is added.
+        """
+        cell, execution = running_cell(self.shell)
+        last, number = self._asked
+        return f"{cell}#{number + 1 if execution == last else 1}" if cell else ""
+
+    def ask(self, agent: Agent, ask: Callable[[], Run], *, new: bool) -> Run:
+        """Have an agent that was made for this question continue the conversation.
 
         Raises:
             UsageError: A question of this conversation is being answered.
@@ -81,8 +185,11 @@ class Conversation:
             raise UsageError(
                 "a question of this conversation is being answered; a tool cannot ask it another"
             )
-        agent.exchanges = self.exchanges
-        self._running = True
+        if new:
+            self.reset()
+        _, execution = running_cell(self.shell)
+        self._asked = execution, self._asked[1] * (execution == self._asked[0]) + 1
+        agent.exchanges, self._running = self.exchanges, True
         run: Run | None = None
         try:
             run = ask()
@@ -96,13 +203,14 @@ class Conversation:
         return run
 
     def _note(self, run: Run, agent: Agent) -> None:
-        usage = run.usage
-        price = getattr(agent.model, "price", None)
+        from archytas_nb.loop.events import ModelReply
+
+        usage, price = run.usage, getattr(agent.model, "price", None)
         # An endpoint that does not count tokens does not say what they cost either.
         counted = usage.input_tokens or usage.output_tokens
         usd = usage.usd or (price.cost(usage) if price is not None and counted else None)
         seconds = sum(event.seconds for event in run.events if isinstance(event, ModelReply))
-        self.paid.append(Paid(run.question, run.model, usage, seconds, usd))
+        self.paid.append(Paid(usage, seconds, usd))
         _log.info(
             "a run with %s (%s) was %s after %.1f s: %d requests, %d tokens in, %d out",
             *(run.model, run.protocol, run.status, run.seconds),
@@ -110,27 +218,83 @@ class Conversation:
         )
 
 
-class Origins:
-    """Tells which cell asks, so that a cell that is run again replaces its exchange.
+# ── what the magics show ──────────────────────────────────────────────────────────────────────────
 
-    A notebook's front end names the cell in the request. Where none is named (a console, a
-    terminal, nbclient), a question that is asked again is added like any other.
-    """
 
-    def __init__(self, shell: Any) -> None:
-        self._shell = shell
-        self._execution = ""
-        self._asked = 0
+class Table(NamedTuple):
+    """Rows below a head, as text and as HTML; ``empty`` where there are none."""
 
-    def next(self) -> str:
-        """The identity of this cell's next question; empty where no cell is named."""
-        cell, execution = running_cell(self._shell)
-        number = self._asked + 1 if execution == self._execution else 1
-        return f"{cell}#{number}" if cell else ""
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    empty: str = _NOTHING
 
-    def asked(self) -> None:
-        """Count a question of this cell."""
-        _, execution = running_cell(self._shell)
-        if execution != self._execution:
-            self._execution, self._asked = execution, 0
-        self._asked += 1
+    def __repr__(self) -> str:
+        from archytas_nb.trace.safe import Table as Cells
+        from archytas_nb.trace.text import grid_lines
+
+        if not self.rows:
+            return self.empty
+        cells = Cells(self.head, self.rows)
+        return "\n".join(grid_lines(cells, len(self.rows), width=10_000, cell=1_000))
+
+    def _repr_html_(self) -> str:
+        from archytas_nb.trace import safe
+
+        if not self.rows:
+            return str(safe.element("p", safe.text(self.empty)))
+        drawn = safe.table(safe.Table(self.head, self.rows), style="", cell=CELL, head="")
+        return str(safe.element("div", drawn, **PLAIN))
+
+
+def history(exchanges: Sequence[Exchange]) -> Table:
+    """The exchanges of a conversation, in order."""
+    from archytas_nb.trace.safe import one_line
+    from archytas_nb.trace.view import ending_text, ending_title
+
+    rows = []
+    for number, exchange in enumerate(exchanges, start=1):
+        called = ", ".join(call.name for step in exchange.steps for call in step.calls)
+        ending = ": ".join(
+            filter(None, (ending_title(exchange.ending), ending_text(exchange.ending)))
+        )
+        shown = one_line(exchange.question, 60), one_line(called, 60), one_line(ending, 80)
+        rows.append((str(number), *shown))
+    return Table(("", "question", "tools called", "answer"), tuple(rows))
+
+
+def cost(paid: Sequence[Paid]) -> Table:
+    """What the last question and the conversation cost; ``+`` marks an incomplete sum."""
+    head = ("", "questions", "requests", "tokens in", "of them cached", "tokens out")
+    rows = [("last question", paid[-1:]), ("conversation", paid)] if paid else []
+    return Table((*head, "model seconds", "USD"), tuple(_cost_row(*row) for row in rows))
+
+
+def _cost_row(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
+    asked = [each for each in paid if each.usage.requests]
+    usages = [each.usage for each in asked]
+    counted = [each for each in usages if each.input_tokens or each.output_tokens]
+    known = [each.usd for each in asked if each.usd is not None]
+
+    def summed(values: Sequence[float], form: str) -> str:
+        if not values and asked:
+            return "unknown"
+        return f"{sum(values):{form}}{'+' if len(values) < len(asked) else ''}"
+
+    return (
+        *(label, str(len(paid)), f"{sum(each.requests for each in usages):,}"),
+        summed([each.input_tokens for each in counted], ","),
+        summed([each.cached_tokens for each in counted], ","),
+        summed([each.output_tokens for each in counted], ","),
+        *(f"{sum(each.seconds for each in paid):.1f}", summed(known, ".4f")),
+    )
+
+
+def _state(cassette: Cassette | None) -> Message:
+    """The cassette in use, and its exchanges so far: replayed, recorded, missed and unused."""
+    if cassette is None:
+        return Message("no cassette is in use")
+    tally = cassette.tally
+    counts = (tally.replayed, tally.recorded, len(tally.missed), cassette.unused)
+    named = zip(counts, ("replayed", "recorded", "missed", "unused"), strict=True)
+    parts = [f"{cassette.count} exchanges", *(f"{n} {what}" for n, what in named if n)]
+    return Message(f"{cassette.path} ({cassette.mode}): {', '.join(parts)}")

@@ -7,47 +7,34 @@ IPython's own expansion may touch them.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
-from argparse import ArgumentParser
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from argparse import Action, ArgumentParser
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeVar
 
 from IPython.core.error import UsageError
+from IPython.core.magic_arguments import argument
 
 E = TypeVar("E", bound=BaseException)
 
-OPTION = re.compile(r"\s*(--?[a-zA-Z][\w-]*)(?:(=)|(?=\s|$))")
-"""An option's name, and whether its value follows at once."""
+HELP = argument("-h", "--help", action="store_true", help="Show this.")
 
+_OPTION = re.compile(r"\s*(--?[a-zA-Z][\w-]*)(=|\s+|$)")
+_QUOTED = re.compile(r"(?:\"([^\"]*)\"|'([^']*)')(?=\s|$)")
 _QUESTION = re.compile(
     r"^(?P<indent>\s*)(?P<target>[^\s%!?#'\"=][^%!?#'\"=]*=\s*|%time\s+)?"
     r"%agent\s+(?P<rest>[^\s?].*\?)\s*$"
 )
 _TRIPLE = re.compile(r"\"\"\"|'''")
-_LATE = re.compile(r"(?<!\S)--[a-zA-Z][\w-]*(?=[\s=]|$)")
-_OPERATOR = re.compile(r"\s+([<>=!]=|[<>*/%&|^+])")
-_SPACE = re.compile(r"\s*")
-_WORD = re.compile(r"\S*")
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One sentence about what was done."""
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
+_LATE = re.compile(r"(?<!\S)--?[a-zA-Z][\w-]*(?=[\s=]|$)")
+_OPERATOR = re.compile(r"\s*([<>=!]=|[<>*/%&|^+])")
 
 
 def keep_question_marks(lines: list[str]) -> list[str]:
-    """Keep IPython from taking ``%agent … ?`` for a request for help.
+    """Keep IPython from taking ``%agent … ?`` for a request for help, as ``%agent?`` is.
 
-    Args:
-        lines: The lines of a cell, as IPython hands them to a cleanup transformer.
-
-    Returns:
-        The lines, each such question written as the call that it stands for; ``%agent?`` is not.
+    It is a cleanup transformer: each such line becomes the call that it stands for.
     """
     if lines and lines[0].lstrip().startswith("%%"):
         return lines
@@ -69,109 +56,102 @@ def print_help(parser: ArgumentParser, sign: str = "%") -> None:
     print(parser.format_help().replace("::\n\n  %", f"usage: {sign}", 1).rstrip())  # noqa: T201
 
 
-def options_of(parser: ArgumentParser) -> dict[str, Any]:
+def arguments(parser: ArgumentParser, line: str, sign: str = "%") -> Any:
+    """The arguments of a line without prose; None where help was asked for, which is printed."""
+    try:
+        args = parser.parse_args(shlex.split(line))
+    except ValueError as error:
+        raise UsageError(f"{sign}{parser.prog} {line}: {error}") from None
+    return args if not args.help else print_help(parser, sign)
+
+
+def options_of(parser: ArgumentParser) -> dict[str, Action]:
     """The options of a parser by their names."""
     options: dict[str, Any] = parser._option_string_actions  # noqa: SLF001 - there is no public list
     return options
 
 
-def split_options(
-    line: str, parser: ArgumentParser, *, prose: bool = False
-) -> tuple[list[str], str]:
-    """Split a line into its leading options and the text after them.
+class Option(NamedTuple):
+    """An option at the beginning of a line."""
+
+    name: str
+    sign: str  # what follows the name: "=", spaces or nothing
+    action: Action | None  # None where the option is unknown
+    begin: int  # where its value begins
+    value: str
+    end: int
+
+
+def options_in(line: str, parser: ArgumentParser) -> Iterator[Option]:
+    """The options that a line begins with; none after an unknown one.
 
     A value is one word, a text in quotes, or an expression: a space inside brackets does not end
     it.
+    """
+    at, known = 0, options_of(parser)
+    while (found := _OPTION.match(line, at)) is not None:
+        name, sign = found.groups()
+        action, begin, value, at = known.get(name), found.end(), "", found.end()
+        if action is not None and action.nargs != 0:
+            value, at = _value_at(line, begin)
+        yield Option(name, sign, action, begin, value, at)
+        if action is None:
+            return
 
-    Args:
-        line: What follows the magic's name.
-        parser: Knows the options and which of them take a value.
-        prose: Whether the text is prose, in which an option is most likely misplaced.
 
-    Returns:
-        The options, for ``parser.parse_args``, and the text as typed. After ``--`` the text may
-        hold anything.
+def _value_at(line: str, at: int) -> tuple[str, int]:
+    if (quoted := _QUOTED.match(line, at)) is not None:
+        return quoted[1] or quoted[2] or "", quoted.end()
+    depth, end = 0, at
+    while end < len(line) and (depth > 0 or not line[end].isspace()):
+        depth += (line[end] in "([{") - (line[end] in ")]}")
+        end += 1
+    return line[at:end], end
+
+
+def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
+    """Split a line into its options, for ``parser.parse_args``, and the question as typed.
+
+    After ``--`` the question may hold anything.
 
     Raises:
-        UsageError: An option is unknown, misplaced or without a value, or its value ends where it
-            cannot have been meant to.
+        UsageError: An option is unknown, stands after the question has begun or has no value, or
+            its value ends where it cannot have been meant to.
     """
-    known = options_of(parser)
     at, options = 0, []
-    while (found := OPTION.match(line, at)) is not None:
-        name, equals = found[1], bool(found[2])
-        action = known.get(name)
+    for name, sign, action, begin, value, end in options_in(line, parser):
+        at = end
         if action is None:
             from archytas_nb.tools.names import did_you_mean
 
-            guess = did_you_mean(name, [flag for flag in known if flag.startswith("--")])
+            guess = did_you_mean(name, [flag for flag in options_of(parser) if flag[:2] == "--"])
             raise UsageError(
                 f"unknown option {name!r}{guess or '.'} The options are listed by "
                 f"%{parser.prog} --help. (Write -- before a text that begins so.)"
             )
-        at = found.end()
         if action.nargs == 0:
-            if equals:
+            if sign == "=":
                 raise UsageError(f"the option {name!r} takes no value")
             options.append(name)
             continue
-        begin = at if equals else past_space(line, at)
-        value, at = value_at(line, begin)
         if not value:
-            expected = action.metavar or action.choices
-            raise UsageError(f"the option {name!r} needs a value, {expected}")
-        quoted = line[begin : begin + 1] in ("'", '"')
+            raise UsageError(f"the option {name!r} needs a value, {action.metavar}")
         goes_on = _OPERATOR.match(line, at)
-        if goes_on is not None and action.metavar == "EXPR" and not quoted:
+        if goes_on is not None and action.metavar == "EXPR" and line[begin] not in "\"'":
             raise UsageError(
                 f"the value of {name!r} ends at {value!r}, before {goes_on[1]!r}: put an "
                 "expression with spaces into quotes"
             )
-        options.append(f"{name}={value}")
+        options.append(f"{action.option_strings[-1]}={value}")
     ended = re.match(r"\s*--(?=\s|$)", line[at:])
-    if ended is not None:
-        return options, line[at + ended.end() :].strip()
-    text = line[at:].strip()
-    late = next((name for name in _LATE.findall(text) if name in known), None) if prose else None
-    if late is not None:
+    text = line[at + ended.end() :].strip() if ended else line[at:].strip()
+    late = [] if ended else [name for name in _LATE.findall(text) if name in options_of(parser)]
+    if late:
         raise UsageError(
-            f"{late!r} comes after the question has begun, where it is text: options come first. "
-            "(Write -- before a question that contains it.)"
+            f"{late[0]!r} comes after the question has begun, where it is text: options come "
+            "first. (Write -- before a question that contains it.)"
         )
     return options, text
-
-
-def past_space(line: str, at: int) -> int:
-    """Where the next word begins."""
-    found = _SPACE.match(line, at)
-    return found.end() if found else at
-
-
-def value_at(line: str, at: int) -> tuple[str, int]:
-    """Read the value of an option that begins at a place.
-
-    Returns:
-        The value without the quotes around it, and where it ends.
-    """
-    quote = line[at : at + 1]
-    if quote and quote in "\"'":
-        end = line.find(quote, at + 1)
-        if end > 0 and line[end + 1 : end + 2].strip() == "":
-            return line[at + 1 : end], end + 1
-    depth, quote, end = 0, "", at
-    while end < len(line) and (depth or quote or not line[end].isspace()):
-        sign = line[end]
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "\"'" and depth:
-            quote = sign
-        else:
-            depth += (sign in "([{") - (sign in ")]}" and depth > 0)
-        end += 1
-    if depth or quote:  # an unclosed bracket is a character like any other
-        found = _WORD.match(line, at)
-        end = found.end() if found else at
-    return line[at:end], end
 
 
 def brief(error: E) -> E:

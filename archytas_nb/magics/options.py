@@ -10,7 +10,7 @@ import ast
 import builtins
 import keyword
 import typing
-from argparse import ArgumentTypeError, BooleanOptionalAction
+from argparse import SUPPRESS, ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,7 +21,8 @@ from IPython.core.magic_arguments import argument, argument_group
 
 from archytas_nb.errors import ToolError
 from archytas_nb.magics.expand import LookupFault, look
-from archytas_nb.magics.settings import APPROVALS, PROTOCOLS
+from archytas_nb.magics.line import HELP
+from archytas_nb.magics.settings import Settings
 from archytas_nb.tools.names import did_you_mean, visible
 
 if TYPE_CHECKING:
@@ -29,118 +30,83 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-REPORTS = ("history", "undo", "reset", "cost")
-"""Options that ask nothing."""
 
-_TYPING = ("Annotated", "Literal", "Optional", "Union")
-"""Names that a type may use without an import."""
+def _overrides(*names: str, metavar: str = "") -> Any:
+    """An option that overrides the setting of the same name for one question."""
+    trait = Settings.class_traits()[names[-1].strip("-").replace("-", "_")]
+    words = getattr(trait, "values", None)
 
+    def read(text: str) -> Any:
+        try:
+            return trait.read(text)  # type: ignore[attr-defined]
+        except ValueError as error:
+            raise ArgumentTypeError(error) from None
 
-def count(text: str) -> int:
-    """Parse a whole number of at least 1."""
-    if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    """Parse a time above 0."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return number
-
-
-def _switch(name: str, text: str) -> Any:
-    return argument(name, action="store_true", help=text)
-
-
-def _valued(name: str, metavar: str, text: str, **more: Any) -> Any:
-    return argument(name, metavar=metavar, help=text, **more)
-
-
-def _one_of(name: str, words: tuple[str, ...], text: str) -> Any:
-    return argument(name, choices=words, metavar="|".join(words), help=text)
+    shown = metavar or "|".join(words or ())
+    return argument(
+        *names, type=read, metavar=shown, choices=words, default=SUPPRESS, help=trait.help
+    )
 
 
 _FLAGS = (
-    argument("-h", "--help", action="store_true", help="Show this."),
+    HELP,
     argument_group("for this question"),
-    _valued(
-        "--model", "NAME", "Ask this model, or that of a variable; 'local' is the embedded one."
+    argument(
+        "-m",
+        "--model",
+        metavar="NAME",
+        help="Ask this model, or that of a variable; 'local' is the embedded one.",
     ),
-    _valued("--tools", "NAME[,NAME]", "Offer these tools only; names or globs such as count_*."),
-    _one_of(
-        "--protocol",
-        PROTOCOLS,
-        "How the model is told of the tools: function calling (native) or text (react).",
-    ),
-    _valued("--max-steps", "N", "Maximum number of model replies.", type=count),
-    _valued("--max-seconds", "S", "Maximum number of seconds.", type=seconds),
-    _valued(
-        "--max-total-tokens",
-        "N",
-        "Maximum number of tokens, input and output together.",
-        type=count,
-    ),
-    _valued("--max-reply-tokens", "N", "Maximum number of tokens in one model reply.", type=count),
-    _one_of(
-        "--approve",
-        APPROVALS,
-        "What happens when a tool wants approval: ask you, run it, or refuse it.",
-    ),
-    _valued(
-        "--allow",
-        "NAME[,NAME]",
-        "Run these tools without asking, also where nobody can be asked.",
-    ),
-    _valued(
+    _overrides("--tools", metavar="NAME[,NAME]"),
+    _overrides("--protocol"),
+    _overrides("--max-steps", metavar="N"),
+    _overrides("--max-seconds", metavar="S"),
+    _overrides("--max-total-tokens", metavar="N"),
+    _overrides("--max-reply-tokens", metavar="N"),
+    _overrides("--approve"),
+    _overrides("--allow", metavar="NAME[,NAME]"),
+    argument(
         "--image",
-        "NAME",
-        "Show the model a picture: a variable (a figure, a picture, bytes) or a file. May be "
-        "repeated.",
+        metavar="NAME",
         action="append",
         default=[],
+        help="Show the model a picture: a variable (a figure, a picture, bytes) or a file. May be "
+        "repeated.",
     ),
-    _switch("--raw", "Send the question as it is written: {name} is not replaced."),
+    argument(
+        "--raw",
+        action="store_true",
+        help="Send the question as it is written: {name} is not replaced.",
+    ),
     argument_group("the answer"),
-    _valued(
+    argument(
         "--out",
-        "NAME",
-        "Put the answer, or with --type the value, into this variable; without an answer the cell "
-        "fails.",
+        metavar="NAME",
+        help="Put the answer, or with --type the value, into this variable; without an answer the "
+        "cell fails.",
     ),
-    _valued(
+    argument(
+        "-t",
         "--type",
-        "EXPR",
-        "The type that the answer must have, an expression such as int, list[str], a dataclass, a "
-        "pydantic model or DataFrame (the model then names the variable that holds it).",
+        metavar="EXPR",
+        help="The type that the answer must have, an expression such as int, list[str], a "
+        "dataclass, a pydantic model or DataFrame (the model then names the variable that holds "
+        "it).",
     ),
-    _valued(
+    argument(
         "--until",
-        "EXPR",
-        "Makes the model retry until this expression is true; the answer is called answer.",
+        metavar="EXPR",
+        help="Makes the model retry until this expression is true; the answer is called answer.",
     ),
     argument(
         "--quiet",
         action=BooleanOptionalAction,
-        default=None,
+        default=SUPPRESS,
         help="Show no trace, only the answer.",
     ),
     argument_group("the conversation"),
-    _switch("--new", "Begin a new conversation."),
-    _switch("--dry-run", "Show what would be sent, and send nothing."),
-    _switch("--history", "Show the questions and answers of this conversation."),
-    _switch("--undo", "Forget the last question and its answer."),
-    _switch("--reset", "Forget the whole conversation."),
-    _switch(
-        "--cost",
-        "Show requests, tokens, seconds of the model and, where prices are known, USD, of the last "
-        "question and of all, with those that were undone or replaced.",
-    ),
+    argument("--new", action="store_true", help="Begin a new conversation."),
+    argument("--dry-run", action="store_true", help="Show what would be sent, and send nothing."),
 )
 
 
@@ -152,15 +118,7 @@ def agent_flags(function: F) -> F:
 
 
 def chosen_tools(patterns: Iterable[str], toolbox: Toolbox, flag: str = "--tools") -> list[str]:
-    """The names of the tools that are meant.
-
-    Args:
-        patterns: Names or globs.
-        toolbox: All tools of the notebook.
-        flag: The option, for errors.
-
-    Returns:
-        Names of enabled tools, in the toolbox's order.
+    """The names of the enabled tools that names or globs mean, in the toolbox's order.
 
     Raises:
         UsageError: A name or a glob matches no enabled tool.
@@ -177,18 +135,14 @@ def chosen_tools(patterns: Iterable[str], toolbox: Toolbox, flag: str = "--tools
                 f"{flag}: {pattern!r} is disabled; enable it with %tools --enable {pattern}"
             )
         if not names:
-            guess = did_you_mean(pattern, active) or ";"
             there = ", ".join(active) or "none"
-            raise UsageError(f"{flag}: no tool is named {pattern!r}{guess} there: {there}")
+            raise UsageError(f"{flag}: no tool is named {pattern!r}; there: {there}")
         meant.update(names)
     return [name for name in active if name in meant]
 
 
 def picture(source: str, namespace: dict[str, Any]) -> str:
-    """What ``--image`` names: a variable, with its attributes and items, or else a file.
-
-    Returns:
-        PNG or JPEG in base64.
+    """What ``--image`` names, as PNG or JPEG in base64: a variable, as in a lookup, or a file.
 
     Raises:
         UsageError: There is no such variable and no such file, or it is not a picture.
@@ -216,35 +170,30 @@ def answer_type(source: str, namespace: dict[str, Any]) -> Any:
     from archytas_nb.answers import Answers
 
     code = compile(_expression(source, "--type"), "<--type>", "eval", dont_inherit=True)
-    words = {name: getattr(typing, name) for name in _TYPING if name in code.co_names}
+    words = {name: getattr(typing, name) for name in ("Annotated", "Literal", "Optional", "Union")}
     try:
         value = eval(code, words | namespace)  # noqa: S307 - an expression of the user's, like a cell
-    except Exception as error:  # noqa: BLE001 - and so it may raise anything
-        hint = ""
-        if isinstance(error, NameError) and error.name:
-            hint = did_you_mean(error.name, [*visible(namespace), *dir(builtins)])
-        raise UsageError(f"--type {source!r} cannot be evaluated: {_brief(error)}{hint}") from None
-    if value is None:
-        raise UsageError(f"--type {source!r} is None; expected a type, such as int or list[str]")
-    try:
+        if value is None:
+            raise TypeError("expected a type, such as int or list[str]")
         Answers(value, None, namespace)
     except ToolError as error:
         raise UsageError(
             f"--type {source!r} cannot be the type of an answer: {'; '.join(error.faults)}"
         ) from None
+    except Exception as error:  # noqa: BLE001 - and so it may raise anything
+        known = [*visible(namespace), *dir(builtins)]
+        hint = did_you_mean(error.name or "", known) if isinstance(error, NameError) else ""
+        raise UsageError(f"--type {source!r} cannot be evaluated: {_brief(error)}{hint}") from None
     return value
 
 
 def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Callable[[Any], str]:
-    """What ``--until`` says, as a function of the answer.
+    """What ``--until`` says, as a function that returns what is wrong with an answer.
 
     Args:
         source: An expression over ``answer`` and the notebook's variables.
         namespace: The notebook's variables, as they are when an answer comes.
         of_text: Whether the answer is text; else it is the value of the type that was asked for.
-
-    Returns:
-        A function that says what is wrong with an answer; empty where the expression is true.
 
     Raises:
         UsageError: It is not an expression, or it uses a variable that does not exist now.
@@ -252,14 +201,13 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
     from archytas_nb.loop.protocol import as_text
 
     tree = _expression(source, "--until")
-    known = {"answer", *namespace, *dir(builtins)}
-    missing = [name for name in _free_names(tree) if name not in known]
-    if missing:
-        guess = did_you_mean(missing[0], ["answer", *visible(namespace)])
-        raise UsageError(
-            f"--until: no variable is named {missing[0]!r}{guess or '.'} (One that a tool will "
-            "make must have a first value before.)"
-        )
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    known = {"answer", *bound, *namespace, *dir(builtins)}
+    for name in (node.id for node in names if node.id not in known):
+        guess = did_you_mean(name, ["answer", *visible(namespace)])
+        raise UsageError(f"--until: no variable is named {name!r}{guess}")
     code = compile(f"lambda answer: (\n{source}\n)", "<until>", "eval", dont_inherit=True)
     holds = eval(code, namespace)  # noqa: S307 - an expression of the user's, like a cell
 
@@ -286,15 +234,6 @@ def _expression(source: str, flag: str) -> ast.Expression:
     except (SyntaxError, ValueError) as error:
         reason = getattr(error, "msg", error)
         raise UsageError(f"{flag} {source!r} is not a Python expression: {reason}") from None
-
-
-def _free_names(tree: ast.AST) -> list[str]:
-    """Names that an expression reads and does not bind itself."""
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    read = dict.fromkeys(node.id for node in names if isinstance(node.ctx, ast.Load))
-    return [name for name in read if name not in bound]
 
 
 def _brief(error: BaseException) -> str:

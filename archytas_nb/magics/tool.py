@@ -15,8 +15,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from archytas_nb.errors import ArchytasError, ToolError
-from archytas_nb.magics.line import brief, print_help, split_options
-from archytas_nb.magics.options import count, seconds
+from archytas_nb.magics.line import HELP, arguments, brief
 
 if TYPE_CHECKING:
     from archytas_nb.tools.docstring import Example
@@ -32,15 +31,15 @@ class ToolMagics(Magics):
 
     @no_var_expand
     @magic_arguments()
-    @argument("-h", "--help", action="store_true", help="Show this.")
+    @HELP
     @argument(
         "--name", metavar="NAME", help="The tool's name, where the cell defines one function."
     )
     @argument("--approve", action="store_true", default=None, help="Ask a person before each call.")
-    @argument("--timeout", type=seconds, metavar="S", help="Maximum number of seconds of a call.")
+    @argument("--timeout", type=float, metavar="S", help="Maximum number of seconds of a call.")
     @argument(
         "--max-chars",
-        type=count,
+        type=int,
         metavar="N",
         help="Maximum number of characters of a result that the model reads.",
     )
@@ -65,11 +64,11 @@ class ToolMagics(Magics):
         from archytas_nb.tools.docstring import check_examples
         from archytas_nb.tools.toolbox import toolbox
 
-        args = vars(_parsed(line, self.tool.parser))
-        if args.pop("help"):
-            return print_help(self.tool.parser, "%%")
-        check = args.pop("check")
-        options = {key: value for key, value in args.items() if value not in (None, False)}
+        parsed = arguments(self.tool.parser, line, "%%")
+        if parsed is None:
+            return None
+        options = {key: value for key, value in vars(parsed).items() if value not in (None, False)}
+        check = options.pop("check", False)
         before, known = toolbox.snapshot(), dict(toolbox)
         try:
             tree = run_cell(self.shell, cell)
@@ -117,7 +116,7 @@ class ToolMagics(Magics):
 
     @no_var_expand
     @magic_arguments()
-    @argument("-h", "--help", action="store_true", help="Show this.")
+    @HELP
     @argument("name", nargs="?", help="Show what the model reads of this tool.")
     @argument("--remove", metavar="NAME", help="Remove a tool.")
     @argument(
@@ -130,9 +129,9 @@ class ToolMagics(Magics):
         """List the tools of this notebook, or show one as the model reads it."""
         from archytas_nb.tools.toolbox import toolbox
 
-        args = _parsed(line, self.tools.parser)
-        if args.help:
-            return print_help(self.tools.parser)
+        args = arguments(self.tools.parser, line)
+        if args is None:
+            return None
         try:
             for change in ("remove", "disable", "enable"):
                 if name := getattr(args, change):
@@ -144,11 +143,6 @@ class ToolMagics(Magics):
         except KeyError as error:
             raise UsageError(str(error)) from None
         return _table(toolbox)
-
-
-def _parsed(line: str, parser: Any) -> Any:
-    options, rest = split_options(line, parser)
-    return parser.parse_args([*options, *rest.split()])
 
 
 def refresh_tools(namespace: Mapping[str, Any]) -> None:
@@ -277,7 +271,7 @@ def _checked(example: Example) -> str:
 
 def _table(toolbox: Toolbox) -> Any:
     """All tools, one in a row."""
-    from archytas_nb.magics.reports import Table
+    from archytas_nb.magics.conversation import Table
 
     rows = []
     for name, tool in toolbox.items():

@@ -308,7 +308,7 @@ def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, 
     """The kind of an error, what happened, what to do next, and whether it may pass by itself."""
     refused = "{at} refused the request for {model}"
     forget = "If further questions are refused too, forget the last one with agent.undo() or"
-    forget += " %agent --undo."
+    forget += " %agent_undo."
     # "Request too large" with 429: more than the tokens of a minute, so waiting does not help.
     too_large = status == 413 or raw.startswith("Request too large")
     is_used_up = "insufficient_quota" in raw or "exceeded your current quota" in raw

@@ -13,7 +13,7 @@ from typing import Any
 
 from archytas_nb.magics import expand
 from archytas_nb.magics.agent import ArchytasNB
-from archytas_nb.magics.cassette import CassetteMagics
+from archytas_nb.magics.conversation import Conversation
 from archytas_nb.magics.settings import Settings
 from archytas_nb.magics.tool import ToolMagics
 
@@ -22,7 +22,11 @@ MAGICS = {
     "`%agent`, `%%agent`": ArchytasNB.agent,
     "`%%tool`": ToolMagics.tool,
     "`%tools`": ToolMagics.tools,
-    "`%agent_cassette`": CassetteMagics.agent_cassette,
+    "`%agent_history`": Conversation.agent_history,
+    "`%agent_undo`": Conversation.agent_undo,
+    "`%agent_reset`": Conversation.agent_reset,
+    "`%agent_cost`": Conversation.agent_cost,
+    "`%agent_cassette`": Conversation.agent_cassette,
 }
 OTHER_VARIABLES = {"base_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY"}
 """What is read where neither the setting nor its own variable says anything."""
@@ -58,9 +62,7 @@ def _magic(magic: Any) -> Iterator[str]:
 
 
 def _option(action: argparse.Action) -> str:
-    names = [name for name in action.option_strings if name.startswith("--")] or [
-        action.dest.upper()
-    ]
+    names = [name for name in action.option_strings if name != "-h"] or [action.dest.upper()]
     value = "" if action.nargs == 0 or not action.option_strings else f" {_value(action)}"
     return f"- `{', '.join(names)}{value}`: {action.help}"
 

@@ -64,11 +64,9 @@ def ask(shell: InteractiveShell) -> Ask:
         model = ScriptedModel(*script)
         model.is_small = small
         ask.model = shell.user_ns["script"] = model
-        line = (
-            line
-            if any(flag in line for flag in ("--history", "--cost", "--undo"))
-            else f"--model script {line}"
-        )
+        if line.startswith("agent_"):
+            return shell.run_line_magic(line, "")
+        line = f"--model script {line}"
         if cell is None:
             return shell.run_line_magic("agent", line)
         return shell.run_cell_magic("agent", line, cell)
@@ -95,7 +93,7 @@ def test_a_lookup_that_cannot_be_made_asks_nothing_and_keeps_the_conversation(as
     with pytest.raises(UsageError, match="'spceies', did you mean 'species'"):
         ask("--new how many {spceies}")
     assert ask.model.asked == []
-    assert "hello" in repr(ask("--history"))
+    assert "hello" in repr(ask("agent_history"))
 
 
 def test_out_puts_the_answer_into_a_variable(ask: Ask) -> None:
@@ -140,7 +138,6 @@ def test_an_answer_counts_only_when_the_condition_holds(ask: Ask) -> None:
         "--max-seconds soon how many",
         "--approve maybe how many",
         "--history how many",
-        "--reset --undo",
         "--bogus how many",
         "--dry-run",
         "",
@@ -268,15 +265,15 @@ def test_a_dry_run_of_a_new_conversation_leaves_the_old_one_alone(ask: Ask) -> N
     ask("hello", answer("Hello."))
     report = ask("--dry-run --new how many")
     assert "hello" not in repr(report)
-    assert "hello" in repr(ask("--history"))
+    assert "hello" in repr(ask("agent_history"))
 
 
 def test_the_history_shows_each_question_with_its_calls_and_its_end(ask: Ask) -> None:
-    assert "nothing was asked yet" in repr(ask("--history"))
+    assert "nothing was asked yet" in repr(ask("agent_history"))
     ask("how many Gentoo", ("count", {"species": "Gentoo"}), answer("There are 124."))
     with pytest.raises(TaskFailed):
         ask("how many dodos", ("fail_task", "They are extinct."))
-    table = repr(ask("--history"))
+    table = repr(ask("agent_history"))
     assert [line.split()[0] for line in table.splitlines()[1:]] == ["1", "2"]
     for part in (
         "how many Gentoo",
@@ -291,15 +288,15 @@ def test_the_history_shows_each_question_with_its_calls_and_its_end(ask: Ask) ->
 def test_undo_forgets_the_last_exchange_and_reset_all_of_them(ask: Ask) -> None:
     for text in ("one", "two", "three"):
         ask(text, answer(text.upper()))
-    assert repr(ask("--undo")) == "forgotten: three"
+    assert repr(ask("agent_undo")) == "forgotten: three"
     ask("four", answer("FOUR"))
     assert [message["content"] for message in sent(ask) if message["role"] == "user"] == [
         "one",
         "two",
         "four",
     ]
-    assert repr(ask("--reset")) == "forgotten: 3 questions"
-    assert "nothing to undo" in repr(ask("--undo"))
+    assert repr(ask("agent_reset")) == "forgotten: 3 questions"
+    assert "nothing to undo" in repr(ask("agent_undo"))
     ask("five", answer("FIVE"))
     assert len(sent(ask)) == 2
 
@@ -308,12 +305,12 @@ def test_cost_counts_the_last_question_and_the_conversation_failures_included(as
     ask("one", ("count", {"species": "Gentoo"}), answer("1"))
     with pytest.raises(TaskFailed):
         ask("two", ("fail_task", "no"))
-    last, whole = repr(ask("--cost")).splitlines()[1:]
+    last, whole = repr(ask("agent_cost")).splitlines()[1:]
     assert last.split()[2:4] == ["1", "1"]
     assert whole.split()[1:3] == ["2", "3"]
     assert whole.split()[-1] == "unknown"
-    ask("--reset")
-    assert "nothing was asked yet" in repr(ask("--cost"))
+    ask("agent_reset")
+    assert "nothing was asked yet" in repr(ask("agent_cost"))
 
 
 def test_quiet_shows_no_trace(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
@@ -357,16 +354,16 @@ def test_usd_is_shown_where_the_price_is_known(ask: Ask) -> None:
         '{"tool": "final_answer", "tool_input": "1"}', usage=Usage(1, 1_000_000, 500_000, 100_000)
     )
     ask("one", reply)
-    assert repr(ask("--cost")).splitlines()[1].split()[-1] == "unknown"
+    assert repr(ask("agent_cost")).splitlines()[1].split()[-1] == "unknown"
     model = ask.shell.user_ns["priced"] = ScriptedModel(reply)
     model.price = Price(input=2.0, cached=1.0, output=10.0)
     ask.shell.run_line_magic("agent", "--model priced --new two")
-    assert repr(ask("--cost")).splitlines()[2].split()[1:] == [
+    assert repr(ask("agent_cost")).splitlines()[2].split()[1:] == [
         *("1", "1", "1,000,000", "500,000", "100,000", "0.0", "2.5000")
     ]
     said = ModelReply('{"tool": "final_answer", "tool_input": "1"}', usage=Usage(1, 9, 0, 4, 0.25))
     ask("--new three", said)
-    assert repr(ask("--cost")).splitlines()[2].split()[-1] == "0.2500"
+    assert repr(ask("agent_cost")).splitlines()[2].split()[-1] == "0.2500"
 
 
 def test_a_dry_run_does_not_begin_a_recording_anew(ask: Ask, tmp_path: Path) -> None:

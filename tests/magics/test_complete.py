@@ -38,57 +38,48 @@ def offered(shell: InteractiveShell, line: str) -> list[str]:
         return [each.text for each in shell.Completer.completions(line, len(line))]
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("%agent --mo", ["--model"]),
-        ("%agent --max-steps 3 --max-s", ["--max-seconds"]),
-        ("%agent --protocol ", ["auto", "react", "native"]),
-        ("%agent --protocol=n", ["native"]),
-        ("%agent --approve d", ["deny"]),
-        ("%agent --tools ", ["count_birds", "plot"]),
-        ("%agent --tools c", ["count_birds"]),
-        ("%agent --tools count_birds,", ["plot"]),
-        ("%agent --allow=pl", ["plot"]),
-        ("%agent --model lo", ["local"]),
-        ("%agent --model sc", ["script"]),
-        ("%agent --out pe", ["penguins", "pens"]),
-        ("%agent --image pen", ["penguins", "pens"]),
-        ("%agent --type list[s", ["list[str]"]),
-        ("%agent --type Bi", ["Bird"]),
-        ("%agent --until an", ["answer"]),
-        ("%agent how many {pen", ["penguins", "pens"]),
-        ("%agent --new how many {penguins.cou", ["penguins.count"]),
-        ("x = %agent --ne", ["--new"]),
-        ("    %agent --ne", ["--new"]),
-        ("agent --ne", ["--new"]),
-        ("%%agent --ne", ["--new"]),
-        ("%tools c", ["count_birds"]),
-        ("%tools --remove pl", ["plot"]),
-        ("%%tool --ti", ["--timeout"]),
-        ("%agent_cassette --mode re", ["replay", "record"]),
-    ],
-)
-def test_what_may_stand_at_the_cursor_is_offered_and_nothing_else(
-    busy: InteractiveShell, line: str, words: list[str]
-) -> None:
-    assert offered(busy, line) == words
+WORDS: list[tuple[str, list[str]]] = [
+    ("%agent --mo", ["--model"]),
+    ("%agent --max-steps 3 --max-s", ["--max-seconds"]),
+    ("%agent --protocol ", ["auto", "react", "native"]),
+    ("%agent --protocol=n", ["native"]),
+    ("%agent --approve d", ["deny"]),
+    ("%agent --tools ", ["count_birds", "plot"]),
+    ("%agent --tools c", ["count_birds"]),
+    ("%agent --tools count_birds,", ["plot"]),
+    ("%agent --allow=pl", ["plot"]),
+    ("%agent --model lo", ["local"]),
+    ("%agent --model sc", ["script"]),
+    ("%agent --out pe", ["penguins", "pens"]),
+    ("%agent --image pen", ["penguins", "pens"]),
+    ("%agent --type list[s", ["list[str]"]),
+    ("%agent --type Bi", ["Bird"]),
+    ("%agent --until an", ["answer"]),
+    ("%agent how many {pen", ["penguins", "pens"]),
+    ("%agent --new how many {penguins.cou", ["penguins.count"]),
+    ("x = %agent --ne", ["--new"]),
+    ("    %agent --ne", ["--new"]),
+    ("agent --ne", ["--new"]),
+    ("%%agent --ne", ["--new"]),
+    ("%tools c", ["count_birds"]),
+    ("%tools --remove pl", ["plot"]),
+    ("%%tool --ti", ["--timeout"]),
+    ("%agent_cassette --mode re", ["replay", "record"]),
+    ("%agent -m sc", ["script"]),
+    ("%agent -t Bi", ["Bird"]),
+    ("%agent_history --h", ["--help"]),
+]
 
 
-def test_every_option_is_offered_but_one_that_stands_there_already(busy: InteractiveShell) -> None:
+def test_what_may_stand_at_the_cursor_is_offered_and_nothing_else(busy: InteractiveShell) -> None:
+    for line, words in WORDS:
+        assert offered(busy, line) == words, line
     words = offered(busy, "%agent --new --")
     assert "--new" not in words
-    assert {"--model", "--tools", "--until", "--dry-run", "--history", "--image"} <= set(words)
+    assert {"--model", "--tools", "--until", "--dry-run", "--image"} <= set(words)
     assert "--image" in offered(busy, "%agent --image pens --")
-
-
-@pytest.mark.parametrize(
-    "line", ["%agent how many --ne", "%agent --bogus --ne", "%agent", "agents --ne"]
-)
-def test_where_anything_may_stand_nothing_of_ours_is_offered(
-    busy: InteractiveShell, line: str
-) -> None:
-    assert {"--new", "--model"}.isdisjoint(offered(busy, line))
+    for line in ("%agent how many --ne", "%agent --bogus --ne", "%agent", "agents --ne"):
+        assert {"--new", "--model"}.isdisjoint(offered(busy, line))
 
 
 def test_a_variable_called_like_the_magic_is_a_variable(busy: InteractiveShell) -> None:

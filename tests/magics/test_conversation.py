@@ -1,91 +1,143 @@
-"""Which cell asks: a cell that is run again replaces its question."""
+"""The conversation of a notebook: which cell asks, its magics, and what they show."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
 
-from archytas_nb.magics.conversation import Origins
+from archytas_nb.loop.events import (
+    Answered,
+    AskModel,
+    CallOutcome,
+    Failed,
+    Interrupted,
+    Stopped,
+    ToolCall,
+    Usage,
+)
+from archytas_nb.loop.history import Exchange, Step
+from archytas_nb.magics.conversation import Paid, cost, history
+from archytas_nb.magics.dry_run import DryRun
+from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Kernel
 from tests.servers.plays import Say
 from tests.servers.server import Server
 
-
-class Front:
-    """A shell whose kernel is sent requests by a notebook."""
-
-    def __init__(self) -> None:
-        self.kernel: Any = SimpleNamespace(get_parent=lambda _: self.parent)
-        self.parent: dict[str, Any] = {}
-        self._executions = 0
-
-    def run(self, cell: str | None) -> None:
-        self._executions += 1
-        metadata = {} if cell is None else {"cellId": cell}
-        self.parent = {"metadata": metadata, "header": {"msg_id": str(self._executions)}}
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 
 
-def test_a_question_is_known_by_its_cell_and_its_place_among_the_questions_of_this_run_of_the_cell() -> (
-    None
-):
-    front = Front()
-    origins = Origins(front)
-    seen = []
-    for cell in ("a", "b", "a"):
-        front.run(cell)
-        for _ in range(2):
-            assert origins.next() == origins.next()
-            seen.append(origins.next())
-            origins.asked()
-    assert seen == ["a#1", "a#2", "b#1", "b#2", "a#1", "a#2"]
+def paid(usage: Usage, usd: float | None = None) -> Paid:
+    return Paid(usage, 1.25, usd)
 
 
 @pytest.mark.parametrize(
-    "parent", [{}, {"metadata": {}, "header": {"msg_id": "1"}}, {"metadata": None, "header": {}}]
+    "parent", [None, {}, {"metadata": {}, "header": {"msg_id": "1"}}, {"metadata": None}]
 )
-def test_where_no_cell_is_named_there_is_no_origin(parent: dict[str, Any]) -> None:
-    front = Front()
-    front.parent = parent
-    assert Origins(front).next() == ""
-    assert Origins(SimpleNamespace()).next() == ""
+def test_where_no_cell_is_named_there_is_no_origin(
+    shell: InteractiveShell, parent: dict[str, Any] | None
+) -> None:
+    conversation = shell.magics_manager.registry["Conversation"]
+    if parent is not None:
+        conversation.shell = SimpleNamespace(kernel=SimpleNamespace(get_parent=lambda _: parent))
+    assert conversation.origin() == ""
 
 
 def questions(server: Server) -> list[str]:
-    return [
-        message["content"]
-        for message in server.chats[-1].body["messages"]
-        if message["role"] == "user"
-    ]
+    messages = server.chats[-1].body["messages"]
+    return [message["content"] for message in messages if message["role"] == "user"]
 
 
-def test_a_cell_that_is_run_again_replaces_its_question_in_its_place(kernel: Kernel) -> None:
+def test_a_cell_that_is_run_again_replaces_its_questions_in_their_place(kernel: Kernel) -> None:
     with Server(then=Say("Fine.")) as server:
         kernel.run(f"%config ArchytasNB.base_url = {server.url!r}")
         kernel.run("%agent --new")
-        kernel.run("%agent one", cell_id="a")
-        kernel.run("%agent two", cell_id="b")
-        kernel.run("%agent uno", cell_id="a")
-        assert questions(server) == ["uno"]
-        kernel.run("%agent three", cell_id="c")
-        assert questions(server) == ["uno", "two", "three"]
-
-
-def test_two_questions_of_one_cell_are_two_and_stay_two_when_it_is_run_again(
-    kernel: Kernel,
-) -> None:
-    cell = "%agent one\n%agent two"
-    with Server(then=Say("Fine.")) as server:
-        kernel.run(f"%config ArchytasNB.base_url = {server.url!r}")
+        kernel.run("%agent one\n%agent two", cell_id="a")
+        kernel.run("%agent three", cell_id="b")
+        assert questions(server) == ["one", "two", "three"]
+        kernel.run("%agent uno\n%agent dos", cell_id="a")
+        assert questions(server) == ["uno", "dos"]
+        kernel.run("%agent four", cell_id="c")
+        assert questions(server) == ["uno", "dos", "three", "four"]
         kernel.run("%agent --new")
-        for _ in range(2):
-            assert kernel.run(cell, cell_id="a").status == "ok"
-        assert kernel.run("%agent --history").result.count("Fine.") == 2
-
-
-def test_without_a_cell_each_question_is_added(kernel: Kernel) -> None:
-    with Server(then=Say("Fine.")) as server:
-        kernel.run(f"%config ArchytasNB.base_url = {server.url!r}")
-        kernel.run("%agent --new")
-        for _ in range(2):
+        for _ in range(2):  # no cell is named: each question is added
             kernel.run("%agent one")
         assert questions(server) == ["one", "one"]
+
+
+def test_the_old_flags_work_and_name_the_new_magics(shell: InteractiveShell) -> None:
+    shell.user_ns["script"] = ScriptedModel(("final_answer", "One."), ("final_answer", "Two."))
+    for question in ("first", "second"):
+        shell.run_line_magic("agent", f"-m script {question}")
+    shown = {}
+    for name in ("history", "cost", "undo", "reset"):
+        with pytest.warns(FutureWarning, match=f"--{name} is called %agent_{name} now"):
+            shown[name] = repr(shell.run_line_magic("agent", f"--{name}"))
+        with pytest.raises(UsageError, match=f"%agent_{name}"):
+            shell.run_line_magic("agent", f"--{name} what?")
+    assert "second" in shown["history"]
+    assert "conversation" in shown["cost"]
+    assert (shown["undo"], shown["reset"]) == ("forgotten: second", "forgotten: 1 question")
+
+
+def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
+    call = ToolCall("q01s01c01", "count", None)
+    step = Step(calls=(call,), outcomes=(CallOutcome("done", "3", call_id=call.id),))
+    exchanges = (
+        Exchange("How\nmany?", [step], Answered("Three.\n\nReally.")),
+        Exchange("Why?", [], Failed("no idea")),
+        Exchange("And?", [], Stopped("max_steps=1", "so far")),
+        Exchange("So?", [step, step], Interrupted("a tool")),
+    )
+    head, *rows = repr(history(exchanges)).splitlines()
+    assert head.split() == ["question", "tools", "called", "answer"]
+    assert "How many?" in rows[0]
+    assert rows[0].endswith("Three. Really.")
+    for row, said in zip(
+        rows[1:], ("no idea", "max_steps=1", "Interrupted during a tool"), strict=True
+    ):
+        assert said in row
+    assert "count, count" in rows[3]
+
+
+def test_costs_are_summed_and_an_incomplete_sum_is_marked() -> None:
+    one, two = Usage(2, 1_000, 600, 50), Usage(1, 500, 0, 10)
+    last, whole = repr(cost((paid(one, 0.5), paid(two, 0.25)))).splitlines()[1:]
+    assert last.split()[2:] == ["1", "1", "500", "0", "10", "1.2", "0.2500"]
+    assert whole.split()[1:] == ["2", "3", "1,500", "600", "60", "2.5", "0.7500"]
+    uncounted = repr(cost((paid(one, 0.5), paid(Usage(1))))).splitlines()
+    assert uncounted[1].split()[4:] == ["unknown", "unknown", "unknown", "1.2", "unknown"]
+    assert uncounted[2].split()[3:] == ["1,000+", "600+", "50+", "2.5", "0.5000+"]
+
+
+def test_no_text_in_a_report_becomes_html() -> None:
+    exchanges = (Exchange(EVIL, [], Answered(EVIL)),)
+    ask = AskModel(1, ({"role": "user", "content": EVIL},), ({"x": EVIL},), {"y": EVIL})
+    for report in (history(exchanges), DryRun(ask, (("model", EVIL),))):
+        html = report._repr_html_()
+        assert "<script" not in html
+        assert "<img" not in html
+        assert "&lt;script" in html
+    for empty in (history(()), cost(())):
+        assert "nothing was asked yet" in repr(empty)
+        assert "nothing was asked yet" in empty._repr_html_()
+
+
+def test_a_dry_run_shows_every_message_whole_and_only_the_question_unfolded() -> None:
+    long = "x" * 100_000
+    calls = [{"id": "1", "function": {"name": "count", "arguments": "{}"}}]
+    messages = (
+        {"role": "system", "content": long},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "1", "content": "3"},
+        {"role": "user", "content": "How many?"},
+    )
+    tools = ({"type": "function", "function": {"name": "count"}},)
+    report = DryRun(AskModel(1, messages, tools, {"type": "object"}), (("model", "m"),))
+    for text in (repr(report), report._repr_html_()):
+        for part in (long, "tool_call_id", "arguments", "function-calling", "JSON schema"):
+            assert part in text
+    folded, unfolded = report._repr_html_().split("<details open>")
+    assert "100,000 characters" in folded
+    assert "How many?" in unfolded

@@ -117,8 +117,9 @@ def test_a_setting_in_ipythons_own_configuration_counts_and_a_wrong_one_is_one_l
     (profile / "ipython_kernel_config.py").write_text("c.ArchytasNB.max_steps = 0\n", "utf-8")
     with live_kernel(tmp_path) as kernel:
         cell = kernel.run("%load_ext archytas_nb")
-        said = "UsageError: c.ArchytasNB.max_steps is 0; expected a whole number of at least 1\n"
-        assert (cell.status, cell.printed, cell.error) == ("error", said, "")
+        assert (cell.status, cell.error) == ("error", "")
+        assert cell.printed.startswith("UsageError: IPython's configuration of ArchytasNB: ")
+        assert cell.printed.count("\n") == 1
         assert kernel.run("%config").printed.count("Archytas") == 0
 
 
@@ -189,7 +190,7 @@ def test_a_warm_model_reads_new_tools_at_the_end_of_their_cell_until_it_is_asked
     assert "Make twice a number." in cold.read[0]
     asked = shell.run_line_magic("agent", "--dry-run Double 4.").ask.messages
     assert [asked[0]["content"]] == cold.read
-    shell.run_cell("%agent --reset")
+    shell.run_cell("%agent_reset")
     assert cold.warmed == 3
     cold.complete = ScriptedModel(("final_answer", "8")).complete  # type: ignore[method-assign]
     shell.run_cell("%agent Double 4.")
@@ -212,9 +213,7 @@ def test_a_variable_that_makes_no_sense_at_loading_leaves_nothing_half_loaded(
     shell.run_line_magic("unload_ext", "archytas_nb")
     before = state(shell)
     monkeypatch.setenv("ARCHYTAS_NB_WARM", "perhaps")
-    with pytest.raises(
-        UsageError, match="ARCHYTAS_NB_WARM is 'perhaps' in the environment; expected True or False"
-    ):
+    with pytest.raises(UsageError, match="variable ARCHYTAS_NB_WARM: 'perhaps' is not a boolean"):
         shell.run_line_magic("load_ext", "archytas_nb")
     assert state(shell) == before
     monkeypatch.delenv("ARCHYTAS_NB_WARM")

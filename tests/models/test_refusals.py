@@ -233,7 +233,7 @@ def test_names_how_to_forget_what_would_be_refused_again(text: str, move: str) -
     failed = fault(400, text, PICTURES)
     assert failed.error.kind == "refused"
     assert move in str(failed.error)
-    assert "agent.undo() or %agent --undo" in str(failed.error)
+    assert "agent.undo() or %agent_undo" in str(failed.error)
 
 
 @given(st.text(max_size=3000), st.sampled_from([400, 404, 429, 500]))
