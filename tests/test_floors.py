@@ -38,7 +38,7 @@ DOORS = {
     "typing_extensions": {"tools"},
     "IPython": {"magics", "command"},
     "traitlets": {"magics", "command"},
-    "jupyter_client": {"command", "pytest_plugin.recording"},
+    "jupyter_client": {"pytest_plugin.recording"},
     "ipykernel": {"magics"},
     "markdown_it": {"trace"},
     "xllamacpp": {"models"},

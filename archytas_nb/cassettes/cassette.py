@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shlex
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from archytas_nb.cassettes.difference import explain
 from archytas_nb.cassettes.file import CassetteFile, Entry, RecordedAnswer, RecordedReply
-from archytas_nb.cassettes.match import DEFAULT, Matcher, Scrub
+from archytas_nb.cassettes.match import DEFAULT, Matcher
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelErrorKind
-from archytas_nb.loop.events import AskModel, Json, ModelReply, Usage
+from archytas_nb.loop.events import AskModel, Json, ModelReply
 
-Mode = Literal["auto", "replay", "record", "off"]
+Mode = Literal["auto", "replay", "record"]
+_STALE = "(stale)"  # the user of an exchange that the next recording drops
 
 
 @dataclass(eq=False)
 class Slot:
-    """An exchange of a tape and the cell that used it (None: unused); stale ones are dropped."""
+    """An exchange of a tape, and the cell that used it; None where it is unused."""
 
     entry: Entry
     user: str | None = None
-    is_stale: bool = False
 
 
 class Tape:
@@ -47,13 +47,12 @@ class Tape:
     @property
     def unused(self) -> list[Entry]:
         """The exchanges that are not used."""
-        return [slot.entry for slot in self.slots if slot.user is None and not slot.is_stale]
+        return [slot.entry for slot in self.slots if slot.user is None]
 
-    def take(self, key: str, origin: str = "", max_tokens: int | None = None) -> Entry | None:
-        """Use the first unused exchange with this key that fits the limit."""
+    def take(self, key: str, origin: str = "", fits: Callable[[Any], bool] | None = None) -> Any:
+        """Use the first unused exchange with this key that fits; None where there is none."""
         for place, slot in enumerate(self.slots):
-            is_free = slot.user is None and not slot.is_stale
-            if is_free and slot.entry.key == key and slot.entry.fits(max_tokens):
+            if slot.user is None and slot.entry.key == key and (not fits or fits(slot.entry)):
                 slot.user, self.at = origin, place + 1
                 return slot.entry
         return None
@@ -64,18 +63,18 @@ class Tape:
         self.at += 1
         return self.at == len(self.slots)
 
-    def give_back(self, origin: str, *, as_stale: bool = False) -> None:
-        """Make what a cell used unused again, as the cell is run again."""
+    def give_back(self, origin: str, user: str | None = None) -> None:
+        """Make what a cell used unused again, or stale, as the cell is run again."""
         places = [n for n, slot in enumerate(self.slots) if origin and slot.user == origin]
         for place in places:
-            self.slots[place].user, self.slots[place].is_stale = None, as_stale
+            self.slots[place].user = user
         self.at = places[0] if places else self.at
 
-    def drop(self, is_dropped: Callable[[Slot], bool]) -> int:
-        """Drop slots, and return how many."""
-        kept = [slot for slot in self.slots if not is_dropped(slot)]
+    def drop(self, user: str | None) -> int:
+        """Drop the exchanges with this user, and return how many."""
+        kept = [slot for slot in self.slots if slot.user != user]
         dropped = len(self.slots) - len(kept)
-        self.at -= sum(map(is_dropped, self.slots[: self.at]))
+        self.at -= sum(slot.user == user for slot in self.slots[: self.at])
         self.slots = kept
         return dropped
 
@@ -91,23 +90,6 @@ class Tape:
             if self.slots[-1].user is not None:
                 self.at = len(self.slots)
 
-    def unused_names(self) -> list[tuple[str, int]]:
-        """The unused exchanges by key, and by their number among those with the same key."""
-        return [name for name, slot in self._named() if slot.user is None and not slot.is_stale]
-
-    def use_all_but(self, names: Collection[tuple[str, int]]) -> None:
-        """Take all exchanges for used but those with these names."""
-        for name, slot in self._named():
-            slot.user = None if name in names else ""
-
-    def _named(self) -> list[tuple[tuple[str, int], Slot]]:
-        seen: Counter[str] = Counter()
-        named = []
-        for slot in self.slots:
-            named.append(((slot.entry.key, seen[slot.entry.key]), slot))
-            seen[slot.entry.key] += 1
-        return named
-
 
 @dataclass
 class Tally:
@@ -116,9 +98,13 @@ class Tally:
     replayed: int = 0
     recorded: int = 0
     missed: list[str] = field(default_factory=list)
-    unused: list[tuple[str, int]] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    pruned: int = 0
+    unused: int = 0  # set at the end of a test run
+    dropped: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Cassette:
@@ -128,12 +114,11 @@ class Cassette:
         path: The file; it need not exist where it is recorded.
         mode: ``"replay"`` only replays; ``"auto"`` replays what is recorded and records what is
             missing; ``"record"`` records everything, and its first exchange replaces the old
-            recording; ``"off"`` neither replays nor records.
-        scrub: Removes your own secrets; None takes the functions of `cassette_scrub`.
+            recording.
         volatile: Parts of messages that may differ from run to run, see `Volatile`; the file's
             header may name more.
         rerun: The command that records what is missing, for messages.
-        report: A file that is kept up to date with the tally, or None.
+        report: A file for the test runner, which gets a line for each event; or None.
 
     Attributes:
         path: The file as it was named.
@@ -149,7 +134,6 @@ class Cassette:
         path: str | os.PathLike[str],
         mode: Mode = "auto",
         *,
-        scrub: Scrub | None = None,
         volatile: Iterable[str] | Mapping[str, Json] | None = None,
         rerun: str | None = None,
         report: Path | None = None,
@@ -162,7 +146,7 @@ class Cassette:
         self.mode: Mode = mode
         self.tally = Tally()
         self.tape = Tape()
-        self.matcher = Matcher(scrub, volatile)
+        self.matcher = Matcher(volatile)
         self.rerun = rerun or (
             f"run it with %agent_cassette {shlex.quote(str(self.path))} --mode auto, or "
             "ARCHYTAS_NB_CASSETTE_MODE=auto"
@@ -173,14 +157,16 @@ class Cassette:
         self._executions: dict[str, str] = {}
         self._old_answers: list[RecordedAnswer] = []
         self._lock = threading.RLock()  # agents in several threads may share a cassette
-        if mode == "replay" and not self.where.exists():
+        if self.where.exists():
+            self._open()
+        elif mode == "replay":
             raise ConfigurationError(
                 f"the cassette {str(self.path)!r} does not exist. Record it with a model at hand: "
                 f"{self.rerun}"
             )
-        if mode != "off" and self.where.exists():
-            self._open()
-        self._write_report()
+        self._write_report(
+            cassette=str(self.where), unused=Counter(e.key for e in self.tape.unused)
+        )
 
     def _open(self) -> None:
         try:
@@ -193,18 +179,16 @@ class Cassette:
             old = [entry for entry in self.tape.entries if isinstance(entry, RecordedAnswer)]
             self._old_answers = [entry for entry in old if entry.answer is not None]
             for slot in self.tape.slots:
-                slot.is_stale = True
+                slot.user = _STALE
         elif self._file.warning:
             warnings.warn(f"{self._file.warning}: {self.rerun}", stacklevel=4)
 
     def begins(self, origin: str, execution: str = "") -> None:
         """Give a cell that is run again what it was given before, once per execution."""
         with self._lock:
-            if execution and self._executions.get(origin) == execution:
-                return
-            self._executions[origin] = execution
-            self.tape.give_back(origin, as_stale=self.mode == "record")
-            self._write_report()
+            if not execution or self._executions.get(origin) != execution:
+                self._executions[origin] = execution
+                self.tape.give_back(origin, _STALE if self.mode == "record" else None)
 
     def find(self, ask: AskModel, model: str = DEFAULT, origin: str = "") -> RecordedReply | None:
         """Use the recorded exchange for a request; None where there is none left.
@@ -213,21 +197,18 @@ class Cassette:
             ConfigurationError: A reply could not be recorded, as the scrub function fails or the
                 file cannot be written. It is raised before the model is asked.
         """
-        if self.mode == "off":
-            return None
         request = self.matcher.request(ask, model)
         with self._lock:
             if self.mode == "auto":
                 self._catch_up()
-            found = None
-            if self.mode != "record":
-                found = self.tape.take(request.key, origin, request.max_tokens)
-            if not isinstance(found, RecordedReply):
-                if self.mode != "replay":
-                    self._file.check()
-                return None
-            self._learned.setdefault(model, {}).update(found.learned)
-            self._count_replayed(found.reply)
+            found: RecordedReply | None = self.tape.take(
+                request.key, origin, lambda entry: entry.fits(request.max_tokens)
+            )
+            if found is not None:
+                self._learned.setdefault(model, {}).update(found.learned)
+                self._count_replayed(found)
+            elif self.mode != "replay":
+                self._file.check()
         return found
 
     def find_answer(
@@ -235,19 +216,16 @@ class Cassette:
     ) -> RecordedAnswer | None:
         """Use a recorded answer of the user; None where there is none left.
 
-        In mode auto it is also None where no user was there when it was recorded, but one is now,
-        whose answer replaces it.
+        Where no user was there when it was recorded, but one is now, mode auto asks again.
         """
-        if self.mode not in ("auto", "replay"):
-            return None
+        key = RecordedAnswer(self.matcher.text(prompt), None).key
+        asks_again = is_user_there and self.mode == "auto"
         with self._lock:
-            found = self.tape.take(RecordedAnswer(self.matcher.text(prompt), None).key, origin)
-            if not isinstance(found, RecordedAnswer):
-                return None
-            if found.answer is None and is_user_there and self.mode == "auto":
-                self.tape.slots[self.tape.at - 1].is_stale = True
-                return None
-            self._count_replayed(None)
+            found: RecordedAnswer | None = self.tape.take(
+                key, origin, lambda entry: entry.answer is not None or not asks_again
+            )
+            if found is not None:
+                self._count_replayed(found)
         return found
 
     def old_answer(self, prompt: str) -> str | None:
@@ -261,9 +239,8 @@ class Cassette:
     @property
     def has_answers(self) -> bool:
         """Whether there is a recorded answer of the user that is not used yet."""
-        if self.mode == "record":
-            return bool(self._old_answers)
-        return any(isinstance(entry, RecordedAnswer) for entry in self.tape.unused)
+        unused = (isinstance(entry, RecordedAnswer) for entry in self.tape.unused)
+        return bool(self._old_answers) or any(unused)
 
     def add(
         self,
@@ -317,39 +294,40 @@ class Cassette:
     @property
     def count(self) -> int:
         """Number of exchanges."""
-        return sum(not slot.is_stale for slot in self.tape.slots)
+        return sum(slot.user != _STALE for slot in self.tape.slots)
 
-    def prune(self, names: Collection[tuple[str, int]] | None = None) -> int:
-        """Drop the exchanges that were not asked for, or those with the given names.
+    def prune(self, unused: Mapping[str, int] | None = None) -> int:
+        """Drop the exchanges that were not asked for, and return how many.
 
-        Returns:
-            How many were dropped.
+        Args:
+            unused: The keys of what another process did not ask for, with how often each.
 
         Raises:
             ConfigurationError: The mode does not allow it, or the file cannot be written.
         """
-        if self.mode not in ("auto", "record"):
+        if self.mode == "replay":
             raise ConfigurationError(
-                f"the cassette {str(self.path)!r} is in mode {self.mode!r}, which writes nothing; "
-                "use mode 'auto'"
+                f"the cassette {str(self.path)!r} is in mode 'replay', which writes nothing; use "
+                "mode 'auto'"
             )
         with self._lock, self._file.locked():
             self._catch_up()
-            if names is not None:
-                self.tape.use_all_but(names)
-            dropped = self.tape.drop(lambda slot: slot.user is None and not slot.is_stale)
+            if unused is not None:
+                left = Counter(unused)
+                for slot in reversed(self.tape.slots):
+                    slot.user = None if left[slot.entry.key] > 0 else ""
+                    left[slot.entry.key] -= 1
+            dropped = self.tape.drop(None)
             if dropped:
                 self._file.write(self.tape.entries)
-            self.tally.pruned += dropped
+            self.tally.dropped += dropped
             self._write_report()
         return dropped
 
     def _add(self, entry: Entry, origin: str) -> None:
-        if self.mode not in ("auto", "record"):
-            return
         with self._lock, self._file.locked():
             self._catch_up()
-            dropped = self.tape.drop(lambda slot: slot.is_stale)
+            dropped = self.tape.drop(_STALE)
             is_last = self.tape.add(entry, origin)
             write = self._file.append if is_last and not dropped else self._file.write
             write(self.tape.entries)
@@ -361,26 +339,21 @@ class Cassette:
         if self.where.exists() and self._file.was_changed:
             self.tape.follow(self._file.read())
 
-    def _count_replayed(self, reply: ModelReply | None) -> None:
+    def _count_replayed(self, found: Entry) -> None:
         self.tally.replayed += 1
-        if reply is not None:
-            self.tally.usage += reply.usage
-        self._write_report()
+        if isinstance(found, RecordedReply) and found.reply is not None:
+            self.tally.input_tokens += found.reply.usage.input_tokens
+            self.tally.output_tokens += found.reply.usage.output_tokens
+        self._write_report(used=found.key)
 
     def _missed(self, error: CassetteMiss) -> CassetteMiss:
         self.tally.missed.append(error.cause)
         self._write_report()
         return error
 
-    def _write_report(self) -> None:
-        """Write the tally for the test runner, which is another process than the kernel."""
-        if self._report is None:
-            return
-        self.tally.unused = self.tape.unused_names()
-        report = {"cassette": str(self.where), "mode": self.mode, **dataclasses.asdict(self.tally)}
-        beside = self._report.with_suffix(".part")
-        try:
-            beside.write_text(json.dumps(report), "utf-8")
-            beside.replace(self._report)
-        except OSError:  # the runner has ended
-            return
+    def _write_report(self, **event: Json) -> None:
+        """Add a line for the test runner, which is another process than the kernel."""
+        if self._report is not None:
+            line = json.dumps({**event, "tally": asdict(self.tally)})
+            with suppress(OSError), self._report.open("a", encoding="utf-8") as file:
+                file.write(f"{line}\n")  # it fails where the runner has ended

@@ -28,14 +28,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from archytas_nb.cassettes.match import DEFAULT, Matcher, Part, PartKind, Request, Volatile
+from archytas_nb.cassettes.match import DEFAULT, Matcher, Part, PartKind, Request
 from archytas_nb.errors import ConfigurationError, ModelErrorKind
 from archytas_nb.loop.events import Json, ModelReply, Usage, WireCall
 
 VERSION = 2
-_PLAIN = ModelReply()
-_CONFLICT = ("<<<<<<< ", "=======", ">>>>>>> ")
 _INVALID = (ValueError, KeyError, TypeError, AttributeError)  # what parsing wrong JSON raises
+_WAIT = 20.0  # seconds for a lock that is held for milliseconds
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # of file systems without locks
+_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.ENOENT)
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,6 @@ class RecordedAnswer:
         """What it is found by."""
         return f"person: {self.prompt}"
 
-    def fits(self, max_tokens: int | None) -> bool:  # noqa: ARG002 - as a reply's
-        """Always, as no limit applies to it."""
-        return True
-
     def line(self) -> str:
         """Its line in the file."""
         return _dump({"asked": self.prompt, "answered": self.answer})
@@ -120,10 +117,45 @@ class CassetteFile:
             raise ConfigurationError(
                 f"the cassette {str(self.path)!r} cannot be read ({error}); name another file"
             ) from error
-        header, refs, entries, self.warning = parse(str(self.path), text, self._matcher)
-        self.models = {**header.get("models", {}), **self.models}
-        self._header = header if text.endswith("\n") and not self.warning else None
-        self._refs = refs
+        entries = self.parse(text)
+        self.models = {**self._header.get("models", {}), **self.models}
+        if not text.endswith("\n"):
+            self._header = None
+        return entries
+
+    def parse(self, text: str) -> list[Entry]:
+        """Read the text of a cassette, reducing its parts as those of requests are now.
+
+        Raises:
+            ConfigurationError: It is no cassette, one of another version, or a line is broken.
+        """
+        lines = text.rstrip().split("\n")
+        entries: list[Entry] = []
+        parts: dict[str, Part] = {}
+        self.warning, self._header = "", None
+        for number, line in enumerate(lines, start=1):
+            try:
+                found = json.loads(line)
+                if number == 1:
+                    if found["cassette"] != VERSION:
+                        raise ValueError(f"version {found['cassette']!r}; expected {VERSION}")
+                    self._matcher.use(found.get("volatile"))
+                    self._header = found
+                elif "ref" in found:
+                    kind = next(kind for kind in get_args(PartKind) if kind in found)
+                    parts[found["ref"]] = self._matcher.part(kind, found[kind])
+                else:
+                    entries.append(_entry(found, parts, self._matcher))
+            except (*_INVALID, StopIteration) as error:
+                name = repr(str(self.path))
+                if 1 < number == len(lines) and not text.endswith("\n"):  # a process was killed
+                    self.warning = f"the last line of {name} was not written to its end"
+                    break
+                raise ConfigurationError(
+                    f"{name} is not a cassette: line {number} is {line[:60]!r} ({error!r}). "
+                    "Restore the file, or record it again with ARCHYTAS_NB_CASSETTE_MODE=record"
+                ) from error
+        self._refs = set(parts)
         return entries
 
     @property
@@ -134,15 +166,10 @@ class CassetteFile:
     def check(self) -> None:
         """Raise ConfigurationError where `write` would."""
         folder = next(folder for folder in self.path.parents if folder.exists())
-        if self.path.is_dir():
-            raise self._unwritable("it is a folder")
-        if not os.access(folder, os.W_OK):
-            raise self._unwritable(f"the folder {str(folder)!r} is read-only")
         # A read-only file could be replaced all the same, but its owner does not want that.
-        if self.path.exists() and not self.path.stat().st_mode & stat.S_IWUSR:
-            raise self._unwritable(
-                "it is read-only", "chmod u+w it, or only replay it (mode 'replay')"
-            )
+        is_closed = self.path.exists() and not self.path.stat().st_mode & stat.S_IWUSR
+        if is_closed or self.path.is_dir() or not os.access(folder, os.W_OK):
+            raise self._unwritable("it or its folder is read-only, or it is a folder")
 
     def write(self, entries: Sequence[Entry]) -> None:
         """Replace the file's contents; where that fails, the file is unchanged."""
@@ -196,19 +223,18 @@ class CassetteFile:
             target.parent.mkdir(parents=True, exist_ok=True)
             while (held := _acquire(lock)) is None:
                 if time.monotonic() > until:
-                    raise ConfigurationError(
-                        f"the cassette {str(self.path)!r} is being written by another process for "
-                        f"more than {_WAIT:g} s; end that process, or record into another file"
-                    )
+                    raise TimeoutError(f"another process has held {str(lock)!r} for {_WAIT:g} s")
                 time.sleep(0.005)
         except OSError as error:
-            raise self._unwritable(error, f"remove {str(lock)!r} if it exists") from error
+            raise self._unwritable(error) from error
         try:
             with suppress(OSError):  # what a killed process has left
                 target.with_name(f".{target.name}.part").unlink()
             yield
         finally:
-            _release(held, lock)
+            with suppress(OSError):  # Windows does not remove an open file
+                lock.unlink()  # before another process can hold it
+            os.close(held)
 
     def _new_header(self) -> Json:
         header: Json = {"cassette": VERSION}
@@ -216,11 +242,10 @@ class CassetteFile:
         volatile = self._matcher.volatile.header
         return header | ({"volatile": volatile} if volatile else {})
 
-    def _unwritable(
-        self, why: object, move: str = "name a file in a folder of yours"
-    ) -> ConfigurationError:
+    def _unwritable(self, why: object) -> ConfigurationError:
         return ConfigurationError(
-            f"the cassette {str(self.path)!r} cannot be written ({why}); {move}"
+            f"the cassette {str(self.path)!r} cannot be written ({why}). Name another file, or "
+            "use mode 'replay'"
         )
 
     def _signature(self) -> tuple[int, int, int] | None:
@@ -231,147 +256,9 @@ class CassetteFile:
         return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def volatile_of(path: Path) -> Volatile:
-    """What the header of a cassette allows to differ; nothing where there is no cassette."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            return Volatile(json.loads(file.readline()).get("volatile"))
-    except (OSError, *_INVALID):
-        return Volatile()
-
-
-# ── lines ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def lines_of(entry: Entry, refs: set[str]) -> Iterator[str]:
-    """The lines of one exchange, preceded by its parts that are not in `refs` yet."""
-    for part in entry.request.parts if isinstance(entry, RecordedReply) else ():
-        if part.ref not in refs:
-            refs.add(part.ref)
-            yield _dump({"ref": part.ref, part.kind: part.content})
-    yield entry.line()
-
-
-def parse(name: str, text: str, matcher: Matcher) -> tuple[Json, set[str], list[Entry], str]:
-    """Read the text of a cassette, reducing its parts as those of requests are now.
-
-    Returns:
-        The header, the refs of the parts, the exchanges, and a warning: a last line that was not
-        written to its end is left out.
-
-    Raises:
-        ConfigurationError: It is no cassette, one of another version, or a line is broken.
-    """
-    again = "restore it, or record it again with ARCHYTAS_NB_CASSETTE_MODE=record"
-    lines = text.split("\n")
-    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    for number, line in numbered:
-        if line.startswith(_CONFLICT):
-            raise ConfigurationError(
-                f"the cassette {name!r} holds both sides of a merge (line {number} is "
-                f"{line[:40]!r}); keep one side, as by git checkout --ours, and record then what "
-                "is missing from it"
-            )
-    entries: list[Entry] = []
-    parts: dict[str, Part] = {}
-    warning, number, first = "", 1, numbered[0][1] if numbered else ""
-    try:
-        header = json.loads(first)
-        version = header["cassette"]
-    except _INVALID as error:
-        raise ConfigurationError(
-            f"{name!r} is not a cassette: its first line is {first[:60]!r}; name another file, "
-            "or delete this one"
-        ) from error
-    if version != VERSION:
-        newer = isinstance(version, int) and version > VERSION
-        raise ConfigurationError(
-            f"the cassette {name!r} is of version {version!r}; expected version {VERSION}: "
-            f"{'update archytas_nb' if newer else again}"
-        )
-    try:
-        for model in header.get("models", {}).values():
-            if model["protocol"] not in ("react", "native"):
-                raise ValueError(f"protocol is {model['protocol']!r}; expected 'react' or 'native'")
-        matcher.use(header.get("volatile"))
-        for number, line in numbered[1:]:  # noqa: B007 - for the error
-            entry = _entry(json.loads(line), parts, matcher)
-            entries += [entry] if entry else []
-    except _INVALID as error:
-        if number == 1 or number < len(lines):
-            raise ConfigurationError(
-                f"line {number} of the cassette {name!r} is broken ({error!r}); {again}"
-            ) from error
-        # The last line has no end: the process that wrote it was killed.
-        warning = f"the last line of {name!r} was not written to its end and is left out"
-    return header, set(parts), entries, warning
-
-
-def _entry(line: Json, parts: dict[str, Part], matcher: Matcher) -> Entry | None:
-    """Read one line; a part goes into `parts` and is no entry."""
-    if "ref" in line:
-        kind = next((kind for kind in get_args(PartKind) if kind in line), None)
-        if kind is None:
-            raise ValueError(f"expected one of {get_args(PartKind)}")
-        parts[line["ref"]] = matcher.part(kind, line[kind])
-        return None
-    if "asked" in line:
-        return RecordedAnswer(matcher.volatile(line["asked"]), line["answered"])
-    request = Request(
-        tuple(parts[ref] for ref in line["messages"]),
-        tuple(parts[ref] for ref in line.get("tools", ())),
-        parts[line["schema"]] if "schema" in line else None,
-        line.get("model", DEFAULT),
-        line["step"],
-        line.get("max_tokens"),
-    )
-    reply = None if "error" in line else _reply_from_json(line["reply"])
-    return RecordedReply(request, reply, line.get("error"), line.get("learned", {}))
-
-
-def _reply_to_json(reply: ModelReply) -> Json:
-    """A reply without the fields that have their default values."""
-    line: Json = {
-        each.name: getattr(reply, each.name)
-        for each in dataclasses.fields(reply)
-        if getattr(reply, each.name) != getattr(_PLAIN, each.name)
-    }
-    if reply.calls:  # what else came with a call is for the live endpoint only
-        line["calls"] = [{"name": c.name, "arguments": c.arguments} for c in reply.calls]
-    if "usage" in line:
-        line["usage"] = {n: count for n, count in dataclasses.asdict(reply.usage).items() if count}
-    return line
-
-
-def _reply_from_json(line: dict[str, Json]) -> ModelReply:
-    calls = tuple(WireCall(**call) for call in line.get("calls", ()))
-    return ModelReply(**{**line, "calls": calls, "usage": Usage(**line.get("usage", {}))})
-
-
-def _dump(line: Json) -> str:
-    text = json.dumps(line, ensure_ascii=False)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:  # half of a surrogate pair, as some models write
-        return json.dumps(line)
-    return text
-
-
-# ── locks ─────────────────────────────────────────────────────────────────────────────────────────
-
-_WAIT = 20.0  # seconds for a lock that is held for milliseconds
-_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # of file systems without locks
-_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.ENOENT)
-
-
 def _acquire(lock: Path) -> int | None:
     """Open and lock a file that may be removed at any moment; None where it is held elsewhere."""
-    try:
-        held = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-    except PermissionError:
-        if sys.platform != "win32":
-            raise
-        return None  # it is being removed
+    held = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     is_mine = False
     try:
         if sys.platform == "win32":
@@ -393,11 +280,54 @@ def _acquire(lock: Path) -> int | None:
     return held if is_mine else None
 
 
-def _release(held: int, lock: Path) -> None:
-    """Remove a lock, then let go of it: another process could hold it otherwise by then."""
-    if sys.platform == "win32":  # where an open file cannot be removed
-        os.close(held)
-    with suppress(OSError):
-        lock.unlink()
-    if sys.platform != "win32":
-        os.close(held)
+def lines_of(entry: Entry, refs: set[str]) -> Iterator[str]:
+    """The lines of one exchange, preceded by its parts that are not in `refs` yet."""
+    for part in entry.request.parts if isinstance(entry, RecordedReply) else ():
+        if part.ref not in refs:
+            refs.add(part.ref)
+            yield _dump({"ref": part.ref, part.kind: part.content})
+    yield entry.line()
+
+
+def _entry(line: Json, parts: dict[str, Part], matcher: Matcher) -> Entry:
+    if "asked" in line:
+        return RecordedAnswer(matcher.volatile(line["asked"]), line["answered"])
+    request = Request(
+        tuple(parts[ref] for ref in line["messages"]),
+        tuple(parts[ref] for ref in line.get("tools", ())),
+        parts[line["schema"]] if "schema" in line else None,
+        line.get("model", DEFAULT),
+        line["step"],
+        line.get("max_tokens"),
+    )
+    reply = None if "error" in line else _reply_from_json(line["reply"])
+    return RecordedReply(request, reply, line.get("error"), line.get("learned", {}))
+
+
+def _reply_to_json(reply: ModelReply) -> Json:
+    """A reply without the fields that have their default values."""
+    plain = ModelReply()
+    line: Json = {
+        each.name: getattr(reply, each.name)
+        for each in dataclasses.fields(reply)
+        if getattr(reply, each.name) != getattr(plain, each.name)
+    }
+    if reply.calls:  # what else came with a call is for the live endpoint only
+        line["calls"] = [{"name": c.name, "arguments": c.arguments} for c in reply.calls]
+    if "usage" in line:
+        line["usage"] = {n: count for n, count in dataclasses.asdict(reply.usage).items() if count}
+    return line
+
+
+def _reply_from_json(line: dict[str, Json]) -> ModelReply:
+    calls = tuple(WireCall(**call) for call in line.get("calls", ()))
+    return ModelReply(**{**line, "calls": calls, "usage": Usage(**line.get("usage", {}))})
+
+
+def _dump(line: Json) -> str:
+    text = json.dumps(line, ensure_ascii=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair, as some models write
+        return json.dumps(line)
+    return text

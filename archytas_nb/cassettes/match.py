@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -34,14 +34,14 @@ _SECRET_NAME = re.compile(
 _NO_SECRET = re.compile(r".{0,7}|\D{0,15}|\d*", re.DOTALL)
 """Short values, words and numbers are placeholders such as ``not-needed``, and no secrets."""
 
-_functions: list[Scrub] = []
+_functions: dict[str, Scrub] = {}
 
 
 def cassette_scrub(function: Scrub) -> Scrub:
     """Register a function that removes your own secrets from everything that cassettes store.
 
-    It applies to every cassette of this process from now on. A function replaces an earlier one
-    of the same name, so a cell may be run again. Usable as a decorator.
+    It applies to every cassette of this process from now on, and replaces an earlier function of
+    the same name. Usable as a decorator.
 
     Args:
         function: Takes a text and returns it without the secrets. It must be idempotent and
@@ -52,48 +52,28 @@ def cassette_scrub(function: Scrub) -> Scrub:
 
     Raises:
         ConfigurationError: It is not callable.
-
-    Example:
-        >>> @cassette_scrub
-        ... def without_customers(text: str) -> str:
-        ...     return re.sub(r"customer-[0-9]+", "customer-0", text)
     """
     if not callable(function):
         message = f"cassette_scrub takes a function from text to text, not {function!r}"
         raise ConfigurationError(message)
-    name = _name_of(function)
-    _functions[:] = [each for each in _functions if _name_of(each) != name]
-    _functions.append(function)
+    _functions[getattr(function, "__qualname__", repr(function))] = function
     return function
 
 
-def _name_of(function: Scrub) -> str:
-    return getattr(function, "__qualname__", repr(function))
-
-
-def _secrets_of_environment() -> Iterator[tuple[str, str]]:
-    for name, value in os.environ.items():
-        if _SECRET_NAME.search(name):
-            yield name, value
-        elif "://" in value:
-            yield from ((name, password) for password in passwords_in(value))
-
-
-def _scrubbed(function: Scrub, text: str) -> str:
-    name = f"the scrub function {_name_of(function)!r}"
+def _scrubbed(name: str, function: Scrub, text: str) -> str:
     try:
-        once = function(text)
-        twice = function(once) if isinstance(once, str) else once
+        result = function(text)
+        is_valid = isinstance(result, str) and function(result) == result
     except Exception as error:
-        raise ConfigurationError(f"{name} failed with {error!r}: nothing was recorded") from error
-    if not isinstance(once, str):
-        raise ConfigurationError(f"{name} returned {once!r}; expected a text")
-    if once != twice:
         raise ConfigurationError(
-            f"{name} changes its own result ({once[:60]!r} becomes {twice[:60]!r}); it must be "
-            "idempotent, or no recording could be found again"
+            f"the scrub function {name!r} failed with {error!r}: nothing was recorded"
+        ) from error
+    if not is_valid:
+        raise ConfigurationError(
+            f"the scrub function {name!r} returned {str(result)[:60]!r}; expected a text that it "
+            "does not change again, or no recording could be found again"
         )
-    return once
+    return result
 
 
 # ── parts that may differ ─────────────────────────────────────────────────────────────────────────
@@ -120,26 +100,23 @@ class Volatile:
     """
 
     def __init__(self, named: Iterable[str] | Mapping[str, Json] | None = None) -> None:
-        words = named if isinstance(named, str) else " ".join(named or ())
-        given: Mapping[str, Json] = dict.fromkeys(words.replace(",", " ").split(), True)
-        given = named if isinstance(named, Mapping) else given
-        own = {n: p for n, p in given.items() if p not in (True, None, PATTERNS.get(n))}
-        for name, pattern in own.items():
+        if not isinstance(named, Mapping):
+            words = named if isinstance(named, str) else " ".join(named or ())
+            named = dict.fromkeys(words.replace(",", " ").split(), True)
+        found: dict[str, Any] = {n: PATTERNS.get(n) if p is True else p for n, p in named.items()}
+        for name, pattern in found.items():
             try:
                 is_valid = re.fullmatch(r"\w+", name) and not re.search(pattern, "")
             except (re.error, TypeError):
                 is_valid = False
             if not is_valid:
                 raise ConfigurationError(
-                    f"the volatile part {name!r} is {pattern!r}; expected a name of letters, "
-                    "digits and _, and a regular expression that does not match an empty text"
+                    f"the volatile part {name!r} is {pattern!r}; expected one of "
+                    f"{', '.join(PATTERNS)}, or a name of letters, digits and _ with a regular "
+                    'expression that does not match an empty text: {"order": "ORD-[0-9]+"}'
                 )
-        if unknown := [n for n in given if n not in own and n not in PATTERNS]:
-            raise ConfigurationError(
-                f"no volatile part is named {unknown[0]!r}; there are {', '.join(PATTERNS)}, and a "
-                'name of your own takes a regular expression: {"order": "ORD-[0-9]+"}'
-            )
-        built_in = {n: p for n, p in PATTERNS.items() if n in given and n not in own}
+        own = {name: p for name, p in found.items() if p != PATTERNS.get(name)}
+        built_in = {name: p for name, p in PATTERNS.items() if found.get(name) == p}
         self.patterns: dict[str, str] = own | built_in
         self._compiled = [(re.compile(p), f"{{{n}}}") for n, p in self.patterns.items()]
 
@@ -151,9 +128,8 @@ class Volatile:
 
     @property
     def header(self) -> Json:
-        """The form in a file's header: names, with patterns where they are not built in."""
-        named = {name: PATTERNS.get(name) == p or p for name, p in self.patterns.items()}
-        return named if any(p is not True for p in named.values()) else list(named) or None
+        """The form in a file's header: patterns, or True where they are built in."""
+        return {name: PATTERNS.get(name) == p or p for name, p in self.patterns.items()}
 
 
 # ── requests ──────────────────────────────────────────────────────────────────────────────────────
@@ -198,18 +174,11 @@ class Request:
 class Matcher:
     """Reduces requests, replies and prompts to the form in which they are compared."""
 
-    IMAGE = "{image}"
     _PROSE = ("content", "text", "arguments", "reasoning_content", "reasoning")
     """Keys of a message whose texts may have volatile parts; roles, ids and names may not."""
-    _MAX_KNOWN = 10_000  # parts
 
-    def __init__(
-        self,
-        scrub: Scrub | None = None,
-        volatile: Iterable[str] | Mapping[str, Json] | None = None,
-    ) -> None:
+    def __init__(self, volatile: Iterable[str] | Mapping[str, Json] | None = None) -> None:
         self.volatile = self._declared = Volatile(volatile)
-        self._function = scrub
         self._hidden: dict[str, str] = {}
         # A conversation of n steps sends each message n times; as messages never change, each is
         # reduced once. The message is kept with the result so that its id stays unique.
@@ -226,12 +195,11 @@ class Matcher:
 
     def scrub(self, text: str) -> str:
         """The text without secrets; raises ConfigurationError where a scrub function is broken."""
-        for name, value in (*self._hidden.items(), *_secrets_of_environment()):
-            if not _NO_SECRET.fullmatch(value):
-                text = replaced(text, value, f"{{{name}}}")
+        for name, value in self._secrets():
+            text = replaced(text, value, f"{{{name}}}")
         text = without_shapes(text)
-        for function in self._functions:
-            text = _scrubbed(function, text)
+        for name, function in tuple(_functions.items()):
+            text = _scrubbed(name, function, text)
         return text
 
     def text(self, text: str) -> str:
@@ -240,20 +208,15 @@ class Matcher:
 
     def request(self, ask: AskModel, model: str = DEFAULT) -> Request:
         """The request as it is compared."""
-        # What was reduced may contain a secret that was not known as one at the time.
-        hidden = *self._hidden.items(), *_secrets_of_environment()
-        state = [*self._functions, *hidden, self.volatile]
-        if state != self._state:
-            self._known.clear()
-            self._state = state
-        return Request(
-            tuple(self._known_part("message", message) for message in ask.messages),
-            tuple(self._known_part("tool", tool) for tool in ask.tools),
-            None if ask.schema is None else self.part("schema", ask.schema),
-            model,
-            ask.step,
-            ask.max_tokens,
+        state = [*_functions.values(), *self._secrets(), self.volatile]
+        if state != self._state or len(self._known) > 10_000:
+            self._known, self._state = {}, state
+        messages, tools = (
+            tuple(self._known_part(kind, each) for each in parts)
+            for kind, parts in (("message", ask.messages), ("tool", ask.tools))
         )
+        schema = None if ask.schema is None else self.part("schema", ask.schema)
+        return Request(messages, tools, schema, model, ask.step, ask.max_tokens)
 
     def part(self, kind: PartKind, content: Json) -> Part:
         """A part of a request as it is compared."""
@@ -264,18 +227,24 @@ class Matcher:
         """A reply as it is recorded: without secrets, its time in milliseconds."""
         calls = tuple(WireCall(self.scrub(c.name), self.scrub(c.arguments)) for c in reply.calls)
         text, reasoning = self.scrub(reply.text), self.scrub(reply.reasoning)
-        kept = dataclasses.replace(reply, text=text, reasoning=reasoning, calls=calls)
-        return dataclasses.replace(kept, seconds=round(reply.seconds, 3))
+        seconds = round(reply.seconds, 3)
+        return dataclasses.replace(
+            reply, text=text, reasoning=reasoning, calls=calls, seconds=seconds
+        )
 
-    @property
-    def _functions(self) -> list[Scrub]:
-        return _functions if self._function is None else [self._function]
+    def _secrets(self) -> list[tuple[str, str]]:
+        """Names and values of the secrets that are known now."""
+        found = list(self._hidden.items())
+        for name, value in os.environ.items():
+            if _SECRET_NAME.search(name):
+                found.append((name, value))
+            elif "://" in value:
+                found += [(name, password) for password in passwords_in(value)]
+        return [(name, value) for name, value in found if not _NO_SECRET.fullmatch(value)]
 
-    def _known_part(self, kind: PartKind, content: Json) -> Part:
+    def _known_part(self, kind: Any, content: Json) -> Part:
         known = self._known.get(id(content))
         if known is None:
-            if len(self._known) >= self._MAX_KNOWN:
-                self._known.clear()
             known = self._known[id(content)] = content, self.part(kind, content)
         return known[1]
 
@@ -287,5 +256,5 @@ class Matcher:
         if not isinstance(value, str):
             return value
         if is_message and key == "url" and value.startswith("data:"):
-            return f"{value.partition(',')[0]},{self.IMAGE}"
+            return f"{value.partition(',')[0]},{{image}}"
         return self.text(value) if is_message and key in self._PROSE else self.scrub(value)

@@ -91,17 +91,10 @@ def recorded(
     cassette: Cassette | None = None,
     confirm: Confirm | None = None,
 ) -> Any:
-    """A model that answers from the cassette in use, or the model itself where there is none.
+    """A model that answers from a cassette (None: the one in use), or the model without one.
 
-    Args:
-        model: A model, a model's name, or None for the one that the environment names. A named
-            model is made only where it is asked, which in a replay is never.
-        settings: The configuration of models.
-        cassette: The cassette; None takes the one in use.
-        confirm: See `choose_model`.
-
-    Raises:
-        ConfigurationError: There is no such model, or no such cassette.
+    A model that is given by its name, or by None, is made only where it is asked, which in a replay
+    is never. Raises ConfigurationError where there is no such model, or no such cassette.
     """
     is_named = model is None or isinstance(model, str)
     model = model if is_named else choose_model(model)  # which rejects what is no model
@@ -132,7 +125,7 @@ def _opened(path: str | Path, mode: Any, volatile: Iterable[str]) -> Cassette:
     from archytas_nb.cassettes.cassette import Cassette
 
     folder = os.environ.get(REPORT)
-    report = Path(folder) / f"{os.getpid()}-{next(_numbers)}.json" if folder else None
+    report = Path(folder) / f"{os.getpid()}-{next(_numbers)}.jsonl" if folder else None
     return Cassette(path, mode, volatile=volatile, rerun=os.environ.get(RERUN), report=report)
 
 
@@ -211,30 +204,44 @@ class CassetteModel:
             raise miss
         found = self.cassette.find(ask, self._called, self.origin)
         if found is not None:
-            if found.reply is None:
-                raise _refused(found.refusal)
-            return found.reply
-        if self.cassette.mode == "replay":
+            reply, refusal = found.reply, found.refusal
+        elif self.cassette.mode == "replay":
             raise self.cassette.miss(ask, self._called)
+        else:
+            reply, refusal = yield from self._recorded(ask)
+        if reply is None:
+            raise ModelError(_REFUSALS.get(str(refusal), str(refusal)), kind=refusal or "refused")
+        return reply
+
+    def _recorded(
+        self, ask: AskModel
+    ) -> Generator[Delta | Notice, None, tuple[ModelReply | None, ModelErrorKind | None]]:
+        """Ask the live model and record its reply, or its refusal."""
         before = self._live_facts()
         if self.cassette.facts(self._called) is None:
             self.cassette.set_facts(self._called, {"name": str(self._real().name), **before})
         reply: ModelReply | None = None
         refusal: ModelErrorKind | None = None
+        events = self._real().complete(ask)
         try:
-            reply = yield from _without_retries(self._real().complete(ask))
-            reply = dataclasses.replace(reply, seconds=round(reply.seconds, 3))  # as in a replay
+            while True:
+                event = next(events)
+                if isinstance(event, Notice):  # of a retry; no trace keeps progress
+                    event = dataclasses.replace(event, kind="progress")
+                yield event
+        except StopIteration as end:
+            reply = dataclasses.replace(end.value, seconds=round(end.value.seconds, 3))
         except ModelError as error:
             if error.kind not in _REFUSALS:
                 raise
             refusal = error.kind
+        finally:
+            events.close()
         learned = {n: fact for n, fact in self._live_facts().items() if before.get(n) != fact}
         self.cassette.add(
             ask, reply, refusal, model=self._called, origin=self.origin, learned=learned
         )
-        if reply is None:
-            raise _refused(refusal)
-        return reply
+        return reply, refusal
 
     def person(self, real: Person) -> Person:
         """The user whose answers are recorded; the real one is asked where that is allowed."""
@@ -281,49 +288,20 @@ class _RecordedPerson:
             EOFError: Nobody answers. Tools may catch it; where a replay lacks the answer, the
                 next reply of the model is a `CassetteMiss`, therefore.
         """
-        cassette, real_prompt = self._cassette, prompt
+        cassette, shown = self._cassette, prompt
         prompt = prompt if form is None else f"{form.text}\n{prompt}"
         found = cassette.find_answer(prompt, self._origin, is_user_there=self._real.there)
+        answer: str | None
         if found is not None:
-            return _answer(found.answer)
-        if cassette.mode == "replay":
+            answer = found.answer
+        elif cassette.mode == "replay":
             miss = cassette.miss_answer(prompt)
             self._model.unanswered = self._model.unanswered or miss  # the first is the cause
             raise EOFError(str(miss))
-        # A new recording without a user keeps the answers of the old one.
-        if self._real.there:
-            answer: str | None = self._real.ask(real_prompt, form)
-        else:
-            answer = cassette.old_answer(prompt)
-        cassette.add_answer(prompt, answer, self._origin)
-        return _answer(answer)
-
-
-def _answer(answer: str | None) -> str:
-    if answer is None:
-        raise EOFError("nobody is there to be asked")
-    return answer
-
-
-def _without_retries(
-    events: Generator[Delta | Notice, None, ModelReply],
-) -> Generator[Delta | Notice, None, ModelReply]:
-    """The events of a live model, with notices about retries as progress, which no trace keeps.
-
-    A replay has no such notices, and gives the same trace.
-    """
-    try:
-        while True:
-            event = next(events)
-            if isinstance(event, Notice) and event.kind in ("retry", "protocol"):
-                event = dataclasses.replace(event, kind="progress")
-            yield event
-    except StopIteration as end:
-        reply: ModelReply = end.value
-        return reply
-    finally:
-        events.close()
-
-
-def _refused(kind: Any) -> ModelError:
-    return ModelError(_REFUSALS.get(kind, str(kind)), kind=kind)
+        else:  # a new recording without a user keeps the answers of the old one
+            is_there = self._real.there
+            answer = self._real.ask(shown, form) if is_there else cassette.old_answer(prompt)
+            cassette.add_answer(prompt, answer, self._origin)
+        if answer is None:
+            raise EOFError("nobody is there to be asked")
+        return answer

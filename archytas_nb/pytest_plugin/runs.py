@@ -6,24 +6,24 @@ with ``--agent-update`` and ``--agent-record`` our own collector runs them and s
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
+import operator
 import os
 import re
 import shlex
-import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from archytas_nb.cassettes.cassette import Cassette
-from archytas_nb.cassettes.file import volatile_of
+from archytas_nb.cassettes.cassette import Cassette, Tally
 from archytas_nb.cassettes.switch import MODE, PATH, REPORT, RERUN, CassetteModel
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.models.choose import choose_model
@@ -31,12 +31,10 @@ from archytas_nb.models.choose import choose_model
 if TYPE_CHECKING:
     from archytas_nb.pytest_plugin.recording import NotebookFile
 
-PROPERTY = "agent_cassette"
 PLUGIN = "archytas_nb agent runs"
 UPDATE = "pytest --agent-update"
-MODES = {"replay": "replay", "update": "auto", "record": "record", "live": "off"}
+MODES: dict[str, Any] = {"replay": "replay", "update": "auto", "record": "record", "live": "off"}
 """The mode of a cassette for each option."""
-_FAILED = pytest.StashKey[bool]()
 _USED = pytest.StashKey[set[Path]]()  # the cassettes of tests that were used in this run
 _OURS = ("archytas_nb", "%agent")
 """A notebook without these words is recorded only where it is named on the command line."""
@@ -50,66 +48,28 @@ _ENDPOINT = (
 )  # fmt: skip
 
 
-@dataclass
-class Use:
-    """What the cassettes of one notebook or test were used for, as in `Tally`."""
-
-    name: str
-    replayed: int = 0
-    recorded: int = 0
-    missed: list[str] = field(default_factory=list)
-    unused: int = 0
-    pruned: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-    def add(self, tally: Mapping[str, Any]) -> None:
-        """Add the tally of one cassette, except for its unused exchanges."""
-        self.replayed += tally["replayed"]
-        self.recorded += tally["recorded"]
-        self.pruned += tally["pruned"]
-        self.missed += tally["missed"]
-        self.input_tokens += tally["usage"]["input_tokens"]
-        self.output_tokens += tally["usage"]["output_tokens"]
-
-    def line(self, width: int) -> str:
-        """One line of the summary, where the name takes `width` columns."""
-        counts = {
-            "replayed": self.replayed, "recorded": self.recorded, "missed": len(self.missed),
-            "unused": self.unused, "dropped": self.pruned,
-        }  # fmt: skip
-        shown = [f"{count} {what}" for what, count in counts.items() if count]
-        if self.input_tokens or self.output_tokens:
-            shown.append(f"{self.input_tokens:,} + {self.output_tokens:,} tokens not paid")
-        return f"{self.name:{width}}  {', '.join(shown) or 'nothing asked'}"
-
-
-def summary(uses: Sequence[Use]) -> list[str]:
-    """The lines at the end of a test run."""
-    width = max((len(use.name) for use in uses), default=0)
-    lines = [use.line(width) for use in uses]
-    causes = Counter(cause for use in uses for cause in use.missed)
-    if causes:
-        counts = ", ".join(f"{cause} {count}" for cause, count in causes.items())
-        lines.append(f"missed, by cause: {counts}")
-    if any(use.unused and not use.missed for use in uses):
-        lines.append(
-            f"unused exchanges were recorded and are not asked for any more; {UPDATE} drops them"
-        )
-    tokens = sum(use.input_tokens + use.output_tokens for use in uses)
-    if len(uses) > 1 and tokens:
-        replayed = sum(use.replayed for use in uses)
-        lines.append(f"in all {replayed} replayed, {tokens:,} tokens not paid")
+def summary(uses: Mapping[str, Tally]) -> list[str]:
+    """The lines at the end of a test run, one for each notebook and test."""
+    width, lines = max(map(len, uses), default=0), []
+    for name, tally in uses.items():
+        counts = {**asdict(tally), "missed": len(tally.missed)}
+        words = ("replayed", "recorded", "missed", "unused", "dropped")
+        shown = [f"{counts[word]} {word}" for word in words if counts[word]]
+        if tally.input_tokens or tally.output_tokens:
+            shown.append(f"{tally.input_tokens:,} + {tally.output_tokens:,} tokens not paid")
+        lines.append(f"{name:{width}}  {', '.join(shown) or 'nothing asked'}")
+    if any(tally.unused and not tally.missed for tally in uses.values()):
+        lines.append(f"unused exchanges are not asked for any more; {UPDATE} drops them")
     return lines
 
 
-def unused_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[str, int]]]:
-    """The exchanges that no user of a cassette asked for, by the cassette's path."""
-    unused: dict[str, set[tuple[str, int]]] = {}
-    for report in reports:
-        names = {(key, number) for key, number in report["unused"]}
-        unused[report["cassette"]] = unused.get(report["cassette"], names) & names
-    return {path: sorted(names) for path, names in unused.items()}
+def unused_of(reports: Iterable[list[dict[str, Any]]]) -> dict[str, Counter[str]]:
+    """The keys that no user of a cassette asked for, by the cassette's path."""
+    found: dict[str, list[Counter[str]]] = {}
+    for first, *events in reports:
+        used = Counter(event["used"] for event in events if "used" in event)
+        found.setdefault(first["cassette"], []).append(Counter(first["unused"]) - used)
+    return {path: functools.reduce(operator.and_, each) for path, each in found.items()}
 
 
 class AgentRuns:
@@ -118,8 +78,9 @@ class AgentRuns:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._mode: str = config.option.agent_mode
-        self._uses: list[Use] = []
+        self._uses: dict[str, Tally] = {}
         self._running: _Notebook | None = None
+        self.failed: set[object] = set()  # paths of notebooks and ids of tests
         option = config.option
         self._has_nbval = hasattr(option, "nbval")
         self._runs_notebooks = self._mode in ("record", "update")
@@ -146,9 +107,7 @@ class AgentRuns:
         if not (parent.session.isinitpath(file_path) or any(word in text for word in _OURS)):
             return None
         if importlib.util.find_spec("nbclient") is None:
-            raise pytest.UsageError(
-                f"--agent-{self._mode} runs notebooks with nbclient: pip install nbclient"
-            )
+            raise pytest.UsageError(f"--agent-{self._mode} needs nbclient: pip install nbclient")
         from archytas_nb.pytest_plugin.recording import NotebookFile
 
         return NotebookFile.from_parent(parent, path=file_path)
@@ -160,7 +119,7 @@ class AgentRuns:
             return
         if self._running is None or self._running.path != item.path:
             self.pytest_unconfigure()
-            self._running = _Notebook(item.path, self._mode, self._name(item.path))
+            self._running = _Notebook(item.path, self._mode, self.name(item.path))
         self._running.cells += 1
         patterns = getattr(item.parent, "sanitize_patterns", None)  # of nbval
         if patterns is not None and self._mode == "replay":
@@ -171,9 +130,7 @@ class AgentRuns:
         """Note that a test has failed: it did not come to use all exchanges."""
         report = yield
         if report.failed:
-            item.stash[_FAILED] = True
-            if self._running is not None and self._running.path == item.path:
-                self._running.has_failed = True
+            self.failed |= {item.nodeid, item.path}
         return report
 
     @pytest.hookimpl(wrapper=True)
@@ -186,16 +143,18 @@ class AgentRuns:
         finally:
             running = self._running
             if running is not None and (nextitem is None or nextitem.path != item.path):
-                use = running.use()
+                has_failed = item.path in self.failed
+                tally = running.tally(has_failed=has_failed)
                 self.pytest_unconfigure()
-                if use is not None:
-                    self.report(item, use, has_failed=running.has_failed or running.is_part(item))
+                if tally is not None:
+                    is_whole = not has_failed and running.is_whole(item)
+                    self.report(item, running.name, tally, is_whole=is_whole)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the uses, also those of xdist's workers."""
-        if report.when == "teardown":
-            properties = report.user_properties
-            self._uses += [Use(**json.loads(str(use))) for n, use in properties if n == PROPERTY]
+        for name, use in report.user_properties if report.when == "teardown" else ():
+            if name.startswith(PLUGIN):
+                self._uses[name.removeprefix(PLUGIN)] = Tally(**json.loads(str(use)))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show the use of the cassettes of each notebook and test."""
@@ -210,18 +169,18 @@ class AgentRuns:
             self._running.end()
             self._running = None
 
-    def report(self, item: pytest.Item, use: Use, *, has_failed: bool) -> None:
+    def report(self, item: pytest.Item, name: str, tally: Tally, *, is_whole: bool) -> None:
         """Add a use to the summary; with ``--agent-strict`` fail where exchanges are left over."""
-        item.user_properties.append((PROPERTY, json.dumps(asdict(use))))
+        item.user_properties.append((PLUGIN + name, json.dumps(asdict(tally))))
         is_strict = self._config.option.agent_strict and self._mode == "replay"
-        if is_strict and not has_failed and (use.unused or use.missed):
+        if is_strict and is_whole and (tally.unused or tally.missed):
             pytest.fail(
-                f"{use.name}: {len(use.missed)} requests were not recorded, {use.unused} recorded "
-                f"exchanges were not asked for; {UPDATE} {shlex.quote(use.name)} fixes both",
+                f"{name}: {len(tally.missed)} requests were not recorded, {tally.unused} recorded "
+                f"exchanges were not asked for; {UPDATE} {shlex.quote(name)} fixes both",
                 pytrace=False,
             )
 
-    def _name(self, path: Path) -> str:
+    def name(self, path: Path) -> str:
         """A path as a person would type it."""
         name = os.path.relpath(path, self._config.invocation_params.dir)
         return str(path) if name.startswith(os.pardir) else name
@@ -231,61 +190,60 @@ class _Notebook:
     """One notebook while it runs: a kernel takes its environment from ours when it starts."""
 
     def __init__(self, path: Path, mode: str, name: str) -> None:
-        self.path, self._mode, self._name = path, mode, name
-        self.has_failed = False
+        self.path, self._mode, self.name = path, mode, name
         self.cells = 0
         self._beside = path.parent / "cassettes" / f"{path.stem}.jsonl"
-        self._folder = Path(tempfile.mkdtemp(prefix="archytas_nb-"))
-        values: dict[str, str | None] = dict.fromkeys((PATH, REPORT, RERUN))
+        self._folder = tempfile.TemporaryDirectory(prefix="archytas_nb-")
+        self._environment = pytest.MonkeyPatch()
+        for variable in (PATH, REPORT, RERUN, *(_ENDPOINT if mode == "replay" else ())):
+            self._environment.delenv(variable, raising=False)
+        values = {MODE: MODES[mode]}
         if mode != "live":
             rerun = f"{UPDATE} {shlex.quote(name)}"
-            values = {PATH: str(self._beside), REPORT: str(self._folder), RERUN: rerun}
-        if mode == "replay":
-            values |= {**dict.fromkeys(_ENDPOINT), "OPENAI_BASE_URL": _REFUSING}
-        self._before = _set_environment({**values, MODE: MODES[mode]})
+            values |= {PATH: str(self._beside), REPORT: self._folder.name, RERUN: rerun}
+        values |= {"OPENAI_BASE_URL": _REFUSING} if mode == "replay" else {}
+        for variable, value in values.items():
+            self._environment.setenv(variable, value)
 
     def end(self) -> None:
         """Restore the environment."""
-        _set_environment(self._before)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._environment.undo()
+        self._folder.cleanup()
 
-    def is_part(self, item: pytest.Item) -> bool:
-        """Whether only some cells were run, which leave exchanges over."""
+    def is_whole(self, item: pytest.Item) -> bool:
+        """Whether all cells were run; others would leave exchanges over."""
         book = getattr(item.parent, "nb", None)
         cells = 1 if book is None else sum(cell.cell_type == "code" for cell in book.cells)
-        return self.cells != cells
+        return self.cells == cells
 
     def volatile(self) -> dict[str, str]:
         """What may differ in the outputs, for nbval: patterns and their replacements."""
         found = dict(_PICTURES)
-        paths = {self._beside, *(Path(report["cassette"]) for report in self._reports())}
-        for path in sorted(paths):
+        for path in {self._beside, *(Path(first["cassette"]) for first, *_ in self._reports())}:
             with suppress(ConfigurationError):  # the cell that uses it shows the error
-                patterns = volatile_of(path).patterns
+                patterns = Cassette(path, "replay").matcher.volatile.patterns
                 found |= {pattern: f"{{{name}}}" for name, pattern in patterns.items()}
         return found
 
-    def use(self) -> Use | None:
+    def tally(self, *, has_failed: bool) -> Tally | None:
         """The use of its cassettes; None where it has none. An update drops what is unused."""
         reports = self._reports()
-        use = Use(self._name)
-        for report in reports:
-            use.add(report)
-        unused = {p: names for p, names in unused_of(reports).items() if not self._is_shared(p)}
-        if self._mode == "update" and not self.has_failed:
-            left = ((path, names) for path, names in unused.items() if names)
-            use.pruned += sum(Cassette(path, "auto").prune(names) for path, names in left)
-        elif self._mode != "record":
-            use.unused = sum(map(len, unused.values()))
+        tally = sum((Tally(**report[-1]["tally"]) for report in reports), Tally())
+        unused = {p: keys for p, keys in unused_of(reports).items() if not self._is_shared(p)}
+        if self._mode == "update" and not has_failed:
+            left = ((path, keys) for path, keys in unused.items() if keys)
+            tally.dropped += sum(Cassette(path, "auto").prune(keys) for path, keys in left)
+        elif self._mode == "replay":
+            tally.unused = sum(keys.total() for keys in unused.values())
             if not reports and self._beside.exists():
                 with suppress(ConfigurationError):
-                    use.unused = Cassette(self._beside, "replay").unused
-        return use if reports or use.unused else None
+                    tally.unused = Cassette(self._beside, "replay").unused
+        return tally if reports or tally.unused else None
 
-    def _reports(self) -> list[dict[str, Any]]:
+    def _reports(self) -> list[list[dict[str, Any]]]:
         """What the kernels of the notebook reported about their cassettes."""
-        paths = sorted(self._folder.glob("*.json"))
-        return [json.loads(path.read_text("utf-8")) for path in paths]
+        paths = sorted(Path(self._folder.name).glob("*.jsonl"))
+        return [list(map(json.loads, path.read_text("utf-8").splitlines())) for path in paths]
 
     def _is_shared(self, cassette: str) -> bool:
         """Whether another notebook names the cassette, and may use what this one does not."""
@@ -296,23 +254,15 @@ class _Notebook:
         return any(path.name in each.read_text("utf-8", errors="replace") for each in others)
 
 
-def _set_environment(values: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Set variables, or remove those that are None; return what they were before."""
-    before = {name: os.environ.get(name) for name in values}
-    for name, value in values.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-    return before
-
-
-def cassette_model(request: pytest.FixtureRequest) -> Iterator[CassetteModel]:
+def cassette_model(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The model of one plain test; the use of its cassette is reported after the test."""
     node, config = request.node, request.config
     marker = node.get_closest_marker("agent_cassette")
     given: dict[str, Any] = dict(marker.kwargs) if marker else {}
     mode = config.option.agent_mode or "replay"
+    if mode == "live":
+        yield choose_model(given.get("model"))
+        return
     test = node.nodeid.partition("::")[2]
     file = re.sub(r"[^\w.-]+", "-", test).strip("-") + ".jsonl"
     # A file that the marker names may be shared with other tests: nothing in it is unused.
@@ -322,19 +272,15 @@ def cassette_model(request: pytest.FixtureRequest) -> Iterator[CassetteModel]:
     is_begun = mode == "record" and path in used  # what another test has just recorded stays
     used.add(path)
     name = f"{os.path.relpath(request.path, config.invocation_params.dir)}::{test}"
-    cassette = Cassette(
-        path,
-        MODES["update" if is_begun else mode],  # type: ignore[arg-type]
-        volatile=given.get("volatile"),
-        rerun=f"{UPDATE} {shlex.quote(name)}",
-    )
+    rerun = f"{UPDATE} {shlex.quote(name)}"
+    way = MODES["update" if is_begun else mode]
+    cassette = Cassette(path, way, volatile=given.get("volatile"), rerun=rerun)
     yield CassetteModel(cassette, lambda: choose_model(given.get("model")))
     runs = config.pluginmanager.get_plugin(PLUGIN)
-    if mode == "live" or runs is None:
+    if runs is None:
         return
-    has_failed = node.stash.get(_FAILED, False)
+    has_failed = node.nodeid in runs.failed
     if mode == "update" and not has_failed and not shared:
         cassette.prune()
-    use = Use(name, unused=0 if shared else cassette.unused)
-    use.add(asdict(cassette.tally))
-    runs.report(node, use, has_failed=has_failed)
+    cassette.tally.unused = 0 if shared else cassette.unused
+    runs.report(node, name, cassette.tally, is_whole=not has_failed)

@@ -39,7 +39,7 @@ def ask(*texts: str, step: int = 1, **fields: Any) -> AskModel:
 
 
 def request(asked: AskModel, *volatile: str, model: str = "default") -> Request:
-    return Matcher(volatile=volatile).request(asked, model)
+    return Matcher(volatile).request(asked, model)
 
 
 def exchanged(*texts: str, reply: str = "yes", **fields: Any) -> RecordedReply:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
+from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.cassettes.cassette import Cassette, Tape
+from archytas_nb.cassettes.cassette import Cassette, Tally, Tape
 from archytas_nb.cassettes.difference import nearest_reply
 from archytas_nb.cassettes.file import RecordedAnswer, RecordedReply
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
-from archytas_nb.loop.events import ModelReply
+from archytas_nb.loop.events import ModelReply, Usage
 from archytas_nb.testing import ScriptedModel
 from tests.cassettes.tapes import (
     QUESTION,
@@ -34,16 +37,18 @@ from tests.cassettes.tapes import (
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_a_replay_has_the_events_of_the_recorded_run(tmp_path: Path, protocol: str) -> None:
+def test_a_replay_has_the_events_of_the_recorded_run_and_writes_nothing(
+    tmp_path: Path, protocol: str
+) -> None:
     path = tmp_path / "x.jsonl"
     recorded = record(path, protocol)
+    before = path.read_bytes(), path.stat().st_mtime_ns
     replayed = replay(path)
     assert replayed.events == recorded.events
-    assert (replayed.answer, replayed.model, replayed.protocol) == (
-        "It is 3.",
-        "scripted",
-        protocol,
-    )
+    answered = replayed.answer, replayed.model, replayed.protocol
+    assert answered == ("It is 3.", "scripted", protocol)
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    assert [each.name for each in tmp_path.iterdir()] == ["x.jsonl"]
 
 
 def test_a_missing_request_is_an_error_that_names_the_command_to_record(
@@ -62,7 +67,7 @@ def test_an_exchange_is_replayed_once(tmp_path: Path) -> None:
     model = CassetteModel(cassette, no_model)
     nb.Agent([add], model=model, namespace={}).run(QUESTION)
     assert cassette.unused == 0
-    with pytest.raises(CassetteMiss, match="recorded 1 time, and is asked once more") as caught:
+    with pytest.raises(CassetteMiss, match="once more: all its recordings are used") as caught:
         nb.Agent([add], model=model, namespace={}).run(QUESTION)
     assert caught.value.cause == "asked_again"
 
@@ -81,25 +86,11 @@ def test_equal_requests_get_their_replies_in_order(tmp_path: Path) -> None:
     assert said == again == ["one", "two", "three"]
 
 
-def test_auto_replays_and_records_what_is_missing(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    record(path)
-    run = agent(path, "auto").run(QUESTION)
-    assert run.answer == "It is 3."
-    live = ScriptedModel(("final_answer", "I cannot."))
-    assert agent(path, "auto", lambda: live).run("Why?").answer == "I cannot."
-    assert replay(path, "Why?").answer == "I cannot."
-    assert replay(path).answer == "It is 3."
-
-
 def test_later_recordings_are_inserted_where_they_were_asked(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     for mode, questions in (("record", ("first", "third")), ("auto", ("first", "second", "third"))):
-        live = ScriptedModel(
-            *(("final_answer", each) for each in ("a", "c" if mode == "record" else "b"))
-        )
-        if mode == "auto":
-            live = ScriptedModel(("final_answer", "b"))
+        replies = ("a", "c") if mode == "record" else ("b",)
+        live = ScriptedModel(*(("final_answer", each) for each in replies))
         model = CassetteModel(Cassette(path, mode), lambda live=live: live)
         for question in questions:
             nb.Agent([], model=model, namespace={}).run(question)
@@ -126,16 +117,6 @@ def test_the_first_exchange_of_a_new_recording_replaces_the_old_one(
         replay(path)
 
 
-def test_off_does_not_touch_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text("not a cassette")
-    assert (
-        agent(path, "off", lambda: ScriptedModel(("final_answer", "Live."))).run("Hm?").answer
-        == "Live."
-    )
-    assert path.read_text() == "not a cassette"
-
-
 def test_the_format_of_the_file(tmp_path: Path) -> None:
     record(tmp_path / "x.jsonl")
     text = (tmp_path / "x.jsonl").read_text("utf-8")
@@ -150,33 +131,19 @@ def test_the_format_of_the_file(tmp_path: Path) -> None:
     assert text.count("Add two numbers.") == text.count('"content": "What is 1 + 2?"') == 1
 
 
-def test_a_replay_writes_nothing(tmp_path: Path) -> None:
+def test_rejects_other_files_except_to_record_over_them(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    record(path)
-    before = path.read_bytes(), path.stat().st_mtime_ns
-    replay(path)
-    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
-    assert [each.name for each in tmp_path.iterdir()] == ["x.jsonl"]
-
-
-@pytest.mark.parametrize("text", ["", "not json", '{"cassette": 99}', '{"cassette": 1}', "[]"])
-def test_rejects_other_files_except_to_record_over_them(tmp_path: Path, text: str) -> None:
-    (tmp_path / "x.jsonl").write_text(text)
-    for mode in ("replay", "auto"):
-        with pytest.raises(ConfigurationError, match=r"x\.jsonl"):
-            Cassette(tmp_path / "x.jsonl", mode)
-    record(tmp_path / "x.jsonl")
-    assert replay(tmp_path / "x.jsonl").answer == "It is 3."
-
-
-def test_a_replay_without_a_file_is_an_error(tmp_path: Path) -> None:
+    for text in ("", "not json", '{"cassette": 99}', '{"cassette": 1}', "[]"):
+        path.write_text(text)
+        for mode in ("replay", "auto"):
+            with pytest.raises(ConfigurationError, match=r"x\.jsonl"):
+                Cassette(path, mode)  # type: ignore[arg-type]
+        record(path)
+        assert replay(path).answer == "It is 3."
     with pytest.raises(ConfigurationError, match=r"does not exist. Record it .*--mode auto"):
         Cassette(tmp_path / "none.jsonl", "replay")
-
-
-def test_rejects_an_unknown_mode(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="'play'; expected one of"):
-        Cassette(tmp_path / "x.jsonl", "play")  # type: ignore[arg-type]
+        Cassette(path, "play")  # type: ignore[arg-type]
 
 
 def test_two_kernels_record_into_one_cassette(tmp_path: Path) -> None:
@@ -267,34 +234,30 @@ def test_prune_drops_what_was_not_asked_for(tmp_path: Path) -> None:
         Cassette(path, "replay").prune()
 
 
-def test_a_miss_mentions_earlier_ones(tmp_path: Path) -> None:
-    record(tmp_path / "x.jsonl")
-    cassette = Cassette(tmp_path / "x.jsonl", "replay")
-    assert "miss 2" not in str(cassette.miss(ask("one")))
-    assert "This is miss 2" in str(cassette.miss(ask("two")))
-
-
-def test_keeps_its_report_up_to_date(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    record(path)
-    report = tmp_path / "report.json"
-    cassette = Cassette(path, "replay", report=report)
-
-    def told() -> dict[str, Any]:
-        return json.loads(report.read_text())
-
-    assert (told()["replayed"], len(told()["unused"])) == (0, 2)
-    nb.Agent([add], model=CassetteModel(cassette, no_model), namespace={}).run(QUESTION)
-    assert (told()["replayed"], told()["unused"], told()["usage"]["requests"]) == (2, [], 2)
+@pytest.mark.parametrize("mode", ["auto", "replay"])
+def test_reports_each_event_in_a_line(tmp_path: Path, mode: Any) -> None:
+    """The report wrote the names of all unused exchanges at each event."""
+    path, report = tmp_path / "x.jsonl", tmp_path / "report.jsonl"
+    recorded = Cassette(path)
+    for n in range(50):
+        recorded.add(ask(f"q{n}"), ModelReply("yes", usage=Usage(1, 10, 0, 2)))
+    cassette, sizes = Cassette(path, mode, report=report), [report.stat().st_size]
+    for n in range(50):
+        cassette.find(ask(f"q{n}"))
+        sizes.append(report.stat().st_size)
+    assert max(b - a for a, b in itertools.pairwise(sizes)) < 250 < sizes[0]
     cassette.miss(ask("something else"))
-    assert told()["missed"] == ["tools"]
+    first, *events = map(json.loads, report.read_text().splitlines())
+    assert first["cassette"] == str(path)
+    assert Counter(first["unused"]) == Counter(each["used"] for each in events[:-1])
+    tally = {"replayed": 50, "missed": ["question"], "input_tokens": 500, "output_tokens": 100}
+    assert events[-1]["tally"] == {**asdict(Tally()), **tally}
 
 
 @pytest.mark.parametrize("mode", ["auto", "replay"])
 def test_a_cell_that_is_run_again_gets_the_same_replies(tmp_path: Path, mode: str) -> None:
-    path = tmp_path / "x.jsonl"
-    record(path)
-    again = agent(path, mode)
+    record(tmp_path / "x.jsonl")
+    again = agent(tmp_path / "x.jsonl", mode)
     answers = [again.run(QUESTION, origin="cell#1").answer for _ in range(3)]
     assert answers == ["It is 3."] * 3
 
@@ -374,39 +337,22 @@ def test_used_exchanges_stay_used_when_others_record(
 
 
 def test_a_truncated_reply_fits_only_its_own_limit() -> None:
-    asked = request(ask("a", max_tokens=1024))
-    whole, cut = (
-        RecordedReply(asked, ModelReply("half", finish=finish)) for finish in ("stop", "length")
+    cut, whole = (
+        RecordedReply(request(ask("a", max_tokens=1024)), ModelReply("half", finish=finish))
+        for finish in ("length", "stop")
     )
-    assert Tape([whole]).take(asked.key, max_tokens=16384) == whole
-    assert Tape([cut]).take(asked.key, max_tokens=16384) is None
-    assert Tape([cut]).take(asked.key, max_tokens=1024) == cut
-    assert Tape([cut, whole]).take(asked.key, max_tokens=16384) == whole
+    assert [each.fits(16384) for each in (cut, whole)] == [False, True]
+    assert [each.fits(1024) for each in (cut, whole)] == [True, True]
 
 
-def test_names_of_unused_exchanges_are_the_same_in_another_process() -> None:
-    entries = [
-        exchanged("a", reply="1"),
-        exchanged("b"),
-        exchanged("a", reply="2"),
-        RecordedAnswer("Run?", "y"),
-    ]
-    tape = Tape(entries)
-    tape.take(entries[0].key)
-    names = tape.unused_names()
-    other = Tape(entries)
-    other.use_all_but(names)
-    assert other.unused == tape.unused == entries[1:]
-    assert other.drop(lambda slot: slot.user is None) == 3
-    assert other.entries == entries[:1]
-
-
-def test_the_nearest_request_has_a_similar_question() -> None:
-    questions = ["How many Gentoo penguins are there?", "Where do they live?", "Who counted them?"]
-    tape = Tape(exchanged(each) for each in questions)
-    nearest = nearest_reply(request(ask("Where do they breed?")), tape)
-    assert nearest is not None
-    assert nearest.request.messages[-1].content["content"] == questions[1]
+def test_prune_keeps_what_another_process_asked_for(tmp_path: Path) -> None:
+    recorded = Cassette(tmp_path / "x.jsonl")
+    for question, reply in ("a1", "b2", "a3", "c4", "a5"):
+        recorded.add(ask(question), ModelReply(reply))
+    keys = [request(ask(each)).key for each in "ac"]
+    assert Cassette(tmp_path / "x.jsonl").prune({keys[0]: 1, keys[1]: 1, "unknown": 2}) == 2
+    left = [each.reply.text for each in Cassette(tmp_path / "x.jsonl").tape.entries]
+    assert left == ["1", "2", "3"]
 
 
 def test_the_nearest_request_is_of_the_same_step() -> None:
@@ -422,34 +368,9 @@ def test_the_nearest_request_is_of_the_same_step() -> None:
     tape.take(exchanged("q2").key)
     nearest = nearest_reply(request(ask("q2", "call", "outcome 3", step=2)), tape)
     assert nearest == exchanged("q2", "call", "outcome 2", step=2)
-
-
-def test_the_nearest_request_after_a_failed_question() -> None:
-    def tool(name: str, text: str = "") -> dict[str, Any]:
-        return {"function": {"name": name, "description": text}}
-
-    entries = [
-        exchanged("How many Gentoo penguins are there?", tools=(tool("count"), tool("ask_user"))),
-        exchanged(
-            "How many Gentoo penguins are there?",
-            "124",
-            "And Adelie?",
-            tools=(tool("count"), tool("ask_user")),
-        ),
-        exchanged("And how many Adelie?", tools=(tool("count"),)),
-    ]
-    changed = (tool("count", "Count them."), tool("ask_user"))
-    assert nearest_reply(request(ask("And Adelie?", tools=changed)), Tape(entries)) == entries[1]
-    assert (
-        nearest_reply(request(ask("And how many Adelies?", tools=changed)), Tape(entries))
-        == entries[0]
-    )
-
-
-def test_the_nearest_request_may_be_used() -> None:
-    tape = Tape([exchanged("a")])
-    tape.take(exchanged("a").key)
-    assert nearest_reply(request(ask("a")), tape) == exchanged("a")
+    used = Tape([exchanged("a")])
+    used.take(exchanged("a").key)
+    assert nearest_reply(request(ask("a")), used) == exchanged("a")
     assert nearest_reply(request(ask("a")), Tape([RecordedAnswer("Run?", "y")])) is None
 
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb.cassettes import match
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.file import (
     CassetteFile,
@@ -22,7 +23,6 @@ from archytas_nb.cassettes.file import (
     RecordedAnswer,
     RecordedReply,
     lines_of,
-    parse,
 )
 from archytas_nb.cassettes.match import Matcher, Request
 from archytas_nb.errors import ConfigurationError
@@ -71,7 +71,7 @@ ENTRIES = st.lists(
 HEADER = {
     "cassette": 2,
     "models": {"default": {"name": "m", "protocol": "native"}},
-    "volatile": ["date"],
+    "volatile": {"date": True},
 }
 
 
@@ -82,8 +82,9 @@ def text_of(entries: list[Entry]) -> str:
 
 
 def read(text: str) -> tuple[Any, list[Entry], str]:
-    header, _, entries, warning = parse("x", text, Matcher())
-    return header, entries, warning
+    file = CassetteFile(Path("x"), Matcher())
+    entries = file.parse(text)
+    return file._header, entries, file.warning
 
 
 @given(ENTRIES)
@@ -121,59 +122,29 @@ def test_half_a_surrogate_pair_is_written_as_utf_8(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    "line",
     [
-        ("{", "line 2 of the cassette 'x' is broken"),
-        (
-            '{"exchange": "1", "step": 1, "messages": ["no"], "reply": {}}',
-            "KeyError('no')",
-        ),
-        ('{"exchange": "1", "step": 1, "messages": []}', "KeyError('reply')"),
-        (
-            '{"exchange": "1", "step": 1, "messages": [], "reply": {"txt": ""}}',
-            "unexpected keyword argument 'txt'",
-        ),
-        ('{"ref": "1", "note": "?"}', "expected one of"),
-        ("[]", "broken"),
+        "{",
+        '{"exchange": "1", "step": 1, "messages": ["no"], "reply": {}}',
+        '{"exchange": "1", "step": 1, "messages": []}',
+        '{"exchange": "1", "step": 1, "messages": [], "reply": {"txt": ""}}',
+        '{"ref": "1", "note": "?"}',
+        "[]",
+        '<<<<<<< HEAD\n{"cassette": 2}\n=======',
     ],
 )
-def test_names_a_broken_line(line: str, said: str) -> None:
-    with pytest.raises(ConfigurationError, match="restore it, or record it again") as caught:
+def test_names_a_broken_line(line: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"line 2 is .*\. Restore the file, or record it"):
         read(f'{{"cassette": 2}}\n{line}\n\n')
-    assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '<<<<<<< HEAD\n{"cassette": 2}\n=======\n',
-        '{"cassette": 2}\n<<<<<<< HEAD\n',
-        '{"cassette": 2}\n=======',
-    ],
-)
-def test_names_both_sides_of_a_merge(text: str) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"both sides of a merge \(line \d is .*keep one side"
-    ):
-        read(text)
-
-
-def test_rejects_other_versions() -> None:
-    with pytest.raises(
-        ConfigurationError, match="version 1; expected version 2: restore it, or record"
-    ):
-        read('{"cassette": 1, "model": "m"}\n')
-    with pytest.raises(
-        ConfigurationError, match="version 3; expected version 2: update archytas_nb"
-    ):
-        read('{"cassette": 3}\n')
-
-
-def test_rejects_an_invalid_header() -> None:
-    with pytest.raises(
-        ConfigurationError, match="protocol is 'smoke'; expected 'react' or 'native'"
-    ):
-        read('{"cassette": 2, "models": {"default": {"name": "m", "protocol": "smoke"}}}\n')
+def test_rejects_other_versions_and_binary_files(tmp_path: Path) -> None:
+    for version in (1, 3):
+        with pytest.raises(ConfigurationError, match=f"version {version}; expected 2"):
+            read(f'{{"cassette": {version}, "model": "m"}}\n')
+    (tmp_path / "x.jsonl").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        CassetteFile(tmp_path / "x.jsonl", Matcher()).read()
 
 
 def test_the_key_of_a_request_depends_on_what_the_model_reads() -> None:
@@ -253,39 +224,14 @@ def test_a_read_only_file_is_not_replaced(tmp_path: Path) -> None:
     path.chmod(0o444)
     assert Cassette(path, "replay").find(ask("a")) is not None
     for mode in ("auto", "record"):
-        with pytest.raises(
-            ConfigurationError, match=r"cannot be written \(it is read-only\); chmod u\+w it"
-        ):
-            Cassette(path, mode).find(ask("b"))
-        with pytest.raises(ConfigurationError, match="it is read-only"):
-            Cassette(path, mode).add(ask("b"), ModelReply("2"))
+        with pytest.raises(ConfigurationError, match=r"cannot be written \(.*read-only"):
+            Cassette(path, mode).find(ask("b"))  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match=r"cannot be written \(.*read-only"):
+            Cassette(path, mode).add(ask("b"), ModelReply("2"))  # type: ignore[arg-type]
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (before, 0o444)
-
-
-def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    Cassette(path, "record").add(ask("a"), ModelReply("1"))
     path.chmod(0o660)
     Cassette(path).add(ask("b"), ModelReply("2"))
     assert path.stat().st_mode & 0o777 == 0o660
-
-
-def test_rejects_a_binary_file(tmp_path: Path) -> None:
-    (tmp_path / "x.jsonl").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        CassetteFile(tmp_path / "x.jsonl", Matcher()).read()
-
-
-def test_notices_a_change_by_another_process(tmp_path: Path) -> None:
-    one, two = (
-        CassetteFile(tmp_path / "x.jsonl", Matcher()),
-        CassetteFile(tmp_path / "x.jsonl", Matcher()),
-    )
-    one.write([])
-    assert (one.was_changed, two.was_changed) == (False, True)
-    two.read()
-    two.write([exchanged("a")])
-    assert (one.was_changed, two.was_changed) == (True, False)
 
 
 def test_exchanges_are_appended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +300,9 @@ def test_an_exchange_that_cannot_be_appended_leaves_the_file_unchanged(
     assert Cassette(path, "replay").find(ask("three")) is not None
 
 
-def test_opening_a_long_conversation_takes_linear_time(tmp_path: Path) -> None:
+def test_opening_a_long_conversation_takes_linear_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each request read all its messages anew, secrets and all, although requests share them."""
     path = tmp_path / "x.jsonl"
     recorded, messages = Cassette(path, "auto"), []
@@ -368,7 +316,8 @@ def test_opening_a_long_conversation_takes_linear_time(tmp_path: Path) -> None:
         looked_at += 1
         return text
 
-    read = Cassette(path, "replay", scrub=counted)
+    monkeypatch.setattr(match, "_functions", {"counted": counted})
+    read = Cassette(path, "replay")
     assert read.count == 100
     assert looked_at < 1000
 
@@ -421,14 +370,6 @@ def test_a_planted_link_is_not_followed(tmp_path: Path, name: str) -> None:
     except ConfigurationError as error:
         assert name in str(error)  # noqa: PT017 - either way the target is as it was
     assert (tmp_path / "precious").read_text() == "keep me"
-
-
-def test_leaves_no_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "t").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "t"))
-    Cassette(tmp_path / "x.jsonl", "auto").add(ask("a"), ModelReply("1"))
-    assert names(tmp_path) == ["t", "x.jsonl"]
-    assert names(tmp_path / "t") == []
 
 
 def test_a_killed_process_holds_no_lock(

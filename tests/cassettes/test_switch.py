@@ -36,12 +36,6 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_without_a_cassette_a_model_is_what_it_is() -> None:
-    live = Live()
-    assert switch.recorded(live) is live
-    assert switch.cassette_in_use() is None
-
-
 def test_an_agent_answers_from_the_cassette_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,9 +60,12 @@ def test_in_a_replay_no_model_is_chosen_at_all(
         )
 
     monkeypatch.setattr(switch, "choose_model", refuse)
-    with pytest.raises(CassetteMiss) as caught:
+    monkeypatch.setenv(switch.RERUN, "pytest --agent-update x.ipynb")
+    with pytest.raises(CassetteMiss, match=r"pytest --agent-update x\.ipynb") as caught:
         nb.Agent([], "gpt-4o").run("Really?")
     assert caught.value.cause == "settings"
+    monkeypatch.setenv(switch.PATH, str(tmp_path / "missing.jsonl"))
+    assert nb.Agent([], ScriptedModel(("final_answer", "Yes."))).run("Really?").answer == "Yes."
 
 
 def test_scripted_models_and_those_with_a_cassette_of_their_own_go_past_it(tmp_path: Path) -> None:
@@ -84,16 +81,6 @@ def nb_cassette(path: Path) -> Any:
     from archytas_nb.cassettes.cassette import Cassette
 
     return Cassette(path)
-
-
-def test_all_who_ask_share_one_cassette_until_it_is_inserted_again(tmp_path: Path) -> None:
-    path = str(tmp_path / "x.jsonl")
-    first = switch.insert_cassette(path)
-    assert switch.cassette_in_use() is first
-    assert switch.cassette_in_use() is first
-    second = switch.insert_cassette(path)
-    assert second is not first
-    assert switch.cassette_in_use() is second
 
 
 def test_an_inserted_cassette_counts_before_the_configuration_and_that_before_the_environment(
@@ -128,11 +115,17 @@ def test_a_mode_in_the_environment_counts_before_any_other(
 
 
 def test_a_cassette_that_cannot_be_used_leaves_the_earlier_one_in_use(tmp_path: Path) -> None:
+    first = switch.insert_cassette(str(tmp_path / "good"))
     good = switch.insert_cassette(str(tmp_path / "good"))
+    assert good is not first
     (tmp_path / "bad").write_text("no cassette")
     with pytest.raises(ConfigurationError, match="bad"):
         switch.insert_cassette(str(tmp_path / "bad"))
     assert switch.cassette_in_use() is good
+    live = Live()
+    assert switch.recorded(live).cassette is good
+    switch.insert_cassette("")
+    assert switch.recorded(live) is live
 
 
 def test_models_that_a_notebook_makes_itself_are_known_by_the_names_that_it_gives_them(
@@ -153,22 +146,6 @@ def test_models_that_a_notebook_makes_itself_are_known_by_the_names_that_it_give
         switch.insert_cassette(path, "replay")
         answers = [nb.Agent([], made(name, "Live!")).run("Who?").answer for name in names]
         assert answers == [f"I am {name}." for name in names]
-
-
-def test_an_endpoint_is_not_asked_for_a_name_to_call_its_model_by() -> None:
-    nameless = nb.OpenAIModel(base_url="http://127.0.0.1:9/v1")
-    assert switch.given_name(nameless) == "default"
-    assert switch.given_name(nb.OpenAIModel("tiny-1", "http://127.0.0.1:9/v1")) == "tiny-1"
-
-
-def test_what_misses_says_the_command_of_whoever_runs_the_notebook(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(switch.PATH, str(tmp_path / "x.jsonl"))
-    monkeypatch.setenv(switch.RERUN, "pytest --agent-update x.ipynb")
-    monkeypatch.setenv(switch.MODE, "replay")
-    with pytest.raises(ConfigurationError, match=r"pytest --agent-update x\.ipynb"):
-        nb.Agent([]).run("Hm?")
 
 
 def test_a_cassette_stays_the_same_file_when_the_working_folder_changes(
@@ -198,27 +175,6 @@ def test_a_cassette_stays_the_same_file_when_the_working_folder_changes(
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_the_home_folder_may_be_written_as_a_tilde(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    cassette = switch.insert_cassette("~/x.jsonl")
-    assert cassette is not None
-    assert cassette.where == tmp_path / "x.jsonl"
-
-
-def test_an_agent_follows_when_another_cassette_is_inserted(tmp_path: Path) -> None:
-    agent = nb.Agent([], Live("One.", "Two.", "Three."))
-    assert agent.run("Which?").answer == "One."
-    answers = []
-    for path in ("a", "b", "a"):
-        switch.insert_cassette(str(tmp_path / path))
-        agent.reset()
-        answers.append(agent.run("Which?").answer)
-    assert answers == ["Two.", "Three.", "Two."]
-
-
 def test_in_a_replay_without_any_cassette_no_model_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -226,14 +182,6 @@ def test_in_a_replay_without_any_cassette_no_model_is_asked(
     switch.insert_cassette("", "off")
     with pytest.raises(ConfigurationError, match=r"this is a replay .* no cassette is in use"):
         nb.Agent([], Live("Live!")).run("Really?")
-    assert nb.Agent([], ScriptedModel(("final_answer", "Yes."))).run("Really?").answer == "Yes."
-
-
-def test_a_scripted_model_needs_no_cassette_also_where_a_replay_names_one_that_is_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(switch.PATH, str(tmp_path / "missing.jsonl"))
-    monkeypatch.setenv(switch.MODE, "replay")
     assert nb.Agent([], ScriptedModel(("final_answer", "Yes."))).run("Really?").answer == "Yes."
 
 

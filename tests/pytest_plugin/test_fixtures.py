@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from archytas_nb.pytest_plugin.runs import Use, summary, unused_of
+from archytas_nb.cassettes.cassette import Tally
+from archytas_nb.pytest_plugin.runs import summary, unused_of
 from tests.pytest_plugin.runs import run_here
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -82,7 +84,7 @@ def test_the_marker_sets_file_model_and_volatile_parts(tmp_path: Path) -> None:
         assert server.chats[0].body["model"] == "tiny-2"
     assert done.code == 0, done.out
     header = json.loads((tmp_path / "mine" / "one.jsonl").read_text().splitlines()[0])
-    assert header["volatile"] == ["date"]
+    assert header["volatile"] == {"date": True}
     assert run_here(tmp_path, "test_marked.py", NOW="2026-02-02").code == 0
 
 
@@ -125,15 +127,6 @@ def test_unused_exchanges_fail_with_strict_and_are_dropped_by_update(
     assert run_here(folder, "--agent-replay", "--agent-strict", "test_double.py").code == 0
 
 
-def test_live_does_not_touch_the_cassette(test_file: Path) -> None:
-    with Server(CALL, ANSWER) as server:
-        done = run_here(
-            test_file.parent, "--agent-live", "test_double.py", OPENAI_BASE_URL=server.url
-        )
-    assert done.code == 0, done.out
-    assert not (test_file.parent / "cassettes").exists()
-
-
 def test_a_scripted_model_answers_by_script(scripted_model: object) -> None:
     import archytas_nb as nb
 
@@ -150,42 +143,27 @@ def test_an_unused_scripted_reply_fails_the_test(tmp_path: Path) -> None:
     assert "1 scripted replies were not asked for; the next is 'used by nobody'" in done.out
 
 
-def report(cassette: str, *unused: tuple[str, int], **counts: Any) -> dict[str, Any]:
-    usage = {"input_tokens": 0, "output_tokens": 0, **counts.pop("usage", {})}
-    empty = {"replayed": 0, "recorded": 0, "missed": [], "pruned": 0}
-    return {"cassette": cassette, "unused": list(unused), "usage": usage, **empty, **counts}
-
-
 def test_an_exchange_is_unused_where_no_user_of_the_cassette_asked_for_it() -> None:
-    reports = [
-        report("x", ("a", 0), ("b", 0), ("b", 1)),
-        report("x", ("b", 1), ("c", 0)),
-        report("y", ("a", 0)),
-    ]
-    assert unused_of(reports) == {"x": [("b", 1)], "y": [("a", 0)]}
+    def report(cassette: str, unused: str, used: str) -> list[dict[str, Any]]:
+        first = {"cassette": cassette, "unused": Counter(unused), "tally": {}}
+        return [first, *({"used": each, "tally": {}} for each in used), {"tally": {}}]
+
+    reports = [report("x", "aabbb", "aba"), report("x", "aabbb", "ab"), report("y", "a", "")]
+    assert unused_of(reports) == {"x": Counter("bb"), "y": Counter("a")}
 
 
-def test_adds_up_several_cassettes() -> None:
-    use = Use("n")
-    use.add(report("x", replayed=2, usage={"input_tokens": 5, "output_tokens": 1}))
-    use.add(report("y", replayed=1, recorded=1, missed=["question"], pruned=2))
-    assert (use.replayed, use.recorded, use.missed, use.pruned) == (3, 1, ["question"], 2)
-
-
-def test_the_summary() -> None:
-    uses = [
-        Use("a.ipynb", replayed=2, input_tokens=1000, output_tokens=50),
-        Use("bcd.ipynb", replayed=1, missed=["tool", "tool", "question"], unused=3),
-        Use("e.ipynb", unused=1),
-        Use("f.ipynb"),
-    ]
+def test_the_summary_has_a_line_for_each_notebook() -> None:
+    uses = {
+        "a.ipynb": Tally(2, input_tokens=1000) + Tally(1, 1, ["tool"], 0, 2, output_tokens=50),
+        "bcd.ipynb": Tally(replayed=1, missed=["tool", "tool", "question"], unused=3),
+        "e.ipynb": Tally(unused=1),
+        "f.ipynb": Tally(),
+    }
     assert summary(uses) == [
-        "a.ipynb    2 replayed, 1,000 + 50 tokens not paid",
+        "a.ipynb    3 replayed, 1 recorded, 1 missed, 2 dropped, 1,000 + 50 tokens not paid",
         "bcd.ipynb  1 replayed, 3 missed, 3 unused",
         "e.ipynb    1 unused",
         "f.ipynb    nothing asked",
-        "missed, by cause: tool 2, question 1",
-        "unused exchanges were recorded and are not asked for any more; pytest --agent-update drops them",
-        "in all 3 replayed, 1,050 tokens not paid",
+        "unused exchanges are not asked for any more; pytest --agent-update drops them",
     ]
-    assert summary([]) == []
+    assert summary({}) == []

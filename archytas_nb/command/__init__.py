@@ -1,1 +1,0 @@
-"""The command line: ``python -m archytas_nb enable | disable | doctor | clean``."""
