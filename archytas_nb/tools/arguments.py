@@ -17,8 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from archytas_nb.tools.annotation import ENUM, enum_choices, is_by_name
-from archytas_nb.tools.names import a, did_you_mean, referred
-from archytas_nb.tools.render import clip
+from archytas_nb.tools.names import a, did_you_mean, referred, shorten
 from archytas_nb.tools.schema import ArgumentType, branches_of, choices_of, ref_name
 from archytas_nb.tools.signature import Parameter
 
@@ -51,17 +50,13 @@ class Fault:
     path: Path = ()
 
     def __str__(self) -> str:
-        return f"{_cut(self.reason)} @ {_cut(_path_text(self.path))}"
+        return f"{shorten(self.reason, _LONGEST)} @ {shorten(_path_text(self.path), _LONGEST)}"
 
 
 def listed(faults: Sequence[Fault]) -> list[str]:
     """The first faults as text, and how many there are more."""
     more = len(faults) - MAX_FAULTS
     return [*map(str, faults[:MAX_FAULTS]), *([f"… and {more:,} more faults"] if more > 0 else [])]
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else clip(text, _LONGEST).replace("\n", " ")
 
 
 def _path_text(path: Iterable[str | int]) -> str:
@@ -80,7 +75,7 @@ def _received(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         return f"received a {type(value).__name__}"
-    text = text if len(text) <= 80 else f"{text[:79]}…"
+    text = shorten(text, 80)
     kind, _ = _KINDS.get(type(value), ("", ()))
     return f"received {text} ({kind})" if kind else f"received {text}"
 
@@ -187,43 +182,39 @@ def read_value(
     kind: ArgumentType, sent: Any, namespace: Mapping[str, Any] | None = None, path: Path = ()
 ) -> tuple[Any, tuple[Fault, ...]]:
     """The typed value and no faults, or None and at least one."""
-    faults: list[Fault] = []
+    walk = _Walk(kind.marked.get("$defs", {}))
+    result = None
     try:
-        for repairs in (False, True):
-            walk = _Walk(kind.marked.get("$defs", {}), repairs=repairs)
-            repaired = walk.read(sent, kind.marked, path)
-            try:
-                result = _validated(kind, repaired if repairs else sent, namespace)
-            except ValidationError as error:
-                if not repairs:
-                    explained = _explained(error, sent, path, walk.enums)
-                    known = {fault.path for fault in walk.faults}
-                    faults = [*walk.faults, *(each for each in explained if each.path not in known)]
-            else:
-                return (None, tuple(walk.faults)) if walk.faults else (result, ())
+        value = walk.read(sent, kind.marked, path)
+        try:
+            result = _validated(kind, value, namespace)
+        except ValidationError as error:
+            known = {fault.path for fault in walk.faults}
+            explained = _explained(error, value, path, walk.enums)
+            walk.faults += [each for each in explained if each.path not in known]
     except RecursionError:
         return None, (Fault("the value is nested too deeply", path),)
+    if not walk.faults:
+        return result, ()
     name = sent if isinstance(sent, str) and sent in (namespace or {}) else referred(sent)
     if name is not None and not kind.by_reference:  # handles are offered by their names
         reason = f"names of variables such as {name!r} are not accepted here"
         return None, (Fault(f"{reason}: send {a(kind.text)} itself; {_received(sent)}", path),)
-    return None, tuple(faults)
+    return None, tuple(walk.faults)
 
 
 def _validated(kind: ArgumentType, value: Any, namespace: Mapping[str, Any] | None) -> Any:
+    """Validate as JSON where it can be written as such: a strict type takes a date's text then."""
     try:
         text = json.dumps(value)
-    except (TypeError, ValueError):  # a live object, or a number with too many digits for text
-        return kind.adapter.validate_python(value, context=namespace)
-    if _LONG_NUMBER.search(text):  # in JSON pydantic rounds what a float cannot hold to infinity
-        return kind.adapter.validate_python(value, context=namespace)
-    try:
-        return kind.adapter.validate_json(text, context=namespace)
+        if not _LONG_NUMBER.search(text):  # pydantic would round it to infinity
+            return kind.adapter.validate_json(text, context=namespace)
     except ValidationError as error:
         if error.errors(include_url=False)[0]["type"] != "json_invalid":
-            raise
-        # A lone surrogate is legal in Python's JSON and not in pydantic's.
-        return kind.adapter.validate_python(value, context=namespace)
+            raise  # half a surrogate pair is legal in Python's JSON, and not in pydantic's
+    except (TypeError, ValueError):  # a live object, or a number with too many digits for text
+        pass
+    return kind.adapter.validate_python(value, context=namespace)
 
 
 # ── value and schema ──────────────────────────────────────────────────────────────────────────────
@@ -238,12 +229,12 @@ _NUMBERS = {"integer": "expected an integer", "number": "expected a number"}
 
 
 class _Walk:
-    """Walks over value and schema: finds what pydantic would wrongly accept, and may repair."""
+    """Walks over value and schema: reads what is certainly meant, refuses what pydantic accepts."""
 
-    def __init__(self, defs: Mapping[str, Any], *, repairs: bool) -> None:
+    def __init__(self, defs: Mapping[str, Any]) -> None:
         self.faults: list[Fault] = []
         self.enums: list[Any] = []  # those that it met
-        self._defs, self._repairs = defs, repairs
+        self._defs = defs
 
     def read(self, value: Any, schema: Mapping[str, Any], path: Path) -> Any:
         """The value, or a copy with what can be read in another way."""
@@ -251,8 +242,7 @@ class _Walk:
         if branches := branches_of(schema):
             return self._union(value, [self._resolved(each) for each in branches], path)
         self.enums += [schema[ENUM]] if ENUM in schema else []
-        if self._repairs:
-            value = _meant(value, schema)
+        value = _meant(value, schema)
         if reason := _contrary(value, schema):
             self.faults.append(Fault(f"{reason}; {_received(value)}", path))
         elif isinstance(value, dict):
@@ -276,42 +266,37 @@ class _Walk:
         is_open = "properties" not in schema or other or "patternProperties" in schema
         better = {}
         for key, each in value.items():
-            kind = fields.get(key, other)
-            if (
-                self._repairs
-                and each is None
-                and isinstance(kind, dict)
-                and not self._is_null(kind)
-            ):
-                continue  # where every field is required, null stands for "left out"
-            better[key] = each
-            if isinstance(kind, dict):
+            kind, required = fields.get(key, other), key in schema.get("required", ())
+            if not isinstance(kind, dict):
+                better[key] = each
+                if not is_open:
+                    self.faults.append(_unknown("field", key, value, fields, path))
+            elif each is not None or required or self._takes_null(kind):  # else it is left out
                 better[key] = self.read(each, kind, (*path, key))
-            elif not is_open:
-                self.faults.append(_unknown("field", key, value, fields, path))
         return better
 
-    def _is_null(self, schema: Mapping[str, Any]) -> bool:
+    def _takes_null(self, schema: Mapping[str, Any]) -> bool:
         schema = self._resolved(schema)
-        return any(_is_kind(None, self._resolved(x)) for x in branches_of(schema) or [schema])
+        branches = branches_of(schema) or [schema]
+        return any(_is_kind(None, self._resolved(each)) for each in branches)
 
     def _union(self, value: Any, branches: list[Mapping[str, Any]], path: Path) -> Any:
         """Read by the branches of the value's own kind, else by those it may become."""
         meant = [each for each in branches if _is_kind(value, each)]
-        if self._repairs and not meant and (opened := _opened(value)) is not value:
+        if not meant and (opened := _opened(value)) is not value:
             return self._union(opened, branches, path)
         before, found = self.faults, []
         for each in meant or branches:
             self.faults = []
             found.append((self.read(value, each, path), self.faults))
         better, faults = found[0]  # of scalars pydantic takes the leftmost
+        if isinstance(value, (dict, list)):
+            better, faults = min(found, key=lambda each: len(each[1]))
         if not meant:
             changed = [each for each, _ in found if each is not value]
             is_repaired = not isinstance(value, (dict, list)) and _are_same(changed)
             better = changed[0] if is_repaired else value
             faults = [] if is_repaired else next((each for _, each in found if each), [])
-        elif isinstance(value, (dict, list)):
-            better, faults = min(found, key=lambda each: len(each[1]))
         self.faults = before + faults
         return better
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from archytas_nb.errors import ToolTimeout
+from archytas_nb.tools.names import shorten
 
 MAX_IMAGES = 5
 """The most pictures of one value that are drawn; the kernel shows as many of a call."""
@@ -35,6 +36,12 @@ def is_data(value: Any) -> bool:
     """Whether the value is an array, a series, an index or a frame."""
     has_shape = bool(_library(value)) and hasattr(type(value), "shape")
     return has_shape and bool(getattr(value, "shape", ()))
+
+
+def unstyled(value: Any) -> Any:
+    """The frame under a pandas ``Styler``; any other value itself."""
+    is_styler = type(value).__name__ == "Styler" and _library(value) == "pandas"
+    return value.data if is_styler else value
 
 
 def one_line(value: Any) -> tuple[str, bool]:
@@ -227,7 +234,7 @@ def attached(value: Any) -> str:
         if data is None or not data.startswith((_PNG, _JPEG)):
             if not os.path.isfile(value):  # noqa: PTH113 - a Path of any text may raise
                 neither = "is neither the path of a file nor PNG or JPEG in base64"
-                raise ValueError(f"the image {_short(value)} {neither}")
+                raise ValueError(f"the image {shorten(repr(value), 60)} {neither}")
             data = Path(value)
     if isinstance(data, os.PathLike):
         data = Path(data).read_bytes()
@@ -235,23 +242,16 @@ def attached(value: Any) -> str:
         drawn = picture(value)
         if drawn is None:
             expected = "expected PNG or JPEG (bytes, base64 or a path) or a figure"
-            raise ValueError(f"the image is {_short(value)}; {expected}")
+            raise ValueError(f"the image is of type {type(value).__name__!r}; {expected}")
         return drawn
     if not data.startswith((_PNG, _JPEG)):
         why = "is neither PNG nor JPEG; save it as one of them"
-        raise ValueError(f"the image {_short(value)} {why}")
+        raise ValueError(f"the image {shorten(repr(value), 60)} {why}")
     if len(data) > _MAX_BYTES:
         raise ValueError(
             f"the image has {len(data):,} bytes; at most {_MAX_BYTES:,} are sent: make it smaller"
         )
     return base64.b64encode(data).decode("ascii")
-
-
-def _short(value: Any) -> str:
-    shown = repr(value)
-    if "\n" in shown:
-        return f"an object of type {type(value).__name__!r}"
-    return shown if len(shown) <= 60 else f"{shown[:57]}…"
 
 
 def _decoded(text: str) -> bytes | None:

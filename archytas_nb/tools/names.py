@@ -77,6 +77,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f", did you mean {near!r}?" if near is not None else ""
 
 
+def shorten(text: str, size: int) -> str:
+    """The beginning of a text, on one line, with ``…`` where the rest is left out."""
+    return (text if len(text) <= size else f"{text[: size - 1]}…").replace("\n", " ")
+
+
 def a(label: str) -> str:
     """The name of a type with its article."""
     return f"{'an' if label[:1].lower() in 'aeiou' or label.startswith('nd') else 'a'} {label}"

@@ -30,7 +30,7 @@ from archytas_nb.tools.data import MAX_IMAGES, STOPS, picture
 NO_OUTPUT = "(no output)"
 MAX_CHARS = 8000
 """How much of a result the model reads, where the tool does not say otherwise."""
-MAX_BYTES = 256_000_000
+MAX_BYTES = 64_000_000
 """The most bytes of a generator's items that are read."""
 MAX_ITEMS = 1000
 """The most items of one container that are read."""
@@ -95,6 +95,7 @@ def _render(value: Any, max_chars: int) -> Rendered:
         return Rendered(failure_text(value, max_chars), plain=False)
     if issubclass(kind, (bytes, bytearray)):
         return Rendered(_bytes_text(value), complete=len(value) <= 100)
+    value = data.unstyled(value)
     if data.is_data(value):
         text, complete = data.preview(value)
         return Rendered(text, complete=complete, plain=False)
@@ -248,6 +249,7 @@ class _Plain:
             return str(value)
         if data.is_scalar(value):
             return self.convert(value.item())
+        value = data.unstyled(value)
         if data.is_data(value):
             self.opaque = True
             text, whole = data.one_line(value)

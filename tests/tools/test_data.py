@@ -46,6 +46,13 @@ def test_a_series_is_cut_by_position_whatever_its_index() -> None:
         assert "5010" not in text
 
 
+def test_a_styler_is_shown_as_its_frame() -> None:
+    pytest.importorskip("jinja2")
+    frame = pd.DataFrame({"a": [1, 2]})
+    for wrap in (lambda each: each, lambda each: [each]):
+        assert render(wrap(frame.style)).text == render(wrap(frame)).text
+
+
 def test_long_texts_in_data_inside_a_value_are_cut() -> None:
     rendered = render([pd.Series(["x" * 10_000] * 5)], 100_000)
     assert len(rendered.text) < 700
@@ -142,8 +149,8 @@ def test_a_figure_is_drawn() -> None:
         (b"GIF89a", "is neither PNG nor JPEG; save it as one of them"),
         (text(b"GIF89a"), "neither the path of a file nor PNG or JPEG"),
         ("a\0b", "neither the path of a file"),
-        (3, "the image is 3; expected PNG or JPEG"),
-        (pd.DataFrame({"a": [1]}), "the image is an object of type 'DataFrame'; expected PNG"),
+        (3, "the image is of type 'int'; expected PNG or JPEG"),
+        (pd.DataFrame({"a": [1]}), "the image is of type 'DataFrame'; expected PNG"),
         (PNG + bytes(5_000_000), r"at most 5,000,000 are sent: make it smaller"),
         ("x" * 500_000, "neither the path of a file"),
     ],
