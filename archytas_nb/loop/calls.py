@@ -404,7 +404,8 @@ def _meant(value: Json, tools: Schemas) -> list[Call]:
         name = known[0] if known else next(iter(names.values()))
         beside = {key: each for key, each in value.items() if _folded(key) not in _BESIDE_INPUT}
         call = Call(name, thought=thought, known=bool(known))
-        return [_with_input(call, list(inputs.values()), beside, tools.get(name))]
+        given = [each for key, each in value.items() if _folded(key) in _INPUT]
+        return [_with_input(call, given, beside, tools.get(name))]
     heads = [key for key in value if key in tools]
     if len(heads) == 1 and all(_folded(key) in _THOUGHT for key in value if key != heads[0]):
         repairs = ("the tool's name in place of a key",)

@@ -247,7 +247,7 @@ _OTHER = (
     (re.compile(r"[\U00010000-\U0010ffff]"), 3.0),  # emoji
     (re.compile(r"[\u0080-\u00bf\u0250-\u03ff\u0500-\u1fff\ud800-\uf8ff]"), 1.15),
 )
-_MAX_COUNTED = 100_000
+_MAX_COUNTED = 10_000
 """Characters that are counted; of a longer text so many in ten pieces."""
 _PER_MESSAGE, _PER_IMAGE = 5, 1000
 

@@ -74,6 +74,7 @@ def test_reads_calls(text: str, calls: Any) -> None:
         ),
         ('{"tool": "add", "tool": "write", "tool_input": "x"}', "twice with different values"),
         ('{"tool": "add", "action": "write", "tool_input": "x"}', "both 'add' and 'write'"),
+        ('{"tool": "add", "tool_input": {"a": 1}, "toolInput": {"a": 2}}', "two different inputs"),
         ('{"tool": "add", "tool_input": {"a": 1}, "b": 2}', "'b' stands beside"),
         ('{"tool": "add", "tool_input": {"a": 1}}, "b": 2}}', "closes it before its end"),
         ('{"tool": "add", "tool_input": {"a": NaN}}', "NaN is no JSON value"),
