@@ -340,7 +340,8 @@ class Agent:
             run.model, run.protocol = model.name, spoken
         except (ModelError, ConfigurationError) as error:
             run.error = error
-            return ended(exchange, Failed(str(error), by="endpoint"))
+            missing = isinstance(error, ConfigurationError)
+            return ended(exchange, Failed(str(error), by="setup" if missing else "endpoint"))
         except KeyboardInterrupt:
             return ended(exchange, Interrupted("a request to the model"))
         begins = getattr(model, "begins", None)

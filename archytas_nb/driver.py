@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
-from archytas_nb.errors import ConfigurationError, ModelError, ToolTimeout
+from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ToolTimeout
 from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop.events import (
     ApprovalForm,
@@ -26,6 +26,7 @@ from archytas_nb.loop.events import (
     Delta,
     Ending,
     Event,
+    Failed,
     Interrupted,
     Json,
     ModelReply,
@@ -160,7 +161,7 @@ class Driver:
                     try:
                         request = flow.send(reply)
                     except StopIteration as ended:
-                        ending = ended.value
+                        ending = self._ending(ended.value)
                 stopped |= deferred.interrupted
                 if reply is not None:
                     stopped |= yield from shown(reply)
@@ -171,6 +172,12 @@ class Driver:
         yield ending
         if deferred.interrupted and not isinstance(ending, Interrupted):
             raise KeyboardInterrupt  # too late for this run, but not for what comes after it
+
+    def _ending(self, ending: Ending) -> Ending:
+        """The ending; a failure says what has failed."""
+        if isinstance(ending, Failed) and isinstance(self.run.error, CassetteMiss):
+            ending = self.exchange.ending = replace(ending, by="cassette")
+        return ending
 
     def _flow(self, spoken: Spoken) -> Flow:
         self.run.protocol = spoken

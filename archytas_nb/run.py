@@ -214,7 +214,7 @@ class Run:
             raise NotImplementedError  # IPython then displays it as it displays any object
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
-        from archytas_nb.trace.bundle import value_bundle
+        from archytas_nb.trace import value_bundle
         from archytas_nb.trace.view import fold
 
         if self._shows == "status":

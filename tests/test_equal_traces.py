@@ -19,7 +19,7 @@ import archytas_nb as nb
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, Event, ModelReply, Started, Usage, WireCall
 from archytas_nb.run import Run
-from archytas_nb.trace.bundle import bundle
+from archytas_nb.trace import bundle
 from archytas_nb.trace.view import fold
 
 Protocol = Literal["react", "native"]

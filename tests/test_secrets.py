@@ -23,7 +23,7 @@ from archytas_nb.errors import RunError
 from archytas_nb.models import endpoint
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.run import to_json
-from archytas_nb.trace.bundle import bundle
+from archytas_nb.trace import bundle
 from archytas_nb.trace.view import fold
 from tests.sampling import pairwise
 from tests.servers.faults import JSON, faults, page, patience

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import archytas_nb as nb
-from archytas_nb.errors import RunError
+from archytas_nb.errors import ModelError, RunError
 from archytas_nb.models import endpoint
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.run import Run
@@ -59,12 +59,13 @@ def test_a_fault_that_stays_is_told_in_words(
             run = agent.run("Well?")
         except RunError as error:
             run, said = error.run or Run(""), str(error)
+            title = "endpoint failed" if isinstance(error, ModelError) else "model gave up"
         else:
-            said = run.reason if run.incomplete else run.answer
+            title = said = run.reason if run.incomplete else run.answer
         assert len(said.strip()) > 8 or play in ANSWERS
         assert (run.status == "answered") is (bool(run.answer.strip()) and not run.incomplete)
         trace = plain(fold("Well?", run.events)).removeprefix("Well?")
-        assert " ".join(said.split())[:30] in " ".join(trace.split()), "the trace says it, too"
+        assert " ".join(title.split())[:30] in " ".join(trace.split()), "the trace says it, too"
         server.plays[:], server.then, model.timeout = [], Say("All is well."), patience("an answer")
         assert agent.run("And now?").answer == "All is well."
         assert fault_of(agent.messages) == ""

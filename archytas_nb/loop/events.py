@@ -19,7 +19,7 @@ Message: TypeAlias = dict[str, Json]
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]
 NoReplyKind = Literal["endpoint", "interrupted", "no_tools", "overflow", "deadline"]
 NoticeKind = Literal["repair", "retry", "protocol", "limit", "progress", "repeat", "compaction"]
-FailedBy = Literal["model", "endpoint"]
+FailedBy = Literal["model", "endpoint", "cassette", "setup"]
 
 REFUSED = "tool_use_failed"
 """`ModelReply.finish` of a reply that the server rejected: it may hold a call, but no answer."""

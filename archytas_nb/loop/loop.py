@@ -376,9 +376,7 @@ class _Loop:
                 text = f"the model is asked once before its call is run: {outcome.text}"
                 yield Notice("repair", text)
                 continue
-            taken_away = call.name in self.guards.taken_away
-            why = "it was taken away" if taken_away else "it is the same call again"
-            yield Notice("repeat", f"{call.name} was not run: {why}")
+            yield Notice("repeat", f"{call.name} was not run: it is the same call again")
         return batch
 
     # ── questions to a small model ────────────────────────────────────────────────────────────────

@@ -1,1 +1,48 @@
-"""What a person sees of a run: a view of its events, drawn as text, HTML and widgets."""
+"""A run in every form that a front end may choose from.
+
+What differs in a second run (versions, ids) is metadata; times and tokens are those of the replies,
+which a cassette keeps. So a run and its replay have equal data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from archytas_nb._version import __version__
+from archytas_nb.trace.html import html as run_html
+from archytas_nb.trace.html import value_html
+from archytas_nb.trace.safe import tidy
+from archytas_nb.trace.text import fenced, harmless, markdown, plain
+from archytas_nb.trace.view import RunView, answer_markdown
+
+Bundle = tuple[dict[str, str], dict[str, Any]]
+"""Content by media type, and the output's metadata."""
+
+
+def bundle(view: RunView) -> Bundle:
+    """A run as Jupyter displays and saves it."""
+    page = {"text/markdown": markdown(view), "text/html": str(run_html(view))}
+    return {"text/plain": plain(view), **page}, _metadata(view)
+
+
+def value_bundle(view: RunView, text: str, *, with_steps: bool) -> Bundle:
+    """A finished run as the value of a cell: the answer, and where wanted the steps, folded."""
+    answer = answer_markdown(view.ending)
+    prose = harmless(answer) if answer else fenced(text)
+    page = {"text/markdown": prose, "text/html": str(value_html(view, with_steps=with_steps))}
+    return {"text/plain": tidy(text), **page}, _metadata(view)
+
+
+def _metadata(view: RunView) -> dict[str, Any]:
+    facts = {
+        "version": __version__,
+        "model": view.model_name,
+        "protocol": view.protocol,
+        "steps": len(view.steps),
+        "ending": type(view.ending).__name__ if view.ending is not None else None,
+        "seconds": round(view.seconds, 3),
+        # Most endpoints say nothing of USD.
+        "usage": {name: n for name, n in asdict(view.usage).items() if n or name != "usd"},
+    }
+    return {"archytas_nb": facts}

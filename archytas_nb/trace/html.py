@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from archytas_nb.loop.events import Failed
 from archytas_nb.tools.render import clip
 from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
@@ -68,7 +69,8 @@ _PICTURE = "max-width:100%;height:auto;border-radius:4px;margin:.35em 0;backgrou
 _OPEN_STEPS, _MAX_STEPS = 12, 500  # of a longer run the earlier steps are folded into one line
 _TEXT_BUDGET, _PICTURE_BUDGET = 600_000, 16_000_000
 _LARGEST_TEXT, _SMALLEST_TEXT = 8_000, 400
-_OUTCOME, _CALL = 90, 64  # characters of a result, and of a call, in a summary
+_LINE_WIDTH, _OUTCOME = 112, 48  # characters of a summary, and of those for a long result
+_SUMMARY_CALLS = 4
 
 
 class PageLimits:
@@ -83,8 +85,12 @@ class PageLimits:
 
 
 def html(view: RunView) -> Html:
-    """The question, the steps and the answer; errors and pictures are unfolded, the rest is not."""
-    return trace_html(question_html(view), _steps(view.shown_steps), _ending(view))
+    """The question, the steps and the answer; errors and pictures are unfolded, the rest is not.
+
+    Why a run has failed stands in the error below its trace.
+    """
+    ending = _ending(view, reason=False)
+    return trace_html(question_html(view), _steps(view.shown_steps), ending)
 
 
 def value_html(view: RunView, *, with_steps: bool) -> Html:
@@ -93,7 +99,7 @@ def value_html(view: RunView, *, with_steps: bool) -> Html:
     if steps and with_steps:
         title = element("em", f"in {_count(len(steps), 'step')}", style=DIM)
         folded = _details(title, question_html(view), _steps(steps))
-    return trace_html(_ending(view), folded)
+    return trace_html(_ending(view, reason=True), folded)
 
 
 def trace_html(*parts: Html | None) -> Html:
@@ -102,13 +108,17 @@ def trace_html(*parts: Html | None) -> Html:
 
 
 def question_html(view: RunView) -> Html:
-    """The question, and who answers it."""
+    """The question, who answers it, and when it is over what that took."""
     style = "white-space:pre-wrap;font-weight:600;flex:0 1 auto"
     question = element("strong", clip(view.question, _LARGEST_TEXT), style=style)
-    names = filter(None, (view.model_name, view.protocol, one_line(view.server, 200)))
-    if model := " · ".join(names):
-        named = element("span", model, style=f"{DIM};font-size:.82em")
-        return element("p", question, " ", named, style=_HEAD)
+    facts = [view.model_name, view.protocol, one_line(view.server, 200)]
+    if view.ending is not None:
+        tokens = view.usage.input_tokens + view.usage.output_tokens
+        facts.append(views.clock(view.seconds) if view.seconds >= 1 else "")
+        facts.append(f"{tokens:,} tokens" if tokens else "")
+    if line := " · ".join(filter(None, facts)):
+        style = f"{DIM};font-size:.82em"
+        return element("p", question, " ", element("span", line, style=style), style=_HEAD)
     return element("p", question, style=_HEAD)
 
 
@@ -170,14 +180,14 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         element("span", f" {step.number or ''}", style=_NUMBER),
         " ",
     ]
-    for index, call in enumerate(step.calls):
-        name = element("code", one_line(call.signature(40), _CALL), style=CODE)
-        parts += [" · ", name] if index else [name]
-        if call.status is not None:
-            result = element("span", f" → {call.summary(_OUTCOME)}", style=DIM)
-            parts.append(element("span", result, **spared))
-        if call.edited:
-            parts.append(element("span", f" {views.EDITED}", style=f"color:{_WARN}"))
+    for index, call in enumerate(step.calls[:_SUMMARY_CALLS]):
+        result = "" if call.status is None else f" → {call.summary(_LINE_WIDTH)}"
+        short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME))
+        parts += ["" if index == 0 else " · ", element("code", short, style=CODE)]
+        room = max(_OUTCOME, _LINE_WIDTH - len(short))
+        parts.append(element("span", element("span", one_line(result, room), style=DIM), **spared))
+    if more := len(step.calls) - _SUMMARY_CALLS:
+        parts.append(f" · {more:,} more calls" if more > 0 else "")
     if step.calls:
         for each in dict.fromkeys(note.mark for note in step.notes):
             parts.append(element("span", f" {each}", style=f"color:{_COLOURS[each]}"))
@@ -186,17 +196,16 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         below = step.thought and not (doing or step.rejected)
         words = element("span", topic, style=DIM)
         parts.append(element("span", words, **(spared if below else {})))
-    return join(*parts)
+    several = len(step.calls) > 1  # none of them is cut off at the end of the line
+    return element("span", *parts, style="white-space:normal") if several else join(*parts)
 
 
 def _topic(step: StepView) -> str:
     if step.rejected:
-        return views.rejected_title(step.rejected[0])
+        return views.UNUSABLE
     if step.thought or not step.notes:
         return step.thought or "thinking"
-    note = step.notes[-1]
-    titles = {"no reply": "no reply", "answer": "answer that was not accepted"}
-    return titles.get(note.kind, f"{note.kind}: {note.text}")
+    return step.notes[-1].title or "the model was asked again"
 
 
 def _body(step: StepView, limits: PageLimits) -> Iterator[Html]:
@@ -222,14 +231,12 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
     """A call, not named again where the summary has named it in full, and what came of it."""
     long = dict(call.texts)
     arguments = tuple((name, "…" if name in long else value) for name, value in call.arguments)
-    call = replace(call, arguments=arguments)
-    short = call.signature(10**6)
-    named = alone and len(short) <= _CALL and call.signature(40) == short
+    short = replace(call, arguments=arguments).signature(10**6)
+    named = alone and len(short) <= _LINE_WIDTH - _OUTCOME
     in_line = not named and not long and len(short) <= 100 and _is_short(call)
-    result = f" → {call.text}" if in_line else None
     if not named:
         code = element("code", short if len(short) <= 300 else call.name, style=CODE)
-        yield element("div", code, result, style=CALL)
+        yield element("div", code, f" → {call.text}" if in_line else None, style=CALL)
         for name, value in arguments if len(short) > 300 else ():
             given = f"{name} = {clip(value, limits.each)}" if name else value
             yield join() if name in long else element("pre", given, style=PRE)
@@ -237,8 +244,6 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
         if name and len(arguments) > 1:
             yield element("div", name, style=_SMALL)
         yield element("pre", clip(value, limits.each), style=f"{PRE};background:none;border:{LINE}")
-    if call.edited:
-        yield _note(views.EDITED, call.edited, limits)
     yield from (_shown(item, limits) for item in call.shown)
     if not in_line and not (named and call.status is None):
         yield _outcome(call, limits)
@@ -286,16 +291,16 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
     return element("pre", value, style=f"{PRE};max-height:9em{style}")
 
 
-def _ending(view: RunView) -> Html:
+def _ending(view: RunView, *, reason: bool) -> Html:
     title, words = views.ending_title(view.ending), views.ending_text(view.ending)
     head = body = None
     if title:
         strong = element("strong", title)
         head = element("p", strong, style=f"margin:.5em 0 .3em;color:{_COLOURS[title[0]]}")
-    if words and view.typed:
+    if isinstance(view.ending, Failed):
+        body = element("p", words, style=PROSE) if reason and words else None
+    elif words and view.typed:
         body = element("pre", clip(words, _LARGEST_TEXT), style=PRE)
-    elif answer := views.answer_markdown(view.ending):
-        body = answer_html(answer)
     elif words:
-        body = element("p", words, style=PROSE)
+        body = answer_html(views.answer_markdown(view.ending))
     return join(head, body, _table(view.table) if view.table else None)

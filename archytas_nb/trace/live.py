@@ -24,8 +24,8 @@ from typing import Any, Literal, Self
 
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.reply import read_partial
+from archytas_nb.trace import bundle
 from archytas_nb.trace import html as draw
-from archytas_nb.trace.bundle import bundle
 from archytas_nb.trace.html import CLASSES, DIM, LINE, PageLimits
 from archytas_nb.trace.safe import Html, element, join, one_line, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer

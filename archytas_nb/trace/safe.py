@@ -115,40 +115,31 @@ def _cells(row: Sequence[Any]) -> tuple[str, ...]:
     return cells if len(cells) <= MAX_COLUMNS else (*cells[: MAX_COLUMNS - 1], "…")
 
 
-_TRUSTED = {"datetime", "decimal", "fractions", "numpy", "pandas", "pathlib", "uuid", "zoneinfo"}
+_AS_TEXT = {"datetime", "decimal", "fractions", "numpy", "pandas", "pathlib", "uuid", "zoneinfo"}
 _DEPTH, _PARTS = 3, 6  # of a list in a cell: its levels, and the items of each
 _BRACKETS: dict[type[Any], str] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", dict: "{}"}
 
 
 def _cell_text(value: Any, depth: int = _DEPTH) -> str:
-    """A cell as text, without any code of the user's: a trace is drawn with no limit of time.
-
-    Texts, numbers, dates and the like are written as they write themselves, the beginning of a
-    list likewise, and of any other object the name of its type.
-    """
+    """A cell as text, without any code of the user's: a trace is drawn with no limit of time."""
     kind = type(value)
     if kind is float:
         return f"{value:.8g}" if len(str(value)) > 10 else str(value)
-    if kind is str:
-        return value if depth == _DEPTH else repr(value[:MAX_CELL])
+    if kind in (str, bytes):
+        return value if kind is str and depth == _DEPTH else repr(value[:MAX_CELL])
     if kind in (int, bool, complex, type(None)):
         return str(value)
-    if kind is bytes:
-        return repr(value[:MAX_CELL])
     if kind in _BRACKETS and depth:
         items = islice(value.items() if kind is dict else value, _PARTS)
         pairs = items if kind is dict else ((each,) for each in items)
         parts = [": ".join(_cell_text(each, depth - 1) for each in pair) for pair in pairs]
         parts += ["..."] if len(value) > _PARTS else []
-        return f"{_BRACKETS[kind][0]}{', '.join(parts)}{_BRACKETS[kind][1]}"
-    name, module = type_name(value)[:MAX_CELL], None
-    if type(kind) is type and type(kind.__module__) is str:
-        module = sys.modules.get(kind.__module__)
-    is_theirs = getattr(module, "__name__", "").partition(".")[0] in _TRUSTED
-    if not is_theirs or getattr(module, name, None) is not kind:
-        return f"<{name}>"
-    has_objects = getattr(getattr(value, "dtype", None), "hasobject", False)
-    return f"<{name}>" if has_objects or getattr(value, "shape", ()) else str(value)
+        return _BRACKETS[kind][0] + ", ".join(parts) + _BRACKETS[kind][1]
+    is_known = type(kind) is type and str(kind.__module__).partition(".")[0] in _AS_TEXT
+    shape: Any = getattr(value, "shape", ())
+    if not is_known or shape:
+        return f"<{type_name(value)[:MAX_CELL]}>"
+    return str(value)
 
 
 # ── HTML ──────────────────────────────────────────────────────────────────────────────────────────
@@ -229,9 +220,16 @@ def table(value: Table, *, style: str, cell: str, head: str) -> Html:
     return element("table", *above, body, style=style)
 
 
+MAX_MARKDOWN, MAX_BRACKETS = 20_000, 2_000
+"""Above so many characters, or opening brackets, Markdown takes too long and is shown as it is."""
+
+
 def markdown(value: str) -> Html:
     """Render Markdown with tables and formulas; raw HTML in it is text, an image its link text."""
-    rendered: str = _parser().render(tidy(value, 100_000))
+    value = tidy(value, 100_000)
+    if len(value) > MAX_MARKDOWN or value.count("[") > MAX_BRACKETS:
+        return element("pre", value, style=_CODE)
+    rendered: str = _parser().render(value)
     return Html(rendered.strip())
 
 
@@ -249,10 +247,7 @@ def _parser() -> Any:
         "heading_close": lambda *_: "</strong></p>\n",
         "fence": _code_block,
         "code_block": _code_block,
-        # A trace keeps MathJax away from everything else.
-        "formula": lambda _, tokens, index, *__: element(
-            "span", tokens[index].content, class_="tex2jax_process mathjax_process"
-        ),
+        "formula": _formula_html,
         "th_open": _aligned_cell,
         "td_open": _aligned_cell,
     }
@@ -278,40 +273,38 @@ def _code_block(_: Any, tokens: Any, index: int, *__: Any) -> str:
     return element("pre", tokens[index].content, style=_CODE) + "\n"
 
 
+def _formula_html(_: Any, tokens: Any, index: int, *__: Any) -> str:
+    # A trace keeps MathJax away from everything else.
+    return element("span", tokens[index].content, class_="tex2jax_process mathjax_process")
+
+
 # ── formulas ──────────────────────────────────────────────────────────────────────────────────────
 # MathJax reads TeX that can make links, styles and classes. A formula is left to it only where all
 # its commands are known to draw and do nothing else; any other is shown as code.
 
 _LONGEST = 2_000
-_FARTHEST = 4 * _LONGEST  # where the search for a formula's end stops: many may begin, and none end
 _COMMAND = re.compile(r"\\([A-Za-z]+\*?|.)", re.DOTALL)
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}")
 _PAIRS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
-# Single dollar signs are the ends of a formula where they stand like brackets, unlike "$5" or
-# "$HOME".
+# Single dollar signs are the ends of a formula where they stand like brackets, unlike "$5".
 _DOLLARS = re.compile(r"(?<![\w$])\$(?=[^$]*[A-Za-z\\^_=<>])(?!\s)([^$]{1,2000})(?<!\s)\$(?![\w$])")
 _COMMANDS = """
-alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi
-varpi rho varrho sigma varsigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi
-Sigma Upsilon Phi Psi Omega ell hbar imath jmath Re Im aleph nabla partial infty emptyset varnothing
-le leq leqslant ge geq geqslant ne neq approx sim simeq cong equiv propto ll gg prec succ perp
-parallel mid nmid in notin ni subset subseteq supset supseteq cup cap setminus land lor lnot neg
-forall exists nexists pm mp times div cdot ast star circ bullet oplus ominus otimes odot wedge vee
-bmod pmod mod to gets mapsto leftarrow rightarrow leftrightarrow Leftarrow Rightarrow Leftrightarrow
-longrightarrow implies iff uparrow downarrow nearrow searrow therefore because sum prod coprod int
-iint iiint oint bigcup bigcap lim limsup liminf sup inf max min arg det dim limits nolimits exp ln
-log lg sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan gcd deg ker hom Pr frac
-dfrac tfrac cfrac binom dbinom tbinom sqrt over bar overline underline hat widehat tilde widetilde
-vec dot ddot overrightarrow overbrace underbrace overset underset stackrel prime left right big Big
-bigg Bigg bigl bigr Bigl Bigr langle rangle lfloor rfloor lceil rceil lvert rvert lVert rVert vert
-Vert lbrace rbrace lbrack rbrack mathbb mathbf mathcal mathfrak mathit mathrm mathsf mathtt
-boldsymbol text textbf textit textrm textsf texttt operatorname operatorname* displaystyle textstyle
-scriptstyle quad qquad dots ldots cdots vdots ddots colon hline begin end boxed
+alpha beta gamma delta epsilon varepsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau
+upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega ell hbar Re Im
+nabla partial infty emptyset le leq ge geq ne neq approx sim simeq cong equiv propto ll gg perp
+parallel mid in notin ni subset subseteq supset supseteq cup cap setminus land lor lnot neg forall
+exists pm mp times div cdot ast star circ bullet oplus otimes bmod pmod mod to gets mapsto leftarrow
+rightarrow leftrightarrow Leftarrow Rightarrow Leftrightarrow implies iff uparrow downarrow
+therefore because sum prod int iint oint bigcup bigcap lim limsup liminf sup inf max min arg det dim
+limits exp ln log sin cos tan cot sinh cosh tanh arcsin arccos arctan gcd deg ker Pr frac dfrac
+tfrac cfrac binom sqrt bar overline underline hat widehat tilde widetilde vec dot ddot overbrace
+underbrace overset underset stackrel prime left right big Big bigg Bigg bigl bigr Bigl Bigr langle
+rangle lfloor rfloor lceil rceil lvert rvert lVert rVert vert Vert lbrace rbrace mathbb mathbf
+mathcal mathfrak mathit mathrm mathsf mathtt boldsymbol text textbf textit textrm textsf texttt
+operatorname operatorname* displaystyle textstyle scriptstyle quad qquad dots ldots cdots vdots
+ddots colon hline begin end boxed
 """
-_PLACES = """
-matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix cases array aligned align align* gathered
-split
-"""
+_PLACES = "matrix pmatrix bmatrix vmatrix cases array aligned align align* split"
 _DRAWING, _ENVIRONMENTS = {*_COMMANDS.split(), *"\\{}|,;:!%_#& "}, set(_PLACES.split())
 
 
@@ -319,7 +312,8 @@ def _formula(state: Any, silent: bool) -> bool:  # noqa: FBT001 (markdown-it cal
     """Take in a formula; its token is ``"code_inline"`` where MathJax may not have it."""
     source, at = state.src, state.pos
     if closing := _PAIRS.get(source[at : at + 2]):
-        end = source.find(closing, at + 2, min(state.posMax, at + _FARTHEST))
+        # Many may begin and none end: so the search is bounded.
+        end = source.find(closing, at + 2, min(state.posMax, at + 4 * _LONGEST))
         if end < 0 or not source[at + 2 : end].strip():
             return False
         past, draws = end + 2, _only_draws(source[at + 2 : end])

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from html import unescape
 from itertools import accumulate, pairwise, zip_longest
 
@@ -49,11 +48,7 @@ def plain(view: RunView) -> str:
 
 def markdown(view: RunView) -> str:
     """A run as Markdown: the question in bold, the steps as a block of text, then the answer."""
-    title, text, steps = (
-        views.ending_title(view.ending),
-        views.ending_text(view.ending),
-        _steps(view),
-    )
+    title, text, steps = views.ending_title(view.ending), _words(view), _steps(view)
     answer = "" if view.typed else views.answer_markdown(view.ending)
     blocks = [f"**{escaped(view.question)}**", fenced(steps) if steps else ""]
     blocks.append(f"**{escaped(title)}**" if title else "")
@@ -78,12 +73,12 @@ def _step_lines(step: StepView) -> list[str]:
     return [*indented(head), *numbered(step, body)] if body else numbered(step, head)
 
 
-def head_lines(step: StepView) -> list[str]:
+def head_lines(step: StepView, *, retries: bool = True) -> list[str]:
     """What stands before the calls of a step: thought, notes, replies that could not be used."""
     lines = [one_line(step.thought, 300)] if step.thought.strip() else []
-    lines += [f"{note.mark} {one_line(f'{note.kind}: {note.text}', 300)}" for note in step.notes]
-    rejected = ((views.rejected_title(reply), one_line(reply, WIDTH)) for reply in step.rejected)
-    return lines + [f"✗ {title}: {reply}" for title, reply in rejected]
+    notes = (note for note in step.notes if note.title and (retries or note.kind != "retry"))
+    lines += [f"{note.mark} {one_line(note.title, 300)}" for note in notes]
+    return lines + [f"✗ {views.UNUSABLE}" for _ in step.rejected]
 
 
 def indented(lines: list[str]) -> list[str]:
@@ -100,7 +95,7 @@ def numbered(step: StepView, lines: list[str]) -> list[str]:
 def call_lines(call: CallView) -> list[str]:
     """A call with its result, in the same line where it fits, and what it printed and displayed."""
     mark = "" if call.status == "done" else f"{views.MARKS[call.status]} "
-    head = mark + one_line(call.signature(), WIDTH)
+    head = mark + call.signature(WIDTH)
     if call.status is None:
         return [head]
     head, text = f"{head} → {call.prefix}", call.result
@@ -109,7 +104,6 @@ def call_lines(call: CallView) -> list[str]:
         lines = grid_lines(call.table, _RESULT_LINES) if call.table else []
     else:
         lines = _first_lines(text, _RESULT_LINES)
-    edited = [f"  {views.EDITED} {one_line(call.edited, WIDTH)}"] if call.edited else []
     shown = (
         [f"[{item.picture[0]}]"] if item.picture else _first_lines(item.text, _SHOWN_LINES)
         for item in call.shown
@@ -117,7 +111,6 @@ def call_lines(call: CallView) -> list[str]:
     return [
         head.rstrip(),
         *(f"  │ {line}" for line in lines),
-        *edited,
         *(f"  ┆ {line}" for item in shown for line in item),
     ]
 
@@ -135,8 +128,13 @@ def _first_lines(text: str, most: int) -> list[str]:
 def ending_lines(view: RunView) -> str:
     """How the run ended, and the answer last."""
     grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS)) if view.table else ""
-    parts = (views.ending_title(view.ending), views.ending_text(view.ending), grid)
+    parts = (views.ending_title(view.ending), _words(view), grid)
     return "\n".join(part for part in parts if part)
+
+
+def _words(view: RunView) -> str:
+    """The answer; why a run has failed stands in the error below its trace."""
+    return "" if isinstance(view.ending, Failed) else views.ending_text(view.ending)
 
 
 def grid_lines(table: Table, rows: int, *, width: int = WIDTH, cell: int = 24) -> list[str]:
@@ -203,17 +201,13 @@ class TerminalLayer:
     def _steps(self, steps: Sequence[StepView], *, over: bool) -> None:
         for index, step in enumerate(steps[self._over :], self._over + 1):
             complete = over or index < len(steps)
-            # A retry was printed when it happened.
-            notes = tuple(note for note in step.notes if note.kind != "retry")
-            head = head_lines(replace(step, notes=notes))
+            head = head_lines(step, retries=False)  # those were printed when they happened
             calls = [call for call in step.calls if complete or call.status is not None]
             body = [line for call in calls[self._calls :] for line in call_lines(call)]
             if step.calls:
                 body = indented(body) if self._calls else numbered(step, body)
                 self._write([*indented(head[self._heads :]), *body])
-            elif (
-                complete
-            ):  # before, it may become a step with calls, of which the first is numbered
+            elif complete:  # before, it may become a step with calls, which come first
                 self._write(numbered(step, head))
             if step.calls or complete:
                 self._heads, self._calls = len(head), len(calls)

@@ -22,14 +22,17 @@ _KINDS = "done error refused interrupted not_run retry repeat repair protocol co
 MARKS: dict[str | None, str] = dict(zip(_KINDS.split(), "✓✗⊘■–↻↺✎⇄≡", strict=True))
 MARKS |= {None: "…", "no reply": "✗", "answer": "✗"}
 """The marks of a call's status and of a note's kind; other notes have ``!``."""
-EDITED = "✎"
+_TITLES = {
+    "compaction": "the conversation was too long: its beginning was shortened",
+    "repair": "",  # how a reply was read is of no interest until the step is unfolded
+    "protocol": "",
+}
+UNUSABLE = "the reply could not be used"
 NOTHING = "(no output)"
 """What the model reads of a tool that returned nothing."""
 _ANSWER_LIMIT = 100_000
 _WIDGET = "application/vnd.jupyter.widget-view+json"
-# How the kernel tells the model what a tool printed, and that a person changed the arguments.
-_PRINTED = "\n\nIt printed:\n"
-_EDITED = "The user changed the input before the call was run. It was run with: "
+_PRINTED = "\n\nIt printed:\n"  # how the kernel tells the model what a tool printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +56,25 @@ class CallView:
     text: str = ""  # what the model read of the result, without what is in `shown`
     shown: tuple[Shown, ...] = ()
     table: Table | None = None  # the data frame that was returned
-    edited: str = ""  # what a person changed in the arguments
+    differs: tuple[int, ...] = ()  # where each argument begins to differ from an earlier call's
 
     @property
     def pictures(self) -> int:
         """Number of pictures."""
         return sum(item.picture is not None for item in self.shown)
 
-    def signature(self, limit: int = 60) -> str:
-        """The call as one line of Python, each argument cut to `limit` characters."""
-        pairs = ((f"{name}=" if name else "", one_line(x, limit)) for name, x in self.arguments)
-        return f"{self.name}({', '.join(name + value for name, value in pairs)})"
+    def signature(self, width: int) -> str:
+        """The call as one line of Python, where its arguments are cut if `width` is exceeded."""
+        names = [f"{name}=" if name else "" for name, _ in self.arguments]
+        left = width - len(self.name) - sum(len(name) + 2 for name in names)
+        limit = left
+        for waiting, size in enumerate(sorted(len(value) for _, value in self.arguments)):
+            limit = max(16, left // (len(names) - waiting))  # what short ones leave is for others
+            left -= min(size, limit)
+        differs = self.differs or (0,) * len(names)
+        values = (_cut(x, limit, at) for (_, x), at in zip(self.arguments, differs, strict=True))
+        joined = ", ".join(name + value for name, value in zip(names, values, strict=True))
+        return one_line(f"{self.name}({joined})", 3 * width)
 
     @property
     def prefix(self) -> str:
@@ -107,6 +118,11 @@ class Note:
     def mark(self) -> str:
         """One character for its kind."""
         return MARKS.get(self.kind, "!")
+
+    @property
+    def title(self) -> str:
+        """What is said of it in a line; empty where there is nothing that a person needs."""
+        return _TITLES.get(self.kind, self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +238,12 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
                 view = replace(view, protocol="react")
             return _noted(view, last, event.kind, event.text)
         case ev.RunCalls():
-            calls, thought = map(call_view, event.calls), _joined(last.thought, event.thought)
+            earlier = {call.name: call for step in view.steps for call in step.calls}
+            calls = []
+            for each in event.calls:
+                calls.append(call_view(each, earlier.get(each.name)))
+                earlier[each.name] = calls[-1]
+            thought = _joined(last.thought, event.thought)
             step = replace(last, reply=None, thought=thought, calls=(*last.calls, *calls))
             return _with_last(view, step)
         case ev.CallOutcomes():
@@ -236,9 +257,8 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
                 return _noted(view, last, "answer", fault)
             typed = event.value is not None and not isinstance(event.value, str)
             return replace(_with_last(view, last), typed=typed, table=table_of(event.value))
-        case ev.Answered():
-            step = replace(last, reply=None, thought=_joined(last.thought, event.thought))
-            return replace(_with_last(view, step), ending=event)
+        case ev.Answered():  # its thought says what the answer says
+            return replace(_with_last(view, replace(last, reply=None)), ending=event)
         case ev.Failed() | ev.Stopped() | ev.Interrupted():
             return replace(_with_last(view, _ended(last, event)), ending=event)
     assert_never(event)
@@ -277,12 +297,29 @@ def _joined(first: str, second: str) -> str:
 # ── calls ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def call_view(call: ev.ToolCall) -> CallView:
-    """A call that has no outcome yet."""
+def call_view(call: ev.ToolCall, earlier: CallView | None = None) -> CallView:
+    """A call that has no outcome yet, after an `earlier` one of the same tool."""
     given = _by_name(call.input)
     arguments = tuple((name, _flat(value)) for name, value in given.items())
     texts = tuple((name, tidy(value)) for name, value in given.items() if _has_lines(value))
-    return CallView(tidy(call.name, 100) or "(no name)", arguments, texts)
+    before = dict(earlier.arguments) if earlier else {}
+    differs = tuple(_difference(value, before.get(name, "")) for name, value in arguments)
+    return CallView(tidy(call.name, 100) or "(no name)", arguments, texts, differs=differs)
+
+
+def _difference(value: str, earlier: str) -> int:
+    """Where a value begins to differ from an earlier one; 0 where it does not."""
+    pairs = enumerate(zip(value, earlier, strict=False))
+    ends = min(len(value) - 1, len(earlier))
+    return 0 if value == earlier else next((n for n, (a, b) in pairs if a != b), ends)
+
+
+def _cut(value: str, limit: int, differs: int) -> str:
+    """Cut a value to `limit` characters, but not the place where it differs."""
+    if len(value) <= limit or differs + 4 < limit:
+        return one_line(value, limit)
+    head, tail = limit // 3, limit - limit // 3 - 1
+    return f"{value[:head]}…{one_line(value[min(differs - 4, len(value) - tail) :], tail)}"
 
 
 def _by_name(given: ev.Json) -> dict[str, ev.Json]:
@@ -323,10 +360,7 @@ def with_outcomes(
 
 
 def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
-    text, edited = outcome.text, ""
-    given, _, rest = text.removeprefix(_EDITED).partition("\n")
-    if rest and text.startswith(_EDITED):
-        text, edited = rest, f"the user changed the input: {tidy(given)}"
+    text = outcome.text
     shown, table = [_shown(output) for output in outcome.outputs], table_of(outcome.value)
     result, _, printed = text.rpartition(_PRINTED)
     first = tidy(printed[:KEEP].split("\n", 1)[0])
@@ -338,9 +372,7 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
         shown = [each for each in shown if each.picture or (each.text and each.text not in known)]
     seen = {item.picture[1] for item in shown if item.picture}
     shown += [Shown("display", picture=("image/png", d)) for d in outcome.images if d not in seen]
-    return replace(
-        call, status=outcome.status, text=text, shown=tuple(shown), table=table, edited=edited
-    )
+    return replace(call, status=outcome.status, text=text, shown=tuple(shown), table=table)
 
 
 def _shown(output: ev.Output) -> Shown:
@@ -357,9 +389,18 @@ def _shown(output: ev.Output) -> Shown:
 # ── words ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def rejected_title(reply: str) -> str:
-    """The line above a reply that could not be used."""
-    return "empty reply" if reply == "(empty)" else "reply that could not be used"
+_FAILURES: dict[ev.FailedBy, str] = {
+    "model": "✗ The model gave up",
+    "endpoint": "✗ The endpoint failed",
+    "cassette": "✗ The cassette has no reply for this request",
+    "setup": "✗ No model could be asked",
+}
+
+
+def clock(seconds: float) -> str:
+    """A time as a person writes it."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def ending_title(ending: ev.Ending | None) -> str:
@@ -368,7 +409,7 @@ def ending_title(ending: ev.Ending | None) -> str:
         case ev.Answered():
             return ""
         case ev.Failed(by=by):
-            return "✗ The model gave up" if by == "model" else "✗ The endpoint failed"
+            return _FAILURES[by]
         case ev.Stopped(cut=True):
             return f"■ {'Incomplete' if ending.text else 'No'} answer: {tidy(ending.limit, 200)}"
         case ev.Stopped():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from archytas_nb.agent import Agent
+from archytas_nb.loop.events import Notice
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.trace.text import plain
 from archytas_nb.trace.view import fold
@@ -91,6 +92,10 @@ def bounds(talk: Talk) -> list[int]:
 
 def trace(run: Run) -> str:
     return plain(fold(run.question, run.events))
+
+
+def notices(run: Run) -> str:
+    return "\n".join(event.text for event in run.events if isinstance(event, Notice))
 
 
 def spent(run: Run) -> int:
@@ -213,7 +218,7 @@ def test_a_call_that_is_cut_is_asked_for_once_more_and_then_the_run_ends(talk: T
     assert (run.status, len(talk.server.chats), run.calls) == ("stopped", 2, [])
     assert run.reason == "reply cut at 300 tokens; raise max_reply_tokens for a longer one"
     assert "cut off for its length" in json.dumps(talk.server.chats[1].body["messages"][-1])
-    assert "✎ repair: " in trace(run)
+    assert notices(run)
     assert "■ No answer: reply cut at 300 tokens" in trace(run)
     assert spent(run) == 600
     talk.goes_on()
@@ -238,7 +243,7 @@ def test_a_small_model_is_asked_once_for_fewer_words(talk: Talk) -> None:
     assert run.reason == "reply cut at 1024 tokens; raise max_reply_tokens for a longer one"
     assert LONG.startswith(run.answer)
     assert len(run.answer) > 3900
-    assert "the reply was cut at 1024 tokens: the model is asked once more" in trace(run)
+    assert "the reply was cut at 1024 tokens: the model is asked once more" in notices(run)
 
 
 def test_calls_beside_one_that_is_cut_are_run(talk: Talk) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import nbformat
 import pytest
 
-from archytas_nb.trace.bundle import bundle
+from archytas_nb.trace import bundle
 from archytas_nb.trace.view import fold
 from tests.lab.lab import DARK, LIGHT, REPOSITORY, Desk, Lab
 from tests.trace.samples import SAMPLES

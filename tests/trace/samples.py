@@ -234,17 +234,6 @@ HUGE = [
     *answer(2, "The log is long."),
 ]
 
-EDITED = [
-    *call(
-        1,
-        "delete_rows",
-        {"where": "species == 'Adelie'"},
-        'The user changed the input before the call was run. It was run with: {"where": "year == 2007"}\n'
-        "12 rows\n\nIt printed:\ndeleting",
-        outputs=(Output("stdout", {"text/plain": "deleting\n"}),),
-    ),
-    *answer(2, "Only the year 2007 is gone."),
-]
 SHORTENED = [
     Started("sample-1.5b", "native"),
     AskModel(1, HELLO),
@@ -286,7 +275,6 @@ SAMPLES: dict[str, tuple[str, list[Event]]] = {
     "rejected": ("How many Gentoo penguins are there?", REJECTED),
     "parallel": ("Count the penguins of each species", PARALLEL),
     "rich": ("Draw the masses", RICH),
-    "edited": ("Remove the Adelie penguins", EDITED),
     "shortened": ("How long is the log?", SHORTENED),
     "until": ("How many penguins are there?", UNTIL),
     "typed": ("Which islands are there?", TYPED),

@@ -78,22 +78,18 @@ I found nothing so far.
 How many whales are there?
 
 ✗ The model gave up
-There is no table of whales.
 """,
     "unreachable": """\
 How many Gentoo penguins are there?
 
-1. ↻ retry: http://127.0.0.1:1/v1 did not answer; trying again in 1 s
+1. ↻ http://127.0.0.1:1/v1 did not answer; trying again in 1 s
 
 ✗ The endpoint failed
-http://127.0.0.1:1/v1 cannot be reached: is the server running?
 """,
     "rejected": """\
 How many Gentoo penguins are there?
 
-1. ✗ reply that could not be used: Let me think about it …
-
-   ✎ repair: a trailing comma was removed
+1. ✗ the reply could not be used
 2. count_species(species="Gentoo") → 124
 
 124.
@@ -137,20 +133,11 @@ df.groupby('species').mean()
 
 1. *Gentoo* is heavier
 """,
-    "edited": """\
-Remove the Adelie penguins
-
-1. delete_rows(where="species == 'Adelie'") → 12 rows
-     ✎ the user changed the input: {"where": "year == 2007"}
-     ┆ deleting
-
-Only the year 2007 is gone.
-""",
     "shortened": """\
 How long is the log?
 
-   ≡ compaction: the history was too long: the oldest 4 steps are left out of it
-   ↻ retry: http://127.0.0.1:1/v1 answered 429; trying again in 2 s
+   ≡ the conversation was too long: its beginning was shortened
+   ↻ http://127.0.0.1:1/v1 answered 429; trying again in 2 s
 1. count_lines(path="app.log") → 150000
 
 150,000 lines.
@@ -158,9 +145,8 @@ How long is the log?
     "until": """How many penguins are there?
 
 1. count_rows() → 344
-2. ✗ answer: 343 was not accepted: it is not the number of rows
-3. ✗ answer: "many" was not accepted: expected an integer, received "many" @ $.answer
-4. I had left one out.
+2. ✗ 343 was not accepted: it is not the number of rows
+3. ✗ "many" was not accepted: expected an integer, received "many" @ $.answer
 
 344
 """,
@@ -173,7 +159,7 @@ How long is the log?
     "huge": """\
 What does the log say?
 
-1. read_log(path="app.log", pattern="xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…) →
+1. read_log(path="app.log", pattern="xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…) →
      │ line 0 of the log, which is long
      │ line 1 of the log, which is long
      │ line 2 of the log, which is long
@@ -261,10 +247,10 @@ def test_the_calls_and_notes_behind_the_first_outcomes_of_a_step_are_printed_too
     assert first == ["1. f(n=1) → 1", "   g(n=1) → 2"]
     assert told(
         RunCalls(1, (TWIN,)), Notice("repeat", "f was not run: it is the same call again")
-    ) == ["   ↺ repeat: f was not run: it is the same call again"]
+    ) == ["   ↺ f was not run: it is the same call again"]
     assert told(CallOutcomes((outcome(TWIN, "3"),))) == ["   f(n=1) → 3"]
     [refused] = told(CheckAnswer(1, "many"), Verdict("expected an integer"))
-    assert refused == '   ✗ answer: "many" was not accepted: expected an integer'
+    assert refused == '   ✗ "many" was not accepted: expected an integer'
 
 
 def test_a_wait_is_printed_once_and_at_once(told: Told) -> None:

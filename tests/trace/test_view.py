@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, get_args
 
 import numpy as np
@@ -36,7 +36,7 @@ from archytas_nb.loop.events import (
     Usage,
     Verdict,
 )
-from archytas_nb.trace.bundle import bundle
+from archytas_nb.trace import bundle
 from archytas_nb.trace.html import PageLimits, step_html
 from archytas_nb.trace.safe import MAX_COLUMNS, MAX_ROWS, Table, one_line, table_of, tidy
 from archytas_nb.trace.view import (
@@ -48,7 +48,6 @@ from archytas_nb.trace.view import (
     literal,
     with_outcomes,
 )
-from tests.live_kernel import live_kernel
 from tests.trace.samples import SAMPLES, ask, call, frame, long_run, png
 
 TEXT = st.text(max_size=40)
@@ -212,9 +211,6 @@ def test_an_answer_that_is_a_value_is_told_from_prose(value: object, typed: bool
     assert fold("q", events).typed is typed
 
 
-CHANGED = "The user changed the input before the call was run. It was run with: "
-
-
 def with_text(text: str, *outputs: Output) -> CallView:
     """A call with an outcome of this text."""
     [view] = with_outcomes(
@@ -309,49 +305,19 @@ def test_a_result_that_only_looks_like_printed_text_is_left_whole() -> None:
     assert with_text(text, Output("stdout", {"text/plain": "paper"})).text == text
 
 
-def test_what_a_person_changed_is_told_apart_from_the_outcome() -> None:
-    """The input that was really run, and the result without it."""
-    view = with_text(CHANGED + '{"n": 2}\n4')
-    assert (view.edited, view.text) == ('the user changed the input: {"n": 2}', "4")
-    assert with_text("4").edited == ""
+LONG = "SELECT name, origin, horsepower FROM cars WHERE horsepower > 100 AND year = "
 
 
-def test_the_words_are_those_that_the_kernel_says(tmp_path: Path) -> None:
-    """What is printed and what is edited in a real run is found in the outcome that it makes."""
-    cell = '''
-from archytas_nb import Tool
-from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.loop.events import ToolCall
-from archytas_nb.tools.toolbox import Toolbox
-from archytas_nb.trace.view import call_view, with_outcomes
-
-def double(n: int) -> int:
-    """Double.
-
-    Args:
-        n: A number
-    """
-    print("doubling")
-    return 2 * n
-
-class Editor:
-    there = True
-    def __init__(self):
-        self.lines = ["n = 4", "y"]
-    def ask(self, prompt, form=None):
-        return self.lines.pop(0)
-
-call = ToolCall("a", "double", {"n": 2})
-tools = Toolbox(Tool.from_function(double, approve=True))
-outcomes = KernelExecutor(tools, {}, person=Editor()).run([call])
-[view] = with_outcomes((call_view(call),), outcomes)
-(view.text, view.edited, [each.text for each in view.shown])
-'''
-    with live_kernel(tmp_path) as kernel:
-        done = kernel.run(cell)
-        assert done.result == "('8', 'the user changed the input: {\"n\": 4}', ['doubling'])", (
-            done.error
-        )
+def test_where_calls_are_cut_what_differs_between_two_of_them_is_shown() -> None:
+    """The same query of another year; the arguments that are short leave their room to it."""
+    calls = [ToolCall("a", "query", {"sql": f"{LONG}{year}", "n": 3}) for year in (1970, 1971)]
+    [step] = fold("q", [*ask(1), RunCalls(1, tuple(calls))]).steps
+    assert [each.signature(60) for each in step.calls] == [
+        'query(sql="SELECT name, origin, horsepower FROM cars…, n=3)',
+        'query(sql="SELECT name, …epower > 100 AND year = 1971", n=3)',
+    ]
+    whole = f'query(sql="{LONG}1970", n=3)'
+    assert step.calls[0].signature(len(whole)) == whole
 
 
 @pytest.mark.parametrize(
