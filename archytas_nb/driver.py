@@ -1,9 +1,7 @@
 """Drives one run: carries out the loop's requests, sends it the replies, and yields every event.
 
-It may know the loop and small protocols of what it needs: a `Model`, an `Executor`, an
-`AnswerCheck`. It may not know IPython, widgets or any library. Whatever happens (an interrupt, a
-watcher that breaks, one who iterates and goes away), the loop is brought to its ending, so that the
-record is whole.
+Whatever happens (an interrupt, an observer that breaks, one who iterates and goes away), the loop
+is brought to its ending, so that the record is whole. It knows no IPython and no library.
 """
 
 from __future__ import annotations
@@ -96,32 +94,18 @@ Observer: TypeAlias = Callable[[Event], None]
 
 @dataclass(slots=True)
 class Driver:
-    """Drives one run.
+    """Drives one run."""
 
-    Attributes:
-        run: Filled in with the protocol, the value and the endpoint's error.
-        exchange: The record of this run.
-        past: The exchanges before it.
-        model: Is asked.
-        executor: Runs the calls.
-        guards: Fresh for this run.
-        wire: Makes a wire form by its name.
-        window: How much the model can take.
-        check: Judges answers; None where any will do.
-        may_fall_back: Whether the text protocol is spoken where the endpoint takes no tools, or its
-            model writes its calls into the text.
-    """
-
-    run: Run
-    exchange: Exchange
+    run: Run  # gets the protocol, the value and the endpoint's error
+    exchange: Exchange  # the record of this run
     past: Sequence[Exchange]
     model: Model
     executor: Executor
-    guards: Guards
+    guards: Guards  # fresh for this run
     wire: Callable[[Spoken], WireProtocol]
     window: ContextWindow
-    check: AnswerCheck | None = None
-    may_fall_back: bool = False
+    check: AnswerCheck | None = None  # None where any answer will do
+    may_fall_back: bool = False  # to the text protocol, where function calling does not work
 
     def events(self, spoken: Spoken) -> Events:
         """Every event, the ending last; an interrupt thrown in here ends the run properly."""
@@ -133,23 +117,14 @@ class Driver:
         ending: Ending | None = None
         try:
             while ending is None:
-                if self._writes_calls(request):
-                    # A step is over and the next has not begun: the loop goes on from the same
-                    # record.
-                    said = (
-                        "the model writes its calls into the text: going on with the text protocol"
-                    )
-                    stopped |= yield from shown(Notice("protocol", said))
-                    flow = self._flow("react")
-                    request = next(flow)
-                    continue
-                stopped |= yield from shown(request)
-                reply = _not_done(request) if stopped else (yield from self._done(request))
-                if isinstance(reply, NoReply) and reply.kind == "no_tools" and self._falls_back():
-                    # Nothing was done yet in this step, so the loop can begin again from the same
-                    # record.
-                    said = "the endpoint takes no tools: going on with the text protocol"
-                    stopped |= yield from shown(Notice("protocol", said))
+                reply: Reply = None
+                if not (why := self._writes_calls(request)):
+                    stopped |= yield from shown(request)
+                    reply = _not_done(request) if stopped else (yield from self._done(request))
+                    why = self._takes_no_tools(reply)
+                if why:  # nothing was done yet in this step: the loop goes on from the same record
+                    note = Notice("protocol", f"{why}: going on with the text protocol")
+                    stopped |= yield from shown(note)
                     flow = self._flow("react")
                     request = next(flow)
                     continue
@@ -187,17 +162,20 @@ class Driver:
             wire, self.guards, self.past, self.exchange, checks=checks, window=self.window
         )
 
-    def _falls_back(self) -> bool:
-        if not self.may_fall_back or self.run.protocol != "native":
-            return False
+    def _takes_no_tools(self, reply: Reply) -> str:
+        """Why function calling does not work; empty where it may."""
+        is_native = self.may_fall_back and self.run.protocol == "native"
+        if not (is_native and isinstance(reply, NoReply) and reply.kind == "no_tools"):
+            return ""
         self.run.error = None
-        return True
+        return "the endpoint takes no tools"
 
-    def _writes_calls(self, request: Request) -> bool:
-        """Whether the run has shown that function calling does not suit the model."""
-        if not (isinstance(request, AskModel) and request.tools and self.may_fall_back):
-            return False
-        return self.run.protocol == "native" and self.model.protocol == "react"
+    def _writes_calls(self, request: Request) -> str:
+        """Why function calling does not suit the model, as far as seen; empty where it does."""
+        is_native = self.may_fall_back and self.run.protocol == "native"
+        asks = isinstance(request, AskModel) and bool(request.tools)
+        is_shown = is_native and asks and self.model.protocol == "react"
+        return "the model writes its calls into the text" if is_shown else ""
 
     def _done(self, request: Request) -> Generator[Event, None, Reply]:
         """Carry out a request, but for calls."""
