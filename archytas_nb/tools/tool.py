@@ -344,23 +344,15 @@ def _approval_fault(approve: Any, names: Sequence[str]) -> str:
     """Why an ``approve`` could not be asked about a call, known when the tool is defined."""
     if approve is None or isinstance(approve, bool):
         return ""
-    if not callable(approve):
-        return (
-            f"is {approve!r}; expected True, False or a callable that is given the arguments and"
-            " says whether to ask"
-        )
-    if inspect.iscoroutinefunction(approve):
-        return "is async: write it with def, it is asked before the call"
+    if not callable(approve) or inspect.iscoroutinefunction(approve):
+        return f"is {approve!r}; expected True, False or a callable, written with def"
     for each in _parameters_of(approve) or ():
         starred = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-        if each.name not in names and not starred and each.default is each.empty:
-            guess = did_you_mean(each.name, names) or ";"
-            return (
-                f"asks for {each.name!r}, which is no argument of the tool{guess}"
-                f" it has {', '.join(names) or 'none'}"
-            )
         if each.kind is each.POSITIONAL_ONLY:
             return f"takes {each.name!r} by position only: the arguments are given by name"
+        if each.name not in names and not starred and each.default is each.empty:
+            guess = did_you_mean(each.name, names)
+            return f"asks for {each.name!r}, which is no argument of the tool{guess}"
     return ""
 
 

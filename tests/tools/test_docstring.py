@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pandas as pd
-import pytest
 
 from archytas_nb.tools import docstring
 from archytas_nb.tools.docstring import check_examples
@@ -11,17 +10,17 @@ from archytas_nb.tools.tool import Tool
 from tests.tools.docstyles import DOCS, NOTED, documented
 
 
-@pytest.mark.parametrize("spelling", DOCS)
-def test_every_spelling_gives_the_same_text(spelling):
-    assert (
-        Tool.from_function(documented(DOCS[spelling])).text
-        == Tool.from_function(documented(DOCS["google"])).text
-    )
+def test_every_spelling_gives_the_same_text():
+    for spelling in DOCS:
+        assert (
+            Tool.from_function(documented(DOCS[spelling])).text
+            == Tool.from_function(documented(DOCS["google"])).text
+        )
 
 
-@pytest.mark.parametrize("spelling", DOCS)
-def test_no_correct_spelling_is_an_issue(spelling):
-    assert Tool.from_function(documented(DOCS[spelling])).issues == ()
+def test_no_correct_spelling_is_an_issue():
+    for spelling in DOCS:
+        assert Tool.from_function(documented(DOCS[spelling])).issues == ()
 
 
 def test_notes_raises_and_examples_are_shown_after_the_long_description():
@@ -102,17 +101,23 @@ def test_an_empty_docstring_has_no_words():
     assert docstring.parse("  \n ") == docstring.parse(None) == docstring.Docstring()
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["Defaults to 3.", "default 3", "By default, 3.", "(default: 3)", "Default is 3", "default=3"],
-)
-def test_every_wording_of_a_default_is_seen(text):
-    assert docstring.parse(f"S.\n\nArgs:\n    a: Number. {text}\n", ["a"]).params["a"].optional
+def test_every_wording_of_a_default_is_seen():
+    for text in [
+        "Defaults to 3.",
+        "default 3",
+        "By default, 3.",
+        "(default: 3)",
+        "Default is 3",
+        "default=3",
+    ]:
+        assert docstring.parse(f"S.\n\nArgs:\n    a: Number. {text}\n", ["a"]).params["a"].optional
 
 
-@pytest.mark.parametrize("kind", ["int, optional", "int (optional)", "optional int"])
-def test_every_wording_of_optional_is_seen(kind):
-    assert docstring.parse(f"S.\n\nArgs:\n    a ({kind}): Number.\n", ["a"]).params["a"].optional
+def test_every_wording_of_optional_is_seen():
+    for kind in ["int, optional", "int (optional)", "optional int"]:
+        assert (
+            docstring.parse(f"S.\n\nArgs:\n    a ({kind}): Number.\n", ["a"]).params["a"].optional
+        )
 
 
 # ── examples ──────────────────────────────────────────────────────────────────────────────────────

@@ -65,20 +65,17 @@ def test_the_bounds_of_a_field_as_default_hold_and_are_in_the_schema() -> None:
     assert made.schema()["properties"]["x"]["maximum"] == 5
 
 
-@pytest.mark.parametrize(
-    ("annotation", "default", "good", "bad"),
-    [
+def test_every_kind_of_bound_holds() -> None:
+    for annotation, default, good, bad in [
         (int | None, Field(None, ge=1), 1, 0),
         (str, Field("ab", pattern="^[a-z]+$"), "xy", "XY"),
         (list[int], Field(default_factory=list, max_length=2), [1, 2], [1, 2, 3]),
         (float, Field(gt=0), 0.5, 0),
         (Annotated[int, Field(ge=1)], Field(2, le=3), 3, 4),
-    ],
-)
-def test_every_kind_of_bound_holds(annotation: Any, default: Any, good: Any, bad: Any) -> None:
-    made = tool(annotation, default)
-    assert made.call({"x": good}).value == good
-    assert made.call({"x": bad}).status == "error"
+    ]:
+        made = tool(annotation, default)
+        assert made.call({"x": good}).value == good
+        assert made.call({"x": bad}).status == "error"
 
 
 # ── unknown fields inside an argument ─────────────────────────────────────────────────────────────
@@ -125,9 +122,8 @@ class Pair(NamedTuple):
     lon: float = 0.0
 
 
-@pytest.mark.parametrize(
-    ("annotation", "sent", "place"),
-    [
+def test_a_misspelled_field_is_refused_with_its_place_and_the_nearest_name() -> None:
+    for annotation, sent, place in [
         (Options, {"limt": 3}, "$.x.limt"),
         (Loose, {"limt": 3}, "$.x.limt"),
         (Model, {"limt": 3}, "$.x.limt"),
@@ -141,15 +137,11 @@ class Pair(NamedTuple):
         (Model | None, {"limt": 3}, "$.x.limt"),
         (tuple[int, Options], [1, {"limt": 3}], "$.x[1].limt"),
         (Options, '{"limt": 3}', "$.x.limt"),
-    ],
-)
-def test_a_misspelled_field_is_refused_with_its_place_and_the_nearest_name(
-    annotation: Any, sent: Any, place: str
-) -> None:
-    fault = refused(annotation, sent)
-    assert "did you mean 'limit'?" in fault
-    assert fault.endswith(f"@ {place}")
-    assert len(tool(annotation).check({"x": sent})) == 1
+    ]:
+        fault = refused(annotation, sent)
+        assert "did you mean 'limit'?" in fault
+        assert fault.endswith(f"@ {place}")
+        assert len(tool(annotation).check({"x": sent})) == 1
 
 
 def test_a_field_of_another_member_of_a_union_is_unknown() -> None:
@@ -248,12 +240,12 @@ class Event:
     at: dt.datetime
 
 
-@pytest.mark.parametrize("sent", [20240115, "20240115", 1705276800, 1.5, "1705276800.5", 0, "-5"])
-@pytest.mark.parametrize("annotation", [dt.datetime, dt.date, dt.time, dt.timedelta, pd.Timestamp])
-def test_rejects_a_number_for_a_date(annotation: Any, sent: Any) -> None:
-    refused(annotation, sent)
-    refused(annotation | None, sent)
-    refused(list[annotation], [sent])
+def test_rejects_a_number_for_a_date() -> None:
+    for sent in [20240115, "20240115", 1705276800, 1.5, "1705276800.5", 0, "-5"]:
+        for annotation in [dt.datetime, dt.date, dt.time, dt.timedelta, pd.Timestamp]:
+            refused(annotation, sent)
+            refused(annotation | None, sent)
+            refused(list[annotation], [sent])
 
 
 def test_rejects_a_number_for_a_date_inside_objects_and_unions() -> None:
@@ -268,14 +260,12 @@ def test_rejects_a_number_for_a_date_inside_objects_and_unions() -> None:
     assert value(dt.time, "10:00") == dt.time(10)
 
 
-@pytest.mark.parametrize(
-    "sent", [10**400, -(10**400), "1e999", 10**5000], ids=["1e400", "-1e400", "text", "1e5000"]
-)
-def test_a_number_that_a_float_cannot_hold_is_refused(sent: Any) -> None:
-    refused(float, sent)
-    refused(list[float], [1.0, sent])
-    refused(float | None, sent)
-    refused(np.float64, sent)
+def test_a_number_that_a_float_cannot_hold_is_refused() -> None:
+    for sent in [10**400, -(10**400), "1e999", 10**5000]:
+        refused(float, sent)
+        refused(list[float], [1.0, sent])
+        refused(float | None, sent)
+        refused(np.float64, sent)
 
 
 def test_accepts_large_numbers_where_the_type_holds_them() -> None:
@@ -341,12 +331,12 @@ def test_a_protocol_accepts_only_objects_with_its_members() -> None:
     refused(Reads, "wrong", there)
 
 
-@pytest.mark.parametrize("annotation", [list[str], set[str], tuple[str, ...], list])
-@pytest.mark.parametrize("sent", ["df", {"$var": "df"}])
-def test_rejects_a_frame_for_a_list(annotation: Any, sent: Any) -> None:
-    namespace = {"df": pd.DataFrame({"a": ["x"], "b": ["y"]}), "series": pd.Series(["x"])}
-    refused(annotation, sent, namespace)
-    refused(annotation, "series", namespace)
+def test_rejects_a_frame_for_a_list() -> None:
+    for annotation in [list[str], set[str], tuple[str, ...], list]:
+        for sent in ["df", {"$var": "df"}]:
+            namespace = {"df": pd.DataFrame({"a": ["x"], "b": ["y"]}), "series": pd.Series(["x"])}
+            refused(annotation, sent, namespace)
+            refused(annotation, "series", namespace)
 
 
 # ── types that are not defined ────────────────────────────────────────────────────────────────────
@@ -375,15 +365,11 @@ class UndefinedTuple(NamedTuple):
     limit: Nowhere  # type: ignore[name-defined] # noqa: F821
 
 
-@pytest.mark.parametrize(
-    "wrap", [lambda each: each, lambda each: list[each], lambda each: each | None]
-)
-@pytest.mark.parametrize("cls", [Broken, Outer, UndefinedModel, UndefinedDict, UndefinedTuple])
-def test_a_field_whose_type_is_not_defined_is_a_fault_of_the_definition(
-    cls: Any, wrap: Any
-) -> None:
-    with pytest.raises(ToolError, match=r"'Nowhere', which is not defined"):
-        tool(wrap(cls))
+def test_a_field_whose_type_is_not_defined_is_a_fault_of_the_definition() -> None:
+    for wrap in [lambda each: each, lambda each: list[each], lambda each: each | None]:
+        for cls in [Broken, Outer, UndefinedModel, UndefinedDict, UndefinedTuple]:
+            with pytest.raises(ToolError, match=r"'Nowhere', which is not defined"):
+                tool(wrap(cls))
 
 
 # ── functions ─────────────────────────────────────────────────────────────────────────────────────

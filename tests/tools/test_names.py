@@ -172,30 +172,26 @@ def returning(value, name="make"):
     return Tool.from_function(f, name)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_a_result_that_is_not_small_is_kept_and_can_be_passed_on():
+    for value in [
         pd.DataFrame({"a": [1]}),
         pd.Series([1]),
         np.arange(3),
         pl.DataFrame({"a": [1]}),
         list(range(5000)),
         object(),
-    ],
-    ids=lambda each: type(each).__name__,
-)
-def test_a_result_that_is_not_small_is_kept_and_can_be_passed_on(value):
-    ns: dict = {}
-    outcome = returning(value).call(None, ns)
-    assert ns == {"make_1": value} if not hasattr(value, "shape") else ns["make_1"] is value
-    assert outcome.text.endswith('(kept as the variable make_1: send "make_1" to pass it on)')
+    ]:
+        ns: dict = {}
+        outcome = returning(value).call(None, ns)
+        assert ns == {"make_1": value} if not hasattr(value, "shape") else ns["make_1"] is value
+        assert outcome.text.endswith('(kept as the variable make_1: send "make_1" to pass it on)')
 
 
-@pytest.mark.parametrize("value", [None, 1, "text", [1, 2], {"a": 1}, True, (1, 2), {1}])
-def test_a_small_result_is_not_kept(value):
-    ns: dict = {}
-    assert "kept" not in returning(value).call(None, ns).text
-    assert ns == {}
+def test_a_small_result_is_not_kept():
+    for value in [None, 1, "text", [1, 2], {"a": 1}, True, (1, 2), {1}]:
+        ns: dict = {}
+        assert "kept" not in returning(value).call(None, ns).text
+        assert ns == {}
 
 
 def test_a_handle_never_overwrites_a_variable():
@@ -259,23 +255,33 @@ def names() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("annotation", "name"),
     [
-        (str, "MY_PASSWORD"), (str, "_i1"), (str | None, "MY_PASSWORD"), (int, "pin"), (list, "secrets"),
-        (list[str], "secrets"), (list[str], "In"), (dict, "settings"), (dict[str, str], "settings"),
-        (Any, "MY_PASSWORD"), (object, "settings"), (str | list[str], "secrets"),
+        (str, "MY_PASSWORD"),
+        (str, "_i1"),
+        (str | None, "MY_PASSWORD"),
+        (int, "pin"),
+        (list, "secrets"),
+        (list[str], "secrets"),
+        (list[str], "In"),
+        (dict, "settings"),
+        (dict[str, str], "settings"),
+        (Any, "MY_PASSWORD"),
+        (object, "settings"),
+        (str | list[str], "secrets"),
         (pd.DataFrame | str, "MY_PASSWORD"),
-        (pd.DataFrame | list[str], "secrets"), (list[pd.DataFrame] | list[str], "secrets"),
+        (pd.DataFrame | list[str], "secrets"),
+        (list[pd.DataFrame] | list[str], "secrets"),
     ],
-)  # fmt: skip
-@pytest.mark.parametrize("form", ["name", "reference", "wrapped reference"])
+)
 def test_what_json_can_carry_is_never_taken_from_a_variable(
-    annotation: Any, name: str, form: str, names: dict[str, Any]
+    annotation: Any, name: str, names: dict[str, Any]
 ) -> None:
-    sent: Any = name if form == "name" else {"$var": name}
-    outcome = passing(annotation).call(
-        {"value": sent} if form == "wrapped reference" else sent, names
-    )
-    assert SECRET not in repr(outcome)
-    assert outcome.value not in (SECRET, [SECRET], 1234, names["settings"])
+    for form in ["name", "reference", "wrapped reference"]:
+        sent: Any = name if form == "name" else {"$var": name}
+        outcome = passing(annotation).call(
+            {"value": sent} if form == "wrapped reference" else sent, names
+        )
+        assert SECRET not in repr(outcome)
+        assert outcome.value not in (SECRET, [SECRET], 1234, names["settings"])
 
 
 def test_an_object_with_that_key_stays_an_ordinary_object(names: dict[str, Any]) -> None:
@@ -320,40 +326,46 @@ def test_a_name_is_explicit_where_text_is_accepted_too(names: dict[str, Any]) ->
     assert tool.call({"value": {"$var": "MY_PASSWORD"}}, names).value == SECRET
 
 
-@pytest.mark.parametrize("form", ["name", "reference"])
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("_i1", "begins with '_'"), ("_frame", "begins with '_'"), ("__name__", "begins with '_'"),
-        ("In", "IPython"), ("Out", "IPython"), ("exit", "IPython"), ("quit", "IPython"),
-        ("get_ipython", "IPython"), ("open", "IPython"),
-        ("math", "module"), ("pay", "is a tool"), ("box", "is a tool"), ("paying", "is a tool"),
+        ("_i1", "begins with '_'"),
+        ("_frame", "begins with '_'"),
+        ("__name__", "begins with '_'"),
+        ("In", "IPython"),
+        ("Out", "IPython"),
+        ("exit", "IPython"),
+        ("quit", "IPython"),
+        ("get_ipython", "IPython"),
+        ("open", "IPython"),
+        ("math", "module"),
+        ("pay", "is a tool"),
+        ("box", "is a tool"),
+        ("paying", "is a tool"),
     ],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    "annotation", [Annotated[Any, nb.ByName], Callable, types.ModuleType, pd.DataFrame]
 )
-def test_only_the_users_variables_are_passed(
-    annotation: Any, name: str, reason: str, form: str, names: dict[str, Any]
-) -> None:
-    def pay(amount: int) -> int:
-        """Pay.
+def test_only_the_users_variables_are_passed(name: str, reason: str, names: dict[str, Any]) -> None:
+    for form in ["name", "reference"]:
+        for annotation in [Annotated[Any, nb.ByName], Callable, types.ModuleType, pd.DataFrame]:
 
-        Args:
-            amount: How much
-        """
-        return amount
+            def pay(amount: int) -> int:
+                """Pay.
 
-    box = nb.Toolbox(pay)
-    here = {
-        **names, "math": math, "pay": pay, "box": box, "paying": box["pay"], "__name__": "x",
-        "exit": print, "quit": print, "get_ipython": print, "open": print,
-    }  # fmt: skip
-    tool = passing(annotation)
-    outcome = tool.call({"value": name if form == "name" else {"$var": name}}, here)
-    assert outcome.status == "error"
-    assert reason in outcome.text
-    assert name in outcome.text
+                Args:
+                    amount: How much
+                """
+                return amount
+
+            box = nb.Toolbox(pay)
+            here = {
+                **names, "math": math, "pay": pay, "box": box, "paying": box["pay"], "__name__": "x",
+                "exit": print, "quit": print, "get_ipython": print, "open": print,
+            }  # fmt: skip
+            tool = passing(annotation)
+            outcome = tool.call({"value": name if form == "name" else {"$var": name}}, here)
+            assert outcome.status == "error"
+            assert reason in outcome.text
+            assert name in outcome.text
 
 
 def test_a_function_that_is_not_a_tool_is_passed() -> None:
@@ -377,20 +389,16 @@ def test_the_handle_of_a_result_can_be_passed() -> None:
     assert keep(history, names, "tell") == "tell_1"
 
 
-@pytest.mark.parametrize(
-    "answer", ["MY_PASSWORD", {"$var": "MY_PASSWORD"}, {"answer": {"$var": "MY_PASSWORD"}}]
-)
-def test_a_typed_answer_of_text_is_not_looked_up(answer: Any, names: dict[str, Any]) -> None:
-    assert Answers(str, None, names).check(answer).value != SECRET
+def test_a_typed_answer_of_text_is_not_looked_up(names: dict[str, Any]) -> None:
+    for answer in ["MY_PASSWORD", {"$var": "MY_PASSWORD"}, {"answer": {"$var": "MY_PASSWORD"}}]:
+        assert Answers(str, None, names).check(answer).value != SECRET
 
 
-@pytest.mark.parametrize(
-    "answer", ["secrets", {"$var": "secrets"}, {"answer": {"$var": "secrets"}}]
-)
-def test_a_typed_answer_of_a_list_is_not_looked_up(answer: Any, names: dict[str, Any]) -> None:
-    verdict = Answers(list[str], None, names).check(answer)
-    assert verdict.value is None
-    assert verdict.fault
+def test_a_typed_answer_of_a_list_is_not_looked_up(names: dict[str, Any]) -> None:
+    for answer in ["secrets", {"$var": "secrets"}, {"answer": {"$var": "secrets"}}]:
+        verdict = Answers(list[str], None, names).check(answer)
+        assert verdict.value is None
+        assert verdict.fault
 
 
 def test_a_typed_answer_that_json_cannot_carry_is_one_of_the_users_variables(

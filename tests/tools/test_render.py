@@ -50,9 +50,8 @@ class Plain:
     pass
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
+def test_the_rendering_of():
+    for value, text in [
         (None, "(no output)"),
         ("", "(empty text)"),
         (" \n", "(only white space)"),
@@ -96,11 +95,8 @@ class Plain:
         ((n for n in range(3)), "[0, 1, 2]"),
         (map(str, [1, 2]), '["1", "2"]'),
         (Drained([1], complete=False), "[1]\n… the first 1 items; the rest was not read"),
-    ],
-    ids=lambda each: type(each).__name__,
-)
-def test_the_rendering_of(value, text):
-    assert render(value).text == text
+    ]:
+        assert render(value).text == text
 
 
 def test_memory_addresses_are_left_out():

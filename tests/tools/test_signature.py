@@ -125,9 +125,8 @@ class Odd(enum.Enum):
 UserId = NewType("UserId", int)
 
 
-@pytest.mark.parametrize(
-    ("annotation", "text"),
-    [
+def test_the_text_of():
+    for annotation, text in [
         (str, "str"),
         (None, "None"),
         (Any, "Any"),
@@ -151,10 +150,8 @@ UserId = NewType("UserId", int)
         (collections.abc.Callable[[int], str], "Callable"),
         (collections.abc.Sequence[int], "Sequence[int]"),
         (typing.TypeVar("T"), "T"),
-    ],
-)
-def test_the_text_of(annotation, text):
-    assert type_text(annotation) == text
+    ]:
+        assert type_text(annotation) == text
 
 
 def test_only_the_four_scalars_are_simple():
@@ -278,10 +275,10 @@ def test_an_annotation_that_is_no_type_is_named():
     assert any("'a'" in fault or "annotation" in fault for fault in faults(f))
 
 
-@pytest.mark.parametrize("thing", [3, "text", None, object()])
-def test_rejects_what_cannot_be_called(thing):
-    with pytest.raises(ToolError, match="cannot be called"):
-        Tool.from_function(thing)
+def test_rejects_what_cannot_be_called():
+    for thing in [3, "text", None, object()]:
+        with pytest.raises(ToolError, match="cannot be called"):
+            Tool.from_function(thing)
 
 
 def test_a_builtin_function_takes_any_value_and_says_so():
@@ -329,18 +326,25 @@ def test_a_missing_return_annotation_is_an_issue():
     assert made.issues == ("the return annotation is missing: the model reads (Any)",)
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [("string", str), ("integer", int), ("boolean", bool), ("dictionary", dict), ("list of str", list[str]),
-     ("Optional[int]", "int | None"), ("List[int]", list[int]), ("int or None", "int | None"), ("number", float),
-     ("number", int)],
-)  # fmt: skip
-def test_other_spellings_of_the_same_type_are_no_issue(written, meant):
-    def f(a) -> None: ...
+def test_other_spellings_of_the_same_type_are_no_issue():
+    for written, meant in [
+        ("string", str),
+        ("integer", int),
+        ("boolean", bool),
+        ("dictionary", dict),
+        ("list of str", list[str]),
+        ("Optional[int]", "int | None"),
+        ("List[int]", list[int]),
+        ("int or None", "int | None"),
+        ("number", float),
+        ("number", int),
+    ]:
 
-    f.__annotations__["a"] = meant
-    f.__doc__ = f"Do.\n\nArgs:\n    a ({written}): One.\n"
-    assert Tool.from_function(f).issues == ()
+        def f(a) -> None: ...
+
+        f.__annotations__["a"] = meant
+        f.__doc__ = f"Do.\n\nArgs:\n    a ({written}): One.\n"
+        assert Tool.from_function(f).issues == ()
 
 
 EXPECTED = """\

@@ -68,13 +68,11 @@ def test_an_unknown_option_is_refused_before_there_is_a_function():
         tool(timeot=3)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "final_answer", "fail_task", "final.answer", "a b", "größe", "x" * 65]
-)
-def test_names_that_no_endpoint_takes_are_refused(name, box):
-    with pytest.raises(ToolError):
-        tool(name=name)(make("f"))
-    assert not box
+def test_names_that_no_endpoint_takes_are_refused(box):
+    for name in ["", "final_answer", "fail_task", "final.answer", "a b", "größe", "x" * 65]:
+        with pytest.raises(ToolError):
+            tool(name=name)(make("f"))
+        assert not box
 
 
 def test_a_dotted_name_is_made_legal_and_found_by_both_names():
