@@ -40,16 +40,7 @@ if TYPE_CHECKING:
     from archytas_nb.run import Run, Shows
 
 _LIMITS = ("max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens")
-_OF_QUESTION = (
-    *_LIMITS,
-    "protocol",
-    "instructions",
-    "tools",
-    "approve",
-    "allow",
-    "ask_user",
-    "quiet",
-)
+_CHOSEN = ("protocol", "instructions", "tools", "approve", "allow", "ask_user", "quiet")
 _MOVED = re.compile(r"\s*--(history|undo|reset|cost)\b\s*(.*)", re.DOTALL)
 _log = logging.getLogger("archytas_nb")
 
@@ -220,7 +211,9 @@ class ArchytasNB(Settings, Magics):
 
         refresh_tools(self.shell.user_ns)
         given = vars(args)
-        settings = Settings(**{name: given.get(name, getattr(self, name)) for name in _OF_QUESTION})
+        settings = Settings(
+            **{name: given.get(name, getattr(self, name)) for name in (*_LIMITS, *_CHOSEN)}
+        )
         agent = self._agent(args, settings)
         if args.dry_run:
             return self._preview(agent, question, args)
@@ -287,12 +280,11 @@ class ArchytasNB(Settings, Magics):
 
         agent.exchanges = [] if args.new else list(self.conversation.exchanges)
         ask = agent.preview(question.text, **question.keywords)
-        limits = agent.limits
+        limits = ", ".join(f"{name}={getattr(agent.limits, name)}" for name in _LIMITS[:4])
         facts = {
             "model": agent.model.name,
             "protocol": agent.protocol if agent.protocol != "auto" else agent.model.protocol,
-            "limits": f"max_steps={limits.max_steps}, max_errors={limits.max_errors}, "
-            f"max_seconds={limits.max_seconds}, max_total_tokens={limits.max_total_tokens}",
+            "limits": limits,
             "tools": ", ".join(agent.tools) or "none",
             "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
         }

@@ -58,8 +58,7 @@ def _completed(
     """The word at the cursor as far as it is written, and what it may become."""
     first = next((_HEAD.match(each) for each in lines[:-1] if each.strip()), None)
     if first is not None and first["cell"]:  # the cursor is in the body of a cell magic
-        name, used = first["magic"], set[str]()
-        option, word = _in_text(lines[-1])
+        name, (option, word) = first["magic"], _in_text(lines[-1])
         if name != "agent":
             return "", []
     else:
@@ -69,37 +68,30 @@ def _completed(
         name = head["magic"]
         if not head["sign"] and not (shell.automagic and name not in shell.user_ns):
             return "", []
-        option, word, used = _place(lines[-1][head.end() :], getattr(owners[name], name).parser)
+        option, word = _place(lines[-1][head.end() :], getattr(owners[name], name).parser)
     words = _words(owners[name], name, option, word)
-    return word, [
-        each for each in words if each.lower().startswith(word.lower()) and each not in used
-    ]
+    return word, [each for each in words if each.lower().startswith(word.lower())]
 
 
-def _place(text: str, parser: Any) -> tuple[str, str, set[str]]:
-    """What is written at the end of the text, the word as far as it is there, and what was used.
+def _place(text: str, parser: Any) -> tuple[str, str]:
+    """What is written at the end of a line, and the word as far as it is there.
 
     The first is the option whose value it is, ``"-"`` for an option's name, ``"{"`` for a lookup
     in the question and ``""`` for the question.
     """
-    used: set[str] = set()
     at = 0
     for name, sign, action, begin, value, end in options_in(text, parser):
         if end == len(text) and not sign:
-            return "-", name, used
+            return "-", name
         if action is None:  # it is an error already
-            return "", "", used
-        at = end
-        if action.default != []:  # else it may be repeated
-            used |= set(action.option_strings)
+            return "", ""
         if action.nargs != 0 and end == len(text):
-            *before, word = value.split(",") if "," in str(action.metavar) else [value]
-            return action.option_strings[-1], word, set(before)
+            is_list = "," in str(action.metavar)
+            return action.option_strings[-1], value.rpartition(",")[2] if is_list else value
         at = begin if action.nargs == 0 else end
     rest = text[at:].lstrip()
-    if rest in ("-", "--") or (not rest and text[-1:].isspace()):
-        return "-", rest, used
-    return *_in_text(rest), used
+    is_option = rest in ("-", "--") or (not rest and text[-1:].isspace())
+    return ("-", rest) if is_option else _in_text(rest)
 
 
 def _in_text(text: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import argument, argument_group
+from traitlets import Bool
 
 from archytas_nb.errors import ToolError
 from archytas_nb.magics.expand import LookupFault, look
@@ -31,82 +32,77 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _overrides(*names: str, metavar: str = "") -> Any:
+def _overrides(name: str, metavar: str = "") -> Any:
     """An option that overrides the setting of the same name for one question."""
-    trait = Settings.class_traits()[names[-1].strip("-").replace("-", "_")]
+    trait: Any = Settings.class_traits()[name.strip("-").replace("-", "_")]
     words = getattr(trait, "values", None)
+    if isinstance(trait, Bool):
+        return argument(name, action=BooleanOptionalAction, default=SUPPRESS, help=trait.help)
 
     def read(text: str) -> Any:
         try:
-            return trait.read(text)  # type: ignore[attr-defined]
+            return trait.read(text)
         except ValueError as error:
             raise ArgumentTypeError(error) from None
 
     shown = metavar or "|".join(words or ())
     return argument(
-        *names, type=read, metavar=shown, choices=words, default=SUPPRESS, help=trait.help
+        name, type=read, metavar=shown, choices=words, default=SUPPRESS, help=trait.help
     )
+
+
+def _switch(name: str, text: str) -> Any:
+    return argument(name, action="store_true", help=text)
+
+
+def _value(metavar: str, text: str, *names: str, **more: Any) -> Any:
+    return argument(*names, metavar=metavar, help=text, **more)
 
 
 _FLAGS = (
     HELP,
     argument_group("for this question"),
-    argument(
+    _value(
+        "NAME",
+        "Ask this model, or that of a variable; 'local' is the embedded one.",
         "-m",
         "--model",
-        metavar="NAME",
-        help="Ask this model, or that of a variable; 'local' is the embedded one.",
     ),
-    _overrides("--tools", metavar="NAME[,NAME]"),
-    _overrides("--protocol"),
-    _overrides("--max-steps", metavar="N"),
-    _overrides("--max-seconds", metavar="S"),
-    _overrides("--max-total-tokens", metavar="N"),
-    _overrides("--max-reply-tokens", metavar="N"),
-    _overrides("--approve"),
-    _overrides("--allow", metavar="NAME[,NAME]"),
-    argument(
+    *(_overrides("--tools", "NAME[,NAME]"), _overrides("--protocol")),
+    *(_overrides("--max-steps", "N"), _overrides("--max-seconds", "S")),
+    *(_overrides("--max-total-tokens", "N"), _overrides("--max-reply-tokens", "N")),
+    *(_overrides("--approve"), _overrides("--allow", "NAME[,NAME]")),
+    _value(
+        "NAME",
+        "Show the model a picture: a variable (a figure, a picture, bytes) or a file. May be "
+        "repeated.",
         "--image",
-        metavar="NAME",
         action="append",
         default=[],
-        help="Show the model a picture: a variable (a figure, a picture, bytes) or a file. May be "
-        "repeated.",
     ),
-    argument(
-        "--raw",
-        action="store_true",
-        help="Send the question as it is written: {name} is not replaced.",
-    ),
+    _switch("--raw", "Send the question as it is written: {name} is not replaced."),
     argument_group("the answer"),
-    argument(
+    _value(
+        "NAME",
+        "Put the answer, or with --type the value, into this variable; without an answer the cell "
+        "fails.",
         "--out",
-        metavar="NAME",
-        help="Put the answer, or with --type the value, into this variable; without an answer the "
-        "cell fails.",
     ),
-    argument(
-        "-t",
-        "--type",
-        metavar="EXPR",
-        help="The type that the answer must have, an expression such as int, list[str], a "
-        "dataclass, a pydantic model or DataFrame (the model then names the variable that holds "
-        "it).",
+    _value(
+        "EXPR",
+        "The type that the answer must have, an expression such as int, list[str], a dataclass, a "
+        "pydantic model or DataFrame (the model then names the variable that holds it).",
+        *("-t", "--type"),
     ),
-    argument(
+    _value(
+        "EXPR",
+        "Makes the model retry until this expression is true; the answer is called answer.",
         "--until",
-        metavar="EXPR",
-        help="Makes the model retry until this expression is true; the answer is called answer.",
     ),
-    argument(
-        "--quiet",
-        action=BooleanOptionalAction,
-        default=SUPPRESS,
-        help="Show no trace, only the answer.",
-    ),
+    _overrides("--quiet"),
     argument_group("the conversation"),
-    argument("--new", action="store_true", help="Begin a new conversation."),
-    argument("--dry-run", action="store_true", help="Show what would be sent, and send nothing."),
+    _switch("--new", "Begin a new conversation."),
+    _switch("--dry-run", "Show what would be sent, and send nothing."),
 )
 
 

@@ -90,119 +90,107 @@ class _Request(Dict):
         return json.loads(s)
 
 
-def _setting(kind: Any, *values: Any, **more: Any) -> Any:
+def _setting(kind: Any, text: str, *values: Any, **more: Any) -> Any:
     """A trait of this kind that the environment may set; %config shows the kind's name."""
     info = f"{kind.info_text} of at least {more['min']}" if "min" in more else kind.info_text
     name = next(each.__name__ for each in kind.__mro__ if not each.__name__.startswith("_"))
     made = type(name, (_Setting, kind), {"info_text": info})
-    return made(*values, **more).tag(config=True)
+    return made(*values, help=text, **more).tag(config=True)
+
+
+def _choice(text: str, *words: str) -> Any:
+    """One of these words, the first where nothing is set."""
+    return _setting(Enum, text, words, words[0])
+
+
+_SECONDS: dict[str, Any] = {"min": 0.001, "max": 1e9}
+_COUNT_OR_NONE: dict[str, Any] = {"min": 1, "allow_none": True}
 
 
 class Settings(Configurable):
     """What may be set once for all questions."""
 
     model = _setting(
-        Unicode, help="The model's name at its endpoint, or 'local' for the embedded model."
+        Unicode, "The model's name at its endpoint, or 'local' for the embedded model."
     )
-    base_url = _setting(Unicode, help="The URL of the API; empty takes OPENAI_BASE_URL.")
-    api_key = _setting(Secret, _Hidden(), help="The endpoint's key; empty takes OPENAI_API_KEY.")
-    local_model = _setting(Unicode, help="A GGUF path or hf:REPO/FILE for the embedded model.")
+    base_url = _setting(Unicode, "The URL of the API; empty takes OPENAI_BASE_URL.")
+    api_key = _setting(Secret, "The endpoint's key; empty takes OPENAI_API_KEY.", _Hidden())
+    local_model = _setting(Unicode, "A GGUF path or hf:REPO/FILE for the embedded model.")
     local_safe = _setting(
-        Bool,
-        help="Always run the embedded model in safe mode: one thread, no extra buffers, no GPU.",
+        Bool, "Always run the embedded model in safe mode: one thread, no extra buffers, no GPU."
     )
-    protocol = _setting(
-        Enum,
-        ("auto", "react", "native"),
-        "auto",
-        help="How the model is told of the tools: function calling (native) or text (react).",
+    protocol = _choice(
+        "How the model is told of the tools: function calling (native) or text (react).",
+        *("auto", "react", "native"),
     )
-    instructions = _setting(Unicode, help="Added to the system prompt.")
+    instructions = _setting(Unicode, "Added to the system prompt.")
     tools = _setting(
         _Names,
+        "Tools that a question may use, names or globs such as count_*; empty takes all that are "
+        "enabled.",
         Unicode(),
-        help="Tools that a question may use, names or globs such as count_*; empty takes all that "
-        "are enabled.",
     )
-    approve = _setting(
-        Enum,
-        ("ask", "auto", "deny"),
-        "ask",
-        help="What happens when a tool wants approval: ask the person, run it, or refuse it.",
+    approve = _choice(
+        "What happens when a tool wants approval: ask the person, run it, or refuse it.",
+        *("ask", "auto", "deny"),
     )
     allow = _setting(
-        _Names, Unicode(), help="Tools that run without asking, also where nobody can be asked."
+        _Names, "Tools that run without asking, also where nobody can be asked.", Unicode()
     )
-    ask_user = _setting(
-        Enum,
-        ("auto", "on", "off"),
-        "auto",
-        help="Whether the model has a tool to ask you something; auto: only where it is not small.",
+    ask_user = _choice(
+        "Whether the model has a tool to ask you something; auto: only where it is not small.",
+        *("auto", "on", "off"),
     )
-    max_steps = _setting(Int, 20, min=1, help="Maximum number of model replies for one question.")
+    max_steps = _setting(Int, "Maximum number of model replies for one question.", 20, min=1)
     max_errors = _setting(
-        Int, 5, min=1, help="Maximum number of unusable replies and failing calls in a row."
+        Int, "Maximum number of unusable replies and failing calls in a row.", 5, min=1
     )
     max_seconds = _setting(
         Float,
-        600.0,
-        allow_none=True,
-        min=0.001,
-        max=1e9,
-        help="Maximum number of seconds for one question; None for no limit.",
+        "Maximum number of seconds for one question; None for no limit.",
+        *(600.0, True),
+        **_SECONDS,
     )
     max_total_tokens = _setting(
         Int,
+        "Maximum number of tokens, input and output together, for one question; None for no limit.",
         1_000_000,
-        allow_none=True,
-        min=1,
-        help="Maximum number of tokens, input and output together, for one question; None for no "
-        "limit.",
+        **_COUNT_OR_NONE,
     )
     max_reply_tokens = _setting(
         Int,
+        "Maximum number of tokens in one reply; None for 1,024 with a small model and 16,384 with "
+        "any other, or less where the endpoint allows less.",
         None,
-        allow_none=True,
-        min=1,
-        help="Maximum number of tokens in one reply; None for 1,024 with a small model and 16,384 "
-        "with any other, or less where the endpoint allows less.",
+        **_COUNT_OR_NONE,
     )
     timeout = _setting(
-        Float,
-        300.0,
-        min=0.001,
-        max=1e9,
-        help="Seconds without a byte before a request is given up.",
+        Float, "Seconds without a byte before a request is given up.", 300.0, **_SECONDS
     )
     max_retries = _setting(
-        Int, 3, min=0, help="Maximum number of retries after a temporary failure of the endpoint."
+        Int, "Maximum number of retries after a temporary failure of the endpoint.", 3, min=0
     )
     request = _setting(
         _Request,
-        help="Further fields of every request to the endpoint, such as {'temperature': 0}, and the "
+        "Further fields of every request to the endpoint, such as {'temperature': 0}, and the "
         "arguments 'headers' and 'query' of OpenAIModel; JSON in the environment.",
     )
-    quiet = _setting(Bool, help="Show no trace, only the answer.")
-    cassette = _setting(
-        Unicode, help="A file that model replies are recorded in and replayed from."
-    )
-    cassette_mode = _setting(
-        Enum,
-        ("auto", "replay", "record", "off"),
-        "auto",
-        help="What the cassette is used for; off ignores it. The mode of a test run takes "
-        "precedence.",
+    quiet = _setting(Bool, "Show no trace, only the answer.")
+    cassette = _setting(Unicode, "A file that model replies are recorded in and replayed from.")
+    cassette_mode = _choice(
+        "What the cassette is used for; off ignores it. The mode of a test run takes precedence.",
+        *("auto", "replay", "record", "off"),
     )
     discover = _setting(
         Bool,
+        "Look for a model server on this machine where no endpoint is named; you are asked once "
+        "before it is used.",
         True,  # noqa: FBT003 - traitlets' signature
-        help="Look for a model server on this machine where no endpoint is named; you are asked "
-        "once before it is used.",
     )
     warm = _setting(
         Bool,
-        help="Start the embedded model with the extension, or when this is set, and have it read "
-        "the tools before the first question.",
+        "Start the embedded model with the extension, or when this is set, and have it read the "
+        "tools before the first question.",
     )
 
 

@@ -7,8 +7,7 @@ import inspect
 import json
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
@@ -67,7 +66,11 @@ class ToolMagics(Magics):
         parsed = arguments(self.tool.parser, line, "%%")
         if parsed is None:
             return None
-        options = {key: value for key, value in vars(parsed).items() if value not in (None, False)}
+        options = {
+            key: value
+            for key, value in vars(parsed).items()
+            if value is not None and value is not False
+        }
         check = options.pop("check", False)
         before, known = toolbox.snapshot(), dict(toolbox)
         try:
@@ -96,22 +99,15 @@ class ToolMagics(Magics):
         new = [name for name, each in toolbox.items() if known.get(name) is not each]
         if new and options:
             flags = ", ".join(f"--{key.replace('_', '-')}" for key in options)
-            raise UsageError(
-                f"{flags}: this cell decorates its tools; give the options to the decorator, "
-                "@tool(…)"
-            )
+            raise UsageError(f"{flags}: this cell decorates its tools; write @tool(…) there")
         if not new:
             names = _public_names(tree, ast.FunctionDef, ast.AsyncFunctionDef)
             names = [name for name in names if callable(namespace.get(name))]
             if "name" in options and len(names) != 1:
-                raise UsageError(
-                    f"--name names one function; the cell defines {len(names)}: {', '.join(names)}"
-                )
+                raise UsageError(f"--name names one function; the cell defines {names}")
             new = [toolbox.add(namespace[name], **options).name for name in names]
         if not new:
-            raise UsageError(
-                "the cell defines no function that could be a tool; begin one with 'def'"
-            )
+            raise UsageError("the cell defines no function that could be a tool")
         return new
 
     @no_var_expand
@@ -146,19 +142,16 @@ class ToolMagics(Magics):
 
 
 def refresh_tools(namespace: Mapping[str, Any]) -> None:
-    """Replace each tool whose function was redefined in a plain cell since.
-
-    Raises:
-        ToolError: A new definition cannot be a tool.
-    """
+    """Replace each tool whose function was redefined in a plain cell since; raises ToolError."""
     from archytas_nb.tools.toolbox import toolbox
 
     for tool in tuple(toolbox.values()):
         old = tool.function
-        if not _is_global_function(old) or old.__qualname__ != old.__name__:
-            continue
-        new = namespace.get(old.__name__)
-        if new is old or not _is_global_function(new):
+        new = namespace.get(getattr(old, "__qualname__", ""))
+        pair = (old, new)
+        if new is old or not all(
+            inspect.isfunction(f) and f.__module__ == "__main__" for f in pair
+        ):
             continue
         options = {key: getattr(tool, key) for key in ("approve", "timeout", "max_chars", "repeat")}
         try:
@@ -170,10 +163,6 @@ def refresh_tools(namespace: Mapping[str, Any]) -> None:
             ) from error
 
 
-def _is_global_function(function: Any) -> bool:
-    return inspect.isfunction(function) and function.__module__ == "__main__"
-
-
 # ── running the cell ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -183,17 +172,9 @@ def run_cell(shell: Any, source: str) -> ast.Module:
     Tracebacks name the cell and the line that the user sees, ``inspect.getsource`` and ``%debug``
     work, IPython syntax is understood, and the last expression is shown.
 
-    Args:
-        shell: The IPython shell.
-        source: The cell's body, without the line of the magic.
-
-    Returns:
-        The syntax tree of the cell.
-
     Raises:
         ToolError: The cell is not Python.
         UsageError: The cell awaits at top level, which a magic cannot do.
-        Exception: Whatever the cell raises.
     """
     __tracebackhide__ = True
     # The empty first line stands for the magic's, so that line numbers are those of the cell.
@@ -239,8 +220,7 @@ def _public_names(tree: ast.Module, *kinds: type[ast.stmt]) -> list[str]:
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Registered:
+class Registered(NamedTuple):
     """The tools of a cell."""
 
     tools: tuple[Tool, ...]
@@ -282,8 +262,7 @@ def _table(toolbox: Toolbox) -> Any:
     return Table(("tool", "what it does"), tuple(rows), empty)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ToolIssues:
+class ToolIssues(NamedTuple):
     """The warnings about each tool."""
 
     tools: tuple[Tool, ...]
@@ -295,8 +274,7 @@ class ToolIssues:
         return "\n".join("\n  ! ".join([tool.name, *tool.issues]) for tool in doubtful)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ToolPage:
+class ToolPage(NamedTuple):
     """One tool as the model reads it: the text, then the JSON schema."""
 
     tool: Tool

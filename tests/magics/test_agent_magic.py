@@ -192,18 +192,14 @@ def test_an_interrupt_stops_a_sleeping_tool_and_its_call_keeps_one_outcome(asked
         assert "interrupted" in str(server.chats[-1].body["messages"]).lower()
 
 
-@pytest.mark.parametrize(
-    "question", ["What's the mean?", "(is it balanced?", "value of {y", '"""', "a [list"]
-)
-def test_prose_that_is_no_python_is_asked_as_it_is_and_assigned(
-    asked: Kernel, question: str
-) -> None:
-    with Server() as server:
-        use(asked, server)
-        cell = asked.run(f"run = %agent {question}")
-        assert cell.status == "ok", cell.error
-        assert server.chats[-1].body["messages"][-1]["content"] == question
-        assert asked.run("run.answer").result == "'All is well.'"
+def test_prose_that_is_no_python_is_asked_as_it_is_and_assigned(asked: Kernel) -> None:
+    for question in ["What's the mean?", "(is it balanced?", "value of {y", '"""', "a [list"]:
+        with Server() as server:
+            use(asked, server)
+            cell = asked.run(f"run = %agent {question}")
+            assert cell.status == "ok", cell.error
+            assert server.chats[-1].body["messages"][-1]["content"] == question
+            assert asked.run("run.answer").result == "'All is well.'"
 
 
 def test_a_setting_or_variable_that_changes_counts_from_the_next_question_on(asked: Kernel) -> None:
@@ -303,9 +299,8 @@ def test_a_script_that_is_at_its_end_is_named_without_frames_of_ours(asked: Kern
         assert "archytas_nb/" not in cell.error
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
+def test_what_cannot_be_meant_is_one_line_and_costs_nothing(asked: Kernel) -> None:
+    for line, said in [
         ("--until 'x >' hi", "--until 'x >' is not a Python expression"),
         ("--type lst hi", "--type 'lst' cannot be evaluated"),
         ("--tools nope hi", "--tools: no tool is named 'nope'; there: count"),
@@ -313,19 +308,15 @@ def test_a_script_that_is_at_its_end_is_named_without_frames_of_ours(asked: Kern
         ("--protocol smoke hi", "--protocol: 'smoke' is not any of"),
         ("how many {pengiuns}", "no variable is named 'pengiuns', did you mean 'penguins'?"),
         ("--undo hi", "--undo is called %agent_undo now"),
-    ],
-)
-def test_what_cannot_be_meant_is_one_line_and_costs_nothing(
-    asked: Kernel, line: str, said: str
-) -> None:
-    with Server() as server:
-        use(asked, server)
-        cell = asked.run(f"%agent {line}")
-        assert cell.status == "error"
-        assert cell.printed.startswith("UsageError: ")
-        assert said in cell.printed
-        assert (cell.printed.count("\n"), cell.error, cell.displayed) == (1, "", [])
-        assert server.chats == []
+    ]:
+        with Server() as server:
+            use(asked, server)
+            cell = asked.run(f"%agent {line}")
+            assert cell.status == "error"
+            assert cell.printed.startswith("UsageError: ")
+            assert said in cell.printed
+            assert (cell.printed.count("\n"), cell.error, cell.displayed) == (1, "", [])
+            assert server.chats == []
 
 
 def test_a_setting_that_makes_no_sense_is_one_line_and_the_old_one_stays(asked: Kernel) -> None:

@@ -123,9 +123,10 @@ def test_an_answer_counts_only_when_the_condition_holds(ask: Ask) -> None:
     assert "answer > 100" in sent(ask, 1)[-1]["content"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_what_makes_no_sense_is_a_usage_error_and_asks_and_shows_nothing(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for line in [
         "--until answer> how many",
         "--until answr how many",
         "--type lst how many",
@@ -141,16 +142,12 @@ def test_an_answer_counts_only_when_the_condition_holds(ask: Ask) -> None:
         "--bogus how many",
         "--dry-run",
         "",
-    ],
-)
-def test_what_makes_no_sense_is_a_usage_error_and_asks_and_shows_nothing(
-    ask: Ask, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(UsageError) as error:
-        ask(line)
-    assert "\n" not in str(error.value)
-    assert capsys.readouterr() == ("", "")
-    assert ask.model.asked == []
+    ]:
+        with pytest.raises(UsageError) as error:
+            ask(line)
+        assert "\n" not in str(error.value)
+        assert capsys.readouterr() == ("", "")
+        assert ask.model.asked == []
 
 
 def test_a_variable_never_holds_half_an_answer(ask: Ask) -> None:
@@ -211,16 +208,16 @@ def test_an_option_and_a_setting_bound_a_reply(ask: Ask) -> None:
     assert bound(ask("--max-reply-tokens 5 hello", answer("Three."))) == [5]
 
 
-@pytest.mark.parametrize(
-    ("setting", "small", "there"),
-    [("auto", False, True), ("auto", True, False), ("on", True, True), ("off", False, False)],
-)
-def test_a_small_model_is_not_given_the_tool_to_ask_the_user_unless_told_so(
-    ask: Ask, setting: str, small: bool, there: bool
-) -> None:
-    ask.shell.run_line_magic("config", f"ArchytasNB.ask_user = {setting!r}")
-    ask("hello", answer("Hello."), small=small)
-    assert ("ask_user" in sent(ask)[0]["content"]) is there
+def test_a_small_model_is_not_given_the_tool_to_ask_the_user_unless_told_so(ask: Ask) -> None:
+    for setting, small, there in [
+        ("auto", False, True),
+        ("auto", True, False),
+        ("on", True, True),
+        ("off", False, False),
+    ]:
+        ask.shell.run_line_magic("config", f"ArchytasNB.ask_user = {setting!r}")
+        ask("hello", answer("Hello."), small=small)
+        assert ("ask_user" in sent(ask)[0]["content"]) is there
 
 
 def test_pictures_go_along_from_options_and_from_the_question(ask: Ask) -> None:
@@ -256,9 +253,9 @@ def test_a_dry_run_shows_all_of_the_request_and_sends_nothing(ask: Ask) -> None:
     assert list(sent(ask))[:-1] == list(report.ask.messages)[:-1]
 
 
-@pytest.mark.parametrize("small", [True, False])
-def test_a_dry_run_says_that_a_small_model_is_asked_beforehand(ask: Ask, small: bool) -> None:
-    assert ("short requests" in repr(ask("--dry-run how many", small=small))) == small
+def test_a_dry_run_says_that_a_small_model_is_asked_beforehand(ask: Ask) -> None:
+    for small in [True, False]:
+        assert ("short requests" in repr(ask("--dry-run how many", small=small))) == small
 
 
 def test_a_dry_run_of_a_new_conversation_leaves_the_old_one_alone(ask: Ask) -> None:

@@ -139,21 +139,16 @@ def test_what_was_not_asked_for_can_be_dropped(shell: InteractiveShell, tmp_path
     assert Cassette(path, "replay").find(ask("b")) is not None
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
+def test_a_line_that_makes_no_sense_is_refused_in_one_line(shell: InteractiveShell) -> None:
+    for line, said in [
         ("--mode auto", "name the cassette"),
         ("--prune", "no cassette is in use"),
         ("x.jsonl --mode never", "invalid choice"),
         ("x.jsonl y.jsonl", "unrecognized arguments"),
         ('"x.jsonl', "No closing quotation"),
-    ],
-)
-def test_a_line_that_makes_no_sense_is_refused_in_one_line(
-    shell: InteractiveShell, line: str, said: str
-) -> None:
-    with pytest.raises(UsageError, match=said):
-        use(shell, line)
+    ]:
+        with pytest.raises(UsageError, match=said):
+            use(shell, line)
 
 
 def test_a_file_that_cannot_be_used_is_named_and_what_is_in_use_stays(

@@ -81,19 +81,16 @@ def test_a_type_is_evaluated_in_the_notebook() -> None:
     assert answer_type("DataFrame", {"DataFrame": pd.DataFrame}) is pd.DataFrame
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
+def test_a_type_that_cannot_be_had_is_refused() -> None:
+    for source, said in [
         ("lst[str]", "did you mean 'list'?"),
         ("int[", "not a Python expression"),
         ("None", "expected a type"),
         ("1/0", "Zero"),
-    ],
-)
-def test_a_type_that_cannot_be_had_is_refused(source: str, said: str) -> None:
-    with pytest.raises(UsageError, match="--type") as error:
-        answer_type(source, {})
-    assert said in str(error.value)
+    ]:
+        with pytest.raises(UsageError, match="--type") as error:
+            answer_type(source, {})
+        assert said in str(error.value)
 
 
 def test_a_condition_is_true_or_says_what_is_wrong() -> None:
@@ -116,22 +113,19 @@ def test_an_answer_that_is_text_is_text_in_a_condition() -> None:
     assert condition("answer == 42", {}, of_text=False)(42) == ""
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
+def test_a_condition_that_can_never_be_checked_is_refused_before() -> None:
+    for source, said in [
         ("answer >", "not a Python expression"),
         ("answr > 3", "no variable is named 'answr', did you mean 'answer'?"),
         ("any(w in answer for w in wrods)", "'wrods', did you mean 'words'?"),
         ("import os", "not a Python expression"),
-    ],
-)
-def test_a_condition_that_can_never_be_checked_is_refused_before(source: str, said: str) -> None:
-    with pytest.raises(UsageError, match="--until") as error:
-        condition(source, {"words": []}, of_text=True)
-    assert said in str(error.value)
+    ]:
+        with pytest.raises(UsageError, match="--until") as error:
+            condition(source, {"words": []}, of_text=True)
+        assert said in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["", "1x", "a b", "class", "a.b"])
-def test_a_name_that_no_variable_can_have_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="cannot be the name of a variable"):
-        variable(name)
+def test_a_name_that_no_variable_can_have_is_refused() -> None:
+    for name in ["", "1x", "a b", "class", "a.b"]:
+        with pytest.raises(UsageError, match="cannot be the name of a variable"):
+            variable(name)
