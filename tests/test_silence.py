@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.run import Run
 from archytas_nb.trace.text import plain
 from archytas_nb.trace.view import fold
-from tests.sampling import pairwise
+from tests.sampling import alternating
 from tests.servers.faults import faults, patience
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -43,13 +44,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     capabilities_of.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("play", "protocol", "form", "when"),
-    pairwise(PLAYS, ("react", "native"), ("streamed", "whole"), ("at once", "after a call")),
+WAYS = list(
+    itertools.product(("react", "native"), ("streamed", "whole"), ("at once", "after a call"))
 )
-def test_a_fault_that_stays_is_told_in_words(
-    play: str, protocol: Any, form: str, when: str
-) -> None:
+
+
+@pytest.mark.parametrize(("play", "way"), alternating(PLAYS, WAYS))
+def test_a_fault_that_stays_is_told_in_words(play: str, way: tuple[Any, str, str]) -> None:
+    protocol, form, when = way
     stream = form == "streamed"
     first = [Say(calls=(("add", {"a": 1, "b": 2}),))] if when == "after a call" else []
     with Server(*first, then=PLAYS[play]) as server:

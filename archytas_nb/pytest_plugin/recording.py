@@ -13,6 +13,10 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat.reader import NotJSONError
 
+_EXPECTED = (
+    CellExecutionError, DeadKernelError, NoSuchKernel, NotJSONError, nbformat.ValidationError
+)  # fmt: skip
+
 
 class NotebookFile(pytest.File):
     """One notebook."""
@@ -35,19 +39,11 @@ class NotebookRun(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show a cell's error as the notebook would."""
-        if isinstance(excinfo.value, (CellExecutionError, DeadKernelError)):
+        if isinstance(excinfo.value, _EXPECTED):
             return (
-                f"{excinfo.value}\nThe notebook is not saved; what was recorded is kept: go on "
-                "with pytest --agent-update."
+                f"{self.path.name} is not saved; what was recorded is kept: go on with "
+                f"pytest --agent-update.\n{excinfo.value}"
             )
-        if isinstance(excinfo.value, NoSuchKernel):
-            return (
-                f"{self.path.name} needs the kernel {excinfo.value.name!r}, which is not "
-                "installed. Save it with another one (jupyter kernelspec list), or give "
-                "--nbval-current-env."
-            )
-        if isinstance(excinfo.value, (NotJSONError, nbformat.ValidationError)):
-            return f"{self.path.name} is not a notebook: {excinfo.value}"
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:

@@ -243,7 +243,9 @@ class _Notebook:
     def _reports(self) -> list[list[dict[str, Any]]]:
         """What the kernels of the notebook reported about their cassettes."""
         paths = sorted(Path(self._folder.name).glob("*.jsonl"))
-        return [list(map(json.loads, path.read_text("utf-8").splitlines())) for path in paths]
+        # A kernel that was killed may have left a line without its end.
+        texts = [path.read_text("utf-8").rpartition("\n")[0] for path in paths]
+        return [list(map(json.loads, text.splitlines())) for text in texts if text]
 
     def _is_shared(self, cassette: str) -> bool:
         """Whether another notebook names the cassette, and may use what this one does not."""

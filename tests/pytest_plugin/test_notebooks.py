@@ -133,19 +133,6 @@ def test_volatile_parts_may_differ_in_the_outputs_too(tmp_path: Path) -> None:
     assert "the question has changed" in run_pytest(tmp_path, *options, NOW="tomorrow").out
 
 
-def test_a_notebook_may_name_its_cassette(tmp_path: Path) -> None:
-    cells = ("%load_ext archytas_nb\n%agent_cassette mine.jsonl", "%agent Who is it?")
-    write_notebook(tmp_path / "named.ipynb", *cells)
-    with Server(Say("Me.")) as server:
-        done = run_pytest(tmp_path, "--agent-record", "named.ipynb", OPENAI_BASE_URL=server.url)
-    assert done.code == 0, done.out
-    assert (tmp_path / "mine.jsonl").exists()
-    assert not (tmp_path / "cassettes").exists()
-    replay = run_pytest(tmp_path, "--nbval", "--agent-replay", "named.ipynb")
-    assert replay.code == 0, replay.out
-    assert "named.ipynb  1 replayed, 100 + 10 tokens not paid" in replay.lines
-
-
 def test_notebooks_may_share_a_cassette(
     tmp_path: Path,
 ) -> None:
@@ -205,12 +192,6 @@ def test_a_run_without_options_imports_nothing(tmp_path: Path) -> None:
     done = run_installed_pytest(tmp_path, "test_it.py")
     assert done.code == 0, done.out
     assert "agent" not in done.out.replace("archytas-nb", "")
-
-
-def test_an_update_works_without_nbval(recorded: Path) -> None:
-    update = run_pytest(recorded.parent, "-p", "no:nbval", "--agent-update", "asks.ipynb")
-    assert update.code == 0, update.out
-    assert "asks.ipynb  2 replayed, 200 + 20 tokens not paid" in update.lines
 
 
 def test_says_that_notebooks_are_not_run_without_nbval(tmp_path: Path) -> None:
