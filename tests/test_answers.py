@@ -222,6 +222,16 @@ def test_an_interrupt_in_a_condition_ends_the_run_and_the_conversation_goes_on()
     assert agent.run("Well?").answer == "4"
 
 
+@pytest.mark.parametrize("error", [GeneratorExit("odd"), BaseException("odd")])
+def test_what_a_condition_raises_makes_the_model_retry(error: BaseException) -> None:
+    def odd(answer: str) -> None:
+        if answer == "3":
+            raise error
+
+    agent = nb.Agent([], ScriptedModel(("final_answer", "3"), ("final_answer", "4")))
+    assert agent.run("Well?", until=odd).answer == "4"
+
+
 # ── what cannot be asked for ──────────────────────────────────────────────────────────────────────
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from weakref import WeakSet
 
 from archytas_nb.kernel import Namespace
+from archytas_nb.kernel.output import capture_paused
 from archytas_nb.kernel.person import Keyboard, Person, block, quoted, shortened, visible
 from archytas_nb.loop.events import ApprovalForm, FormArgument, Json, ToolCall
 from archytas_nb.tools.data import is_data
@@ -91,7 +92,8 @@ class Approver:
         except (EOFError, OSError):
             return _refused(tool, "needs approval, and nobody answered")
         finally:
-            Keyboard.close(dialogue.summary)
+            with capture_paused():
+                Keyboard.close(dialogue.summary)
 
 
 def _refused(tool: Tool, why: str) -> Decision:

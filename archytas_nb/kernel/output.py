@@ -22,7 +22,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -277,9 +277,7 @@ class _Router:
             if stream is None:
                 continue
             write = self._write("stdout" if kind == "stdout" else "stderr", stream, stream.write)
-            if not self._override(stream, "write", write):  # an object that takes no attributes
-                redirect = redirect_stdout if kind == "stdout" else redirect_stderr
-                self._overrides.enter_context(redirect(_StandIn(stream, write)))
+            self._override(stream, "write", write)
         publisher = getattr(current_shell(), "display_pub", None)
         if publisher is not None:
             self._override(publisher, "publish", self._publish(publisher.publish))
@@ -287,14 +285,11 @@ class _Router:
         if descriptors.SUPPORTED:
             self.redirection = descriptors.Redirection(self._written_below)
 
-    def _override(self, target: Any, name: str, method: Callable[..., Any]) -> bool:
+    def _override(self, target: Any, name: str, method: Callable[..., Any]) -> None:
         before = vars(target).get(name) if hasattr(target, "__dict__") else None
-        try:
+        with suppress(AttributeError, TypeError):  # an object that takes no attributes
             setattr(target, name, method)
-        except (AttributeError, TypeError):
-            return False
-        self._overrides.callback(_restore, target, name, method, before)
-        return True
+            self._overrides.callback(_restore, target, name, method, before)
 
     def _drain(self) -> None:
         if self.redirection is not None:
@@ -358,20 +353,6 @@ class _Router:
             return capture.clear(wait=wait)
 
         return clear_output
-
-
-class _StandIn:
-    """Takes the place of a stream whose ``write`` cannot be overridden."""
-
-    def __init__(self, stream: Any, write: Callable[[str], Any]) -> None:
-        self._stream, self.write = stream, write
-
-    def writelines(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def _restore(target: Any, name: str, method: Any, before: Any) -> None:

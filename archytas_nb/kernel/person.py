@@ -162,8 +162,9 @@ def shortened(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     head, tail = longest * 2 // 3, longest // 3
-    left = f" … {len(text) - head - tail:,} characters left out … "
-    return text[:head] + left + text[len(text) - tail :]
+    end = len(text) - tail
+    more = "more than " if "left out …" in text[head:end] else ""  # it was shortened before
+    return f"{text[:head]} … {more}{end - head:,} characters left out … {text[end:]}"
 
 
 def block(text: str, *, whole: bool = False) -> list[str]:

@@ -381,6 +381,7 @@ def test_a_value_of_100_mb_is_shown_at_once_with_both_ends() -> None:
         assert (text.startswith(ends[0]), text.endswith(ends[1])) == (True, True), text[-80:]
         assert "left out" in text
     assert time.monotonic() - started < 6
+    assert "more than 99," in ask(write, "x" * 10_000_000, "n")[1].prompts[0]
 
 
 def test_what_is_approved_runs_though_the_variable_changes_meanwhile() -> None:

@@ -266,34 +266,6 @@ def test_a_tool_may_redirect_its_output_itself() -> None:
     assert (outcome.value, text_of(outcome.outputs)) == ("mine\n", "not mine\n")
 
 
-def test_captures_a_stream_that_takes_no_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Slotted:
-        __slots__ = ("text",)
-
-        def __init__(self) -> None:
-            self.text = ""
-
-        def write(self, text: str) -> int:
-            self.text += text
-            return len(text)
-
-        def flush(self) -> None:
-            pass
-
-    stream = Slotted()
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", stream)
-        with caught() as capture:
-            kept = sys.stdout
-            print("inside")
-            sys.stdout.flush()
-        assert sys.stdout is stream
-        print("outside")
-        kept.write("later")
-    assert capture.text() == "inside"
-    assert stream.text == "outside\nlater"
-
-
 def test_works_without_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", None)
