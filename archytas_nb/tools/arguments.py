@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from archytas_nb.tools.annotation import ENUM, enum_choices, is_by_name
+from archytas_nb.tools.annotation import ENUM, is_by_name
 from archytas_nb.tools.names import a, did_you_mean, referred, shorten
 from archytas_nb.tools.schema import ArgumentType, branches_of, choices_of, ref_name
 from archytas_nb.tools.signature import Parameter
@@ -190,7 +190,7 @@ def read_value(
             result = _validated(kind, value, namespace)
         except ValidationError as error:
             known = {fault.path for fault in walk.faults}
-            explained = _explained(error, value, path, walk.enums)
+            explained = _explained(error, value, path)
             walk.faults += [each for each in explained if each.path not in known]
     except RecursionError:
         return None, (Fault("the value is nested too deeply", path),)
@@ -233,7 +233,6 @@ class _Walk:
 
     def __init__(self, defs: Mapping[str, Any]) -> None:
         self.faults: list[Fault] = []
-        self.enums: list[Any] = []  # those that it met
         self._defs = defs
 
     def read(self, value: Any, schema: Mapping[str, Any], path: Path) -> Any:
@@ -241,7 +240,6 @@ class _Walk:
         schema = self._resolved(schema)
         if branches := branches_of(schema):
             return self._union(value, [self._resolved(each) for each in branches], path)
-        self.enums += [schema[ENUM]] if ENUM in schema else []
         value = _meant(value, schema)
         if reason := _contrary(value, schema):
             self.faults.append(Fault(f"{reason}; {_received(value)}", path))
@@ -323,10 +321,12 @@ def _contrary(value: Any, schema: Mapping[str, Any]) -> str:
         is_text = kind == "number" and isinstance(value, str) and "i" not in value.lower()
         if isinstance(value, bool) or (is_text and math.isinf(_number(value))):  # "inf" is meant so
             return _NUMBERS[kind]
-    choices = choices_of(schema)
+    choices, cls = choices_of(schema), schema.get(ENUM)
     equal = [each for each in choices if each == value]  # True equals 1
     if equal and all(isinstance(each, bool) != isinstance(value, bool) for each in equal):
         return f"expected {' or '.join(map(repr, choices))}"
+    if cls and is_by_name(cls) and not isinstance(value, cls):
+        return f"expected {' or '.join(map(repr, choices))}{did_you_mean(str(value), choices)}"
     return ""
 
 
@@ -394,16 +394,14 @@ _REASONS = {
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
 
 
-def _explained(
-    error: ValidationError, value: Any, start: Path, enums: Iterable[Any]
-) -> list[Fault]:
+def _explained(error: ValidationError, value: Any, start: Path) -> list[Fault]:
     """One fault for each place of the value; the branches of a union share one sentence."""
     grouped: dict[Path, dict[str, Any]] = {}
     for each in error.errors(include_url=False):
         path = (*start, *_located(each["loc"], value))
         if each["type"] == "missing" and each["loc"]:
             path = (*path, each["loc"][-1])
-        grouped.setdefault(path, {})[_reason(each, enums)] = each["input"]
+        grouped.setdefault(path, {})[_reason(each)] = each["input"]
     return [
         Fault(_MISSING, path)
         if _MISSING in reasons
@@ -423,23 +421,14 @@ def _located(loc: Sequence[str | int], value: Any) -> Path:
     return tuple(path)
 
 
-def _reason(error: Any, enums: Iterable[Any]) -> str:
+def _reason(error: Any) -> str:
     kind, message = error["type"], str(error["msg"])
     if kind in _REASONS:
         return _REASONS[kind]
     if kind == "value_error":  # raised by a validator, ours or the user's: its own words
         return message.removeprefix("Value error, ")
-    for cls in enums if kind == "enum" else ():
-        if _or([each.value for each in cls]) in message:
-            message = f"Input should be {_or(enum_choices(cls))}"
     reason = message.replace("Input should be", "expected")
     reason = reason[:1].lower() + reason[1:]
     if kind in {"enum", "literal_error"} and isinstance(error["input"], str):
         reason += did_you_mean(error["input"], _QUOTED.findall(message))
     return reason
-
-
-def _or(choices: Sequence[Any]) -> str:
-    """Choices as pydantic writes them: ``'a', 'b' or 'c'``."""
-    *first, last = map(repr, choices)
-    return f"{', '.join(first)} or {last}" if first else last

@@ -366,13 +366,7 @@ def _misnamed(
         near = nearest(name, undescribed or signed)
         guess = f"did you mean {near!r}?" if near else "remove it, or add it to the signature"
         faults.append(f"the docstring describes {name!r}, which is not an argument: {guess}{both}")
-    guessed = {nearest(each, undescribed) for each in unknown}
-    return faults + [
-        f"the docstring does not describe {name!r}:"
-        f" add the line '{name}: <what it is>' to Args{both}"
-        for name in undescribed
-        if name not in guessed
-    ]
+    return faults
 
 
 def _differences(one: Parameter, words: Described) -> list[str]:

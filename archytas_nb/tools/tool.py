@@ -38,13 +38,7 @@ _CANCEL_SECONDS = 2.0  # what a cancelled coroutine may take to clean up
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundCall:
-    """A call whose arguments are validated.
-
-    Attributes:
-        function: The function.
-        args: Values by position.
-        kwargs: Values by name.
-    """
+    """A call whose arguments are validated."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -53,8 +47,7 @@ class BoundCall:
     def run(self) -> Any:
         """Call the function; return its value, or an awaitable of it.
 
-        A generator is read to its end, up to a limit, because its body is the tool's body: what it
-        raises and prints belongs to the call.
+        A generator is read here, up to a limit: what it raises and prints belongs to the call.
         """
         value = self.function(*self.args, **self.kwargs)
         if inspect.isasyncgen(value):
@@ -76,11 +69,7 @@ class Tool:
         is_async: Whether a call gives an awaitable.
         parameters: The arguments, in order.
         function: The function itself, untouched.
-        approve: Whether a person must agree before a call: True, False (or None), or a callable
-            that is given the validated arguments by name and decides.
-        timeout: Seconds that a call may take, or None.
-        max_chars: How much of a result the model reads, or None for the default.
-        repeat: Whether the same call may run again where it gave the same outcome before.
+        approve, timeout, max_chars, repeat: As in `from_function`.
     """
 
     name: str
@@ -184,14 +173,7 @@ class Tool:
         return {"type": "function", "function": {**words, "parameters": self.schema(level)}}
 
     def input_schema(self, level: Level = "simple") -> dict[str, Json]:
-        """Return the JSON schema of ``tool_input`` as the text protocol words it.
-
-        Args:
-            level: As in `schema`.
-
-        Returns:
-            A schema for null, for the bare value of the only simple argument, or for the object.
-        """
+        """Return the schema of ``tool_input``: null, the only simple argument, or the object."""
         from archytas_nb.tools import schema
 
         return schema.input_schema(self._sent, self.schema(level))

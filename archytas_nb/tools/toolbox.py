@@ -67,15 +67,11 @@ class Toolbox(Mapping[str, Tool]):
         return legal
 
     def add(self, f: Any, **options: Any) -> Tool:
-        """Add a function or a tool; one of the same name is replaced, in its place.
+        """Add a function or a tool and return the tool; one of the same name is replaced.
 
         Args:
             f: A function or a `Tool`.
-            **options: ``name``, ``approve``, ``timeout``, ``max_chars``, ``repeat``; see
-                `Tool.from_function`.
-
-        Returns:
-            The tool.
+            **options: As in `Tool.from_function`.
 
         Raises:
             ToolError: The function cannot be a tool, or two names are the same on the wire.
@@ -224,11 +220,7 @@ def tool(f: Any = None, /, **options: Any) -> Any:
 
     Args:
         f: The function; left out where options are given.
-        **options: ``name``, ``approve``, ``timeout``, ``max_chars``, ``repeat``; see
-            `Tool.from_function`.
-
-    Returns:
-        The function itself, or a decorator that returns it.
+        **options: As in `Tool.from_function`.
 
     Raises:
         ToolError: The function cannot be a tool, or there is no such option.
