@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -56,18 +56,30 @@ class Card:
 TOOLS = {name: Card(name) for name in ("look", "put", "other")}
 
 
-def over_protocols(test: Callable[..., None]) -> Callable[..., None]:
-    """Run a test in both wire forms, as one case."""
+def over(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Any]:
+    """Run a test for each of these values, as one case; the arguments are as for `parametrize`."""
+    keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
-    @functools.wraps(test)
-    def both(*args: Any, **kwargs: Any) -> None:
-        for protocol in PROTOCOLS:
-            test(*args, protocol=protocol, **kwargs)
+    def loop(test: Callable[..., None]) -> Any:
+        @functools.wraps(test)
+        def run(*args: Any, **kwargs: Any) -> None:
+            for value in values:
+                given = dict(zip(keys, value if len(keys) > 1 else [value], strict=True))
+                try:
+                    test(*args, **given, **kwargs)
+                except BaseException as error:
+                    error.add_note(f"with {given!r}")
+                    raise
 
-    signature = inspect.signature(test)
-    rest = [each for each in signature.parameters.values() if each.name != "protocol"]
-    both.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
-    return both
+        signature = inspect.signature(test)
+        rest = [each for each in signature.parameters.values() if each.name not in keys]
+        run.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+        return run
+
+    return loop
+
+
+over_protocols = over("protocol", PROTOCOLS)
 
 
 def wire(protocol: Protocol) -> WireProtocol:

@@ -25,7 +25,7 @@ from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import MAX_CALLS, call_id, react_loop
 from archytas_nb.loop.protocol import Action
 from tests.growth import assert_linear
-from tests.loop.cards import wire
+from tests.loop.cards import over, wire
 
 
 def step_of(action: Action) -> tuple[Step, list[Any]]:
@@ -51,7 +51,7 @@ def many(count: int, name: str = "look", same: bool = False) -> Action:
     return Action(calls=tuple((name, {"a": 0 if same else n}) for n in range(count)))
 
 
-@pytest.mark.parametrize("same", [True, False])
+@over("same", [True, False])
 def test_only_so_many_calls_of_a_reply_are_taken(same: bool) -> None:
     step, seen = step_of(many(2000, same=same))
     assert len(step.calls) == len(step.outcomes) == MAX_CALLS
@@ -79,7 +79,7 @@ def test_what_cannot_be_read_or_came_beside_calls_that_are_not_taken_is_left_out
     assert {outcome.status for outcome in step.outcomes} == {"error"}
 
 
-@pytest.mark.parametrize("same", [True, False])
+@over("same", [True, False])
 def test_each_call_is_compared_with_the_others_by_its_key(
     monkeypatch: pytest.MonkeyPatch, same: bool
 ) -> None:
@@ -113,7 +113,7 @@ def test_the_loop_takes_a_reply_of_thousands_of_calls_in_linear_time() -> None:
     assert_linear(ask, 2000)
 
 
-@pytest.mark.parametrize("make", ["tags", "list", "lines"])
+@over("make", ["tags", "list", "lines"])
 def test_the_text_protocol_takes_a_reply_of_thousands_of_calls_in_linear_time(make: str) -> None:
     def text(count: int) -> str:
         calls = [f'{{"tool": "look", "tool_input": {{"a": {n}}}}}' for n in range(count)]

@@ -21,7 +21,7 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.history import HEAD, Cut, Exchange, Step, compacted, messages_of, view
 from archytas_nb.loop.limits import message_tokens
-from tests.loop.cards import PROTOCOLS, Protocol, over_protocols, wire
+from tests.loop.cards import PROTOCOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 
 texts = st.builds(
@@ -359,8 +359,8 @@ CALL = ToolCall("q01s01c01", "add", {"a": 1})
 DONE = CallOutcome("done", "3", call_id="q01s01c01")
 
 
-@pytest.mark.parametrize(
-    ("calls", "outcomes"),
+@over(
+    "calls, outcomes",
     [
         ((CALL,), ()),
         ((), (DONE,)),
@@ -379,7 +379,7 @@ ENDINGS = [Answered("x"), Answered(""), Failed("no", "model"), Failed("", "model
            Stopped("max_steps=1"), Stopped("max_steps=1", "so far"), Interrupted("a tool"), None]  # fmt: skip
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@over("ending", ENDINGS)
 def test_the_last_words_are_never_empty(ending: Ending | None) -> None:
     assert Exchange("q", ending=ending).closing.strip()
 
@@ -389,8 +389,7 @@ def test_an_endpoints_error_is_not_put_into_the_models_mouth() -> None:
     assert "secret" not in closing
 
 
-@pytest.mark.parametrize(
-    ("ending", "kept"),
+@over("ending, kept",
     [(Answered("x"), True), (Failed("no", "model"), True), (Stopped("max_steps=1", "so far"), True),
      (Failed("500", "endpoint"), False), (Interrupted("a request"), False), (Stopped("max_seconds=1"), False)],
 )  # fmt: skip
@@ -400,6 +399,6 @@ def test_a_question_of_which_nothing_came_is_as_if_it_had_not_been_asked(
     assert Exchange("q", ending=ending).is_worth_keeping is kept
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@over("ending", ENDINGS)
 def test_a_question_with_a_step_is_kept_however_it_ended(ending: Ending | None) -> None:
     assert Exchange("q", [Step(calls=(CALL,), outcomes=(DONE,))], ending).is_worth_keeping

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from archytas_nb.loop.lenient import UnreadableError, read_json
+from tests.loop.cards import over
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
+@over(
+    "text, value",
     [
         ('{"a": 1 "b": 2}', {"a": 1, "b": 2}),
         ('{"a": true "b": null "c": 1.5}', {"a": True, "b": None, "c": 1.5}),
@@ -28,7 +29,7 @@ def test_a_missing_comma_before_a_key_is_put_in(text: str, value: Any) -> None:
     assert "a missing comma" in reading.repairs
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         '{"a": ["x" "y"]}',
@@ -48,7 +49,7 @@ def test_a_quotation_that_looks_like_a_key_stays_in_its_text() -> None:
         assert read_json(f'{{"a": "{inside}"}}').value == {"a": inside}
 
 
-@pytest.mark.parametrize(
+@over(
     "inside",
     [
         r"C:\Users\me", r"C:\users\me", r"D:\Xdata\Work", r"C:\Users\me\audio", r"\xyz", r"(\w+) \1", r"\N",
@@ -61,7 +62,7 @@ def test_a_backslash_before_what_is_no_escape_is_itself(inside: str) -> None:
     assert reading.repairs
 
 
-@pytest.mark.parametrize(
+@over(
     "inside",
     [
         r"\x41", r"\U0001F600", r"\N{BULLET}", r"\0", r"\033[31m", r"\a", r"ring \a now", r"\v", r"\u00e",

@@ -23,7 +23,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.history import Exchange
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
-from tests.loop.cards import Drive, Protocol, answering, calling, over_protocols, wire
+from tests.loop.cards import Drive, Protocol, answering, calling, over, over_protocols, wire
 
 LAST = "So far: three."
 
@@ -59,7 +59,7 @@ def script(protocol: Protocol, steps: int, usage: Usage | None = None) -> list[A
 # ── limits ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("steps", [1, 2, 20])
+@over("steps", [1, 2, 20])
 @over_protocols
 def test_the_limit_of_steps_fires_and_the_model_says_what_it_has(
     protocol: Protocol, steps: int
@@ -141,8 +141,8 @@ def test_the_defaults_bound_steps_errors_and_the_length_of_a_reply() -> None:
     assert limits.thinking_tokens(small=True) is None
 
 
-@pytest.mark.parametrize(
-    ("last", "text"),
+@over(
+    "last, text",
     [
         (NoReply("endpoint", "503"), ""),
         (ModelReply("It is three."), "It is three."),
@@ -162,10 +162,8 @@ def test_a_call_in_the_last_turn_is_not_run(protocol: Protocol) -> None:
     assert len(drive.ran) == 1
 
 
-@pytest.mark.parametrize(
-    "name", ["max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens"]
-)
-@pytest.mark.parametrize("value", [0, -1, True, "3", math.nan, math.inf, [1]])
+@over("name", ["max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens"])
+@over("value", [0, -1, True, "3", math.nan, math.inf, [1]])
 def test_a_limit_that_is_none_is_refused_by_name(name: str, value: Any) -> None:
     what = "seconds" if name == "max_seconds" else "a whole number"
     with pytest.raises(
@@ -174,7 +172,7 @@ def test_a_limit_that_is_none_is_refused_by_name(name: str, value: Any) -> None:
         Limits(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["max_steps", "max_errors"])
+@over("name", ["max_steps", "max_errors"])
 def test_a_limit_that_every_run_needs_cannot_be_left_out(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is None"):
         Limits(**{name: None})  # type: ignore[arg-type]

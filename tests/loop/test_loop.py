@@ -27,7 +27,16 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.history import Exchange
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import LAST_SECONDS, react_loop
-from tests.loop.cards import PROTOCOLS, Drive, Protocol, answering, calling, over_protocols, wire
+from tests.loop.cards import (
+    PROTOCOLS,
+    Drive,
+    Protocol,
+    answering,
+    calling,
+    over,
+    over_protocols,
+    wire,
+)
 from tests.strict import fault_of, is_prefix
 
 
@@ -140,7 +149,7 @@ def test_what_was_mended_is_noted_for_the_person() -> None:
     assert "trailing comma" in notice.text
 
 
-@pytest.mark.parametrize("text", ["42", "true", "It is three."])
+@over("text", ["42", "true", "It is three."])
 def test_plain_text_is_questioned_once_and_then_taken_for_the_answer(text: str) -> None:
     drive = Drive("react", [ModelReply(text), ModelReply(text)])
     assert drive.run() == Answered(text)
@@ -163,8 +172,8 @@ def test_giving_up_ends_with_the_models_reason(protocol: Protocol) -> None:
     assert drive.run() == Failed("no data", by="model")
 
 
-@pytest.mark.parametrize(
-    ("reply", "ending"),
+@over(
+    "reply, ending",
     [
         (NoReply("interrupted"), Interrupted("a request to the model")),
         (NoReply("endpoint", "503"), Failed("503", by="endpoint")),
@@ -197,7 +206,7 @@ def test_each_request_extends_the_one_before_and_is_one_that_a_strict_server_tak
         assert fault_of(later.messages) == ""
 
 
-@pytest.mark.parametrize("wrong", [None, ModelReply("x"), Notice("retry", "x")])
+@over("wrong", [None, ModelReply("x"), Notice("retry", "x")])
 def test_a_driver_that_sends_something_else_than_outcomes_is_told(wrong: Any) -> None:
     it = flow()
     next(it)
@@ -281,7 +290,7 @@ def test_a_driver_that_sends_something_else_than_a_verdict_is_told() -> None:
 # ── what the model thought ────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("how", ["beside", "think"])
+@over("how", ["beside", "think"])
 @over_protocols
 def test_what_a_model_reasoned_is_in_the_record_and_is_not_sent_back(
     protocol: Protocol, how: str
@@ -299,7 +308,7 @@ def test_what_a_model_reasoned_is_in_the_record_and_is_not_sent_back(
     assert secret not in str(drive.asked[1].messages)
 
 
-@pytest.mark.parametrize("text", ["", "<think>Let me see"])
+@over("text", ["", "<think>Let me see"])
 @over_protocols
 def test_a_reply_that_was_all_thinking_ends_the_run(protocol: Protocol, text: str) -> None:
     ending = Drive(protocol, [ModelReply(text, reasoning="Hm.", finish="length")]).run()

@@ -23,7 +23,7 @@ from archytas_nb.loop.history import (
     messages_of,
 )
 from archytas_nb.loop.limits import REPLY_TOKENS, json_tokens, message_tokens, text_tokens
-from tests.loop.cards import PROTOCOLS, Protocol, over_protocols, wire
+from tests.loop.cards import PROTOCOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 
 REPLY = 100
@@ -121,7 +121,7 @@ def test_after_a_refusal_for_length_much_less_is_sent_and_less_is_asked_for(
     assert running.cut.room == before * 3 // 4, "it is remembered for the next requests"
 
 
-@pytest.mark.parametrize("context", [4096, 8192, 32768])
+@over("context", [4096, 8192, 32768])
 @over_protocols
 def test_room_for_a_long_reply_leaves_most_of_the_context_to_the_conversation(
     protocol: Protocol, context: int
@@ -234,7 +234,7 @@ MEASURED: dict[str, Any] = json.loads(
 )
 
 
-@pytest.mark.parametrize("kind", MEASURED)
+@over("kind", MEASURED)
 def test_the_estimate_is_never_far_below_the_largest_count_and_never_twice_as_high(
     kind: str,
 ) -> None:
@@ -242,7 +242,7 @@ def test_the_estimate_is_never_far_below_the_largest_count_and_never_twice_as_hi
     assert 0.95 * counted <= estimate <= 2 * counted
 
 
-@pytest.mark.parametrize("kind", ["json", "csv", "english", "chinese"])
+@over("kind", ["json", "csv", "english", "chinese"])
 def test_a_long_text_is_estimated_from_pieces_of_it(kind: str) -> None:
     once = MEASURED[kind]["text"] + "\n"
     times = 300_000 // len(once)

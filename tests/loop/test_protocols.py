@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +21,7 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.history import Exchange, Step, messages_of
-from tests.loop.cards import PROTOCOLS, TOOLS, Protocol, over_protocols, wire
+from tests.loop.cards import PROTOCOLS, TOOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 
 inputs = st.recursive(
@@ -107,9 +106,7 @@ def test_a_name_that_no_server_takes_is_made_legal_in_the_history() -> None:
     assert fault_of(messages_of(wire("native"), [Exchange("q", [step])])) == ""
 
 
-@pytest.mark.parametrize(
-    ("given_", "sent"), [(None, {}), (5, {"input": 5}), ({"a": 1}, {"a": 1}), ("{", {"input": "{"})]
-)
+@over("given_, sent", [(None, {}), (5, {"input": 5}), ({"a": 1}, {"a": 1}), ("{", {"input": "{"})])
 def test_arguments_are_sent_back_as_an_object_whatever_the_model_gave(
     given_: Any, sent: Any
 ) -> None:
@@ -128,8 +125,8 @@ def test_a_tool_that_was_taken_away_is_not_offered(protocol: Protocol) -> None:
     assert '"fail_task"' in shown
 
 
-@pytest.mark.parametrize(
-    ("outcome", "hinted"),
+@over(
+    "outcome, hinted",
     [
         (CallOutcome("error", "KeyError: 'a'", call_id="1"), True),
         (CallOutcome("done", "5", call_id="1"), False),
@@ -156,12 +153,12 @@ def read(reply: ModelReply, *, prose_is_answer: bool = False) -> Any:
     return FunctionCalling(TOOLS).read(reply, prose_is_answer=prose_is_answer)
 
 
-@pytest.mark.parametrize("text", ["42", "true", '{"mean": 3}', '["a"]', "Outcome: {ok}"])
+@over("text", ["42", "true", '{"mean": 3}', '["a"]', "Outcome: {ok}"])
 def test_plain_json_is_an_answer_in_function_calling(text: str) -> None:
     assert read(ModelReply(text)).answer == text
 
 
-@pytest.mark.parametrize("text", ["", "   ", "<think>hm</think>", "<think>hm"])
+@over("text", ["", "   ", "<think>hm</think>", "<think>hm"])
 def test_an_empty_reply_is_a_fault_and_no_answer(text: str) -> None:
     action = read(ModelReply(text))
     assert action.answer is None
@@ -172,14 +169,14 @@ def test_a_written_final_answer_is_unwrapped() -> None:
     assert read(ModelReply('{"tool": "final_answer", "tool_input": "three"}')).answer == "three"
 
 
-@pytest.mark.parametrize("said", ["", "Looking."])
+@over("said", ["", "Looking."])
 def test_what_a_model_reasoned_is_not_what_it_said(said: str) -> None:
     action = read(ModelReply(said, (WireCall("look", "{}"),), reasoning="I must look."))
     assert (action.thought, action.reasoning) == (said, "I must look.")
     assert action.calls == (("look", {}),)
 
 
-@pytest.mark.parametrize("prose_is_answer", [True, False])
+@over("prose_is_answer", [True, False])
 def test_an_answer_that_was_cut_off_is_marked(prose_is_answer: bool) -> None:
     action = read(ModelReply("A long story that", finish="length"), prose_is_answer=prose_is_answer)
     assert (action.answer, action.cut) == ("A long story that", "answer")
@@ -192,7 +189,7 @@ def test_a_server_prefix_of_a_name_is_read_over() -> None:
     )
 
 
-@pytest.mark.parametrize("arguments", ["", "{}", '""', "null", '{"answer": " "}'])
+@over("arguments", ["", "{}", '""', "null", '{"answer": " "}'])
 def test_an_empty_final_answer_is_a_fault(arguments: str) -> None:
     action = read(ModelReply("", (WireCall("final_answer", arguments),)))
     assert action.fault

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.loop.protocol import Action
 from archytas_nb.loop.reply import Partial, read_action, read_arguments, read_partial, split_think
+from tests.loop.cards import over
 
 ADD = {
     "type": "object",
@@ -33,8 +33,7 @@ def read(text: str, *, prose_is_answer: bool = False, strict: bool = False) -> A
 # ── what counts as a call ─────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("text", "calls"),
+@over("text, calls",
     [
         ('{"tool": "write", "tool_input": "<think> is a tag"}', (("write", "<think> is a tag"),)),
         ('<think>a<think>b</think>c</think>{"tool": "now"}', (("now", None),)),
@@ -61,8 +60,8 @@ def test_reads_calls(text: str, calls: Any) -> None:
     assert (action.calls, action.fault) == (calls, "")
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
+@over(
+    "text, said",
     [
         ('{"tool": "write", "tool_input": "hello wor', "no closing quote"),
         ('{"tool": "write", "tool_input": "a 5" pipe"}', "no closing quote"),
@@ -132,19 +131,19 @@ def test_a_call_outweighs_giving_up() -> None:
     assert (action.calls, action.failure) == ((("now", None),), None)
 
 
-@pytest.mark.parametrize("given_", ['"42"', '{"answer": "42"}', '{"text": "42"}'])
+@over("given_", ['"42"', '{"answer": "42"}', '{"text": "42"}'])
 def test_an_answer_is_taken_out_of_its_wrapping(given_: str) -> None:
     assert read(f'{{"tool": "final_answer", "tool_input": {given_}}}').answer == "42"
 
 
-@pytest.mark.parametrize("given_", ['""', '"  "', "null", "{}", '{"answer": ""}', "[]"])
+@over("given_", ['""', '"  "', "null", "{}", '{"answer": ""}', "[]"])
 def test_an_empty_answer_is_no_answer(given_: str) -> None:
     action = read(f'{{"tool": "final_answer", "tool_input": {given_}}}')
     assert action.answer is None
     assert "needs the answer" in action.fault
 
 
-@pytest.mark.parametrize("text", ["42", "true", "It is {x: 1}.", '["a"]', '{"mean": 3}'])
+@over("text", ["42", "true", "It is {x: 1}.", '["a"]', '{"mean": 3}'])
 def test_plain_text_is_the_answer_where_it_may_be(text: str) -> None:
     assert read(text, prose_is_answer=True).answer == text
 
@@ -158,7 +157,7 @@ def test_a_broken_call_is_not_shown_as_the_answer() -> None:
 # ── calls in the text of function calling ─────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         '{"name": "add", "arguments": {"a": 1}}',
@@ -173,8 +172,7 @@ def test_a_call_in_the_text_is_taken_for_a_call(text: str) -> None:
     assert read(text, prose_is_answer=True, strict=True).calls == (("add", {"a": 1}),)
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "thought"),
+@over("text, said, thought",
     [
         ("[THINK]Two and one.[/THINK]Three.", "Three.", "Two and one."),
         ("Two and one.[/THINK]Three.", "Three.", "Two and one."),
@@ -188,7 +186,7 @@ def test_separates_thoughts_in_the_marks_of_every_model(text: str, said: str, th
     assert split_think(text) == (said, thought)
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         'I used `{"name": "add", "arguments": {"a": 1}}` and got 2.',
@@ -205,7 +203,7 @@ def test_an_answer_that_mentions_a_call_or_is_json_stays_the_answer(text: str) -
     assert (action.calls, action.answer) == ((), text)
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     ["<tool_call>add{a=1}</tool_call>", "<function=add><parameter=a>1</parameter>",
      '[TOOL_CALLS]sum[ARGS]{"a": 1}', "<function=add><parameter=a>1",
@@ -228,8 +226,8 @@ def test_thoughts_are_no_part_of_an_answer() -> None:
 # ── arguments of function calling ─────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "mended"),
+@over(
+    "text, value, mended",
     [
         ("", None, ""),
         ('{"a": 1}', {"a": 1}, ""),
@@ -250,7 +248,7 @@ def test_arguments_are_mended_where_they_have_one_meaning(
     assert bool(how) is bool(mended)
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         '{"a": 1',
@@ -267,8 +265,8 @@ def test_arguments_that_may_mean_something_else_are_refused(text: str) -> None:
     assert fault
 
 
-@pytest.mark.parametrize("depth", [90, 300, 500, 900, 2000, 100_000])
-@pytest.mark.parametrize("strict", [True, False])
+@over("depth", [90, 300, 500, 900, 2000, 100_000])
+@over("strict", [True, False])
 def test_deep_nesting_is_a_fault(depth: int, strict: bool) -> None:
     deep = "[" * depth + "]" * depth
     action = {"thought": "", "tool": "look", "tool_input": {"place": "DEEP"}}
@@ -290,18 +288,13 @@ def argument(schema: Any, value: str) -> Any:
     return given["a"]
 
 
-@pytest.mark.parametrize(
-    "value", ["3", "true", "null", '{"x": 1}', " a ", "two\nlines", "<b>bold</b>", ""]
-)
-@pytest.mark.parametrize(
-    "schema", [{"type": "string"}, {"type": ["string", "null"]}, {"enum": ["3", "x"]}]
-)
+@over("value", ["3", "true", "null", '{"x": 1}', " a ", "two\nlines", "<b>bold</b>", ""])
+@over("schema", [{"type": "string"}, {"type": ["string", "null"]}, {"enum": ["3", "x"]}])
 def test_text_in_tags_stays_text_where_the_schema_wants_text(schema: Any, value: str) -> None:
     assert argument(schema, value) == argument(schema, f"\n{value}\n") == value
 
 
-@pytest.mark.parametrize(
-    ("schema", "value", "meant"),
+@over("schema, value, meant",
     [
         ({"type": "integer"}, "3", 3), ({"type": "number"}, "\n3.5\n", 3.5), ({}, "3", 3),
         ({"type": "boolean"}, "true", True), ({"type": "array"}, '["a", 1]', ["a", 1]),
@@ -313,9 +306,7 @@ def test_text_in_tags_is_read_as_json_elsewhere(schema: Any, value: str, meant: 
     assert argument(schema, value) == meant
 
 
-@pytest.mark.parametrize(
-    "fields", ["<parameter=a>1", "<parameter=a>1</parameter>", "<parameter=a>1</a></function>"]
-)
+@over("fields", ["<parameter=a>1", "<parameter=a>1</parameter>", "<parameter=a>1</a></function>"])
 def test_refuses_a_call_whose_tag_is_not_closed(fields: str) -> None:
     assert "a tag is not closed" in read(f"<function=add>{fields}").fault
 
@@ -323,8 +314,8 @@ def test_refuses_a_call_whose_tag_is_not_closed(fields: str) -> None:
 # ── a reply that is still being written ─────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("text", "partial"),
+@over(
+    "text, partial",
     [
         ("", Partial()),
         ("Plain words", Partial(text="Plain words")),

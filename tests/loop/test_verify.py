@@ -14,6 +14,7 @@ from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Usage
 from archytas_nb.loop.verify import IMPOSSIBLE, KNOWN, MAX_QUESTION, MAX_TOOLS, unfounded, verdict
 from archytas_nb.testing import ScriptedModel
+from tests.loop.cards import over
 
 QUESTION = "What length has the Rhine?"
 
@@ -105,7 +106,7 @@ def test_tools_are_asked_about_one_by_one_until_one_fits() -> None:
     ] == [False, True]
 
 
-@pytest.mark.parametrize("protocol", ["react", "native"])
+@over("protocol", ["react", "native"])
 def test_what_it_knows_by_heart_can_only_be_answered(protocol: Any) -> None:
     with Small(("final_answer", "It has 24 hours."), knows="Yes", protocol=protocol) as model:
         run = agent(model).run("How many hours has a day?")
@@ -119,7 +120,7 @@ def test_what_it_knows_by_heart_can_only_be_answered(protocol: Any) -> None:
     assert protocol == "native" or offered(model.asked[0]) == ["final_answer"]
 
 
-@pytest.mark.parametrize("protocol", ["react", "native"])
+@over("protocol", ["react", "native"])
 def test_what_no_tool_does_and_nobody_knows_can_only_be_given_up(protocol: Any) -> None:
     model = Small(("fail_task", "There is no tool for prices."), protocol=protocol)
     with model, pytest.raises(nb.TaskFailed, match="no tool for prices"):
@@ -174,8 +175,8 @@ def test_a_larger_model_is_not_asked() -> None:
     assert model.judged == []
 
 
-@pytest.mark.parametrize(
-    ("said", "means"),
+@over(
+    "said, means",
     [
         ("Yes", "yes"),
         (' "No."\n', "no"),
@@ -197,7 +198,7 @@ def test_an_unclear_reply_counts_as_a_tool_that_fits() -> None:
     assert len(model.judged) == 1
 
 
-@pytest.mark.parametrize("knows", ["No.", "Yes."])
+@over("knows", ["No.", "Yes."])
 def test_an_answer_without_the_tool_that_fits_is_asked_about_once_unless_it_is_known(
     knows: str,
 ) -> None:
@@ -224,7 +225,7 @@ def test_judging_costs_requests_and_tokens_but_is_no_step_of_the_run_nor_of_its_
     assert "Step 0" not in shown
 
 
-@pytest.mark.parametrize("error", [ModelError("the endpoint is gone"), KeyboardInterrupt()])
+@over("error", [ModelError("the endpoint is gone"), KeyboardInterrupt()])
 def test_what_stops_the_judging_ends_the_run_properly_and_the_next_question_works(
     error: BaseException,
 ) -> None:
@@ -264,7 +265,7 @@ def test_a_number_that_no_tool_told_is_asked_about_once() -> None:
     assert "1233" not in asked
 
 
-@pytest.mark.parametrize("end", [("final_answer", "No idea."), ("fail_task", "no such river")])
+@over("end", [("final_answer", "No idea."), ("fail_task", "no such river")])
 def test_an_end_right_after_a_failed_call_is_asked_about_once(end: tuple[str, str]) -> None:
     with Small(("length_of", {}), end, ("length_of", "Rhine"), end, fits="length_of") as model:
         talk = agent(model)
@@ -306,8 +307,8 @@ def test_a_larger_model_is_asked_about_nothing() -> None:
         assert agent(model).run("Well?").answer == "It is 4711."
 
 
-@pytest.mark.parametrize(
-    ("answer", "sources", "found"),
+@over(
+    "answer, sources, found",
     [
         ("It is 124.", ["124"], []),
         ("It is 125.", ["124"], ["125"]),
