@@ -13,7 +13,7 @@ from typing import Any
 from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import CallOutcome, Json, Verdict
 from archytas_nb.loop.history import AnswerForm
-from archytas_nb.loop.protocol import ANSWER, as_text
+from archytas_nb.loop.reply import ANSWER, as_text
 from archytas_nb.tools.data import STOPS
 from archytas_nb.tools.render import clip, failure_text
 from archytas_nb.tools.tool import Tool

@@ -14,22 +14,26 @@ from typing import Literal
 from archytas_nb.loop.calls import resolve_name
 from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply, WireCall
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
-from archytas_nb.loop.protocol import (
+from archytas_nb.loop.reply import (
     ANSWER,
     FAIL,
-    GIVE_UP,
     Action,
     CutIn,
-    ToolCard,
     answer_in,
-    last_turn,
     only_value,
+    read_action,
+    read_arguments,
+    split_think,
+    with_reasoning,
+)
+from archytas_nb.loop.text_protocol import (
+    GIVE_UP,
+    ToolCard,
+    last_turn,
     question_message,
     system_message,
     user_content,
-    with_reasoning,
 )
-from archytas_nb.loop.reply import read_action, read_arguments, split_think
 
 _RULES = f"""
 Use the tools to find out what you do not know: never guess what a tool can find out, and never \

@@ -136,24 +136,26 @@ class Guards:
 
     def limit_reached(self) -> str:
         """The limit that forbids another step, for a person to read; empty where there is none."""
-        if self._started is None:
-            self._started = self.clock()
+        left = self.seconds_left()
         limits, tokens = self.limits, self.usage.input_tokens + self.usage.output_tokens
         if self.steps >= limits.max_steps:
             return f"max_steps={limits.max_steps}"
         if self.errors >= limits.max_errors:
             return f"max_errors={limits.max_errors}"
-        if self.seconds_left() == 0:
+        if left == 0:
             return f"max_seconds={limits.max_seconds or 0:g}"
         if limits.max_total_tokens is not None and tokens >= limits.max_total_tokens:
             return f"max_total_tokens={limits.max_total_tokens}"
         return ""
 
     def seconds_left(self) -> float | None:
-        """What is left of the run's time; never below 0, None for no limit."""
-        if self.limits.max_seconds is None or self._started is None:
-            return self.limits.max_seconds
-        return max(self.limits.max_seconds - (self.clock() - self._started), 0.0)
+        """What is left of the run's time, which begins with the first call; None for no limit."""
+        if self.limits.max_seconds is None:
+            return None
+        now = self.clock()
+        if self._started is None:
+            self._started = now
+        return max(self.limits.max_seconds - (now - self._started), 0.0)
 
     def spend(self, reply: ModelReply, sent: int) -> None:
         """Count a reply's tokens, which are estimated (``sent`` of input) where none are told."""

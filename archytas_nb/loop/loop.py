@@ -54,7 +54,7 @@ from archytas_nb.loop.history import (
     messages_of,
 )
 from archytas_nb.loop.limits import Guards, key_of, message_tokens, texts_of
-from archytas_nb.loop.protocol import ANSWER, FAIL, Action, as_text, not_accepted
+from archytas_nb.loop.reply import ANSWER, FAIL, Action, as_text, not_accepted
 from archytas_nb.loop.verify import (
     IMPOSSIBLE,
     KNOWN,

@@ -10,15 +10,18 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 from archytas_nb.loop.calls import Call, Place, Scan, Schemas, decoded
-from archytas_nb.loop.events import Json
+from archytas_nb.loop.events import Json, ModelReply
 from archytas_nb.loop.history import AnswerForm
 from archytas_nb.loop.lenient import UnreadableError, read_json, replace_surrogates
-from archytas_nb.loop.protocol import ANSWER, FAIL, Action, answer_in, only_value
 
+ANSWER = "final_answer"
+FAIL = "fail_task"
+_MAX_SHOWN = 300
 _FORM = '{"thought": "…", "tool": "…", "tool_input": …}'
 _REACT_FORM = f"Reply with one JSON object, and nothing else: {_FORM}"
 _NATIVE_FORM = "Make it a function call, or reply with the answer in plain text."
@@ -42,6 +45,50 @@ _TOOL = re.compile(r'"tool"\s*:\s*' + _STRING, re.DOTALL)
 _INPUT = re.compile(r'"tool_input"\s*:\s*(.*)', re.DOTALL)
 _ANSWER = re.compile(r"(?:\{\s*\"\w+\"\s*:\s*)?" + _STRING, re.DOTALL)
 _HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
+
+
+CutIn: TypeAlias = Literal["", "answer", "reasoning", "other"]
+"""Where a reply was cut off for its length; empty where nothing of it is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a reply means.
+
+    Attributes:
+        thought: The text beside the calls.
+        calls: Names and inputs of the calls, in order.
+        answer: The final answer, or None.
+        failure: The reason for giving up, or None.
+        fault: Why the reply cannot be used, for the model; empty where it can.
+        repaired: What had to be repaired to read it, for a person; empty where nothing had to.
+        unread: Calls that are not run because their input could not be read: the place of each in
+            `calls`, and what the model is told.
+        prose: Whether the fault is that the reply is plain text, which the next time is taken for
+            the answer.
+        null: Whether None is the answer, where the form of the answer allows that.
+        reasoning: The reasoning that came apart from the text.
+        extras: What the server sent beside calls, by their places in `calls`.
+        cut: Where the reply was cut off: an answer is then incomplete, and a call is unread.
+    """
+
+    thought: str = ""
+    calls: tuple[tuple[str, Json], ...] = ()
+    answer: Json = None
+    failure: str | None = None
+    fault: str = ""
+    repaired: str = ""
+    unread: tuple[tuple[int, str], ...] = ()
+    prose: bool = False
+    null: bool = False
+    reasoning: str = ""
+    extras: Mapping[int, Json] = field(default_factory=dict)
+    cut: CutIn = ""
+
+    @property
+    def answers(self) -> bool:
+        """Whether there is an answer."""
+        return self.answer is not None or self.null
 
 
 def split_think(text: str) -> tuple[str, str]:
@@ -131,7 +178,7 @@ def _called(scan: Scan, found: Sequence[Place], ask: str, form: AnswerForm | Non
     first = found[0]
     if first.why:
         return _fault(ask, f"{_quoted(scan, first)} could not be read: {first.why}.")
-    if not first.known and any(each.known for each in found):
+    if len(found) > 1 and not first.known and any(each.known for each in found):
         named = first.calls[0].name
         return _fault(ask, f"{_quoted(scan, first)} names {named!r}, and there is no such tool.")
     calls, notes, fault = _wanted(scan, found)
@@ -167,6 +214,8 @@ def _wanted(scan: Scan, found: Sequence[Place]) -> tuple[list[Call], list[str], 
     calls may take the first one back, so nothing is run.
     """
     calls, notes = list(found[0].calls), []
+    if len(found) == 1:
+        return calls, [], ""
     several = len(calls) > 1
     keys = {call.key for call in calls}
     for earlier, later in itertools.pairwise(found):
@@ -234,6 +283,51 @@ def _fault(ask: str, what: str) -> Action:
 def _quoted(scan: Scan, place: Place) -> str:
     words = " ".join(scan.text[place.start : place.end].split())
     return f"«{words if len(words) <= 120 else f'{words[:80]} … {words[-30:]}'}»"
+
+
+# ── answers ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def only_value(given: Json) -> Json:
+    """The value of an object with one field: models wrap a bare text in one."""
+    return next(iter(given.values())) if isinstance(given, dict) and len(given) == 1 else given
+
+
+def answer_in(given: Json, form: AnswerForm | None) -> Json:
+    """The answer in the input of `ANSWER`; None where there is none.
+
+    Text is found under whatever field it was put; an object with one field may be the answer
+    itself. One with a form may be empty, too.
+    """
+    inner = only_value(given)
+    named = isinstance(given, dict) and set(given) == {"answer"}
+    answer = inner if named or (isinstance(inner, str) and form is None) else given
+    blank = answer in (None, {}, []) or (isinstance(answer, str) and not answer.strip())
+    return None if form is None and blank else answer
+
+
+def as_text(answer: Json) -> str:
+    """An answer as text: text as it is, anything else as JSON."""
+    return answer.strip() if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+
+
+def not_accepted(answer: Json, fault: str) -> str:
+    """What the model is told about an answer that is not of the form that was asked for."""
+    text = as_text(answer)
+    shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+    again = "Give the answer again, as it was asked for."
+    return f"Your answer {shown!r} is not accepted: {fault}\n{again}"
+
+
+def with_reasoning(action: Action, reply: ModelReply) -> Action:
+    """An action with the reasoning of its reply, which may be all that came before it was cut."""
+    reasoning = reply.reasoning.strip()
+    only = not reply.text or (reasoning and not reply.text.strip())
+    cut: CutIn = "reasoning" if action.cut == "other" and only and not reply.calls else action.cut
+    return replace(action, reasoning=reasoning or action.reasoning, cut=cut)
+
+
+# ── replies that are still being written ──────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

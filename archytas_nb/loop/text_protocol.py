@@ -8,26 +8,16 @@ so broken JSON is never sent again.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
-from archytas_nb.loop.protocol import (
-    ANSWER,
-    FAIL,
-    GIVE_UP,
-    Action,
-    ToolCard,
-    last_turn,
-    question_message,
-    system_message,
-    user_content,
-    with_reasoning,
-)
-from archytas_nb.loop.reply import read_action
+from archytas_nb.loop.reply import ANSWER, FAIL, Action, read_action, with_reasoning
 
+GIVE_UP = "Give up, when the task cannot be done with these tools."
+_ROLE = "You answer a data scientist who works in a live Jupyter notebook."
 THOUGHT_LENGTH = 200
 """Characters. Grammars of llama.cpp grow with it, and fail in the thousands: answers are bounded by
 tokens."""
@@ -81,6 +71,24 @@ _AFTER_ERROR = (
     "for one thing at a time."
 )
 """What a small model does not conclude by itself from how a call ended."""
+
+
+class ToolCard(Protocol):
+    """What a wire protocol reads of a tool."""
+
+    @property
+    def name(self) -> str:
+        """Legal on the wire."""
+
+    @property
+    def text(self) -> str:
+        """What the model reads in the text protocol."""
+
+    def spec(self, level: Any = ...) -> Json:
+        """The specification for function calling."""
+
+    def input_schema(self, level: Any = ...) -> Json:
+        """JSON schema of ``tool_input`` in the text protocol."""
 
 
 class TextProtocol:
@@ -190,3 +198,45 @@ def _branch(name: str, given: Json) -> Json:
         "required": ["thought", "tool", "tool_input"],
         "additionalProperties": False,
     }
+
+
+# ── messages of both wire protocols ───────────────────────────────────────────────────────────────
+
+
+def system_message(rules: str, instructions: str) -> Message:
+    """The first message of a conversation."""
+    parts = (_ROLE, rules.strip("\n"), instructions.strip())
+    return {"role": "system", "content": "\n".join(part for part in parts if part)}
+
+
+def question_message(exchange: Exchange, how: str) -> Message:
+    """The message of a question; ``how`` introduces the type of an answer that is not text."""
+    text = exchange.question
+    if exchange.form is not None:
+        text = f"{text}\n\n({how} {exchange.form.text})"
+    if exchange.remark:
+        text = f"{text}\n\n{exchange.remark}"
+    return {"role": "user", "content": user_content(text, exchange.images)}
+
+
+def user_content(text: str, images: Sequence[str]) -> Json:
+    """The content of a message: text, or parts where there are images (PNG or JPEG, base64)."""
+    if not images:
+        return text
+    kinds = ("jpeg" if image.startswith("/9j/") else "png" for image in images)
+    urls = (f"data:image/{kind};base64,{image}" for kind, image in zip(kinds, images, strict=True))
+    pictures = ({"type": "image_url", "image_url": {"url": url}} for url in urls)
+    return [{"type": "text", "text": text}, *pictures]
+
+
+def last_turn(messages: Sequence[Message], limit: str) -> tuple[Message, ...]:
+    """The messages with what the model is told when a limit ends its run."""
+    text = (
+        f"The run must end now: its limit {limit} is reached and no tool can be used any more. "
+        "Say in your final answer what you found out so far, and what is missing."
+    )
+    *before, last = messages
+    content = last["content"]
+    if isinstance(content, str):
+        return (*before, {**last, "content": f"{content}\n\n{text}"})
+    return (*before, {**last, "content": [*content, {"type": "text", "text": text}]})

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from archytas_nb.loop.events import AskModel
-from archytas_nb.loop.protocol import ANSWER, FAIL, ToolCard
+from archytas_nb.loop.reply import ANSWER, FAIL
+from archytas_nb.loop.text_protocol import ToolCard
 
 MAX_TOOLS = 8
 """Maximum number of tools that a model is asked about, a request each; of more, one will fit."""

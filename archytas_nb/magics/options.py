@@ -194,7 +194,7 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
     Raises:
         UsageError: It is not an expression, or it uses a variable that does not exist now.
     """
-    from archytas_nb.loop.protocol import as_text
+    from archytas_nb.loop.reply import as_text
 
     tree = _expression(source, "--until")
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]

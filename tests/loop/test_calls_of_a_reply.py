@@ -23,7 +23,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.history import Exchange, Step
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import MAX_CALLS, call_id, react_loop
-from archytas_nb.loop.protocol import Action
+from archytas_nb.loop.reply import Action
 from tests.growth import assert_linear
 from tests.loop.cards import over, wire
 

@@ -8,8 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop.protocol import Action
-from archytas_nb.loop.reply import Partial, read_action, read_arguments, read_partial, split_think
+from archytas_nb.loop.reply import (
+    Action,
+    Partial,
+    read_action,
+    read_arguments,
+    read_partial,
+    split_think,
+)
 from tests.loop.cards import over
 
 ADD = {

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from archytas_nb.loop.events import ModelReply, WireCall
 from archytas_nb.loop.function_calling import FunctionCalling
-from archytas_nb.loop.protocol import Action
-from archytas_nb.loop.reply import read_action, read_arguments
+from archytas_nb.loop.reply import Action, read_action, read_arguments
 from tests.loop import damages, forms, truths  # noqa: F401 - two of them fill KINDS
 from tests.loop.truths import KINDS, Call, Style, Truth
 
