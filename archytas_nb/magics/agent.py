@@ -8,6 +8,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from IPython.core.error import UsageError
@@ -324,17 +325,11 @@ def model_settings(config: Settings) -> ModelSettings:
     """What the configuration says about models."""
     from archytas_nb.models.choose import ModelSettings
 
-    return ModelSettings(
-        model=config.model or None,
-        base_url=config.base_url or None,
-        api_key=str(config.api_key) or None,
-        timeout=config.timeout,
-        max_retries=config.max_retries,
-        local_model=config.local_model or None,
-        discover=config.discover,
-        local_safe=config.local_safe,
-        request=json.dumps(config.request),
-    )
+    values: dict[str, Any] = {
+        each.name: getattr(config, each.name) for each in fields(ModelSettings)
+    }
+    values |= {"api_key": str(config.api_key), "request": json.dumps(config.request)}
+    return ModelSettings(**{name: None if each == "" else each for name, each in values.items()})
 
 
 def make_model(name: str | None, settings: ModelSettings, confirm: Confirm | None = None) -> Model:

@@ -64,11 +64,7 @@ class LookupFault(ValueError):
 
 
 def look(source: str | ast.expr, namespace: Mapping[str, Any]) -> Any:
-    """Look up a variable, with attributes, items, slices and masks of rows: the object itself.
-
-    Raises:
-        LookupFault: It is no lookup, a variable does not exist, or looking raised.
-    """
+    """Look up a variable, with attributes, items, slices and masks; raises LookupFault."""
     tree = _parsed(source) if isinstance(source, str) else source
     shown = repr(source.strip() if isinstance(source, str) else ast.unparse(source))
     if tree is None or not _is_lookup(tree):

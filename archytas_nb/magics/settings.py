@@ -47,6 +47,12 @@ class _Setting(traitlets.TraitType[Any, Any]):
             raise ValueError(f"{text!r} is not {self.info()}") from None
 
 
+class _Flag(Bool):  # type: ignore[type-arg]
+    def from_string(self, s: str) -> Any:
+        words = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+        return super().from_string(words.get(s.lower(), s))
+
+
 class Secret(Unicode):  # type: ignore[type-arg]
     """A text whose value neither an error nor a repr shows."""
 
@@ -117,7 +123,7 @@ class Settings(Configurable):
     api_key = _setting(Secret, "The endpoint's key; empty takes OPENAI_API_KEY.", _Hidden())
     local_model = _setting(Unicode, "A GGUF path or hf:REPO/FILE for the embedded model.")
     local_safe = _setting(
-        Bool, "Always run the embedded model in safe mode: one thread, no extra buffers, no GPU."
+        _Flag, "Always run the embedded model in safe mode: one thread, no extra buffers, no GPU."
     )
     protocol = _choice(
         "How the model is told of the tools: function calling (native) or text (react).",
@@ -175,20 +181,20 @@ class Settings(Configurable):
         "Further fields of every request to the endpoint, such as {'temperature': 0}, and the "
         "arguments 'headers' and 'query' of OpenAIModel; JSON in the environment.",
     )
-    quiet = _setting(Bool, "Show no trace, only the answer.")
+    quiet = _setting(_Flag, "Show no trace, only the answer.")
     cassette = _setting(Unicode, "A file that model replies are recorded in and replayed from.")
     cassette_mode = _choice(
         "What the cassette is used for; off ignores it. The mode of a test run takes precedence.",
         *("auto", "replay", "record", "off"),
     )
     discover = _setting(
-        Bool,
+        _Flag,
         "Look for a model server on this machine where no endpoint is named; you are asked once "
         "before it is used.",
         True,  # noqa: FBT003 - traitlets' signature
     )
     warm = _setting(
-        Bool,
+        _Flag,
         "Start the embedded model with the extension, or when this is set, and have it read the "
         "tools before the first question.",
     )

@@ -33,7 +33,7 @@ def test_the_environment_sets_every_kind(monkeypatch: pytest.MonkeyPatch) -> Non
         ("model", "qwen3:8b", "qwen3:8b"), ("api_key", "sk-secret", "sk-secret"),
         ("protocol", "react", "react"), ("tools", "a, b*", ["a", "b*"]), ("max_errors", "2", 2),
         ("max_seconds", "1.5", 1.5), ("max_total_tokens", "None", None), ("quiet", "true", True),
-        ("discover", "0", False), ("request", '{"temperature": 0}', {"temperature": 0}),
+        ("discover", "off", False), ("warm", "0", False), ("request", '{"temperature": 0}', {"temperature": 0}),
     ):  # fmt: skip
         monkeypatch.setenv(f"ARCHYTAS_NB_{name.upper()}", text)
         assert getattr(Settings(), name) == value
