@@ -329,7 +329,8 @@ def model_settings(config: Settings) -> ModelSettings:
         each.name: getattr(config, each.name) for each in fields(ModelSettings)
     }
     values |= {"api_key": str(config.api_key), "request": json.dumps(config.request)}
-    return ModelSettings(**{name: None if each == "" else each for name, each in values.items()})
+    values = {name: None if each == "" else each for name, each in values.items()}
+    return ModelSettings(**values)
 
 
 def make_model(name: str | None, settings: ModelSettings, confirm: Confirm | None = None) -> Model:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+import fnmatch
 import keyword
 import typing
 from argparse import SUPPRESS, ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -122,10 +122,7 @@ def chosen_tools(patterns: Iterable[str], toolbox: Toolbox, flag: str = "--tools
     active = toolbox.active()
     meant: set[str] = set()
     for pattern in patterns:
-        if set("*?[") & set(pattern):
-            names = [name for name in active if fnmatchcase(name, pattern)]
-        else:
-            names = [active[pattern].name] if pattern in active else []
+        names = [active[pattern].name] if pattern in active else fnmatch.filter(active, pattern)
         if not names and pattern in toolbox:
             raise UsageError(
                 f"{flag}: {pattern!r} is disabled; enable it with %tools --enable {pattern}"

@@ -6,14 +6,15 @@ import ast
 import inspect
 import json
 import traceback
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from archytas_nb.errors import ArchytasError, ToolError
+from archytas_nb.magics.conversation import Message, Table
 from archytas_nb.magics.line import HELP, arguments, brief
 
 if TYPE_CHECKING:
@@ -81,9 +82,9 @@ class ToolMagics(Magics):
             if isinstance(error, ArchytasError):
                 raise brief(error) from None
             raise
-        tools = tuple(toolbox[name] for name in names)
+        tools = [toolbox[name] for name in names]
         checked = {tool.name: check_examples(tool, self.shell.user_ns) for tool in tools if check}
-        return Registered(tools, tuple(name for name in names if name in known), checked)
+        return _registered(tools, known, checked)
 
     def _register(
         self, toolbox: Toolbox, known: dict[str, Any], tree: ast.Module, options: dict[str, Any]
@@ -133,9 +134,9 @@ class ToolMagics(Magics):
                 if name := getattr(args, change):
                     getattr(toolbox, change)(name)
             if args.check:
-                return ToolIssues((toolbox[args.name],) if args.name else tuple(toolbox.values()))
+                return _issues([toolbox[args.name]] if args.name else list(toolbox.values()))
             if args.name:
-                return ToolPage(toolbox[args.name])
+                return _page(toolbox[args.name])
         except KeyError as error:
             raise UsageError(str(error)) from None
         return _table(toolbox)
@@ -220,25 +221,20 @@ def _public_names(tree: ast.Module, *kinds: type[ast.stmt]) -> list[str]:
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────
 
 
-class Registered(NamedTuple):
-    """The tools of a cell."""
-
-    tools: tuple[Tool, ...]
-    replaced: tuple[str, ...]
-    checked: Mapping[str, Sequence[Example]]
-
-    def __repr__(self) -> str:
-        lines = []
-        for tool in self.tools:
-            note = " (replaces the earlier one)" if tool.name in self.replaced else ""
-            more = len(tool.issues) - 1
-            hint = f" (and {more} more: %tools --check)" if more > 0 else ""
-            lines.append(f"tool {tool.name}{note}")
-            lines += [f"  ! {each}{hint}" for each in tool.issues[:1]]
-            if tool.name in self.checked:
-                examples = [_checked(each) for each in self.checked[tool.name]]
-                lines += examples or ["  ! no examples to check"]
-        return "\n".join(lines)
+def _registered(
+    tools: Sequence[Tool], replaced: Collection[str], checked: Mapping[str, Sequence[Example]]
+) -> Message:
+    """The tools of a cell, with what is to be mended and the results of their examples."""
+    lines = []
+    for tool in tools:
+        note = " (replaces the earlier one)" if tool.name in replaced else ""
+        more = len(tool.issues) - 1
+        hint = f" (and {more} more: %tools --check)" if more > 0 else ""
+        lines.append(f"tool {tool.name}{note}")
+        lines += [f"  ! {each}{hint}" for each in tool.issues[:1]]
+        if tool.name in checked:
+            lines += [_checked(each) for each in checked[tool.name]] or ["  ! no examples to check"]
+    return Message("\n".join(lines))
 
 
 def _checked(example: Example) -> str:
@@ -249,10 +245,8 @@ def _checked(example: Example) -> str:
     return f"  ✓ {source} → {text.splitlines()[0] if text else ''}"
 
 
-def _table(toolbox: Toolbox) -> Any:
+def _table(toolbox: Toolbox) -> Table:
     """All tools, one in a row."""
-    from archytas_nb.magics.conversation import Table
-
     rows = []
     for name, tool in toolbox.items():
         summary = (tool.text.split("\n")[1:] or [""])[0].strip()
@@ -262,23 +256,13 @@ def _table(toolbox: Toolbox) -> Any:
     return Table(("tool", "what it does"), tuple(rows), empty)
 
 
-class ToolIssues(NamedTuple):
+def _issues(tools: Sequence[Tool]) -> Message:
     """The warnings about each tool."""
-
-    tools: tuple[Tool, ...]
-
-    def __repr__(self) -> str:
-        doubtful = [tool for tool in self.tools if tool.issues]
-        if not doubtful:
-            return f"no issues in {len(self.tools)} tools"
-        return "\n".join("\n  ! ".join([tool.name, *tool.issues]) for tool in doubtful)
+    doubtful = ["\n  ! ".join([tool.name, *tool.issues]) for tool in tools if tool.issues]
+    return Message("\n".join(doubtful) or f"no issues in {len(tools)} tools")
 
 
-class ToolPage(NamedTuple):
+def _page(tool: Tool) -> Message:
     """One tool as the model reads it: the text, then the JSON schema."""
-
-    tool: Tool
-
-    def __repr__(self) -> str:
-        schema = json.dumps(self.tool.schema(), indent=2, ensure_ascii=False)
-        return f"{self.tool.text}\n\n{schema}\n\nabout {self.tool.tokens} tokens in each request"
+    schema = json.dumps(tool.schema(), indent=2, ensure_ascii=False)
+    return Message(f"{tool.text}\n\n{schema}\n\nabout {tool.tokens} tokens in each request")
