@@ -19,7 +19,7 @@ from collections.abc import (
 )
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from archytas_nb.answers import Answers, Until
 from archytas_nb.driver import (
@@ -39,16 +39,7 @@ from archytas_nb.kernel import Namespace, current_shell, live_namespace, running
 from archytas_nb.kernel.approval import Approve
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard, Person, confirm
-from archytas_nb.loop.events import (
-    AskModel,
-    CallOutcome,
-    Event,
-    Failed,
-    Interrupted,
-    Message,
-    ModelReply,
-    ToolCall,
-)
+from archytas_nb.loop import events as ev
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.history import ContextWindow, Exchange, WireProtocol, messages_of, place_of
 from archytas_nb.loop.limits import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
@@ -64,13 +55,6 @@ __all__ = ["Agent", "Model", "Observer", "ProtocolName"]
 
 ProtocolName: TypeAlias = Literal["auto", "react", "native"]
 _NOT_GIVEN: Any = object()
-
-
-class _Question(NamedTuple):
-    """One question: its record, still empty, and what judges its answer."""
-
-    exchange: Exchange
-    answers: Answers
 
 
 class Agent:
@@ -95,7 +79,7 @@ class Agent:
         allow: Names of tools that run without approval.
         max_reply_tokens: Maximum number of tokens in one reply; None for 1,024 (small models) or
             16,384 (others).
-        max_tokens: The old name of `max_total_tokens`.
+        max_tokens: The old name of `max_total_tokens`, which it overrides.
 
     Raises:
         ValueError: An argument is not of the kind said above.
@@ -126,11 +110,6 @@ class Agent:
         if namespace is not None and not isinstance(namespace, MutableMapping):
             raise _wrong("namespace", namespace, "a dict of variables")
         if max_tokens is not _NOT_GIVEN:
-            if max_total_tokens != MAX_TOTAL_TOKENS:
-                raise ValueError(
-                    f"max_tokens is {max_tokens!r} and max_total_tokens is {max_total_tokens!r}; "
-                    "expected one of them: leave max_tokens out, the old name"
-                )
             # Unlike a DeprecationWarning, a FutureWarning is shown from any module of the user's.
             warnings.warn(
                 f"max_tokens={max_tokens!r} is called max_total_tokens now: it counts all tokens "
@@ -150,7 +129,7 @@ class Agent:
         self._asks_user = ask_user
         self._allow = _names("allow", allow)
         self.exchanges: list[Exchange] = []
-        self._running: Callable[[], Generator[Event, None, None] | None] = lambda: None
+        self._running: Callable[[], Generator[ev.Event, None, None] | None] = lambda: None
 
     @property
     def tools(self) -> Toolbox:
@@ -178,7 +157,7 @@ class Agent:
         self._model, self._answering = model, None
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[ev.Message]:
         """The history in wire form, always one that a strict server accepts."""
         return messages_of(self._wire(self._protocol(), self.tools), self.exchanges)
 
@@ -246,7 +225,7 @@ class Agent:
         images: Any = (),
         origin: str = "",
         observers: Sequence[Observer] = (),
-    ) -> Generator[Event, None, Run]:
+    ) -> Generator[ev.Event, None, Run]:
         """Ask a question and see every event as it happens; the arguments are those of `run`.
 
         What running tools print goes to the observers only: a generator cannot yield while a tool
@@ -266,33 +245,31 @@ class Agent:
             raise run.interrupt() from None
         return run.checked()
 
-    def preview(
-        self,
-        question: str,
-        *,
-        output_type: Any = None,
-        until: Until | None = None,
-        images: Any = (),
-        origin: str = "",
-    ) -> AskModel:
+    def preview(self, question: str, **asked: Any) -> ev.AskModel:
         """The first request of a run with these arguments of `run`; nothing is asked or kept."""
-        exchange = self._read(question, output_type, until, images, origin).exchange
+        exchange, _ = self._read(question, **asked)
+        origin = exchange.origin
         tools = self.tools
         wire = self._wire(self._protocol(), tools)
         window = _window(self.model, ChainMap({}, self._variables()))  # it makes no variables
         guards = self._guards(self.model, tools, time.monotonic)
         flow = react_loop(wire, guards, self._past(origin), exchange, window=window)
         request = next(flow)
-        while not (isinstance(request, AskModel) and request.step):
+        while not (isinstance(request, ev.AskModel) and request.step):
             # What a small model is asked beforehand is taken to be answered with yes.
-            request = flow.send(ModelReply("yes") if isinstance(request, AskModel) else None)
+            request = flow.send(ev.ModelReply("yes") if isinstance(request, ev.AskModel) else None)
         return request
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────
 
     def _read(
-        self, question: str, output_type: Any, until: Until | None, images: Any, origin: str
-    ) -> _Question:
+        self,
+        question: str,
+        output_type: Any = None,
+        until: Until | None = None,
+        images: Any = (),
+        origin: str = "",
+    ) -> tuple[Exchange, Answers]:
         """Check everything about a question first, so that bad input costs nothing."""
         if not isinstance(question, str):
             raise _wrong("the question", question, "text to ask the model")
@@ -302,13 +279,15 @@ class Agent:
         is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")
         pictures = tuple(attached(each) for each in ([images] if is_one else images))
         exchange = Exchange(question, images=pictures, form=answers.form, origin=origin)
-        return _Question(exchange, answers)
+        return exchange, answers
 
-    def _events(self, run: Run, asked: _Question, observers: Sequence[Observer]) -> Events:
+    def _events(
+        self, run: Run, asked: tuple[Exchange, Answers], observers: Sequence[Observer]
+    ) -> Events:
         """Everything that happens in a run; its record is kept however it ends."""
         self._end_earlier()
-        exchange = asked.exchange
-        events = recorded(run, exchange, lambda: self._begin(run, asked, observers))
+        exchange, answers = asked
+        events = recorded(run, exchange, lambda: self._begin(run, exchange, answers, observers))
         for _ in range(2):  # an interrupt may come while it is kept
             events = kept(events, lambda: self._keep(exchange))
         self._running = weakref.ref(events)
@@ -330,10 +309,11 @@ class Agent:
             place = place_of(self.exchanges, exchange.origin)
             self.exchanges[place : place + 1] = [exchange]
 
-    def _begin(self, run: Run, asked: _Question, observers: Sequence[Observer]) -> Events:
+    def _begin(
+        self, run: Run, exchange: Exchange, answers: Answers, observers: Sequence[Observer]
+    ) -> Events:
         """The events of a run, after its model was found; the ending alone where there is none."""
         tools, variables = self.tools, self._variables()
-        exchange, answers = asked
         try:
             model = self.model
             spoken = model.protocol if self.protocol == "auto" else self.protocol
@@ -341,9 +321,9 @@ class Agent:
         except (ModelError, ConfigurationError) as error:
             run.error = error
             missing = isinstance(error, ConfigurationError)
-            return ended(exchange, Failed(str(error), by="setup" if missing else "endpoint"))
+            return ended(exchange, ev.Failed(str(error), by="setup" if missing else "endpoint"))
         except KeyboardInterrupt:
-            return ended(exchange, Interrupted("a request to the model"))
+            return ended(exchange, ev.Interrupted("a request to the model"))
         begins = getattr(model, "begins", None)
         if begins is not None:  # a recording gives a cell that is run again what it gave before
             begins(*_asked_by(exchange.origin))
@@ -382,7 +362,7 @@ class Agent:
 def _window(model: Model, namespace: Namespace) -> ContextWindow:
     """How much the model can take, and where values go that there is no room for."""
 
-    def name_of(call: ToolCall, outcome: CallOutcome) -> str:
+    def name_of(call: ev.ToolCall, outcome: ev.CallOutcome) -> str:
         try:
             return "" if outcome.value is None else keep(outcome.value, namespace, call.name)
         except Exception:  # noqa: BLE001 - a namespace that refuses to store costs the name only
@@ -414,10 +394,8 @@ def _toolbox(tools: Any) -> Toolbox | None:
 
 def _names(argument: str, value: Any) -> frozenset[str]:
     """Names, one or several."""
-    several = [value] if isinstance(value, str) else value
-    if not isinstance(several, Iterable):
-        raise _wrong(argument, value, "names of tools")
-    names: list[Any] = list(several)
+    is_one = isinstance(value, str) or not isinstance(value, Iterable)
+    names: list[Any] = [value] if is_one else list(value)
     if not all(isinstance(each, str) for each in names):
         raise _wrong(argument, value, "names of tools")
     return frozenset(names)

@@ -15,29 +15,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ToolTimeout
 from archytas_nb.kernel.interrupts import defer_interrupts
-from archytas_nb.loop.events import (
-    ApprovalForm,
-    AskModel,
-    CallOutcome,
-    CallOutcomes,
-    CheckAnswer,
-    Delta,
-    Ending,
-    Event,
-    Failed,
-    Interrupted,
-    Json,
-    ModelReply,
-    NoReply,
-    NoReplyKind,
-    Notice,
-    Reply,
-    Request,
-    RunCalls,
-    Started,
-    ToolCall,
-    Verdict,
-)
+from archytas_nb.loop import events as ev
 from archytas_nb.loop.history import ContextWindow, Exchange, WireProtocol
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
@@ -46,11 +24,11 @@ from archytas_nb.run import Run
 T = TypeVar("T")
 
 Spoken: TypeAlias = Literal["react", "native"]
-Events: TypeAlias = Generator[Event, None, None]
-Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
+Events: TypeAlias = Generator[ev.Event, None, None]
+Asking: TypeAlias = Generator[ev.Delta | ev.Notice, None, ev.ModelReply]
 """A reply on its way: its pieces, and the retries; it returns the reply."""
 
-_KINDS: dict[str, NoReplyKind] = {
+_KINDS: dict[str, ev.NoReplyKind] = {
     "no_tools": "no_tools",
     "overflow": "overflow",
     "deadline": "deadline",
@@ -69,7 +47,7 @@ class Model(Protocol):
     def protocol(self) -> Spoken:
         """The wire form that suits this model, where the agent is not told one."""
 
-    def complete(self, ask: AskModel) -> Asking:
+    def complete(self, ask: ev.AskModel) -> Asking:
         """Yield the pieces of a reply, return it whole; raise ModelError where none comes."""
 
 
@@ -77,18 +55,18 @@ class Executor(Protocol):
     """What runs calls."""
 
     def run(
-        self, calls: Sequence[ToolCall], seconds: float | None = None
-    ) -> tuple[CallOutcome, ...]:
+        self, calls: Sequence[ev.ToolCall], seconds: float | None = None
+    ) -> tuple[ev.CallOutcome, ...]:
         """One outcome for each call, in order; `seconds` is what is left of the run's time."""
 
     def call(self, work: Callable[[], T], seconds: float | None = None) -> T:
         """Call code of the user's that is no tool; raises ToolTimeout or KeyboardInterrupt."""
 
 
-AnswerCheck: TypeAlias = Callable[[Json], Verdict]
+AnswerCheck: TypeAlias = Callable[[ev.Json], ev.Verdict]
 """Judges an answer, and turns it into the value that was asked for."""
 
-Observer: TypeAlias = Callable[[Event], None]
+Observer: TypeAlias = Callable[[ev.Event], None]
 """Told of every event of a run, in order, the pieces of a streamed reply included."""
 
 
@@ -110,29 +88,29 @@ class Driver:
     def events(self, spoken: Spoken) -> Events:
         """Every event, the ending last; an interrupt thrown in here ends the run properly."""
         stopped = yield from shown(
-            Started(self.run.model, spoken, getattr(self.model, "server", ""))
+            ev.Started(self.run.model, spoken, getattr(self.model, "server", ""))
         )
         flow = self._flow(spoken)
-        request: Request = next(flow)
-        ending: Ending | None = None
+        request: ev.Request = next(flow)
+        ending: ev.Ending | None = None
         try:
             while ending is None:
-                reply: Reply = None
+                reply: ev.Reply = None
                 if not (why := self._writes_calls(request)):
                     stopped |= yield from shown(request)
                     reply = _not_done(request) if stopped else (yield from self._done(request))
                     why = self._takes_no_tools(reply)
                 if why:  # nothing was done yet in this step: the loop goes on from the same record
-                    note = Notice("protocol", f"{why}: going on with the text protocol")
+                    note = ev.Notice("protocol", f"{why}: going on with the text protocol")
                     stopped |= yield from shown(note)
                     flow = self._flow("react")
                     request = next(flow)
                     continue
                 with defer_interrupts() as deferred:
                     # What tools have done is written down before anything can come between.
-                    if reply is None and isinstance(request, RunCalls):
+                    if reply is None and isinstance(request, ev.RunCalls):
                         seconds = self.guards.seconds_left()
-                        reply = CallOutcomes(self.executor.run(request.calls, seconds=seconds))
+                        reply = ev.CallOutcomes(self.executor.run(request.calls, seconds=seconds))
                     try:
                         request = flow.send(reply)
                     except StopIteration as ended:
@@ -145,12 +123,12 @@ class Driver:
                 _wind_up(flow, request)
             raise
         yield ending
-        if deferred.interrupted and not isinstance(ending, Interrupted):
+        if deferred.interrupted and not isinstance(ending, ev.Interrupted):
             raise KeyboardInterrupt  # too late for this run, but not for what comes after it
 
-    def _ending(self, ending: Ending) -> Ending:
+    def _ending(self, ending: ev.Ending) -> ev.Ending:
         """The ending; a failure says what has failed."""
-        if isinstance(ending, Failed) and isinstance(self.run.error, CassetteMiss):
+        if isinstance(ending, ev.Failed) and isinstance(self.run.error, CassetteMiss):
             ending = self.exchange.ending = replace(ending, by="cassette")
         return ending
 
@@ -162,51 +140,51 @@ class Driver:
             wire, self.guards, self.past, self.exchange, checks=checks, window=self.window
         )
 
-    def _takes_no_tools(self, reply: Reply) -> str:
+    def _takes_no_tools(self, reply: ev.Reply) -> str:
         """Why function calling does not work; empty where it may."""
         is_native = self.may_fall_back and self.run.protocol == "native"
-        if not (is_native and isinstance(reply, NoReply) and reply.kind == "no_tools"):
+        if not (is_native and isinstance(reply, ev.NoReply) and reply.kind == "no_tools"):
             return ""
         self.run.error = None
         return "the endpoint takes no tools"
 
-    def _writes_calls(self, request: Request) -> str:
+    def _writes_calls(self, request: ev.Request) -> str:
         """Why function calling does not suit the model, as far as seen; empty where it does."""
         is_native = self.may_fall_back and self.run.protocol == "native"
-        asks = isinstance(request, AskModel) and bool(request.tools)
+        asks = isinstance(request, ev.AskModel) and bool(request.tools)
         is_shown = is_native and asks and self.model.protocol == "react"
         return "the model writes its calls into the text" if is_shown else ""
 
-    def _done(self, request: Request) -> Generator[Event, None, Reply]:
+    def _done(self, request: ev.Request) -> Generator[ev.Event, None, ev.Reply]:
         """Carry out a request, but for calls."""
-        if isinstance(request, AskModel):
+        if isinstance(request, ev.AskModel):
             return (yield from self._asked(request))
-        if isinstance(request, CheckAnswer):
+        if isinstance(request, ev.CheckAnswer):
             return self._checked(request)
         return None
 
-    def _asked(self, request: AskModel) -> Generator[Event, None, ModelReply | NoReply]:
+    def _asked(self, request: ev.AskModel) -> Generator[ev.Event, None, ev.ModelReply | ev.NoReply]:
         try:
             reply = yield from self.model.complete(request)
         except KeyboardInterrupt:
-            return NoReply("interrupted")
+            return ev.NoReply("interrupted")
         except (ModelError, ConfigurationError) as error:
             self.run.error = error
             kind = _KINDS.get(getattr(error, "kind", ""), "endpoint")
-            return NoReply(kind, self.run.said_so_far if kind == "deadline" else str(error))
+            return ev.NoReply(kind, self.run.said_so_far if kind == "deadline" else str(error))
         self.run.error = None  # whatever it was, the run got over it
         return reply
 
-    def _checked(self, request: CheckAnswer) -> Verdict | NoReply:
+    def _checked(self, request: ev.CheckAnswer) -> ev.Verdict | ev.NoReply:
         if self.check is None:
-            return Verdict(value=request.answer)
+            return ev.Verdict(value=request.answer)
         check = partial(self.check, request.answer)
         try:
             verdict = self.executor.call(check, seconds=self.guards.seconds_left())
         except KeyboardInterrupt:
-            return NoReply("interrupted")
+            return ev.NoReply("interrupted")
         except ToolTimeout:
-            return Verdict("checking it took longer than was left of this run's time")
+            return ev.Verdict("checking it took longer than was left of this run's time")
         if not verdict.fault:
             self.run.note_value(verdict.value)
         return verdict
@@ -234,7 +212,7 @@ def observed(run: Run, events: Events, observers: Sequence[Observer]) -> Events:
         interrupted = True
     finally:
         events.close()
-    if interrupted and not isinstance(run.ending, Interrupted):
+    if interrupted and not isinstance(run.ending, ev.Interrupted):
         raise KeyboardInterrupt  # too late to stop the run, but not what comes after it
 
 
@@ -266,7 +244,7 @@ def recorded(run: Run, exchange: Exchange, begin: Callable[[], Events]) -> Event
     finally:
         events.close()  # where the one who iterates went away
         if exchange.ending is None:
-            exchange.ending = Interrupted("the run")
+            exchange.ending = ev.Interrupted("the run")
         run.ending = exchange.ending
 
 
@@ -274,7 +252,7 @@ def _begun(begin: Callable[[], Events]) -> Events:
     yield from begin()
 
 
-def ended(exchange: Exchange, ending: Ending) -> Events:
+def ended(exchange: Exchange, ending: ev.Ending) -> Events:
     """The events of a run that could not begin."""
     exchange.ending = ending
     yield ending
@@ -285,17 +263,15 @@ def watched(
 ) -> Callable[..., None]:
     """Calls observers with what a running call prints or asks; no error reaches the tool."""
 
-    def tell(text: str, form: ApprovalForm | None = None) -> None:
+    def tell(text: str, form: ev.ApprovalForm | None = None) -> None:
         for observer in observers:
-            try:
-                observer(Delta(kind, text, form))
-            except Exception:  # noqa: BLE001, S112 - we are inside the tool's print
-                continue
+            with suppress(Exception):  # we are inside the tool's print
+                observer(ev.Delta(kind, text, form))
 
     return tell
 
 
-def shown(event: Event) -> Generator[Event, None, bool]:
+def shown(event: ev.Event) -> Generator[ev.Event, None, bool]:
     """Hand out an event; True where the one who watched it was interrupted."""
     try:
         yield event
@@ -304,19 +280,19 @@ def shown(event: Event) -> Generator[Event, None, bool]:
     return False
 
 
-def _wind_up(flow: Flow, request: Request) -> None:
+def _wind_up(flow: Flow, request: ev.Request) -> None:
     """Bring the loop to its ending without doing anything more."""
     with defer_interrupts(), suppress(StopIteration):  # who winds up has been told to stop already
         while True:
             request = flow.send(_not_done(request))
 
 
-def _not_done(request: Request) -> Reply:
-    if isinstance(request, Notice):
+def _not_done(request: ev.Request) -> ev.Reply:
+    if isinstance(request, ev.Notice):
         return None
-    if isinstance(request, (AskModel, CheckAnswer)):
-        return NoReply("interrupted")
+    if isinstance(request, (ev.AskModel, ev.CheckAnswer)):
+        return ev.NoReply("interrupted")
     text = "Not run: the run was interrupted before."
     first, *rest = request.calls
-    outcomes: list[Any] = [CallOutcome("not_run", text, call_id=call.id) for call in rest]
-    return CallOutcomes((CallOutcome("interrupted", text, call_id=first.id), *outcomes))
+    outcomes: list[Any] = [ev.CallOutcome("not_run", text, call_id=call.id) for call in rest]
+    return ev.CallOutcomes((ev.CallOutcome("interrupted", text, call_id=first.id), *outcomes))

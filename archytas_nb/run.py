@@ -14,23 +14,7 @@ from archytas_nb.errors import (
     RunInterrupted,
     TaskFailed,
 )
-from archytas_nb.loop.events import (
-    Answered,
-    AskModel,
-    CallOutcome,
-    CallOutcomes,
-    Delta,
-    Ending,
-    Event,
-    Failed,
-    Interrupted,
-    Json,
-    ModelReply,
-    RunCalls,
-    Stopped,
-    ToolCall,
-    Usage,
-)
+from archytas_nb.loop import events as ev
 
 Shows: TypeAlias = Literal["all", "answer", "status", "nothing"]
 """What is seen of a run where it is displayed."""
@@ -53,30 +37,30 @@ class Run:
     question: str
     protocol: str = ""
     model: str = ""
-    events: list[Event] = field(default_factory=list)
-    ending: Ending | None = None
+    events: list[ev.Event] = field(default_factory=list)
+    ending: ev.Ending | None = None
     seconds: float = 0.0
     error: ModelError | ConfigurationError | None = None
     _value: Any = None
-    _pieces: list[Delta] = field(default_factory=list)
+    _pieces: list[ev.Delta] = field(default_factory=list)
     _shows: Shows = "all"
 
     @property
     def status(self) -> Literal["answered", "failed", "stopped", "interrupted"]:
         """How the run ended."""
         match self.ending:
-            case Answered():
+            case ev.Answered():
                 return "answered"
-            case Stopped():
+            case ev.Stopped():
                 return "stopped"
-            case Interrupted():
+            case ev.Interrupted():
                 return "interrupted"
         return "failed"
 
     @property
     def answer(self) -> str:
         """The final answer, or the last words where a limit ended the run; empty otherwise."""
-        return self.ending.text if isinstance(self.ending, (Answered, Stopped)) else ""
+        return self.ending.text if isinstance(self.ending, (ev.Answered, ev.Stopped)) else ""
 
     @property
     def value(self) -> Any:
@@ -88,9 +72,9 @@ class Run:
         """The text of the reply that is on its way."""
         return "".join(piece.text for piece in self._pieces if piece.kind == "text")
 
-    def note(self, event: Event) -> None:
+    def note(self, event: ev.Event) -> None:
         """Take an event in; pieces of a reply are kept only until it is there, or begins anew."""
-        if isinstance(event, Delta):
+        if isinstance(event, ev.Delta):
             self._pieces.append(event)
         else:
             self._pieces.clear()
@@ -103,34 +87,36 @@ class Run:
     @property
     def incomplete(self) -> bool:
         """Whether a limit ended the run, or a reply was cut off for its length."""
-        return isinstance(self.ending, Stopped)
+        return isinstance(self.ending, ev.Stopped)
 
     @property
     def reason(self) -> str:
         """Why there is no complete answer; empty where there is one."""
         match self.ending:
-            case Stopped(limit=limit):
+            case ev.Stopped(limit=limit):
                 return limit
-            case Failed(reason=reason):
+            case ev.Failed(reason=reason):
                 return reason
-            case Interrupted(during=during):
+            case ev.Interrupted(during=during):
                 return f"interrupted during {during}"
         return ""
 
     @property
-    def calls(self) -> list[tuple[ToolCall, CallOutcome]]:
+    def calls(self) -> list[tuple[ev.ToolCall, ev.CallOutcome]]:
         """Every call that was run, with its outcome, in order."""
-        asked = [event.calls for event in self.events if isinstance(event, RunCalls)]
-        told = [event.outcomes for event in self.events if isinstance(event, CallOutcomes)]
+        asked = [event.calls for event in self.events if isinstance(event, ev.RunCalls)]
+        told = [event.outcomes for event in self.events if isinstance(event, ev.CallOutcomes)]
         pairs = zip(asked, told, strict=False)
         return [pair for calls, outcomes in pairs for pair in zip(calls, outcomes, strict=True)]
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> ev.Usage:
         """Requests and tokens of the run."""
-        return sum((event.usage for event in self.events if isinstance(event, ModelReply)), Usage())
+        return sum(
+            (event.usage for event in self.events if isinstance(event, ev.ModelReply)), ev.Usage()
+        )
 
-    def to_json(self) -> dict[str, Json]:
+    def to_json(self) -> dict[str, ev.Json]:
         """The run as JSON: its question, ending, usage and events, without live Python objects."""
         return {
             "question": self.question,
@@ -164,18 +150,18 @@ class Run:
             self.error.run = self
             raise self.error from None
         match self.ending:
-            case Failed(reason=reason, by=by):
+            case ev.Failed(reason=reason, by=by):
                 error = TaskFailed(reason) if by == "model" else self._endpoint_error(reason)
                 error.run = self
                 raise error from None
-            case Interrupted():
+            case ev.Interrupted():
                 raise self.interrupt()
         return self
 
     def interrupt(self) -> RunInterrupted:
         """What a person's interrupt is raised as, whenever it came."""
         match self.ending:
-            case Interrupted(during=during):
+            case ev.Interrupted(during=during):
                 said = f"stopped during {during}. The conversation is intact: ask again."
             case None:
                 said = "stopped before anything was asked. The conversation is intact: ask again."
@@ -219,7 +205,7 @@ class Run:
 
         if self._shows == "status":
             steps = max(
-                (event.step for event in self.events if isinstance(event, AskModel)), default=0
+                (event.step for event in self.events if isinstance(event, ev.AskModel)), default=0
             )
             return {
                 "text/plain": f"<Run {self.status} in {steps} step{'s' if steps != 1 else ''}>"
@@ -228,7 +214,7 @@ class Run:
         return value_bundle(view, repr(self), with_steps=self._shows == "all")
 
 
-def to_json(value: Any) -> Json:
+def to_json(value: Any) -> ev.Json:
     """An event, or events, as JSON: each a dict with the name of its class under ``"event"``.
 
     Live Python objects (`CallOutcome.value` and ``.error``, `Verdict.value`) are left out.

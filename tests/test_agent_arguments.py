@@ -59,10 +59,6 @@ def test_the_old_name_of_the_total_of_tokens_counts_with_a_warning() -> None:
     )
     with pytest.warns(FutureWarning, match="max_tokens=None"):
         assert made(max_tokens=None).limits.max_total_tokens is None
-    with pytest.raises(
-        ValueError, match="max_tokens is 5 and max_total_tokens is 6; expected one of them"
-    ):
-        made(max_tokens=5, max_total_tokens=6)
 
 
 @pytest.mark.parametrize("allow", ["add", ["add"], {"add"}])

@@ -181,11 +181,12 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         " ",
     ]
     for index, call in enumerate(step.calls[:_SUMMARY_CALLS]):
-        result = "" if call.status is None else f" → {call.summary(_LINE_WIDTH)}"
+        result = "" if call.status is None else f"→ {call.summary(_LINE_WIDTH)}"
         short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME))
         parts += ["" if index == 0 else " · ", element("code", short, style=CODE)]
         room = max(_OUTCOME, _LINE_WIDTH - len(short))
-        parts.append(element("span", element("span", one_line(result, room), style=DIM), **spared))
+        told = element("span", f" {one_line(result, room)}" if result else "", style=DIM)
+        parts.append(element("span", told, **spared))
     if more := len(step.calls) - _SUMMARY_CALLS:
         parts.append(f" · {more:,} more calls" if more > 0 else "")
     if step.calls:
@@ -205,7 +206,9 @@ def _topic(step: StepView) -> str:
         return views.UNUSABLE
     if step.thought or not step.notes:
         return step.thought or "thinking"
-    return step.notes[-1].title or "the model was asked again"
+    note = step.notes[-1]
+    short = {"no reply": "no reply", "answer": "the answer was not accepted"}.get(note.kind)
+    return short or note.title or "the model was asked again"
 
 
 def _body(step: StepView, limits: PageLimits) -> Iterator[Html]:

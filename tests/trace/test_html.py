@@ -28,10 +28,10 @@ def visible(page: str) -> str:
     return re.sub(r"<[^>]+>", "", page)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_every_sample_is_well_formed(name: str) -> None:
+def test_every_sample_is_well_formed() -> None:
     """Each kind of run gives harmless HTML in which every element is closed."""
-    assert faults_of(html(fold(*SAMPLES[name]))) == []
+    for name, sample in SAMPLES.items():
+        assert faults_of(html(fold(*sample))) == [], name
 
 
 def test_steps_are_folded_and_errors_are_not() -> None:
@@ -118,17 +118,17 @@ def test_a_number_with_a_full_stop_is_no_list() -> None:
 ROOM = Path(safe.__file__).parent
 
 
-@pytest.mark.parametrize("payload", PAYLOADS)
-def test_no_payload_survives(payload: str) -> None:
+def test_no_payload_survives() -> None:
     """In every place, the page has only harmless elements, and each is closed."""
-    for page in places(payload):
-        assert faults_of(page) == []
+    for payload in PAYLOADS:
+        for page in places(payload):
+            assert faults_of(page) == [], payload
 
 
-@pytest.mark.parametrize("payload", PAYLOADS[:19])
-def test_the_check_sees_the_payloads_themselves(payload: str) -> None:
+def test_the_check_sees_the_payloads_themselves() -> None:
     """The positive control: put into a page as they are, the HTML payloads are found."""
-    assert faults_of(f"<div>{payload.encode('utf-8', 'replace').decode()}</div>")
+    for payload in PAYLOADS[:19]:
+        assert faults_of(f"<div>{payload.encode('utf-8', 'replace').decode()}</div>"), payload
 
 
 @given(
@@ -219,11 +219,10 @@ def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
     )
 
 
-@pytest.mark.parametrize("path", sorted(ROOM.glob("*.py")), ids=lambda path: path.name)
-def test_all_html_is_made_in_one_file(path: Path) -> None:
+@pytest.mark.parametrize("name", ["__init__", "html", "live", "text", "view"])
+def test_all_html_is_made_in_one_file(name: str) -> None:
     """No other file of the room writes a tag, or calls a text HTML."""
-    if path.name == "safe.py":
-        return
+    path = ROOM / f"{name}.py"
     tree = ast.parse(path.read_text(encoding="utf-8"))
     texts = [
         each.value

@@ -182,7 +182,7 @@ The log is long.
 }
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", GOLDEN)
 def test_each_kind_of_run_reads_so(name: str) -> None:
     """The question, one line a call, errors marked, the answer last."""
     question, events = SAMPLES[name]
@@ -275,11 +275,11 @@ def test_a_run_as_markdown() -> None:
     assert markdown(run) == f"**{question}**\n\n```text\n{steps}\n```\n\n{answer}"
 
 
-@pytest.mark.parametrize("payload", PAYLOADS)
-def test_nothing_runs_or_loads_where_html_is_let_through(payload: str) -> None:
-    for ending in endings(payload):
-        page = OPEN.render(markdown(fold(payload, [*hostile_run(payload), *ending])))
-        assert faults_of(page) == []
+def test_nothing_runs_or_loads_where_html_is_let_through() -> None:
+    for payload in PAYLOADS:
+        for ending in endings(payload):
+            page = OPEN.render(markdown(fold(payload, [*hostile_run(payload), *ending])))
+            assert faults_of(page) == [], payload
 
 
 def test_a_harmless_answer_stays_markdown() -> None:
