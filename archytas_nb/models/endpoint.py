@@ -7,7 +7,6 @@ every message on every request and build an object for every token. Retries are 
 from __future__ import annotations
 
 import json
-import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -47,8 +46,6 @@ DEFAULT_OPENAI_MODEL = "gpt-4.1-mini"
 FIRST_WAIT = 0.5
 """Seconds before the first retry, where the server does not say; each further wait is doubled."""
 _LISTING_SECONDS = 10.0
-
-_log = logging.getLogger("archytas_nb")
 
 
 class OpenAIModel:
@@ -176,8 +173,7 @@ class OpenAIModel:
             yield Notice("progress", introduction)
 
         def once(form: Capabilities) -> Asking:
-            asking = self._once(name, ask, form, deadline)
-            return self._logged(asking, name, ask) if _log.isEnabledFor(logging.DEBUG) else asking
+            return self._once(name, ask, form, deadline)
 
         def in_any_form() -> Asking:
             can = capabilities_of(self.base_url, name)
@@ -247,28 +243,6 @@ class OpenAIModel:
         failed = self._errors.of_client(error, self.timeout, name, ask)
         # A status of the server counts more than the time that it took.
         return (None if failed.error.status else connection.failure()) or failed
-
-    def _logged(self, asking: Asking, name: str, ask: AskModel) -> Asking:
-        """The same request, with one line in the log: no key, no URL's password, no text."""
-        began, outcome = perf_counter(), "left"
-        try:
-            reply = yield from asking
-            used = reply.usage
-            outcome = f"{reply.finish}, tokens: {used.input_tokens} in, {used.output_tokens} out"
-        except BaseException as error:
-            failed = getattr(error, "error", None)
-            outcome = f"{failed.kind} (status {failed.status})" if failed else type(error).__name__
-            raise
-        else:
-            return reply
-        finally:
-            size = sum(len(str(message.get("content") or "")) for message in ask.messages)
-            shown = (self.base_url, name, len(ask.messages), size, len(ask.tools), outcome)
-            _log.debug(
-                "asked %s for %r: %d messages of %d characters, %d tools, %s after %.3f s",
-                *shown,
-                perf_counter() - began,
-            )
 
     @contextmanager
     def _connection(self, timeout: float, deadline: Deadline) -> Iterator[Connection]:

@@ -5,13 +5,10 @@ the kernel's Python works and no file of the user's gets in its way.
 
 A *lease* is one TCP connection that a kernel holds open while it uses the model. The operating
 system closes it when the kernel ends, however it ends. The process ends when no lease is left for
-``grace_seconds``, or when none came within `STARTUP_SECONDS`. Handshake, one line each way; each
-side proves that it knows the key before the port of the engine's server is named:
-
-    server: nonce₁   client: nonce₂ HMAC(key, "client" nonce₁ nonce₂)   server: HMAC(key, …) port
-
-The first line is sent once the model is loaded. After the handshake the client sends nothing, or
-``q`` before it closes: then the grace period is skipped.
+``grace_seconds``, or when none came within `STARTUP_SECONDS`. A lease begins, once the model is
+loaded, with both sides proving that they know the key (`multiprocessing.connection`); then the
+server names the port of the engine. The client sends nothing after that, or ``q`` before it closes:
+then the grace period is skipped.
 """
 
 from __future__ import annotations
@@ -19,16 +16,18 @@ from __future__ import annotations
 import contextlib
 import enum
 import faulthandler
-import hmac
 import importlib
 import json
 import os
 import secrets
 import socket
+import struct
 import sys
 import threading
 import time
 import urllib.parse
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +41,6 @@ _NEEDED = frozenset({"model.path", "n_ctx", "n_parallel", "api_keys"})
 """Parameters without which nothing works; a later version of the engine may lack any other."""
 
 
-def proof(key: str, side: str, nonces: str) -> str:
-    """The HMAC-SHA-256 that a side (``"client"`` or ``"server"``) of a handshake must show."""
-    return hmac.new(key.encode(), f"{side} {nonces}".encode(), "sha256").hexdigest()
-
-
 class Lease:
     """An open connection to the engine's process, held for as long as the model is used.
 
@@ -55,9 +49,13 @@ class Lease:
     """
 
     def __init__(self, port: int, key: str) -> None:
-        self._key = key
-        address = ("127.0.0.1", port)
-        self._socket = socket.create_connection(address, timeout=HANDSHAKE_SECONDS)
+        self._key = key.encode()
+        connection = socket.create_connection(("127.0.0.1", port), timeout=HANDSHAKE_SECONDS)
+        connection.settimeout(None)
+        if os.name == "posix":  # for the handshake; the other side may fall silent in it
+            limit = struct.pack("ll", int(HANDSHAKE_SECONDS), 0)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self._connection = Connection(connection.detach())
         self.port = 0
         """Where the engine's server listens; 0 until the lease is granted."""
 
@@ -67,31 +65,22 @@ class Lease:
         Raises:
             OSError: The process has ended, or the listener does not know the key.
         """
-        self._socket.settimeout(seconds)
-        try:
-            self._socket.recv(1, socket.MSG_PEEK)
-        except TimeoutError:
+        if not self._connection.poll(seconds):
             return False
-        self._socket.settimeout(HANDSHAKE_SECONDS)
-        with self._socket.makefile("r", encoding="ascii", errors="replace", newline="\n") as lines:
-            nonces = f"{lines.readline(256).strip()} {secrets.token_hex(16)}"
-            shown = f"{nonces.partition(' ')[2]} {proof(self._key, 'client', nonces)}\n"
-            self._socket.sendall(shown.encode())
-            theirs, _, port = lines.readline(256).strip().partition(" ")
-        # Whoever took over a dead server's port must not be sent anybody's notebook.
-        expected = proof(self._key, "server", nonces)
-        if not hmac.compare_digest(theirs.encode(), expected.encode()):
-            raise ConnectionRefusedError("the listener is not the model's server")
-        self.port = int(port)
-        self._socket.settimeout(0)  # from here on it is only looked at
+        try:
+            answer_challenge(self._connection, self._key)
+            # Whoever took over a dead server's port must not be sent anybody's notebook.
+            deliver_challenge(self._connection, self._key)
+            self.port = int(self._connection.recv_bytes(16))
+        except (AuthenticationError, AssertionError, EOFError, ValueError) as error:
+            text = "the listener is not the model's server"
+            raise ConnectionRefusedError(text) from error
         return True
 
     def is_open(self) -> bool:
         """Whether the process still lives. Never blocks."""
         try:
-            return self._socket.recv(1) != b""
-        except BlockingIOError:
-            return True
+            return not self._connection.poll(0)
         except OSError:
             return False
 
@@ -99,8 +88,8 @@ class Lease:
         """Give the lease back; `at_once` skips the grace period where it was the last one."""
         if at_once:
             with contextlib.suppress(OSError):
-                self._socket.sendall(b"q")
-        self._socket.close()
+                self._connection.send_bytes(b"q")
+        self._connection.close()
 
 
 class Leases:
@@ -116,7 +105,7 @@ class Leases:
     """
 
     def __init__(self, key: str, grace_seconds: float, startup_seconds: float) -> None:
-        self._key = key
+        self._key = key.encode()
         self._grace = grace_seconds
         self._startup = startup_seconds
         self._changed = threading.Condition()
@@ -142,34 +131,23 @@ class Leases:
 
     def _serve(self, peer: socket.socket, port: int) -> None:
         last = b""
-        with peer, contextlib.suppress(OSError, ValueError):
-            reply = self._greet(peer)
+        failures = (OSError, EOFError, ValueError, AuthenticationError, AssertionError)
+        with Connection(peer.detach()) as connection, contextlib.suppress(*failures):
+            deliver_challenge(connection, self._key)
+            answer_challenge(connection, self._key)
             with self._changed:
-                if reply is None or self._held < 0:  # a stranger, or the end has begun
+                if self._held < 0:  # the end has begun
                     return
                 self._held += 1
                 self._changed.notify()
-            with contextlib.suppress(OSError):
-                peer.sendall(f"{reply} {port}\n".encode())
-                peer.settimeout(None)
-                while data := peer.recv(16):
-                    last = data
+            with contextlib.suppress(OSError, EOFError):
+                connection.send_bytes(str(port).encode())
+                while True:
+                    last = connection.recv_bytes(16)
             with self._changed:
                 self._held -= 1
-                grace = 0 if last.endswith(b"q") else self._grace
-                self._until = time.monotonic() + grace
+                self._until = time.monotonic() + (0 if last == b"q" else self._grace)
                 self._changed.notify()
-
-    def _greet(self, peer: socket.socket) -> str | None:
-        """Our proof for the peer, once it has given its own; None for a peer without the key."""
-        peer.settimeout(HANDSHAKE_SECONDS)
-        nonce = secrets.token_hex(16)
-        peer.sendall(f"{nonce}\n".encode())
-        with peer.makefile("r", encoding="ascii", newline="\n") as lines:
-            theirs, _, shown = lines.readline(256).strip().partition(" ")
-        nonces = f"{nonce} {theirs}"
-        is_ours = hmac.compare_digest(shown, proof(self._key, "client", nonces))
-        return proof(self._key, "server", nonces) if is_ours else None
 
 
 def write_private(path: Path, value: Any) -> None:

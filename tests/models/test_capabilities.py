@@ -98,19 +98,21 @@ def test_a_model_at_an_endpoint_has_one_record() -> None:
     assert capabilities_of("https://api.openai.com/v1", "a").length_field == "max_completion_tokens"
 
 
-@pytest.mark.parametrize(
-    ("said", "most"),
-    [
+def test_a_bound_is_lowered_to_what_there_is_room_for() -> None:
+    for said, most in [
         ("max_tokens is too large: 4096. This model supports at most 2048 completion tokens", 2048),
-        (("maximum context length is 8192 tokens. However, you requested 8292 tokens (4196 in the messages, "
-         "4096 in the completion)"), 3996),
+        (
+            (
+                "maximum context length is 8192 tokens. However, you requested 8292 tokens (4196 in the messages, "
+                "4096 in the completion)"
+            ),
+            3996,
+        ),
         ("maximum context length is 4096 tokens and your request has 3700 input tokens", 396),
         ("maximum context length is 4096 tokens and your request has 4000 input tokens", None),
-    ],
-)  # fmt: skip
-def test_a_bound_is_lowered_to_what_there_is_room_for(said: str, most: int | None) -> None:
-    less = shorter(Capabilities(), ASK, said)
-    assert (less and less.most_tokens) == most
+    ]:
+        less = shorter(Capabilities(), ASK, said)
+        assert (less and less.most_tokens) == most
 
 
 ASK_ASKING = AskModel(
@@ -221,34 +223,31 @@ THOUGHT = [
 ]
 
 
-@pytest.mark.parametrize("thought", THOUGHT)
-def test_a_model_that_thought_its_reply_away_is_given_more_room_from_then_on(
-    thought: ModelReply,
-) -> None:
-    can = Capabilities()
-    _, once = plays(thought, ModelReply("fine", usage=Usage(1, 10, 0, 500)))
-    said, reply = heard(adapting(once, ASK_ASKING, can, stream=True))
-    assert said == ["the model thought until its reply was cut off: asking again, with more room"]
-    assert (reply.text, reply.usage) == ("fine", Usage(2, 20, 0, 600))
-    assert can.thinks
-    assert body_of(ASK_ASKING, can, {}, stream=True)["max_tokens"] == 800
-    _, once = plays(thought)
-    assert (
-        heard(adapting(once, ASK_ASKING, can, stream=True))[1].finish == "length"
-    )  # there is an end to it
+def test_a_model_that_thought_its_reply_away_is_given_more_room_from_then_on() -> None:
+    for thought in THOUGHT:
+        can = Capabilities()
+        _, once = plays(thought, ModelReply("fine", usage=Usage(1, 10, 0, 500)))
+        said, reply = heard(adapting(once, ASK_ASKING, can, stream=True))
+        assert said == [
+            "the model thought until its reply was cut off: asking again, with more room"
+        ]
+        assert (reply.text, reply.usage) == ("fine", Usage(2, 20, 0, 600))
+        assert can.thinks
+        assert body_of(ASK_ASKING, can, {}, stream=True)["max_tokens"] == 800
+        _, once = plays(thought)
+        assert (
+            heard(adapting(once, ASK_ASKING, can, stream=True))[1].finish == "length"
+        )  # there is an end to it
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_a_reply_that_was_cut_off_in_its_words_is_left_to_the_loop() -> None:
+    for reply in [
         ModelReply("half an ans", finish="length"),
         ModelReply("<think>a</think>b", finish="length"),
         ModelReply(""),
-    ],
-)
-def test_a_reply_that_was_cut_off_in_its_words_is_left_to_the_loop(reply: ModelReply) -> None:
-    _, once = plays(reply)
-    assert heard(adapting(once, ASK_ASKING, Capabilities(), stream=True)) == ([], reply)
+    ]:
+        _, once = plays(reply)
+        assert heard(adapting(once, ASK_ASKING, Capabilities(), stream=True)) == ([], reply)
 
 
 def test_an_interrupt_in_a_wait_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,9 +304,9 @@ def test_a_system_prompt_stands_before_the_parts_of_a_question_with_images() -> 
     assert first["content"] == [{"type": "text", "text": "Be brief."}, *parts]
 
 
-@pytest.mark.parametrize("messages", [(), TALK[:1], TALK[1:], (TALK[0], TALK[2])])
-def test_messages_that_do_not_begin_so_stay_as_they_are(messages: Any) -> None:
-    assert sent(messages, system=False) == messages
+def test_messages_that_do_not_begin_so_stay_as_they_are() -> None:
+    for messages in [(), TALK[:1], TALK[1:], (TALK[0], TALK[2])]:
+        assert sent(messages, system=False) == messages
 
 
 def test_a_model_gets_back_what_it_thought_and_a_mark_where_that_is_not_known() -> None:

@@ -112,13 +112,13 @@ def test_bounds_reach_the_model() -> None:
     assert (model.timeout, model.max_retries) == (7, 1)
 
 
-@pytest.mark.parametrize("model", [5, 1.5, object(), ["gpt-x"], b"gpt-x", True, OpenAIModel])
-def test_what_is_no_model_is_refused_with_what_was_expected(model: Any) -> None:
-    said = r"expected a model's name, an OpenAIModel, or an object with"
-    with pytest.raises(ConfigurationError, match=said):
-        choose_model(model)
-    with pytest.raises(ConfigurationError, match=said):
-        Agent([], model, namespace={}).run("Is anybody there?")
+def test_what_is_no_model_is_refused_with_what_was_expected() -> None:
+    for model in [5, 1.5, object(), ["gpt-x"], b"gpt-x", True, OpenAIModel]:
+        said = r"expected a model's name, an OpenAIModel, or an object with"
+        with pytest.raises(ConfigurationError, match=said):
+            choose_model(model)
+        with pytest.raises(ConfigurationError, match=said):
+            Agent([], model, namespace={}).run("Is anybody there?")
 
 
 def test_what_is_a_model_is_taken_as_it_is() -> None:
@@ -320,14 +320,22 @@ def test_the_context_that_a_list_tells_is_known(monkeypatch: pytest.MonkeyPatch)
         assert (model.name, model.context_tokens) == ("m", 32768)
 
 
-@pytest.mark.parametrize(
-    ("name", "chats"),
-    [("qwen3:8b", True), ("gpt-4.1-mini", True), ("text-embedding-3-small", False), ("mxbai-embed-large", False),
-     ("BAAI/bge-m3", False), ("tts-1", False), ("gpt-4o-mini-tts", False), ("whisper-large-v3", False),
-     ("gte-qwen2", False), ("intfloat/e5-mistral", False), ("gemma3", True), ("phi-4", True)],
-)  # fmt: skip
-def test_models_that_do_not_chat_are_known_by_their_names(name: str, chats: bool) -> None:
-    assert Served(name).chats is chats
+def test_models_that_do_not_chat_are_known_by_their_names() -> None:
+    for name, chats in [
+        ("qwen3:8b", True),
+        ("gpt-4.1-mini", True),
+        ("text-embedding-3-small", False),
+        ("mxbai-embed-large", False),
+        ("BAAI/bge-m3", False),
+        ("tts-1", False),
+        ("gpt-4o-mini-tts", False),
+        ("whisper-large-v3", False),
+        ("gte-qwen2", False),
+        ("intfloat/e5-mistral", False),
+        ("gemma3", True),
+        ("phi-4", True),
+    ]:
+        assert Served(name).chats is chats
 
 
 # ── permission ────────────────────────────────────────────────────────────────────────────────────
@@ -469,19 +477,16 @@ def test_the_names_of_the_configured_endpoint_are_offered_and_asked_for_with_its
         assert len(server.asked) <= 2  # the second time falls into another period at most
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_an_endpoint_that_cannot_be_asked_offers_nothing_and_raises_nothing() -> None:
+    for url in [
         "http://127.0.0.1:9/v1",
         "not a url",
         "http://",
         "ftp://x/v1",
         "http://[::1",
         "http://127.0.0.1:x/v1",
-    ],
-)
-def test_an_endpoint_that_cannot_be_asked_offers_nothing_and_raises_nothing(url: str) -> None:
-    assert served_names(ModelSettings(base_url=url)) == ["local"]
+    ]:
+        assert served_names(ModelSettings(base_url=url)) == ["local"]
 
 
 def test_the_door_is_cheap_to_load() -> None:
@@ -502,16 +507,16 @@ NOT_SMALL = (
 )
 
 
-@pytest.mark.parametrize("name", SMALL.split())
-def test_a_model_of_few_parameters_is_a_small_one(name: str) -> None:
-    assert is_small(name)
-    assert OpenAIModel(name, "http://127.0.0.1:9/v1").is_small
+def test_a_model_of_few_parameters_is_a_small_one() -> None:
+    for name in SMALL.split():
+        assert is_small(name)
+        assert OpenAIModel(name, "http://127.0.0.1:9/v1").is_small
 
 
-@pytest.mark.parametrize("name", [*NOT_SMALL.split(), ""])
-def test_a_model_of_many_or_of_no_known_number_of_parameters_is_not(name: str) -> None:
-    assert not is_small(name)
-    assert not OpenAIModel(name or None, "http://127.0.0.1:9/v1").is_small
+def test_a_model_of_many_or_of_no_known_number_of_parameters_is_not() -> None:
+    for name in [*NOT_SMALL.split(), ""]:
+        assert not is_small(name)
+        assert not OpenAIModel(name or None, "http://127.0.0.1:9/v1").is_small
 
 
 def test_the_size_of_a_model_without_a_name_is_that_of_the_first_one_served() -> None:

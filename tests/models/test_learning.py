@@ -45,23 +45,20 @@ def test_the_dialect_of_schemas_is_found_out_once(cannot: Any, wanted: Any) -> N
     assert server.chats[-1].body.get("response_format") == wanted
 
 
-@pytest.mark.parametrize(
-    ("feature", "gone"),
-    [
+def test_what_an_endpoint_does_not_take_is_left_out_from_then_on() -> None:
+    for feature, gone in [
         ("stream_options", "stream_options"),
         ("stream", "stream_options"),
         ("max_tokens", "max_tokens"),
-    ],
-)
-def test_what_an_endpoint_does_not_take_is_left_out_from_then_on(feature: str, gone: str) -> None:
-    with Server(cannot=[feature], then=Say("fine")) as server:
-        for _ in range(2):
-            assert complete(told(server), max_tokens=50)[1].text == "fine"
-    assert len(server.chats) == 3
-    body = server.chats[-1].body
-    assert gone not in body
-    assert (body.get("max_completion_tokens") or body.get("max_tokens")) == 50
-    assert body.get("stream", False) is (feature != "stream")
+    ]:
+        with Server(cannot=[feature], then=Say("fine")) as server:
+            for _ in range(2):
+                assert complete(told(server), max_tokens=50)[1].text == "fine"
+        assert len(server.chats) == 3
+        body = server.chats[-1].body
+        assert gone not in body
+        assert (body.get("max_completion_tokens") or body.get("max_tokens")) == 50
+        assert body.get("stream", False) is (feature != "stream")
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -145,24 +142,23 @@ def test_the_context_is_known_once_the_endpoint_has_said_it() -> None:
         assert model.context_tokens == 4096
 
 
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize(
-    "error",
-    [
-        '{"error": {"code": 400, "message": "too long", "type": "exceed_context_size_error", "n_ctx": 4096}}',
-        '{"error": {"message": "Trying to keep the first 9000 tokens when context the overflows."}}',
-        '{"error": "Reached context length of 4096 tokens with model that does not support overflow"}',
-    ],
-)
-@pytest.mark.parametrize("prefix", ["data", "event: error\ndata"])
-def test_an_overflow_that_is_said_with_status_200_is_an_overflow(
-    error: str, prefix: str, stream: bool
-) -> None:
-    play = Events((f"{prefix}: {error}",)) if stream else Raw(error, 200, "application/json")
-    with Server(then=play) as server, pytest.raises(ModelError) as caught:
-        complete(told(server, stream=stream))
-    assert caught.value.kind == "overflow"
-    assert len(server.chats) == 1
+def test_an_overflow_that_is_said_with_status_200_is_an_overflow() -> None:
+    for prefix in ["data", "event: error\ndata"]:
+        for error in [
+            '{"error": {"code": 400, "message": "too long", "type": "exceed_context_size_error", "n_ctx": 4096}}',
+            '{"error": {"message": "Trying to keep the first 9000 tokens when context the overflows."}}',
+            '{"error": "Reached context length of 4096 tokens with model that does not support overflow"}',
+        ]:
+            for stream in [True, False]:
+                play = (
+                    Events((f"{prefix}: {error}",))
+                    if stream
+                    else Raw(error, 200, "application/json")
+                )
+                with Server(then=play) as server, pytest.raises(ModelError) as caught:
+                    complete(told(server, stream=stream))
+                assert caught.value.kind == "overflow"
+                assert len(server.chats) == 1
 
 
 def test_an_overflow_behind_a_gateway_is_an_overflow() -> None:
@@ -228,23 +224,19 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize("text", WRITTEN)
-def test_a_model_that_writes_its_calls_into_the_text_is_remembered_as_one_for_text(
-    text: str,
-) -> None:
-    with Server(Say(text, raw=True)) as server:
-        model = told(server)
-        assert complete(model, tools=TOOLS)[1].text == text
-        assert model.protocol == told(server).protocol == "react"
+def test_a_model_that_writes_its_calls_into_the_text_is_remembered_as_one_for_text() -> None:
+    for text in WRITTEN:
+        with Server(Say(text, raw=True)) as server:
+            model = told(server)
+            assert complete(model, tools=TOOLS)[1].text == text
+            assert model.protocol == told(server).protocol == "react"
 
 
-@pytest.mark.parametrize(
-    "text", ["It is 42.", '{"name": "g", "arguments": {}}', '{"answer": 42}', "`f` finds it."]
-)
-def test_a_text_that_calls_no_tool_says_nothing_of_the_protocol(text: str) -> None:
-    with Server(Say(text, raw=True)) as server:
-        complete(told(server), tools=TOOLS)
-        assert told(server).protocol == "native"
+def test_a_text_that_calls_no_tool_says_nothing_of_the_protocol() -> None:
+    for text in ["It is 42.", '{"name": "g", "arguments": {}}', '{"answer": 42}', "`f` finds it."]:
+        with Server(Say(text, raw=True)) as server:
+            complete(told(server), tools=TOOLS)
+            assert told(server).protocol == "native"
 
 
 def test_a_call_in_a_text_means_nothing_where_calls_have_come_or_no_tools_were_sent() -> None:
@@ -347,24 +339,20 @@ def test_the_text_protocol_is_used_where_tools_are_refused_without_reasoning_too
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("status", "said"), OTHER_API)
-@pytest.mark.parametrize("more", [{"tools": TOOLS}, {"schema": {"type": "object"}}])
-def test_a_model_of_another_api_is_named_as_that_and_asked_once(
-    status: int, said: str, more: dict[str, Any]
-) -> None:
-    with Server(then=Status(status, said)) as server, pytest.raises(ModelError) as caught:
-        complete(told(server), **more)
-    assert caught.value.kind == "refused"
-    assert "'tiny-1' by chat completions" in str(caught.value)
-    assert "name another model" in str(caught.value)
-    assert len(server.chats) == 1
+def test_a_model_of_another_api_is_named_as_that_and_asked_once() -> None:
+    for more in [{"tools": TOOLS}, {"schema": {"type": "object"}}]:
+        for status, said in OTHER_API:
+            with Server(then=Status(status, said)) as server, pytest.raises(ModelError) as caught:
+                complete(told(server), **more)
+            assert caught.value.kind == "refused"
+            assert "'tiny-1' by chat completions" in str(caught.value)
+            assert "name another model" in str(caught.value)
+            assert len(server.chats) == 1
 
 
-@pytest.mark.parametrize(
-    "said", [*REASONING, "The model `gpt-9` does not exist", "tools are not supported"]
-)
-def test_other_refusals_do_not_mean_another_api(said: str) -> None:
-    assert not refusals.says("other_api", said)
+def test_other_refusals_do_not_mean_another_api() -> None:
+    for said in [*REASONING, "The model `gpt-9` does not exist", "tools are not supported"]:
+        assert not refusals.says("other_api", said)
 
 
 def test_fields_about_tools_are_sent_only_with_tools() -> None:
@@ -420,38 +408,37 @@ GENERATIONS = [
 ]
 
 
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("generation", GENERATIONS)
-def test_a_call_in_a_refused_generation_is_run(generation: str, stream: bool) -> None:
-    with Server(refused(generation, stream=stream), then=Say("It is 3.")) as server:
-        model = told(server, stream=stream)
-        run = Agent([add], model, namespace={}).run("What is 1 + 2?")
-        assert model.protocol == "native"
-    assert run.answer == "It is 3."
-    assert [(call.name, call.input) for call, _ in run.calls] == [("add", {"a": 1, "b": 2})]
+def test_a_call_in_a_refused_generation_is_run() -> None:
+    for generation in GENERATIONS:
+        for stream in [True, False]:
+            with Server(refused(generation, stream=stream), then=Say("It is 3.")) as server:
+                model = told(server, stream=stream)
+                run = Agent([add], model, namespace={}).run("What is 1 + 2?")
+                assert model.protocol == "native"
+            assert run.answer == "It is 3."
+            assert [(call.name, call.input) for call, _ in run.calls] == [("add", {"a": 1, "b": 2})]
 
 
-@pytest.mark.parametrize("protocol", ["native", "react"])
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize(
-    ("generation", "message"),
-    [(None, MISMATCH), ("", HINT), ("Tool use failed: JSON does not match the expected schema", HINT),
-     ('add{"a": 1, "b"', HINT)],
-)  # fmt: skip
-def test_the_model_is_asked_again_where_no_call_can_be_read(
-    generation: str | None, message: str, stream: bool, protocol: Any
-) -> None:
-    plays = [refused(generation, message, stream=stream) for _ in range(2)]
-    with Server(*plays, then=Say("It is 3.")) as server:
-        run = Agent([add], told(server, stream=stream), protocol=protocol, namespace={}).run(
-            "What is 1 + 2?"
-        )
-    assert run.answer == "It is 3."
-    assert list(run.calls) == []
-    assert len(server.chats) == 3
-    correction = server.chats[1].body["messages"][-1]
-    assert correction["role"] == "user"
-    assert (generation or message)[:40] in correction["content"]
+def test_the_model_is_asked_again_where_no_call_can_be_read() -> None:
+    for generation, message in [
+        (None, MISMATCH),
+        ("", HINT),
+        ("Tool use failed: JSON does not match the expected schema", HINT),
+        ('add{"a": 1, "b"', HINT),
+    ]:
+        for stream in [True, False]:
+            for protocol in ["native", "react"]:
+                plays = [refused(generation, message, stream=stream) for _ in range(2)]
+                with Server(*plays, then=Say("It is 3.")) as server:
+                    run = Agent(
+                        [add], told(server, stream=stream), protocol=protocol, namespace={}
+                    ).run("What is 1 + 2?")
+                assert run.answer == "It is 3."
+                assert list(run.calls) == []
+                assert len(server.chats) == 3
+                correction = server.chats[1].body["messages"][-1]
+                assert correction["role"] == "user"
+                assert (generation or message)[:40] in correction["content"]
 
 
 def test_a_model_whose_generations_are_always_refused_ends_at_the_limit_of_errors() -> None:

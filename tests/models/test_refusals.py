@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 import openai
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -222,18 +221,21 @@ def test_each_status_and_text_has_one_kind_of_error_that_names_the_url() -> None
     assert "502 Bad Gateway." in str(fault(502, page).error)
 
 
-@pytest.mark.parametrize(
-    ("text", "move"),
-    [("The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
-      "Put the question differently."),
-     ("You uploaded an unsupported image. Please make sure your image is below 20 MB in size.",
-      "Leave the image out")],
-)  # fmt: skip
-def test_names_how_to_forget_what_would_be_refused_again(text: str, move: str) -> None:
-    failed = fault(400, text, PICTURES)
-    assert failed.error.kind == "refused"
-    assert move in str(failed.error)
-    assert "agent.undo() or %agent_undo" in str(failed.error)
+def test_names_how_to_forget_what_would_be_refused_again() -> None:
+    for text, move in [
+        (
+            "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+            "Put the question differently.",
+        ),
+        (
+            "You uploaded an unsupported image. Please make sure your image is below 20 MB in size.",
+            "Leave the image out",
+        ),
+    ]:
+        failed = fault(400, text, PICTURES)
+        assert failed.error.kind == "refused"
+        assert move in str(failed.error)
+        assert "agent.undo() or %agent_undo" in str(failed.error)
 
 
 @given(st.text(max_size=3000), st.sampled_from([400, 404, 429, 500]))
@@ -312,9 +314,8 @@ def because(error: Exception, cause: Exception) -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
-    ("error", "kind", "said"),
-    [
+def test_what_the_client_raises_is_put_into_words() -> None:
+    for error, kind, said in [
         (
             because(openai.APITimeoutError(REQUEST), httpx.ConnectTimeout("")),
             "timeout",
@@ -336,37 +337,30 @@ def because(error: Exception, cause: Exception) -> Exception:
             "broke off",
         ),
         (openai.OpenAIError(f"odd {KEY}"), "server", "odd …"),
-    ],
-)
-def test_what_the_client_raises_is_put_into_words(error: Exception, kind: str, said: str) -> None:
-    fault = FAULTS.of_client(error, 300.0, "m", ASK)
-    assert fault.error.kind == kind
-    assert said in str(fault.error)
-    assert repr(AT) in str(fault.error)
-    assert KEY not in f"{fault!r}"
+    ]:
+        fault = FAULTS.of_client(error, 300.0, "m", ASK)
+        assert fault.error.kind == kind
+        assert said in str(fault.error)
+        assert repr(AT) in str(fault.error)
+        assert KEY not in f"{fault!r}"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_a_status_never_shows_the_key_that_the_server_says_back() -> None:
+    for body in [
         {"message": f"key {KEY}", "code": KEY, "metadata": {"raw": f"<{KEY}>"}},
         f"bad {KEY}",
         None,
         [KEY],
-    ],
-)
-def test_a_status_never_shows_the_key_that_the_server_says_back(body: object) -> None:
-    fault = refused(400, json.dumps({"error": body}))
-    assert fault.error.status == 400
-    assert KEY not in f"{fault!r} {fault.error} {fault.refusal}"
+    ]:
+        fault = refused(400, json.dumps({"error": body}))
+        assert fault.error.status == 400
+        assert KEY not in f"{fault!r} {fault.error} {fault.refusal}"
 
 
-@pytest.mark.parametrize(
-    "body", ["", "<html>", "[" * 100_000, '{"error": {"message": "half', "9" * 5000, "null"]
-)
-def test_a_body_that_cannot_be_read_does_not_hide_the_status(body: str) -> None:
-    fault = refused(503, body)
-    assert (fault.error.status, fault.error.kind, fault.passing) == (503, "server", True)
+def test_a_body_that_cannot_be_read_does_not_hide_the_status() -> None:
+    for body in ["", "<html>", "[" * 100_000, '{"error": {"message": "half', "9" * 5000, "null"]:
+        fault = refused(503, body)
+        assert (fault.error.status, fault.error.kind, fault.passing) == (503, "server", True)
 
 
 def test_an_error_in_the_place_of_a_reply_is_judged_with_its_codes() -> None:

@@ -218,11 +218,11 @@ def test_a_named_gguf_file_is_taken_before_the_extra(tmp_path, monkeypatch):
     assert locate("~/mine.gguf") == file
 
 
-@pytest.mark.parametrize(("name", "why"), [("absent.gguf", "No such file"), ("", "is a directory")])
-def test_a_path_that_cannot_be_read_is_named_with_what_is_expected(tmp_path, name, why):
-    with pytest.raises(ConfigurationError, match=why) as caught:
-        locate(str(tmp_path / name))
-    assert "hf:OWNER/REPO/FILE" in str(caught.value)
+def test_a_path_that_cannot_be_read_is_named_with_what_is_expected(tmp_path) -> None:
+    for name, why in [("absent.gguf", "No such file"), ("", "is a directory")]:
+        with pytest.raises(ConfigurationError, match=why) as caught:
+            locate(str(tmp_path / name))
+        assert "hf:OWNER/REPO/FILE" in str(caught.value)
 
 
 @given(st.binary(max_size=8).filter(lambda head: not head.startswith(b"GGUF")))
@@ -233,10 +233,10 @@ def test_any_file_that_does_not_begin_with_gguf_is_refused(tmp_path_factory, hea
         locate(str(file))
 
 
-@pytest.mark.parametrize("setting", ["hf:", "hf:owner", "hf:owner/repo", "hf:owner/repo/"])
-def test_a_hub_setting_without_a_file_shows_the_form(setting):
-    with pytest.raises(ConfigurationError, match="Expected 'hf:OWNER/REPO/FILE'"):
-        locate(setting)
+def test_a_hub_setting_without_a_file_shows_the_form() -> None:
+    for setting in ["hf:", "hf:owner", "hf:owner/repo", "hf:owner/repo/"]:
+        with pytest.raises(ConfigurationError, match="Expected 'hf:OWNER/REPO/FILE'"):
+            locate(setting)
 
 
 def test_a_hub_file_is_fetched_by_repository_and_path(tmp_path, monkeypatch):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
-
 from tests.servers.strict import complaint
 
 
@@ -40,9 +38,8 @@ def test_a_good_request_is_taken() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("at", "message", "said"),
-    [
+def test_a_bad_message_is_refused() -> None:
+    for at, message, said in [
         (0, {"role": "robot", "content": "x"}, "role"),
         (1, {"role": "user", "content": ""}, "non-empty"),
         (1, {"role": "user", "content": None}, "got null"),
@@ -86,17 +83,14 @@ def test_a_good_request_is_taken() -> None:
             "no object",
         ),
         (2, {"role": "assistant", "content": None, "tool_calls": [call(arguments={})]}, "not JSON"),
-    ],
-)
-def test_a_bad_message_is_refused(at: int, message: dict[str, Any], said: str) -> None:
-    messages = copy.deepcopy(GOOD)
-    messages[at] = message
-    assert said in complaint(body(messages=messages))
+    ]:
+        messages = copy.deepcopy(GOOD)
+        messages[at] = message
+        assert said in complaint(body(messages=messages))
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
+def test_a_bad_setting_is_refused() -> None:
+    for changes, said in [
         ({"model": ""}, "model"),
         ({"messages": []}, "too short"),
         ({"tools": []}, "Invalid 'tools'"),
@@ -124,7 +118,5 @@ def test_a_bad_message_is_refused(at: int, message: dict[str, Any], said: str) -
             },
             "json_schema",
         ),
-    ],
-)
-def test_a_bad_setting_is_refused(changes: dict[str, Any], said: str) -> None:
-    assert said in complaint(body(**changes))
+    ]:
+        assert said in complaint(body(**changes))
