@@ -100,7 +100,6 @@ class OpenAIModel:
             raise ConfigurationError(f"max_retries is {max_retries!r}; {expected}")
         self.stream = stream
         self.request = sendable(request)
-        self._introduction = ""
         self.server = ""
         """Which model server answers, where nobody named the endpoint and it was found."""
         self.keeps_connections = True
@@ -120,8 +119,6 @@ class OpenAIModel:
     def found(self, server: str, context: int | None) -> None:
         """Note that the endpoint was found on this machine, and its model's context in tokens."""
         self.server = server
-        at = f"{self.name!r} of {server} at {self.base_url!r}"
-        self._introduction = f"{at} answers: it was found on this machine"
         can = capabilities_of(self.base_url, self.name)
         can.context_tokens = can.context_tokens or context
 
@@ -168,9 +165,6 @@ class OpenAIModel:
         started = perf_counter()
         deadline = Deadline(ask.seconds)
         name = self.name
-        if self._introduction:
-            introduction, self._introduction = self._introduction, ""
-            yield Notice("progress", introduction)
 
         def once(form: Capabilities) -> Asking:
             return self._once(name, ask, form, deadline)

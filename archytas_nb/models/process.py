@@ -322,7 +322,7 @@ class _Search:
             started = [child for child in list(_children) if child.pid == facts["pid"]]
             child = facts.get("child") or next(iter(started), None)
             try:
-                self._wait(lease, facts, child)
+                self._wait(lease, facts["age"])
             except OSError:
                 lease.close()
                 if found is None:
@@ -360,7 +360,6 @@ class _Search:
         while child.poll() is None:
             if found := self._connect():
                 return {**found[0], "child": child}, found[1]
-            self._check_time(child)
             time.sleep(POLL_SECONDS)
         raise self._failed(child)
 
@@ -395,9 +394,7 @@ class _Search:
                 | getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
 
-    def _wait(
-        self, lease: Lease, facts: dict[str, Any], child: subprocess.Popen[bytes] | None
-    ) -> None:
+    def _wait(self, lease: Lease, age: float) -> None:
         """Wait for the lease; an OSError says that the process has ended, or is another one."""
         shown = -1
         while True:
@@ -405,27 +402,14 @@ class _Search:
             if int(waited) != shown:
                 shown = int(waited)
                 self._progress(f"Loading the local model {self._weights.stem} ({shown} s)")
-            if facts["age"] > self._engine.load_seconds and waited > serve.HANDSHAKE_SECONDS:
+            if age > self._engine.load_seconds and waited > serve.HANDSHAKE_SECONDS:
                 raise ConnectionRefusedError("the model was loaded long ago, and it is silent")
-            self._check_time(child, facts)
             if lease.granted(POLL_SECONDS):
                 return
 
-    def _check_time(
-        self, child: subprocess.Popen[bytes] | None, facts: dict[str, Any] | None = None
-    ) -> None:
-        """Give up a server that loads for too long."""
-        if time.monotonic() - self._began <= self._engine.load_seconds:
-            return
-        if facts:
-            serve.remove_state(self._state, facts["api_key"])
-        if child:
-            child.kill()
-        raise self._failed(None, f"it was not ready after {self._engine.load_seconds:.0f} s")
-
-    def _failed(self, child: subprocess.Popen[bytes] | None, why: str = "") -> Exception:
+    def _failed(self, child: subprocess.Popen[bytes] | None) -> Exception:
         """The error of an engine that did not come up, with the end of its log."""
-        text, crash = _tail(self._log), "" if why else signal_of(child, self._log)
+        crash, text = signal_of(child, self._log), _tail(self._log)
         move, needs_setup = CAUSES.get(crash, "") + OTHER_MODEL, True
         if crash == f"exit status {serve.CANNOT_IMPORT}":
             why = "its library cannot be loaded"
@@ -438,7 +422,9 @@ class _Search:
             move = "Download the file again, or use another one."
         else:
             needs_setup = False
-            why = why or f"it ended while it was loading ({crash or 'for no known reason'})"
+            why = f"it ended while it was loading ({crash or 'for no known reason'})"
+            if "  Timeout (" in text:  # written by the watchdog in `serve`, which then ends it
+                crash, why = "", f"it was not ready after {self._engine.load_seconds:.0f} s"
         # What the engine marks as errors says more than the traceback below it.
         errors = [line for line in text.splitlines() if re.match(r"\s+[\d.]+ E ", line)]
         quoted = "\n".join(errors[-4:] or text.splitlines()[-12:])

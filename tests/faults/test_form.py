@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from archytas_nb.loop.events import Notice
 from tests.faults.talk import ADD, Talk
 from tests.servers.plays import Say, Status
@@ -23,30 +21,25 @@ OVERFLOWS = {
 }
 
 
-@pytest.mark.parametrize("server", OVERFLOWS)
-def test_a_conversation_that_is_too_long_is_recognised(talk: Talk, server: str) -> None:
-    talk.with_(then=OVERFLOWS[server])
-    said = talk.fails("overflow")
-    assert talk.server.url in said
-    assert "too long" in said
-    assert len(talk.server.chats) <= 2  # once more at most, with a shorter conversation
-    talk.goes_on()
+def test_a_conversation_that_is_too_long_is_recognised(talk: Talk) -> None:
+    for play in OVERFLOWS.values():
+        talk.with_(then=play)
+        said = talk.fails("overflow")
+        assert talk.server.url in said
+        assert "too long" in said
+        assert len(talk.server.chats) <= 2  # once more at most, with a shorter conversation
+        talk.goes_on()
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
+def test_another_refusal_is_not_taken_for_a_conversation_that_is_too_long(talk: Talk) -> None:
+    for said in [
         "messages: at least one is required",
         "temperature must be below 2",
         "Unknown parameter: 'context_length'.",
-    ],
-)
-def test_another_refusal_is_not_taken_for_a_conversation_that_is_too_long(
-    talk: Talk, said: str
-) -> None:
-    talk.with_(then=Status(400, said))
-    assert said in talk.fails("refused")
-    talk.goes_on()
+    ]:
+        talk.with_(then=Status(400, said))
+        assert said in talk.fails("refused")
+        talk.goes_on()
 
 
 SEEN = (

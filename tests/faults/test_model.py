@@ -11,25 +11,22 @@ from tests.faults.talk import ADD, Talk
 from tests.servers.plays import Say
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_an_input_that_cannot_be_used_is_told_to_the_model(talk: Talk) -> None:
+    for given in [
         '{"a": 1, "b": ',
         "not json at all",
         '{"a": "one", "b": 2}',
         '{"a": 1}',
         '{"a": 1, "b": 2, "c": 3}',
-    ],
-)
-def test_an_input_that_cannot_be_used_is_told_to_the_model(talk: Talk, given: str) -> None:
-    talk.with_(Say(calls=(("add", given),)), then=Say("Three."))
-    run = talk.ask()
-    assert run.answer == "Three."
-    assert len(talk.server.chats) == 2
-    assert all(outcome.status == "error" for _, outcome in run.calls)
-    told = json.dumps(talk.server.chats[1].body["messages"][-1])
-    assert "add" in told or "a" in told
-    talk.goes_on()
+    ]:
+        talk.with_(Say(calls=(("add", given),)), then=Say("Three."))
+        run = talk.ask()
+        assert run.answer == "Three."
+        assert len(talk.server.chats) == 2
+        assert all(outcome.status == "error" for _, outcome in run.calls)
+        told = json.dumps(talk.server.chats[1].body["messages"][-1])
+        assert "add" in told or "a" in told
+        talk.goes_on()
 
 
 def test_a_tool_that_is_not_there_is_answered_with_those_that_are(talk: Talk) -> None:

@@ -19,7 +19,6 @@ from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.kernel.person import Keyboard
-from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import choose, endpoint
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.choose import (
@@ -181,23 +180,6 @@ def test_the_first_server_with_a_model_that_chats_is_found(monkeypatch: pytest.M
             ("server 1", ours.url),
             ("server 2", other.url),
         ]
-
-
-def test_a_found_model_is_introduced_with_the_first_question_and_answers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with Server(models=["qwen3:8b"], then=Say("fine")) as server:
-        here(monkeypatch, server)
-        model = choose_model(settings=FINDS, confirm=yes)
-        events = [
-            list(model.complete(AskModel(1, ({"role": "user", "content": "hi"},))))
-            for _ in range(2)
-        ]
-    said = [[each.text for each in seen if isinstance(each, Notice)] for seen in events]
-    assert said == [
-        [f"'qwen3:8b' of server 0 at {server.url!r} answers: it was found on this machine"],
-        [],
-    ]
 
 
 def test_the_trace_says_which_server_answers_where_nobody_named_it(
