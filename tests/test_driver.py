@@ -219,6 +219,20 @@ def test_those_who_watch_hear_that_a_person_is_asked_and_no_event_of_the_run_tel
     assert not any(isinstance(event, Delta) for event in run.events)
 
 
+def test_those_who_watch_get_the_form_of_a_call_that_waits_for_approval() -> None:
+    seen: list[Event] = []
+    model = ScriptedModel(("talk", {"words": 1}), ("final_answer", "Done."))
+    typed = ["words = 2", "y"]
+    person = SimpleNamespace(there=True, ask=lambda prompt, form=None: typed.pop(0))
+    model.person = lambda real: person
+    tool = nb.Tool.from_function(talk, approve=True)
+    nb.Agent([tool], model, namespace={}).run("Talk!", observers=[seen.append])
+    forms = [event.form for event in seen if isinstance(event, Delta) and event.form]
+    assert [form.tool for form in forms] == ["talk", "talk"]
+    [argument] = forms[1].arguments
+    assert (argument.name, argument.text, argument.before) == ("words", "2", "1")
+
+
 def test_a_failure_that_a_run_got_over_is_not_its_error() -> None:
     too_long = ModelError("maximum context length is 4096 tokens", kind="overflow")
     run = nb.Agent([talk], ScriptedModel(too_long, ("final_answer", "Done.")), namespace={}).run(
