@@ -120,11 +120,6 @@ class Cassette:
         rerun: The command that records what is missing, for messages.
         report: A file for the test runner, which gets a line for each event; or None.
 
-    Attributes:
-        path: The file as it was named.
-        where: Its absolute path.
-        tally: What it was used for.
-
     Raises:
         ConfigurationError: The file is no cassette, or does not exist in a replay.
     """
@@ -275,16 +270,17 @@ class Cassette:
 
     def miss(self, ask: AskModel, model: str = DEFAULT) -> CassetteMiss:
         """The error for a request that was not recorded, which names what has changed."""
-        request, earlier = self.matcher.request(ask, model), len(self.tally.missed)
-        return self._missed(explain(request, self.tape, str(self.path), self.rerun, earlier))
+        request = self.matcher.request(ask, model)
+        return self._missed(explain(request, self.tape, str(self.path), self.rerun))
 
     def miss_answer(self, prompt: str) -> CassetteMiss:
         """The error for a question to the user that was not recorded."""
-        message = (
+        error = CassetteMiss(
             f"the cassette {str(self.path)!r} holds no answer of a person to {prompt[:200]!r}. "
-            f"Record what is missing, with a person at the keyboard: {self.rerun}"
+            f"Record what is missing, with a person at the keyboard: {self.rerun}",
+            cause="question",
         )
-        return self._missed(CassetteMiss(message, cause="question"))
+        return self._missed(error)
 
     @property
     def unused(self) -> int:

@@ -31,8 +31,8 @@ class Difference(NamedTuple):
     diff: str = ""
 
 
-def explain(request: Request, tape: Tape, path: str, rerun: str, earlier: int) -> CassetteMiss:
-    """The error for a request that is not on a tape, after `earlier` others."""
+def explain(request: Request, tape: Tape, path: str, rerun: str) -> CassetteMiss:
+    """The error for a request that is not on a tape."""
     begin = f"the cassette {path!r} holds no reply to this request"
     again = f"Record what is missing, with a model at hand: {rerun}"
     nearest = nearest_reply(request, tape)
@@ -48,10 +48,8 @@ def explain(request: Request, tape: Tape, path: str, rerun: str, earlier: int) -
     cause, text, tool, diff = first_difference(request, nearest.request)
     end = _text(request.messages[-1]) if request.messages else ""
     end = end if len(end) <= 100 else f"{end[:99]}…"
-    lines = [f"{begin} (step {request.step}, ending with {end!r}): {text}.", diff]
-    if earlier:
-        lines.append(f"  (This is miss {earlier + 1}: the first one may have caused it.)")
-    return CassetteMiss("\n".join(filter(None, [*lines, again])), cause=cause, tool=tool)
+    lines = [f"{begin} (step {request.step}, ending with {end!r}): {text}.", diff, again]
+    return CassetteMiss("\n".join(filter(None, lines)), cause=cause, tool=tool)
 
 
 def nearest_reply(request: Request, tape: Tape) -> RecordedReply | None:

@@ -148,10 +148,8 @@ _REFUSALS: dict[str, str] = {
 class CassetteModel:
     """A model whose replies are replayed from a cassette, or recorded into it.
 
-    Args:
-        cassette: The cassette.
-        live: Makes the real model where a reply is not recorded; never called in a replay.
-        called: The name that the notebook gives to the model.
+    `live` makes the real model where a reply is not recorded, which is never in a replay; `called`
+    is the name that the notebook gives to the model.
     """
 
     def __init__(self, cassette: Cassette, live: Callable[[], Any], called: str = DEFAULT) -> None:

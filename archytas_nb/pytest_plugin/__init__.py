@@ -1,10 +1,5 @@
 """The pytest plugin: notebooks and tests with an agent answer from the cassettes beside them.
 
-    --agent-replay    answer from the cassettes; what was not recorded fails
-    --agent-update    replay what is recorded, record what is missing, drop what is unused
-    --agent-record    record everything anew
-    --agent-live      leave the cassettes alone and ask the model
-
 pytest imports this file in every run, wherever the package is installed, so it imports nothing but
 pytest; the other files of this folder are imported where an option or a fixture is used.
 """
