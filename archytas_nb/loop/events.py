@@ -178,13 +178,11 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True)
 class NoReply:
-    """No reply came.
+    """No reply came; the text is the error message, or at a deadline what there was of the reply.
 
-    Attributes:
-        kind: ``"endpoint"`` where it failed, ``"interrupted"`` by a person, ``"no_tools"`` where it
-            does not support function calling, ``"overflow"`` where the request is too long for the
-            model, ``"deadline"`` where the run's time is over.
-        text: The error message; at a deadline what there was of the reply.
+    The kind is ``"endpoint"`` where it failed, ``"interrupted"`` by a person, ``"no_tools"`` where
+    it has no function calling, ``"overflow"`` where the request is too long for the model,
+    ``"deadline"`` where the run's time is over.
     """
 
     kind: NoReplyKind
@@ -210,11 +208,8 @@ class Verdict:
 class Started:
     """A run begins; the first event, except where no model could be named.
 
-    Attributes:
-        model: The model's name.
-        protocol: ``"react"`` (text) or ``"native"`` (function calling); a notice says if it
-            changes.
-        server: The server, such as ``"Ollama"``, if it was found on this machine and not named.
+    ``protocol`` is ``"react"`` (text) or ``"native"`` (function calling); a notice says if it
+    changes. ``server`` names one that was found on this machine, such as ``"Ollama"``.
     """
 
     model: str

@@ -16,13 +16,11 @@ MAX_SECONDS = 600.0
 """Enough for twenty replies of a small local model at half a minute each."""
 
 MAX_TOTAL_TOKENS = 1_000_000
-"""Twenty requests of fifty thousand tokens each: far more than a question needs, for a few
-dollars."""
+"""Twenty requests of fifty thousand tokens each: far more than a question needs."""
 
 REPLY_TOKENS = 16_384
-"""Enough for a long report, a file of code or some reasoning. It is sent because the defaults of
-endpoints range from 256 tokens to no limit at all; an endpoint that allows less says so, and is
-asked for less."""
+"""Enough for a long report. It is sent because the defaults of endpoints range from 256 tokens to
+no limit at all; an endpoint that allows less says so, and is asked for less."""
 
 SMALL_REPLY_TOKENS = 1024
 """A page of text. A small model that writes more than that mostly repeats itself, for minutes."""

@@ -93,15 +93,9 @@ def react_loop(
         wire: The wire protocol.
         guards: Limits and repetition, fresh for this run.
         past: The exchanges before this one.
-        exchange: This one; steps are added to it while the loop goes on.
+        exchange: This one; steps are added to it, and at last its ending.
         checks: Whether answers are checked before they count.
         window: How much the model can take; None where nothing is known of it.
-
-    Yields:
-        Requests for the driver.
-
-    Returns:
-        The ending, which is also set on the exchange.
 
     Raises:
         TypeError: The driver sent something other than the reply to the request.
@@ -191,15 +185,15 @@ class _Loop:
             # Half a JSON object means nothing to a person, half a text does.
             return Stopped(limit, reply.text if self.wire.name == "native" else "")
         if reply.kind == "overflow":
+            move = (
+                " Begin anew with agent.reset(), ask for less at once, or use a model with a "
+                "longer context."
+            )
             text = (
                 "the conversation is too long for the model even where only what is needed is sent,"
                 f" about {self.conversation.tokens:,} tokens: {reply.text}"
+                f"{'' if 'agent.reset()' in reply.text else move}"
             )
-            if "agent.reset()" not in reply.text:
-                text += (
-                    " Begin anew with agent.reset(), ask for less at once, or use a model with a "
-                    "longer context."
-                )
             return Failed(text, by="endpoint")
         return Failed(reply.text, by="endpoint")
 

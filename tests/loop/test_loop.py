@@ -28,7 +28,6 @@ from archytas_nb.loop.history import Exchange
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import LAST_SECONDS, react_loop
 from tests.loop.cards import (
-    PROTOCOLS,
     Drive,
     Protocol,
     answering,
@@ -68,48 +67,6 @@ def test_it_asks_runs_and_ends_step_by_step(protocol: Protocol) -> None:
 
 
 @over_protocols
-def test_the_same_replies_give_the_same_events(protocol: Protocol) -> None:
-    replies: list[Any] = [
-        calling(protocol, ("look", {"a": 1})),
-        ModelReply(""),
-        answering(protocol, "three"),
-    ]
-    drives = [Drive(protocol, replies), Drive(protocol, replies)]
-    endings = [drive.run() for drive in drives]
-    assert endings[0] == endings[1]
-    assert drives[0].asked == drives[1].asked
-    assert drives[0].exchange == drives[1].exchange
-
-
-def test_both_wire_forms_give_the_same_record() -> None:
-    records = []
-    for protocol in PROTOCOLS:
-        replies: list[Any] = [
-            calling(protocol, ("look", {"a": 1}), ("put", {"a": 2})),
-            calling(protocol, ("nothing", {"a": 1}), thought="hm"),
-            calling(protocol, ("look", {"a": 1})),
-            answering(protocol, "three"),
-        ]
-        drive = Drive(protocol, replies)
-        records.append((drive.run(), drive.exchange.steps, drive.ran, drive.notices))
-    assert records[0] == records[1]
-
-
-@over_protocols
-def test_one_failing_call_does_not_discard_its_siblings(protocol: Protocol) -> None:
-    drive = Drive(
-        protocol,
-        [
-            calling(protocol, ("look", {"a": 1}), ("put", {"a": 1}), ("other", {"a": 1})),
-            answering(protocol, "x"),
-        ],
-        outcome=lambda call: "error: no" if call.name == "put" else "3",
-    )
-    drive.run()
-    assert [outcome.status for outcome in drive.outcomes] == ["done", "error", "done"]
-
-
-@over_protocols
 def test_a_call_and_an_answer_in_one_reply_run_and_then_end(protocol: Protocol) -> None:
     drive = Drive(protocol, [calling(protocol, ("look", {"a": 1}), ("final_answer", "three"))])
     assert drive.run() == Answered("three")
@@ -138,32 +95,11 @@ def test_arguments_that_cannot_be_read_are_not_run_but_their_siblings_are() -> N
     assert '{"a": "cut' not in str(drive.asked[1].messages), "broken JSON is never sent again"
 
 
-def test_what_was_mended_is_noted_for_the_person() -> None:
-    drive = Drive(
-        "react",
-        [ModelReply("{'tool': 'look', 'tool_input': {'a': True,}}"), answering("react", "x")],
-    )
-    drive.run()
-    [notice] = drive.notices
-    assert notice.kind == "repair"
-    assert "trailing comma" in notice.text
-
-
 @over("text", ["42", "true", "It is three."])
 def test_plain_text_is_questioned_once_and_then_taken_for_the_answer(text: str) -> None:
     drive = Drive("react", [ModelReply(text), ModelReply(text)])
     assert drive.run() == Answered(text)
     assert "plain text" in drive.asked[1].messages[-1]["content"]
-
-
-@over_protocols
-def test_a_reply_that_cannot_be_used_is_in_the_record_with_what_the_model_was_told(
-    protocol: Protocol,
-) -> None:
-    drive = Drive(protocol, [ModelReply(""), answering(protocol, "x")])
-    drive.run()
-    assert "Your reply was empty" in drive.exchange.steps[0].correction
-    assert "Your reply was empty" in drive.asked[1].messages[-1]["content"]
 
 
 @over_protocols
@@ -353,19 +289,6 @@ def test_a_second_refusal_ends_the_run_and_names_the_next_move(protocol: Protoco
 
 
 @over_protocols
-def test_each_request_may_be_shortened_once(protocol: Protocol) -> None:
-    replies = [
-        OVERFLOW,
-        calling(protocol, ("look", {"a": 1})),
-        OVERFLOW,
-        answering(protocol, "three"),
-    ]
-    drive = Drive(protocol, replies)
-    assert drive.run() == Answered("three")
-    assert [notice.kind for notice in drive.notices] == ["compaction", "compaction"]
-
-
-@over_protocols
 def test_the_last_turn_may_be_shortened_too(protocol: Protocol) -> None:
     replies = [calling(protocol, ("look", {"a": 1})), OVERFLOW, answering(protocol, "three")]
     drive = Drive(protocol, replies, limits=Limits(max_steps=1))
@@ -394,12 +317,6 @@ def test_a_request_says_what_is_left_of_the_time(protocol: Protocol) -> None:
     drive.run()
     # The last turn has some time of its own: a limit must not throw away what was found.
     assert [ask.seconds for ask in drive.asked] == [25, 15, 5, LAST_SECONDS]
-
-
-def test_without_a_limit_of_time_there_is_none_for_a_request() -> None:
-    drive = Drive("react", [answering("react", "three")], limits=Limits(max_seconds=None))
-    drive.run()
-    assert drive.asked[0].seconds is None
 
 
 # ── images ────────────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from archytas_nb.loop.events import Answered, CallOutcome, ToolCall
 from archytas_nb.loop.history import (
-    CONTEXT_TOKENS,
     ContextWindow,
     Conversation,
     Cut,
@@ -85,15 +84,6 @@ def test_with_the_reply_and_the_tools_it_stays_within_what_the_model_can_take(
         assert it.tokens + REPLY + beside <= context
         assert fault_of(it.messages) == ""
         assert said or is_prefix(before, it.messages)
-
-
-@over_protocols
-def test_a_model_that_does_not_say_is_taken_to_have_room_for_much(protocol: Protocol) -> None:
-    running = Exchange("Well?", [step(1, n, 1500) for n in range(60)])
-    it = sending(protocol, [], running)
-    assert it.tokens > CONTEXT_TOKENS
-    assert "the conversation is too long" in it.compact()
-    assert it.tokens < CONTEXT_TOKENS
 
 
 @over_protocols
@@ -179,11 +169,6 @@ def test_each_outcome_that_is_shortened_is_named_once() -> None:
         it.compact()
     assert len(named) == len(set(named))
     assert all(name for _, name in running.cut.short.values())
-
-
-def test_another_model_has_another_room() -> None:
-    cut = Cut(dropped=2, room=400)
-    assert replace(cut, room=None) == Cut(dropped=2)
 
 
 @over_protocols

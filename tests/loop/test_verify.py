@@ -94,18 +94,6 @@ def test_where_a_tool_fits_the_question_is_sent_as_it_is_with_every_tool() -> No
     assert offered(model.asked[0]) == ["height_of", "length_of", "final_answer", "fail_task"]
 
 
-def test_tools_are_asked_about_one_by_one_until_one_fits() -> None:
-    with Small(("height_of", "Eiffel"), ("final_answer", "It is high."), fits="height_of") as model:
-        agent(model).run("Wie hoch ist der Turm?")
-    assert len(model.judged) == 1
-    with Small(("length_of", "Rhine"), ("final_answer", "It is long."), fits="length_of") as model:
-        agent(model).run("Wie lang ist der Rhein?")
-    assert [
-        "Tool: length_of(river): Look up" in str(ask.messages[-1]["content"])
-        for ask in model.judged
-    ] == [False, True]
-
-
 @over("protocol", ["react", "native"])
 def test_what_it_knows_by_heart_can_only_be_answered(protocol: Any) -> None:
     with Small(("final_answer", "It has 24 hours."), knows="Yes", protocol=protocol) as model:
@@ -166,13 +154,6 @@ def test_nobody_is_asked_about_very_many_tools_very_long_questions_or_no_tool() 
         with Small(("final_answer", "Done.")) as model:
             nb.Agent(tools, model=model, namespace={}).run(question)
         assert model.judged == []
-
-
-def test_a_larger_model_is_not_asked() -> None:
-    with Small(("final_answer", "It is long.")) as model:
-        model.is_small = False
-        agent(model).run(QUESTION)
-    assert model.judged == []
 
 
 @over(
@@ -241,10 +222,6 @@ def test_what_stops_the_judging_ends_the_run_properly_and_the_next_question_work
             talk.run(QUESTION)
         model.fits, model.knows = "", "yes"
         assert talk.run("Are you there?").answer == "Here I am."
-
-
-def test_a_preview_shows_the_question_as_it_is_sent_where_a_tool_fits() -> None:
-    assert agent(Small()).preview(QUESTION).messages[-1]["content"] == QUESTION
 
 
 # ── before an end counts ──────────────────────────────────────────────────────────────────────────
