@@ -21,10 +21,8 @@ MAX_QUESTION = 1000
 MAX_COUNT = 10
 """Whole numbers up to this one are mostly counts of what was just listed, and need no source."""
 
-KNOWN = f"(None of your tools is about that, and you know it by heart: use {ANSWER}.)"
-IMPOSSIBLE = (
-    f"(None of your tools can find this out or do this: use {FAIL}, and say what is missing.)"
-)
+KNOWN = f"(You judged that none of your tools fits, and that you know it by heart: use {ANSWER}.)"
+IMPOSSIBLE = f"(You judged that none of your tools fits: use {FAIL}, and say what is missing.)"
 
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_.,])\d+(?:[.,'’\u00a0\u202f]\d+)*")
 
