@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from archytas_nb.tools.tool import Tool
 from tests.tools.shapes import (
@@ -282,3 +283,26 @@ def test_rejects_a_value_that_is_nested_too_deeply():
     for _ in range(100_000):
         deep = [deep]
     assert "nested too deeply" in Tool.from_function(total).call({"numbers": deep}).text
+
+
+class Reading(BaseModel):
+    model_config = ConfigDict(strict=True)
+    day: dt.date
+    value: float | None
+    unit: str = "kPa"
+
+
+def test_null_for_an_optional_field_of_an_object_is_left_out_and_a_strict_type_takes_a_date():
+    def f(reading: Reading) -> str:
+        """Show it.
+
+        Args:
+            reading: What.
+        """
+        return f"{reading.day} {reading.value} {reading.unit}"
+
+    sent = {"day": "2024-01-31", "value": None, "unit": None}
+    assert call(f, {"reading": sent}) == "2024-01-31 None kPa"
+    assert faults(f, {"reading": {"day": None, "value": 1.5}}) == (
+        "expected a valid date; received null @ $.reading.day",
+    )

@@ -16,24 +16,20 @@ from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 
 
-@pytest.mark.parametrize(
-    "long",
-    [
+def test_a_long_value_shows_its_first_and_its_last_rows() -> None:
+    for long in [
         pd.DataFrame({"a": range(5000, 6000)}),
         pd.Series(range(5000, 6000)),
         pd.Index(range(5000, 6000)),
         np.arange(5000, 6000),
         pl.DataFrame({"a": range(5000, 6000)}),
         pl.Series("a", range(5000, 6000)),
-    ],
-    ids=lambda each: f"{type(each).__module__.split('.')[0]}.{type(each).__name__}",
-)
-def test_a_long_value_shows_its_first_and_its_last_rows(long: Any) -> None:
-    text = render(long).text
-    assert "5000" in text
-    assert "5999" in text
-    assert "5500" not in text
-    assert not render(long).complete
+    ]:
+        text = render(long).text
+        assert "5000" in text
+        assert "5999" in text
+        assert "5500" not in text
+        assert not render(long).complete
 
 
 def test_a_series_is_cut_by_position_whatever_its_index() -> None:

@@ -297,19 +297,19 @@ def test_the_refusal_says_that_a_value_is_wanted_and_no_name(names: dict[str, An
         assert "'secrets'" in fault
 
 
-@pytest.mark.parametrize("annotation", [str, list[str], dict[str, int], int | str, Any])
-def test_a_by_name_parameter_accepts_a_name(annotation: Any) -> None:
-    tool = passing(Annotated[annotation, nb.ByName])
-    value: Any = {str: "a", Any: object()}.get(
-        annotation, ["a"] if annotation == list[str] else {"a": 1}
-    )
-    value = 5 if annotation == int | str else value
-    for sent in ("it", {"$var": "it"}, {"value": "it"}, {"value": {"$var": "it"}}):
-        assert tool.call(sent, {"it": value}).value is value
-    for sent in ("nowhere", {"value": value}, value):
-        assert annotation is Any or tool.call(sent, {"it": value}).status == "error"
-    assert "name" in str(tool.schema()["properties"]["value"]["description"])
-    assert "Send the name of a variable" in tool.text
+def test_a_by_name_parameter_accepts_a_name() -> None:
+    for annotation in [str, list[str], dict[str, int], int | str, Any]:
+        tool = passing(Annotated[annotation, nb.ByName])
+        value: Any = {str: "a", Any: object()}.get(
+            annotation, ["a"] if annotation == list[str] else {"a": 1}
+        )
+        value = 5 if annotation == int | str else value
+        for sent in ("it", {"$var": "it"}, {"value": "it"}, {"value": {"$var": "it"}}):
+            assert tool.call(sent, {"it": value}).value is value
+        for sent in ("nowhere", {"value": value}, value):
+            assert annotation is Any or tool.call(sent, {"it": value}).status == "error"
+        assert "name" in str(tool.schema()["properties"]["value"]["description"])
+        assert "Send the name of a variable" in tool.text
 
 
 def test_the_variable_must_hold_what_the_type_says() -> None:
@@ -326,9 +326,8 @@ def test_a_name_is_explicit_where_text_is_accepted_too(names: dict[str, Any]) ->
     assert tool.call({"value": {"$var": "MY_PASSWORD"}}, names).value == SECRET
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
+def test_only_the_users_variables_are_passed(names: dict[str, Any]) -> None:
+    for name, reason in [
         ("_i1", "begins with '_'"),
         ("_frame", "begins with '_'"),
         ("__name__", "begins with '_'"),
@@ -342,30 +341,28 @@ def test_a_name_is_explicit_where_text_is_accepted_too(names: dict[str, Any]) ->
         ("pay", "is a tool"),
         ("box", "is a tool"),
         ("paying", "is a tool"),
-    ],
-)
-def test_only_the_users_variables_are_passed(name: str, reason: str, names: dict[str, Any]) -> None:
-    for form in ["name", "reference"]:
-        for annotation in [Annotated[Any, nb.ByName], Callable, types.ModuleType, pd.DataFrame]:
+    ]:
+        for form in ["name", "reference"]:
+            for annotation in [Annotated[Any, nb.ByName], Callable, types.ModuleType, pd.DataFrame]:
 
-            def pay(amount: int) -> int:
-                """Pay.
+                def pay(amount: int) -> int:
+                    """Pay.
 
-                Args:
-                    amount: How much
-                """
-                return amount
+                    Args:
+                        amount: How much
+                    """
+                    return amount
 
-            box = nb.Toolbox(pay)
-            here = {
-                **names, "math": math, "pay": pay, "box": box, "paying": box["pay"], "__name__": "x",
-                "exit": print, "quit": print, "get_ipython": print, "open": print,
-            }  # fmt: skip
-            tool = passing(annotation)
-            outcome = tool.call({"value": name if form == "name" else {"$var": name}}, here)
-            assert outcome.status == "error"
-            assert reason in outcome.text
-            assert name in outcome.text
+                box = nb.Toolbox(pay)
+                here = {
+                    **names, "math": math, "pay": pay, "box": box, "paying": box["pay"], "__name__": "x",
+                    "exit": print, "quit": print, "get_ipython": print, "open": print,
+                }  # fmt: skip
+                tool = passing(annotation)
+                outcome = tool.call({"value": name if form == "name" else {"$var": name}}, here)
+                assert outcome.status == "error"
+                assert reason in outcome.text
+                assert name in outcome.text
 
 
 def test_a_function_that_is_not_a_tool_is_passed() -> None:
