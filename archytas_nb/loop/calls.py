@@ -321,16 +321,18 @@ def _read_code(code: str, tools: Schemas) -> tuple[Call, ...]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # backslashes that are no escapes
             tree = ast.parse(code, mode="eval").body
+        nodes = tree.elts if isinstance(tree, ast.List) else [tree]
+        return tuple(_code_call(node, tools) for node in nodes)
+    except UnreadableError:
+        raise
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise UnreadableError(0, "it is no call that Python can read") from None
-    nodes = tree.elts if isinstance(tree, ast.List) else [tree]
-    return tuple(_code_call(node, tools) for node in nodes)
 
 
 def _code_call(node: ast.expr, tools: Schemas) -> Call:
     """A call with its arguments; those without names get them from the tool's schema."""
-    if not isinstance(node, ast.Call):
-        raise UnreadableError(0, "it is no call")
+    if not isinstance(node, ast.Call) or any(each.arg is None for each in node.keywords):
+        raise UnreadableError(0, "a call's values must be literals")
     name = resolve_name(ast.unparse(node.func), tools)
     given = [_literal(each) for each in node.args]
     named = unique([(str(each.arg), _literal(each.value)) for each in node.keywords])
@@ -341,6 +343,7 @@ def _code_call(node: ast.expr, tools: Schemas) -> Call:
         raise UnreadableError(0, "it has values without names")
     else:
         value = {**dict(zip(fields, given, strict=False)), **named} or None
+    value = replace_surrogates(value)  # which also bounds its depth
     return Call(name, value, known=name in tools, repairs=("a call written as code",))
 
 
@@ -349,14 +352,14 @@ def _literal(node: ast.expr) -> Json:
     match node:
         case ast.Constant(value=str(text)):  # JSON writes one character as two surrogates
             return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case ast.Constant(value=(bool() | int() | None) as value):
+        case ast.Constant(value=(bool() | None) as value):
             return value
-        case ast.Constant(value=float(value)) if abs(value) < float("inf"):
+        case ast.Constant(value=(int() | float()) as value) if abs(value) < 10**308:
             return value
         case ast.Name(id=("true" | "false" | "null") as name):
             return json.loads(name)
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=(int() | float()) as value)):
-            return -value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=(int() | float())) as number):
+            return -_literal(number)
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return [_literal(each) for each in items]
         case ast.Dict(keys=keys, values=values):

@@ -86,6 +86,12 @@ def test_reads_calls(text: str, calls: Any) -> None:
         ('{"tool": "add", "tool_input": {"a": 1e999}}', "too large"),
         ('{"tool": "add", "why": "because"}', "no tool_input"),
         ("add(a=open('x'))", "must be literals"),
+        ("add(**{'a': 1})", "must be literals"),
+        ("add(a=-1e999)", "must be literals"),
+        (f"add(a=0x{'f' * 5000})", "must be literals"),
+        (f"add(a={'[' * 90}{']' * 90})", "nested too deeply"),
+        (f"add(a={'[' * 5000}{']' * 5000})", "no call that Python can read"),
+        (f"[add(a=1), x{'()' * 3000}]", "could not be read"),
         ('{"tool": "lookup", "tool_input": 1} {"tool": "now"}', "no such tool"),
         ('{"thought": "hm"}', "no tool is named"),
         (
