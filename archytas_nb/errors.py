@@ -25,18 +25,9 @@ if TYPE_CHECKING:
     from archytas_nb.run import Run
 
 ModelErrorKind = Literal[
-    "unreachable",
-    "timeout",
-    "auth",
-    "not_found",
-    "rate_limit",
-    "server",
-    "bad_reply",
-    "overflow",
-    "deadline",
-    "refused",
-    "no_tools",
-]
+    "unreachable", "timeout", "auth", "not_found", "rate_limit", "server", "bad_reply", "overflow",
+    "deadline", "refused", "no_tools",
+]  # fmt: skip
 
 
 class UsersFrames:
@@ -62,11 +53,7 @@ class ArchytasError(UsersFrames, Exception):
 
 
 class ToolError(ArchytasError, ValueError):
-    """A function cannot be made a tool.
-
-    Attributes:
-        faults: One sentence per fault, each naming the line to change.
-    """
+    """A function cannot be made a tool; `faults` has a sentence for each reason."""
 
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
         self.faults: tuple[str, ...] = tuple(faults)
@@ -75,21 +62,13 @@ class ToolError(ArchytasError, ValueError):
 
 
 class ConfigurationError(ArchytasError):
-    """Nothing is broken, but something must be installed, set or spelled differently first.
-
-    Attributes:
-        run: The run that met it, or None.
-    """
+    """Nothing is broken, but something must be installed, set or spelled differently first."""
 
     run: Run | None = None
 
 
 class RunError(ArchytasError):
-    """A run ended without an answer.
-
-    Attributes:
-        run: The run as far as it went, or None where no run had begun.
-    """
+    """A run ended without an answer; `run` is the run as far as it went."""
 
     run: Run | None = None
 
@@ -112,16 +91,9 @@ class ModelError(RunError):
 
 
 MissCause = Literal[
-    "question",
-    "tool",
-    "tools",
-    "instructions",
-    "outcome",
-    "settings",
-    "conversation",
-    "asked_again",
-    "empty",
-]
+    "question", "tool", "tools", "instructions", "outcome", "settings", "conversation",
+    "asked_again", "empty",
+]  # fmt: skip
 
 
 class CassetteMiss(ModelError):
@@ -146,11 +118,7 @@ class TaskFailed(RunError):
 
 
 class RunInterrupted(UsersFrames, KeyboardInterrupt):
-    """A person interrupted the run.
-
-    It is a KeyboardInterrupt, so that scripts and notebooks stop as they do for any other
-    interrupt.
-    """
+    """A person interrupted the run; scripts and notebooks stop as for any other interrupt."""
 
     run: Run | None = None
 

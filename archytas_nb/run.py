@@ -162,38 +162,29 @@ class Run:
         """What a person's interrupt is raised as, whenever it came."""
         match self.ending:
             case ev.Interrupted(during=during):
-                said = f"stopped during {during}. The conversation is intact: ask again."
+                when = f"during {during}. The conversation is intact: ask again."
             case None:
-                said = "stopped before anything was asked. The conversation is intact: ask again."
+                when = "before anything was asked. The conversation is intact: ask again."
             case _:
-                said = (
-                    "stopped after the run had come to its end, which is in .run. Nothing is lost."
-                )
-        interrupt = RunInterrupted(said)
+                when = "after the run had come to its end, which is in .run. Nothing is lost."
+        interrupt = RunInterrupted(f"stopped {when}")
         interrupt.run = self
         return interrupt
 
     def show(self, what: Shows) -> None:
-        """Say what is to be seen where the run is displayed.
+        """Say what is displayed: ``"all"`` is the answer with the steps folded behind it.
 
-        Args:
-            what: ``"all"`` is the answer with the steps folded behind it, ``"answer"`` the answer
-                alone. Where a trace shows the answer already, ``"nothing"`` keeps a cell from
-                showing it twice, and ``"status"`` a terminal, which writes ``Out[1]:`` before it
-                looks.
+        Where a trace shows the answer already, ``"nothing"`` keeps a cell from showing it twice,
+        and ``"status"`` a terminal, which writes ``Out[1]:`` before it looks.
         """
         self._shows = what
 
     def _endpoint_error(self, reason: str) -> ModelError | ConfigurationError:
-        """What the endpoint failed with; the loop may have had more to say about it."""
+        """What the endpoint failed with; of an overflow the loop has more to say."""
         error = self.error
-        if error is None or (
-            isinstance(error, ModelError) and str(error) != reason and error.kind == "overflow"
-        ):
-            return ModelError(
-                reason, kind=getattr(error, "kind", "server"), status=getattr(error, "status", None)
-            )
-        return error
+        if isinstance(error, ModelError) and error.kind == "overflow":
+            return ModelError(reason, kind=error.kind, status=error.status)
+        return error or ModelError(reason)
 
     def _ipython_display_(self) -> None:
         if self._shows != "nothing":
@@ -204,12 +195,10 @@ class Run:
         from archytas_nb.trace.view import fold
 
         if self._shows == "status":
-            steps = max(
-                (event.step for event in self.events if isinstance(event, ev.AskModel)), default=0
-            )
-            return {
-                "text/plain": f"<Run {self.status} in {steps} step{'s' if steps != 1 else ''}>"
-            }, {}
+            asked = [event.step for event in self.events if isinstance(event, ev.AskModel)]
+            steps = max(asked, default=0)
+            text = f"<Run {self.status} in {steps} step{'s' if steps != 1 else ''}>"
+            return {"text/plain": text}, {}
         view = fold(self.question, self.events, model=self.model, protocol=self.protocol)
         return value_bundle(view, repr(self), with_steps=self._shows == "all")
 

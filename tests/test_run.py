@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import archytas_nb as nb
+from archytas_nb.errors import CassetteMiss, ModelError
+from archytas_nb.loop.events import Failed
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Kernel, live_kernel
@@ -143,3 +145,12 @@ def test_a_quiet_question_shows_its_answer_as_the_value_of_the_cell(kernel: Kern
     assert "<details" not in cell.of("execute_result")[0]["data"]["text/html"]
     assert asked(kernel, "x = %agent --quiet How many?").messages
     assert kernel.run("x").result == "Three."
+
+
+def test_a_failed_run_says_what_has_failed() -> None:
+    """A reply that is not in a cassette is no failure of an endpoint."""
+    for error, by in ((CassetteMiss("not recorded"), "cassette"), (ModelError("503"), "endpoint")):
+        with pytest.raises(ModelError) as raised:
+            nb.Agent([], ScriptedModel(error), namespace={}).run("Well?")
+        assert raised.value.run is not None
+        assert raised.value.run.ending == Failed(str(error), by=by)  # type: ignore[arg-type]

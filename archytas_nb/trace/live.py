@@ -5,10 +5,8 @@
     terminal  IPython without a kernel: lines on stdout as they come
     quiet     nothing
 
-The live layer draws at most twenty times a second, one HTML widget for each step, and only the
-steps that changed. A widget's state is gone with its kernel: so the run so far also stands in a
-static output, which the widgets hide. At the end it becomes the final output, and all widgets are
-closed.
+Widgets are gone with their kernel: so the run so far also stands in a static output, which the
+widgets hide. At the end it becomes the final output, and all widgets are closed.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from archytas_nb.trace import html as draw
 from archytas_nb.trace.html import CLASSES, DIM, LINE, PageLimits
 from archytas_nb.trace.safe import Html, element, join, one_line, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
-from archytas_nb.trace.view import RunView, StepView, advance, fold
+from archytas_nb.trace.view import RunView, StepView, advance, clock, fold
 
 Mode = Literal["live", "static", "terminal", "quiet"]
 
@@ -158,11 +156,8 @@ class Progress:
 
     def _begin(self, event: ev.Event) -> None:
         void = ev.Started | ev.AskModel | ev.RunCalls | ev.CallOutcomes
-        if isinstance(event, void) or getattr(event, "kind", "") in {
-            "retry",
-            "protocol",
-            "progress",
-        }:
+        is_void = getattr(event, "kind", "") in {"retry", "protocol", "progress"}
+        if isinstance(event, void) or is_void:
             self._forget()  # what was written so far is in the view now, or void
         self.doing = _DOING.get(type(event), self.doing)
         if isinstance(event, ev.AskModel):
@@ -195,11 +190,9 @@ class Progress:
 
     def status(self, view: RunView, seconds: float) -> str:
         """One line: what is done, the step, the seconds since the beginning, the tokens."""
-        minutes, rest = divmod(int(seconds), 60)
         tokens = view.usage.input_tokens + view.usage.output_tokens
         number = view.steps[-1].number if view.steps else 0
-        clock = f"{minutes} min {rest} s" if minutes else f"{rest} s"
-        parts = [self.doing, f"step {number}" if number else "", clock]
+        parts = [self.doing, f"step {number}" if number else "", clock(seconds)]
         return " · ".join(filter(None, [*parts, f"{tokens:,} tokens" if tokens else ""]))
 
 
@@ -280,9 +273,9 @@ _numbers = itertools.count(1)
 class LiveLayer:
     """Shows a run in widgets.
 
-    While the main thread waits for a model or a tool, another one updates the clock and draws what
-    came too soon after the last drawing; `_lock` guards what both use. A step that is over is not
-    drawn again, so it stays folded or unfolded as a person left it.
+    While the main thread waits, another one updates the clock and draws what came too soon after
+    the last drawing; `_lock` guards what both use. A step that is over is not drawn again, so it
+    stays folded or unfolded as a person left it.
     """
 
     def __init__(self, view: RunView) -> None:
