@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from IPython.core.completer import (
@@ -19,7 +19,7 @@ from archytas_nb.magics.line import options_in, options_of
 
 _log = logging.getLogger("archytas_nb")
 
-_HEAD = re.compile(r"(?:[^%'\"#]*=\s*(?=%)|\s*)(?P<sign>%(?P<cell>%)?|)(?P<magic>[a-z_]+)\b")
+_HEAD = re.compile(r"(?:[^%'\"#]*=\s*(?=%)|\s*)(?P<sign>%%?|)(?P<magic>[a-z_]+)\b")
 _IN_BRACES = re.compile(r"(?<!\{)\{\s*(?P<word>[A-Za-z_]\w*(?:\.\w*)?)?$")
 _TYPES = ("bool", "dict[str, float]", "float", "int", "list[int]", "list[str]", "str")
 
@@ -27,20 +27,14 @@ _TYPES = ("bool", "dict[str, float]", "float", "int", "list[int]", "list[str]", 
 def matcher(shell: Any, owners: Mapping[str, Any]) -> Any:
     """Make a matcher for ``shell.Completer.custom_matchers``.
 
-    Args:
-        shell: The IPython shell.
-        owners: The name of each magic, and the object that it belongs to.
-
-    Returns:
-        The matcher. Where it knows what the cursor may be at, nothing else is offered there.
+    Where it knows what the cursor may be at, nothing else is offered there. ``owners`` are the
+    objects that the magics belong to, by name.
     """
 
     @context_matcher(identifier="archytas_nb", priority=100)
     def match(context: CompletionContext) -> SimpleMatcherResult:
         try:
-            lines = context.full_text.split("\n")
-            lines[context.cursor_line] = context.text_until_cursor
-            word, words = _completed(shell, owners, lines[: context.cursor_line + 1])
+            word, words = _completed(shell, owners, context.text_until_cursor)
         except Exception:  # noqa: BLE001 - IPython would print it between the user's keystrokes
             _log.exception("completion failed")
             word, words = "", []
@@ -52,23 +46,15 @@ def matcher(shell: Any, owners: Mapping[str, Any]) -> Any:
     return match
 
 
-def _completed(
-    shell: Any, owners: Mapping[str, Any], lines: Sequence[str]
-) -> tuple[str, list[str]]:
+def _completed(shell: Any, owners: Mapping[str, Any], line: str) -> tuple[str, list[str]]:
     """The word at the cursor as far as it is written, and what it may become."""
-    first = next((_HEAD.match(each) for each in lines[:-1] if each.strip()), None)
-    if first is not None and first["cell"]:  # the cursor is in the body of a cell magic
-        name, (option, word) = first["magic"], _in_text(lines[-1])
-        if name != "agent":
-            return "", []
-    else:
-        head = _HEAD.match(lines[-1])
-        if head is None or head.end() == len(lines[-1]) or head["magic"] not in owners:
-            return "", []
-        name = head["magic"]
-        if not head["sign"] and not (shell.automagic and name not in shell.user_ns):
-            return "", []
-        option, word = _place(lines[-1][head.end() :], getattr(owners[name], name).parser)
+    head = _HEAD.match(line)
+    if head is None or head.end() == len(line) or head["magic"] not in owners:
+        return "", []
+    name = head["magic"]
+    if not head["sign"] and not (shell.automagic and name not in shell.user_ns):
+        return "", []
+    option, word = _place(line[head.end() :], getattr(owners[name], name).parser)
     words = _words(owners[name], name, option, word)
     return word, [each for each in words if each.lower().startswith(word.lower())]
 

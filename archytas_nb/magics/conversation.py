@@ -176,10 +176,8 @@ class Conversation(Magics):
     def ask(self, agent: Agent, ask: Callable[[], Run], *, new: bool) -> Run:
         """Have an agent that was made for this question continue the conversation.
 
-        Raises:
-            UsageError: A question of this conversation is being answered.
-            ArchytasError: As `Agent.run` says; what the run cost is noted all the same.
-            RunInterrupted: A person interrupted.
+        Raises UsageError where a question of it is being answered, and what `Agent.run` raises;
+        what the run cost is noted all the same.
         """
         if self._running:
             raise UsageError(

@@ -37,7 +37,7 @@ MAX_SECONDS = 10.0
 """How long the values of a question may take to be read."""
 
 _MAX_SOURCE = 2000
-_MAX_CELLS = 10**7
+_MAX_CELLS = _MAX_TEXT = 10**7
 _ADVICE = "compute it in a cell, give it a name and write that"
 
 # ── looking up one expression ─────────────────────────────────────────────────────────────────────
@@ -78,7 +78,7 @@ def look(source: str | ast.expr, namespace: Mapping[str, Any]) -> Any:
     except LookupFault as refusal:
         raise LookupFault(f"{shown} is not looked up: {refusal}; {_ADVICE}") from None
     except Exception as error:  # the objects are the user's and may raise anything
-        raise LookupFault(f"{shown} cannot be looked up: {_one_line(error)}") from error
+        raise LookupFault(f"{shown} cannot be looked up: {one_line(error)}") from error
 
 
 def _parsed(source: str) -> ast.expr | None:
@@ -194,7 +194,7 @@ def expand(text: str, namespace: Mapping[str, Any], max_chars: int = 8000) -> Ex
                 out.append(_written(lookup, namespace, max_chars, images))
             except LookupFault as fault:
                 raise UsageError(
-                    f"{fault} ({_one_line(text[start : end + 1], 80)}). In a question {{name}} "
+                    f"{fault} ({one_line(text[start : end + 1], 80)}). In a question {{name}} "
                     "stands for the value of a variable; write {{name}} for the braces "
                     "themselves, or --raw before a question that is to be sent as it is."
                 ) from None
@@ -271,38 +271,42 @@ def _written(
         ):
             try:
                 convert = _CONVERSIONS.get(lookup.conversion, lambda plain: plain)
-                text = clip(format(convert(value), spec), max_chars)
+                text = format(convert(value), spec)
             except Exception as error:  # the value is the user's and may raise anything
-                fault = f"{shown!r} cannot be written so: {_one_line(error)}"
+                fault = f"{shown!r} cannot be written so: {one_line(error)}"
                 raise LookupFault(fault) from error
         else:
-            rendered = render(value, max_chars)
+            rendered = render(value, _MAX_TEXT)  # a cut could remove the mark that is looked for
             images.extend(rendered.images)
             text = rendered.text
         hidden = "environ({" in text and not isinstance(value, str)  # as some repr wrote it
     if hidden:
         raise LookupFault(f"{shown!r} holds the environment, which is not shown")
-    return text
+    return clip(text, max_chars)
 
 
 def _holds_environment(value: Any) -> bool:
     """Whether the environment, or a view of it, is in the containers of a value at any depth."""
-    stack, seen = [value], set()
+    stack, seen, alive = [value], set(), []
     while stack:
         each = stack.pop()
         kind = type(each)
         if issubclass(kind, _ENVIRONMENT):
             return True
-        is_walked = (
-            issubclass(kind, _CONTAINERS) or is_dataclass(kind) or hasattr(kind, "model_dump")
-        )
-        if is_walked and id(each) not in seen:
-            seen.add(id(each))
-            stack += filter(gc.is_tracked, gc.get_referents(each))
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if issubclass(kind, _CONTAINERS) or is_dataclass(kind) or hasattr(kind, "model_dump"):
+            parts = gc.get_referents(each)
+            stack += [it for it in parts if gc.is_tracked(it) or hasattr(type(it), "tolist")]
+        elif hasattr(kind, "tolist") and str(getattr(each, "dtype", "")) == "object":
+            stack.append(each.tolist())
+            alive.append(stack[-1])  # its id must not be given to another list
     return False
 
 
-def _one_line(what: BaseException | str, limit: int = 300) -> str:
+def one_line(what: BaseException | str, limit: int = 300) -> str:
+    """An exception, or a text, in one line of at most so many characters."""
     text = what if isinstance(what, str) else f"{type(what).__name__}: {what}"
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -21,7 +21,7 @@ from IPython.core.magic_arguments import argument, argument_group
 from traitlets import Bool
 
 from archytas_nb.errors import ToolError
-from archytas_nb.magics.expand import LookupFault, look
+from archytas_nb.magics.expand import LookupFault, look, one_line
 from archytas_nb.magics.line import HELP
 from archytas_nb.magics.settings import Settings
 from archytas_nb.tools.names import did_you_mean, visible
@@ -176,17 +176,16 @@ def answer_type(source: str, namespace: dict[str, Any]) -> Any:
     except Exception as error:  # noqa: BLE001 - and so it may raise anything
         known = [*visible(namespace), *dir(builtins)]
         hint = did_you_mean(error.name or "", known) if isinstance(error, NameError) else ""
-        raise UsageError(f"--type {source!r} cannot be evaluated: {_brief(error)}{hint}") from None
+        raise UsageError(
+            f"--type {source!r} cannot be evaluated: {one_line(error)}{hint}"
+        ) from None
     return value
 
 
 def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Callable[[Any], str]:
     """What ``--until`` says, as a function that returns what is wrong with an answer.
 
-    Args:
-        source: An expression over ``answer`` and the notebook's variables.
-        namespace: The notebook's variables, as they are when an answer comes.
-        of_text: Whether the answer is text; else it is the value of the type that was asked for.
+    ``of_text``: the answer is text, and not a value of the type that was asked for.
 
     Raises:
         UsageError: It is not an expression, or it uses a variable that does not exist now.
@@ -208,7 +207,9 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
         try:
             held = bool(holds(as_text(answer) if of_text else answer))
         except Exception as error:  # noqa: BLE001 - a condition that cannot be evaluated is not met
-            return f"This must be true of the answer: {source} – checking it raised {_brief(error)}"
+            return (
+                f"This must be true of the answer: {source} – checking it raised {one_line(error)}"
+            )
         return "" if held else f"This must be true of the answer, and is not: {source}"
 
     return check
@@ -227,8 +228,3 @@ def _expression(source: str, flag: str) -> ast.Expression:
     except (SyntaxError, ValueError) as error:
         reason = getattr(error, "msg", error)
         raise UsageError(f"{flag} {source!r} is not a Python expression: {reason}") from None
-
-
-def _brief(error: BaseException) -> str:
-    line = " ".join(f"{type(error).__name__}: {error}".split())
-    return line if len(line) <= 300 else f"{line[:299]}…"

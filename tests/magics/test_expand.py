@@ -211,6 +211,14 @@ class Settings:
     env: Any
 
 
+class Long:
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def __repr__(self) -> str:
+        return f"Long({'x' * 20_000}, {self.env!r})"
+
+
 def nested(value: Any) -> Any:
     for _ in range(30):
         value = [{"in": (value,)}]
@@ -230,6 +238,10 @@ def test_a_value_that_holds_the_environment_is_refused(monkeypatch: pytest.Monke
         Settings,
         lambda env: SimpleNamespace(env=env),
         lambda env: functools.partial(print, env),
+        Long,
+        lambda env: {"a": np.array(["x" * 450, env], dtype=object)},
+        lambda env: [pd.Series(["x" * 450, env])],
+        lambda env: [np.array([[["x" * 450]], [[env]]], dtype=object)],
         lambda env: KeyError(env),
         lambda env: [0] * 500_000 + [env],
         lambda env: np.array([None, env], dtype=object),
