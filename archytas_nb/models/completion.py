@@ -233,7 +233,7 @@ class ServerError(Exception):
     def __init__(
         self, message: str, status: int = 500, codes: str = "", reply: ModelReply | None = None
     ) -> None:
-        super().__init__(message)
+        super().__init__()  # no text: older clients log what a hook raises, and it may hold the key
         self.message, self.status, self.codes, self.reply = message, status, codes, reply
         self.wait: float | None = None
         self.to = ""

@@ -212,7 +212,8 @@ class OpenAIModel:
                     else:
                         reply = from_body(b"".join(chunks).decode("utf-8", "replace"))
             except Exception as error:  # noqa: BLE001 - judged below
-                generated = getattr(error, "reply", None)
+                # Older clients wrap what a hook raises.
+                generated = getattr(error.__cause__ or error, "reply", None)
                 if generated is not None:
                     return generated  # type: ignore[no-any-return]
                 raise self._failure(error, connection, name, ask) from None
