@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from archytas_nb.loop.events import ModelReply
 from tests.faults.talk import ADD, Talk
 from tests.servers.plays import Say
@@ -37,16 +35,16 @@ def test_a_tool_that_is_not_there_is_answered_with_those_that_are(talk: Talk) ->
     talk.goes_on()
 
 
-@pytest.mark.parametrize("ids", ["good", "same", "empty", "none"])
-def test_whatever_the_servers_ids_each_call_is_run_once_and_in_order(talk: Talk, ids: str) -> None:
-    calls = (("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2}), ("add", {"a": 3, "b": 3}))
-    talk.with_(
-        Say(calls=calls if talk.protocol == "native" else calls[:1], ids=ids), then=Say("Done.")
-    )
-    run = talk.ask()
-    assert [outcome.text for _, outcome in run.calls] == ["2", "4", "6"][: len(run.calls)]
-    assert len(run.calls) == (3 if talk.protocol == "native" else 1)
-    talk.goes_on()
+def test_whatever_the_servers_ids_each_call_is_run_once_and_in_order(talk: Talk) -> None:
+    for ids in ["good", "same", "empty", "none"]:
+        calls = (("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2}), ("add", {"a": 3, "b": 3}))
+        talk.with_(
+            Say(calls=calls if talk.protocol == "native" else calls[:1], ids=ids), then=Say("Done.")
+        )
+        run = talk.ask()
+        assert [outcome.text for _, outcome in run.calls] == ["2", "4", "6"][: len(run.calls)]
+        assert len(run.calls) == (3 if talk.protocol == "native" else 1)
+        talk.goes_on()
 
 
 def test_an_empty_reply_is_told_to_the_model(talk: Talk) -> None:
@@ -66,13 +64,13 @@ def test_a_model_that_stays_silent_ends_incomplete_with_a_reason(talk: Talk) -> 
     talk.goes_on()
 
 
-@pytest.mark.parametrize("text", ["42", "true", '"three"', "[1, 2]", '{"x": 3}', "null"])
-def test_a_reply_of_bare_json_ends(talk: Talk, text: str) -> None:
-    talk.with_(then=Say(text, raw=True))
-    run = talk.ask()
-    assert run.status in ("answered", "stopped")
-    assert len(talk.server.chats) <= 6
-    talk.goes_on()
+def test_a_reply_of_bare_json_ends(talk: Talk) -> None:
+    for text in ["42", "true", '"three"', "[1, 2]", '{"x": 3}', "null"]:
+        talk.with_(then=Say(text, raw=True))
+        run = talk.ask()
+        assert run.status in ("answered", "stopped")
+        assert len(talk.server.chats) <= 6
+        talk.goes_on()
 
 
 def test_a_reply_that_was_cut_off_for_its_length_is_not_taken_for_whole(talk: Talk) -> None:
@@ -124,12 +122,12 @@ def test_what_a_reasoning_model_thought_is_kept_apart_and_not_sent_back(talk: Ta
     talk.goes_on()
 
 
-@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
-def test_reasoning_under_either_name_is_read(talk: Talk, field: str) -> None:
-    talk.with_(Say("Three.", extra={field: "One and two."}))
-    [reply] = [event for event in talk.ask().events if isinstance(event, ModelReply)]
-    assert reply.reasoning == "One and two."
-    talk.goes_on()
+def test_reasoning_under_either_name_is_read(talk: Talk) -> None:
+    for field in ["reasoning", "reasoning_content"]:
+        talk.with_(Say("Three.", extra={field: "One and two."}))
+        [reply] = [event for event in talk.ask().events if isinstance(event, ModelReply)]
+        assert reply.reasoning == "One and two."
+        talk.goes_on()
 
 
 def test_what_was_thought_in_the_text_is_no_part_of_the_answer(talk: Talk) -> None:

@@ -199,9 +199,8 @@ def test_the_trace_says_which_server_answers_where_nobody_named_it(
     assert "qwen3:8b · native" in heads[2]
 
 
-@pytest.mark.parametrize(
-    "server",
-    [
+def test_whatever_else_listens_there_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for server in [
         {"models": None, "elsewhere": HTML},
         {"models": None},
         {"models": []},
@@ -211,15 +210,11 @@ def test_the_trace_says_which_server_answers_where_nobody_named_it(
         {"models": None, "elsewhere": Raw('{"data": [{"name": "x"}, 5]}', 200, "application/json")},
         {"models": None, "elsewhere": Raw('{"data": [{"id": "x"}]}', 401, "application/json")},
         {"models": None, "elsewhere": Drop()},
-    ],
-)
-def test_whatever_else_listens_there_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, server: Any
-) -> None:
-    with Server(**server) as other:
-        here(monkeypatch, other)
-        assert isinstance(choose_model(settings=FINDS, confirm=yes), EmbeddedModel)
-        assert [(asked.method, asked.path) for asked in other.asked] == [("GET", "/v1/models")]
+    ]:
+        with Server(**server) as other:
+            here(monkeypatch, other)
+            assert isinstance(choose_model(settings=FINDS, confirm=yes), EmbeddedModel)
+            assert [(asked.method, asked.path) for asked in other.asked] == [("GET", "/v1/models")]
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

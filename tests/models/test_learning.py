@@ -295,22 +295,25 @@ def notices(seen: list[Any]) -> list[str]:
     return [each.text for each in seen if isinstance(each, Notice)]
 
 
-@pytest.mark.parametrize("said", REASONING)
-@pytest.mark.parametrize("own", [{}, {"reasoning_effort": "high"}])
-def test_tools_are_sent_without_reasoning_where_the_endpoint_takes_them_only_so(
-    said: str, own: dict[str, Any]
-) -> None:
-    with Server(Status(400, said), then=Say("fine")) as server:
-        seen, reply = complete(told(server, **own), tools=TOOLS)
-        again, _ = complete(told(server, **own), tools=TOOLS)
-        complete(told(server, **own))
-    assert reply.text == "fine"
-    [notice] = notices(seen)
-    assert "reasoning_effort='none'" in notice
-    assert notices(again) == []
-    efforts = [each.body.get("reasoning_effort") for each in server.chats]
-    assert efforts == [own.get("reasoning_effort"), "none", "none", own.get("reasoning_effort")]
-    assert "tools" in server.chats[1].body
+def test_tools_are_sent_without_reasoning_where_the_endpoint_takes_them_only_so() -> None:
+    for own in [{}, {"reasoning_effort": "high"}]:
+        for said in REASONING:
+            with Server(Status(400, said), then=Say("fine")) as server:
+                seen, reply = complete(told(server, **own), tools=TOOLS)
+                again, _ = complete(told(server, **own), tools=TOOLS)
+                complete(told(server, **own))
+            assert reply.text == "fine"
+            [notice] = notices(seen)
+            assert "reasoning_effort='none'" in notice
+            assert notices(again) == []
+            efforts = [each.body.get("reasoning_effort") for each in server.chats]
+            assert efforts == [
+                own.get("reasoning_effort"),
+                "none",
+                "none",
+                own.get("reasoning_effort"),
+            ]
+            assert "tools" in server.chats[1].body
 
 
 @pytest.mark.parametrize(
