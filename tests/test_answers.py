@@ -77,25 +77,23 @@ def same(a: Any, b: Any) -> bool:
     return a is b if isinstance(b, pd.DataFrame) else bool(a == b) and type(a) is type(b)
 
 
-@pytest.mark.parametrize(("kind", "given", "value"), GOOD, ids=lambda each: str(each)[:20])
-def test_an_answer_of_any_type_that_an_argument_may_have_is_the_runs_value(
-    kind: Any, given: Any, value: Any
-) -> None:
-    text = given if isinstance(given, str) else json.dumps(given)
-    runs = [
-        asked("react", ("final_answer", given), output_type=kind),
-        asked("react", ("final_answer", {"answer": given}), output_type=kind),
-        asked("native", called(given, wrapped=True), output_type=kind),
-        asked("native", text, output_type=kind),
-        asked("native", f"```json\n{text}\n```", output_type=kind),
-    ]
-    if isinstance(given, dict):
-        runs.append(asked("native", called(given, wrapped=False), output_type=kind))
-    for run in runs:
-        assert run.status == "answered", [
-            event for event in run.events if isinstance(event, Verdict)
+def test_an_answer_of_any_type_that_an_argument_may_have_is_the_runs_value() -> None:
+    for kind, given, value in GOOD:
+        text = given if isinstance(given, str) else json.dumps(given)
+        runs = [
+            asked("react", ("final_answer", given), output_type=kind),
+            asked("react", ("final_answer", {"answer": given}), output_type=kind),
+            asked("native", called(given, wrapped=True), output_type=kind),
+            asked("native", text, output_type=kind),
+            asked("native", f"```json\n{text}\n```", output_type=kind),
         ]
-        assert same(run.value, value)
+        if isinstance(given, dict):
+            runs.append(asked("native", called(given, wrapped=False), output_type=kind))
+        for run in runs:
+            assert run.status == "answered", [
+                event for event in run.events if isinstance(event, Verdict)
+            ]
+            assert same(run.value, value)
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
