@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         TaskFailed,
         ToolError,
     )
+    from archytas_nb.kernel.transaction import transaction
     from archytas_nb.loop.events import CallOutcome
     from archytas_nb.models.endpoint import OpenAIModel
     from archytas_nb.run import Run
@@ -52,6 +53,7 @@ _HOMES = {
     "cassette_scrub": "cassettes.match",
     "tool": "tools.toolbox",
     "toolbox": "tools.toolbox",
+    "transaction": "kernel.transaction",
 }
 
 __all__ = [
@@ -74,6 +76,7 @@ __all__ = [
     "load_ipython_extension",
     "tool",
     "toolbox",
+    "transaction",
     "unload_ipython_extension",
 ]
 

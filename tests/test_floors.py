@@ -48,6 +48,7 @@ DOORS = {
     "filelock": {"models"},
     "platformdirs": {"models"},
     "psutil": {"models.process"},
+    "xxhash": {"kernel.content"},
     "pytest": {"pytest_plugin"},
     "nbclient": {"pytest_plugin.recording"},
     "nbformat": {"pytest_plugin.recording"},

@@ -50,6 +50,63 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class NotCovered:
+    """An object that is not watched, not kept or not put back, and why."""
+
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.why})" if self.name else self.why
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one variable, or of one object that is reached from it.
+
+    Attributes:
+        kind: ``"made"``, ``"rebound"`` (the name is bound to another object), ``"changed"`` (the
+            object itself was changed) or ``"deleted"``.
+        name: The name, and how the object is reached from it: ``config['columns'][0]``.
+        words: What has changed.
+        also: Other names that are bound to the same object.
+    """
+
+    kind: Literal["made", "rebound", "changed", "deleted"]
+    name: str
+    words: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        also = f" (also {', '.join(self.also)})" if self.also else ""
+        return f"{self.name}{also} {self.kind}: {'; '.join(self.words)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What code changed in the user's variables.
+
+    Attributes:
+        changes: In the order of the namespace; an object that several names reach is there once.
+        not_watched: What may have changed unseen.
+        not_kept: What cannot be put back, as it was too large to be copied.
+    """
+
+    changes: tuple[Change, ...] = ()
+    not_watched: tuple[NotCovered, ...] = ()
+    not_kept: tuple[NotCovered, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    def __str__(self) -> str:
+        lines = [str(each) for each in self.changes] or ["nothing changed"]
+        notes = (("not watched", self.not_watched), ("cannot be undone", self.not_kept))
+        lines += [f"{title}: {', '.join(map(str, those))}" for title, those in notes if those]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
 class CallOutcome:
     """The result of one call.
 

@@ -1,0 +1,256 @@
+"""A transaction over the user's variables: what a block of code changed in them, and its undo.
+
+Names are compared for the whole namespace; contents for the names that the transaction is given.
+Files, databases, other processes and what `Transaction.not_watched` lists are outside of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dis
+import functools
+import inspect
+import re
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, Self
+
+from archytas_nb.kernel import Namespace, live_namespace
+from archytas_nb.kernel.content import brief, differences, same_value
+from archytas_nb.kernel.interrupts import defer_interrupts
+from archytas_nb.kernel.snapshot import BYTES, Record, Snapshot, restore
+from archytas_nb.loop.events import Change, Diff, NotCovered
+
+_NOT_THE_USERS = re.compile(
+    r"__\w+__|_+|_i{1,3}|_i?\d+|_[io]h|_dh|_exit_code|In|Out|get_ipython|exit|quit|open"
+)
+_REACHES_ALL = {
+    "exec",
+    "eval",
+    "globals",
+    "locals",
+    "vars",
+    "get_ipython",
+    "__import__",
+    "run_cell",
+}
+_CODE = {"module", "function", "class"}
+_MISSING = object()
+
+
+class Transaction:
+    """Watches variables while a block of code runs; see `transaction`.
+
+    Attributes:
+        not_watched: What may change unseen, such as modules, connections and files.
+        not_kept: What cannot be put back, as it is too large; known before the block runs.
+        bytes: How much was copied.
+    """
+
+    def __init__(self, names: Iterable[str] | None, namespace: Namespace, budget: int) -> None:
+        self._only = None if names is None else set(names)
+        self._namespace, self._budget = namespace, budget
+        self._before: dict[str, Any] = {}
+        self._after: dict[str, Any] = {}
+        self._snapshot = Snapshot({})
+        self._changed: list[Record] = []
+        self._diff: Diff | None = None
+        self._later: list[NotCovered] | None = None
+        self._undone: tuple[NotCovered, ...] | None = None
+        self._state: Literal["new", "open", "ended"] = "new"
+
+    not_watched = property(lambda self: tuple(self._snapshot.not_watched))
+    not_kept = property(lambda self: tuple(self._snapshot.not_kept))
+    bytes = property(lambda self: self._snapshot.bytes)
+
+    def __enter__(self) -> Self:
+        if self._state != "new":
+            raise RuntimeError("a transaction can be used once; make another one")
+        before = dict(_users(self._namespace))
+        watched = (
+            before if self._only is None else {n: v for n, v in before.items() if n in self._only}
+        )
+        self._snapshot = Snapshot(watched, self._budget)
+        self._before = before
+        self._state = "open"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._state = "ended"
+        with defer_interrupts() as deferred:
+            self._diff = self._compare()
+        if deferred.interrupted:
+            raise KeyboardInterrupt
+
+    @property
+    def diff(self) -> Diff:
+        """What has changed: in the block so far, or from its beginning to its end."""
+        if self._diff is not None:
+            return self._diff
+        diff = self._compare()
+        if self._state == "ended":  # an interrupt came between the block and `__exit__`
+            self._diff = diff
+        return diff
+
+    def _compare(self) -> Diff:
+        now = dict(_users(self._namespace))
+        before = self._before
+        names = [
+            n for n in {**before, **now} if before.get(n, _MISSING) is not now.get(n, _MISSING)
+        ]
+        changes = [
+            self._name_change(name, now)
+            for name in names
+            if not same_value(before.get(name, _MISSING), now.get(name, _MISSING))
+        ]
+        contents = self._snapshot.changed()
+        also: dict[int, list[str]] = {}
+        for name, value in self._before.items():
+            also.setdefault(id(value), []).append(name)
+        for record, words in contents:
+            others = tuple(n for n in also.get(id(record.value), ()) if n != record.name)
+            if now.get(record.name, record.value) is not record.value:
+                words.append("in the object of before")
+            changes.append(Change("changed", record.name, tuple(words), others))
+        self._after = {name: now.get(name, _MISSING) for name in names}
+        self._changed = [record for record, _ in contents]
+        return Diff(tuple(changes), self.not_watched, self.not_kept)
+
+    def _name_change(self, name: str, now: Mapping[str, Any]) -> Change:
+        if name not in self._before:
+            return Change("made", name, (brief(now[name]),))
+        before = self._before[name]
+        if name not in now:
+            return Change("deleted", name, (brief(before),))
+        words = [f"{brief(before)} → {brief(now[name])}"]
+        record = next((each for each in self._snapshot.records if each.name == name), None)
+        if record is not None and record.kind.is_data and type(before) is type(now[name]):
+            with contextlib.suppress(Exception):  # whatever an object does
+                parts = record.kind.parts(now[name])
+                words += differences(record.parts, parts, record.kind.label)
+        return Change("rebound", name, tuple(words))
+
+    def undo(self) -> tuple[NotCovered, ...]:
+        """Put names and contents back to where they were before the block.
+
+        What the block did not change is left alone, and so are names that were bound again since.
+        To call it again has no effect, except after an interrupt: then it goes on.
+
+        Returns:
+            What could not be put back, and what else the user should know.
+
+        Raises:
+            RuntimeError: The block has not begun.
+        """
+        if self._state == "new":
+            raise RuntimeError("the transaction has not begun")
+        self._state = "ended"  # also where an interrupt kept `__exit__` from being run
+        if self._undone is not None:
+            return self._undone
+        with defer_interrupts() as deferred:
+            if self._diff is None:
+                self._diff = self._compare()
+            if self._later is None:
+                self._later = [
+                    NotCovered(
+                        each.name, "it was changed again since; these changes are undone as well"
+                    )
+                    for each in self._changed
+                    if each.has_changed_again()
+                ]
+            failed = [note for name in self._after if (note := self._put_back(name)) is not None]
+            self._undone = (*failed, *restore(self._changed), *self._later)
+        if deferred.interrupted:
+            raise KeyboardInterrupt
+        return self._undone
+
+    def _put_back(self, name: str) -> NotCovered | None:
+        """Bind one name as before."""
+        before, now = self._before.get(name, _MISSING), self._namespace.get(name, _MISSING)
+        if now is before:
+            return None
+        if now is not self._after[name]:
+            return NotCovered(name, "it was bound again since, and is left as it is")
+        if before is _MISSING:
+            del self._namespace[name]
+        else:
+            self._namespace[name] = before
+        return None
+
+
+def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYTES) -> Transaction:
+    """Watch variables while a block of code runs, so that it can be undone.
+
+    ``with nb.transaction() as t: …``, then ``t.diff`` and ``t.undo()``.
+
+    Args:
+        names: The variables whose contents are watched; all, if there are none. That a name is
+            made, bound again or deleted is seen for every name.
+        namespace: The variables; the user's by default.
+        keep: How many bytes may be copied. pandas 3 and polars keep large tables without a copy.
+    """
+    return Transaction(names or None, live_namespace() if namespace is None else namespace, keep)
+
+
+def _users(namespace: Namespace) -> Iterator[tuple[str, Any]]:
+    """The user's variables: no names of Python or IPython, no transactions."""
+    for name, value in dict(namespace).items():
+        if not _NOT_THE_USERS.fullmatch(name) and not isinstance(value, Transaction):
+            yield name, value
+
+
+# ── what code reads ───────────────────────────────────────────────────────────────────────────────
+
+
+def names_read(code: str | types.CodeType, namespace: Namespace) -> set[str]:
+    """The variables that code may read or write, also through functions and classes of the user.
+
+    All of them where it may reach any, as with ``exec`` and ``globals``.
+
+    Raises:
+        SyntaxError: The text is no Python.
+    """
+    if isinstance(code, str):
+        code = compile(code, "<code>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    users = {name for name, _ in _users(namespace)}
+    todo: list[Any] = [code]
+    found: set[str] = set()
+    seen: set[int] = set()
+    while todo:
+        each = todo.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if not isinstance(each, types.CodeType):
+            todo += _codes(each, namespace)
+            continue
+        if set(each.co_names) & _REACHES_ALL - users:
+            return users
+        steps = dis.get_instructions(each)
+        names = {step.argval for step in steps if re.search("_NAME|_GLOBAL", step.opname)}
+        todo += [const for const in each.co_consts if isinstance(const, types.CodeType)]
+        todo += [namespace[name] for name in names & users - found]
+        found |= names & users
+    return found
+
+
+def _codes(value: Any, namespace: Namespace) -> list[Any]:
+    """The code that a value may run, if it was defined in this namespace, or what leads to it."""
+    if isinstance(value, functools.partial):
+        return [value.func]
+    if isinstance(value, (types.MethodType, staticmethod, classmethod)):
+        return [value.__func__]
+    if isinstance(value, property):
+        return [value.fget, value.fset, value.fdel]
+    if isinstance(value, types.FunctionType):
+        own = [value.__code__] if value.__globals__ is namespace else []
+        held = inspect.getclosurevars(value).nonlocals.values() if own else ()
+        return [*own, *(each for each in held if callable(each))]
+    cls = value if isinstance(value, type) else type(value)
+    return [
+        each
+        for base in cls.__mro__
+        if base.__module__ == namespace.get("__name__", "__main__")
+        for each in vars(base).values()
+    ]

@@ -1,0 +1,232 @@
+"""What a snapshot sees of changes, and that it puts them back into the same objects."""
+
+from __future__ import annotations
+
+import random
+import re
+import types
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from archytas_nb.kernel.content import same_value
+from archytas_nb.kernel.snapshot import Snapshot, restore
+from tests.kernel.live_objects import KINDS, Bag, fingerprint
+
+CASES = [(kind, i) for kind, (_, changes) in KINDS.items() for i in range(len(changes))]
+SHARED = ("to_numpy", "array", "_mgr")
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Any:
+    """pandas and numpy warn of what they will do otherwise in their next release."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def check(kind: str, number: int, seed: int) -> None:
+    make, changes = KINDS[kind]
+    value = make()
+    alias = [value]
+    before = fingerprint(value)
+    snapshot = Snapshot({"v": value, "alias": alias})
+    assert snapshot.changed() == []
+    changes[number](value, random.Random(seed))
+    found = snapshot.changed()
+    assert found, "the change was not seen"
+    assert fingerprint(value) != before
+    assert restore(record for record, _ in found) == []
+    assert fingerprint(value) == before
+    assert alias[0] is value
+    assert snapshot.changed() == []
+    changes[number](
+        value, random.Random(seed)
+    )  # what was put back does not share memory with what is kept
+    assert restore(record for record, _ in snapshot.changed()) == []
+    assert fingerprint(value) == before
+
+
+@pytest.mark.parametrize(("kind", "number"), CASES)
+def test_sees_each_change_and_puts_it_back(kind: str, number: int) -> None:
+    check(kind, number, seed=number)
+
+
+@pytest.mark.slow
+def test_sees_a_thousand_changes() -> None:
+    for seed in range(1000 // len(CASES) + 1):
+        for kind, number in CASES:
+            check(kind, number, seed)
+
+
+# ── reading is no change ──────────────────────────────────────────────────────────────────────────
+
+FRAME = """
+df.groupby("s")["x"].mean() · df.merge(df, on="n") · df.sort_values("x") · df.describe() · df.to_numpy() · df.iloc[2:4]
+df.query("x > 2") · df["s"].value_counts() · df.pivot_table(index="s", values="x") · df.set_index("t").resample("D")["x"].sum()
+df.isna().sum() · df["x"].rolling(2).mean() · df.melt(id_vars="s", value_vars=["x"]) · df.T · repr(df) · df.to_dict() · df.corr(numeric_only=True)
+df.drop(columns="x") · df.fillna({"m": 0}) · df.apply(lambda c: c) · df["c"].cat.codes · df["t"].dt.year · df["s"].str.upper() · df.memory_usage(deep=True)
+df.info(buf=io.StringIO()) · df.copy() · df.loc[df["x"] > 1, "s"] · df.sample(3, random_state=1) · df.nlargest(2, "x") · [*df.itertuples()] · df.to_csv() · df.index.is_unique, df.index.get_loc(3)
+df._repr_html_() · df.values · df.attrs · df.eval("x + n") · df.dtypes
+""".replace("\n", " · ").strip(" ·").split(" · ")  # fmt: skip
+ARRAY = """
+a.sum() · a.T @ a · np.sort(a) · a.reshape(-1) · a[::2] · np.linalg.svd(a) · a.tolist() · a.astype(int) · repr(a) · np.percentile(a, 50) · a.copy() · np.concatenate([a, a])
+""".strip().split(" · ")
+POLARS = """
+p.group_by("b").agg(pl.col("a").sum()) · p.sort("a") · p.filter(pl.col("a") > 1) · p.join(p, on="a") · p.describe() · p.select("a").to_numpy() · p["a"].to_list() · p.lazy().collect()
+p.select(pl.col("f") * 2) · p.with_columns(z=pl.lit(1)) · p.to_dicts() · repr(p) · p["b"].value_counts() · p.pivot("b", index="d", values="a") · p.rechunk() · p.write_csv()
+""".replace("\n", " · ").strip(" ·").split(" · ")  # fmt: skip
+READS = [*FRAME, *ARRAY, *POLARS]
+
+
+def test_reading_is_no_change() -> None:
+    import io
+
+    frame = KINDS["pandas frame"][0]()
+    values = {
+        "df": frame.drop(columns=["o", "i", "p", "z"]),
+        "large": pd.DataFrame(np.ones((400_000, 3)), columns=[*"xyz"]),  # kept by copy-on-write
+        "a": np.asfortranarray(np.random.default_rng(1).random((4, 3))),
+        "p": KINDS["polars frame"][0](),
+    }
+    names = {**values, "np": np, "pl": pl, "io": io}
+    false = []
+    snapshot = Snapshot(values)
+    for code in [*READS, "large.describe()", "large.sort_values('x')", "large.groupby('x').sum()"]:
+        eval(code, names)
+        false += [(code, record.name, words) for record, words in snapshot.changed()]
+    assert not false
+    assert len(READS) >= 50
+
+
+def test_equal_values_are_told_apart_by_type_and_sign() -> None:
+    nan = float("nan")
+    pairs = [
+        (1, True),
+        (1, 1.0),
+        (0.0, -0.0),
+        (re.compile("a" * 300), re.compile("a" * 300 + "b")),
+        ((1, 2), (1, True)),
+    ]
+    assert not any(same_value(*pair) for pair in [*pairs, (np.float32(1), np.float64(1)), ([], [])])
+    same = [
+        (nan, nan * 2),
+        (10**30, 10**30),
+        ((1, "a"), (1, "a")),
+        (pd.Timestamp(5), pd.Timestamp(5)),
+        (np.float64("nan"), np.float64("nan")),
+    ]
+    assert all(same_value(*pair) for pair in same)
+
+
+def test_an_equal_element_or_key_in_its_place_is_no_change() -> None:
+    one, other = {np.int64(5), (1, 2)}, {np.int64(5): 1, "a": 10**30}
+    snapshot = Snapshot({"one": one, "other": other})
+    one.remove(5)
+    one.add(np.int64(5))
+    other["a"] = 10**30
+    assert snapshot.changed() == []
+
+
+def test_attributes_may_have_any_name_and_value() -> None:
+    value = types.SimpleNamespace(rows=np.zeros(3), index=1)
+    snapshot = Snapshot({"v": value})
+    value.rows, value.index = np.ones(3), 2
+    ((record, words),) = snapshot.changed()
+    assert words == [".rows: values", ".index: 1 → 2"]
+    assert restore([record]) == []
+
+
+# ── limits ────────────────────────────────────────────────────────────────────────────────────────
+
+
+copy_on_write = pytest.mark.skipif(
+    int(pd.__version__.partition(".")[0]) < 3, reason="pandas 2 copies"
+)
+
+
+@copy_on_write
+def test_a_large_table_is_kept_without_a_copy() -> None:
+    frame = pd.DataFrame(np.zeros((400_000, 4)))
+    snapshot = Snapshot({"f": frame})
+    assert snapshot.bytes == 0
+    frame.loc[5, 2] = 1.0
+    before = fingerprint(frame)
+    assert restore(record for record, _ in snapshot.changed()) == []
+    assert fingerprint(frame) != before
+    assert frame.loc[5, 2] == 0
+
+
+@copy_on_write
+def test_a_write_past_copy_on_write_to_a_large_table_is_seen_and_reported() -> None:
+    frame = pd.DataFrame(np.zeros((400_000, 4)))
+    snapshot = Snapshot({"f": frame})
+    frame[2].array[7] = 5.0
+    ((record, words),) = snapshot.changed()
+    assert words == ["column 2: values"]
+    assert [note.name for note in restore([record])] == ["f"]
+
+
+def test_what_is_too_large_is_listed_at_once_and_its_change_is_seen() -> None:
+    values = np.zeros(1000)
+    snapshot = Snapshot({"a": np.zeros(10), "v": values}, budget=1000)
+    assert [note.name for note in snapshot.not_kept] == ["v"]
+    values[3] = 1
+    ((record, _),) = snapshot.changed()
+    assert [note.name for note in restore([record])] == ["v"]
+
+
+def test_objects_in_long_columns_are_said_to_be_compared_by_identity() -> None:
+    objects = pd.DataFrame({"o": [[] for _ in range(20_000)], "s": ["text"] * 20_000})
+    assert [note.name for note in Snapshot({"f": objects}).not_watched] == ["f['o']"]
+    strings = pd.DataFrame({"s": np.array(["text"] * 20_000, dtype=object)})
+    assert Snapshot({"f": strings}).not_watched == []
+
+
+def test_an_object_that_cannot_be_read_is_not_watched() -> None:
+    class Broken(dict[str, int]):
+        @property
+        def __class__(self) -> Any:
+            raise RuntimeError
+
+    class Raising(np.ndarray):
+        def view(self, *_: Any) -> Any:
+            raise RuntimeError
+
+    raising = np.zeros(3).view(Raising)
+    assert Snapshot({"r": raising}).not_watched[-1].why == "reading it raised RuntimeError"
+
+
+def test_what_a_subclass_may_hold_beside_its_values_is_listed() -> None:
+    class Slotted(list[int]):
+        __slots__ = ("extra",)
+
+    class Frame(pd.DataFrame):
+        pass
+
+    masked = np.ma.masked_array([1, 2], [0, 1])
+    values = {"m": masked, "s": Slotted(), "f": Frame(), "bag": Bag(), "df": pd.DataFrame()}
+    assert [note.name for note in Snapshot(values).not_watched] == ["m", "s", "f"]
+
+
+def test_cycles_end() -> None:
+    loop: list[Any] = [1]
+    loop.append(loop)
+    snapshot = Snapshot({"loop": loop})
+    loop.pop()
+    assert restore(record for record, _ in snapshot.changed()) == []
+    assert loop[1] is loop
+
+
+def test_hashes_do_not_depend_on_the_layout() -> None:
+    rows = np.arange(3_000_000.0).reshape(-1, 3)
+    by_row, by_column = (
+        pd.DataFrame(rows, copy=False),
+        pd.DataFrame(np.asfortranarray(rows), copy=False),
+    )
+    one, other = (Snapshot({"f": each}).records[0].parts for each in (by_row, by_column))
+    assert one["column 1"] == other["column 1"] != one["column 0"]
