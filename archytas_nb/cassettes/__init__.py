@@ -1,1 +1,1 @@
-"""Records the replies of models and the answers of users, and replays them."""
+"""Records model replies and users' answers, and replays them."""

@@ -1,1 +1,1 @@
-"""The loop and its values. It asks and is told; it never acts."""
+"""The ReAct loop, its protocols and its values. Nothing in this package does I/O."""

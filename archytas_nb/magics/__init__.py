@@ -1,7 +1,6 @@
 """The magics: parse a line, delegate, return a value.
 
-The only room that knows IPython. Loading it must cost next to nothing, so what the magics delegate
-to is imported when one is first used.
+Loading the extension must be fast, so the modules behind a magic are imported on first use.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import logging
 from typing import Any
 
 _SILENT = logging.NullHandler()
-"""Without it, Python would print what we log into a cell unless the user has a handler."""
+"""Without it, Python prints our warnings below the cell if logging is not configured."""
 
 
 def register(shell: Any) -> None:

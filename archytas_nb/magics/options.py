@@ -1,7 +1,7 @@
 """The options of ``%agent``, and what their values mean in this notebook.
 
-Each value is read before anything is asked, so that a bad one costs nothing. The help here is the
-only one there is: ``%agent?``, ``%agent --help``, errors and the reference are made of it.
+Values are validated before the model is asked, so that a mistake costs nothing. ``%agent?``,
+``%agent --help`` and docs/reference.md are all generated from the help texts here.
 """
 
 from __future__ import annotations

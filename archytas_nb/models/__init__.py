@@ -1,1 +1,1 @@
-"""The only door to a language model: OpenAI-compatible endpoints, the embedded model, cassettes."""
+"""Language models: OpenAI-compatible endpoints and the embedded model."""

@@ -1,1 +1,1 @@
-"""A Python function becomes a tool: text for the model, JSON schema, validator, bounded results."""
+"""Turns Python functions into tools: text for the model, JSON schema, validation, results."""
