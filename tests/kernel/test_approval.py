@@ -364,7 +364,7 @@ def test_a_value_of_100_mb_is_shown_at_once_with_both_ends() -> None:
         laughs = [laughs] * 10
     endless: list[Any] = []
     endless += [endless, endless]
-    started = time.monotonic()
+    started = time.process_time()  # on a busy machine too
     for value, ends in (
         ("é" * 100_000_000 + "!", ("'éé", "éé!'")),
         (b"x" * 100_000_000, ("b'xx", "xx'")),
@@ -380,7 +380,7 @@ def test_a_value_of_100_mb_is_shown_at_once_with_both_ends() -> None:
         assert len(text) < 210_000
         assert (text.startswith(ends[0]), text.endswith(ends[1])) == (True, True), text[-80:]
         assert "left out" in text
-    assert time.monotonic() - started < 6
+    assert time.process_time() - started < 6
     assert "more than 99," in ask(write, "x" * 10_000_000, "n")[1].prompts[0]
 
 
