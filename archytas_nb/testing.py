@@ -32,7 +32,7 @@ class ScriptedModel:
     """
 
     name = "scripted"
-    is_scripted = True  # it answers as it is, where other models are replayed
+    is_scripted = True  # never replaced by a cassette
 
     def __init__(self, *replies: Scripted, protocol: Literal["react", "native"] = "react") -> None:
         self.protocol: Literal["react", "native"] = protocol
@@ -51,22 +51,19 @@ class ScriptedModel:
             self.check()
 
     def check(self) -> None:
-        """Raise `ScriptError` where a reply of the script was not used."""
+        """Raise `ScriptError` if a reply of the script was not used."""
         if self._left:
             raise ScriptError(
-                f"{len(self._left)} scripted replies were not asked for; the next is "
-                f"{self._left[0]!r}"
+                f"{len(self._left)} scripted replies were not used; the next is {self._left[0]!r}"
             )
 
     def complete(self, ask: AskModel) -> Generator[Delta, None, ModelReply]:
         """The next reply of the script.
 
         Raises:
-            ScriptError: The script is at its end; the message shows what was asked.
+            ScriptError: No reply is left; the message shows the request.
         """
-        if (
-            not ask.step
-        ):  # what is asked about a question beforehand is no part of a script: some tool fits
+        if not ask.step:  # whether a tool fits the question is not part of a script: it does
             return ModelReply("yes")
         self.asked.append(ask)
         if not self._left:

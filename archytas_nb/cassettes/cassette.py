@@ -143,8 +143,8 @@ class Cassette:
         self.tape = Tape()
         self.matcher = Matcher(volatile)
         self.rerun = rerun or (
-            f"run it with %agent_cassette {shlex.quote(str(self.path))} --mode auto, or "
-            "ARCHYTAS_NB_CASSETTE_MODE=auto"
+            f"%agent_cassette {shlex.quote(str(self.path))} --mode auto (or set "
+            "ARCHYTAS_NB_CASSETTE_MODE=auto)"
         )
         self._report = report
         self._file = CassetteFile(self.where, self.matcher)
@@ -156,8 +156,8 @@ class Cassette:
             self._open()
         elif mode == "replay":
             raise ConfigurationError(
-                f"the cassette {str(self.path)!r} does not exist. Record it with a model at hand: "
-                f"{self.rerun}"
+                f"the cassette {str(self.path)!r} does not exist. To record it, make sure that a "
+                f"model is available and run: {self.rerun}"
             )
         self._write_report(
             cassette=str(self.where), unused=Counter(e.key for e in self.tape.unused)
@@ -269,22 +269,22 @@ class Cassette:
         self._file.models = {**self._file.models, model: facts}
 
     def miss(self, ask: AskModel, model: str = DEFAULT) -> CassetteMiss:
-        """The error for a request that was not recorded, which names what has changed."""
+        """The error for a request that was not recorded; it says what has changed."""
         request = self.matcher.request(ask, model)
         return self._missed(explain(request, self.tape, str(self.path), self.rerun))
 
     def miss_answer(self, prompt: str) -> CassetteMiss:
         """The error for a question to the user that was not recorded."""
         error = CassetteMiss(
-            f"the cassette {str(self.path)!r} holds no answer of a person to {prompt[:200]!r}. "
-            f"Record what is missing, with a person at the keyboard: {self.rerun}",
+            f"the cassette {str(self.path)!r} has no answer from a person to {prompt[:200]!r}. "
+            f"To record it, run this and answer at the keyboard: {self.rerun}",
             cause="question",
         )
         return self._missed(error)
 
     @property
     def unused(self) -> int:
-        """Number of recorded exchanges that were not asked for yet."""
+        """Number of recorded exchanges that have not been used yet."""
         return len(self.tape.unused)
 
     @property
@@ -293,18 +293,18 @@ class Cassette:
         return sum(slot.user != _STALE for slot in self.tape.slots)
 
     def prune(self, unused: Mapping[str, int] | None = None) -> int:
-        """Drop the exchanges that were not asked for, and return how many.
+        """Remove the exchanges that were not used, and return how many.
 
         Args:
-            unused: The keys of what another process did not ask for, with how often each.
+            unused: The keys of exchanges that another process did not use, with their counts.
 
         Raises:
             ConfigurationError: The mode does not allow it, or the file cannot be written.
         """
         if self.mode == "replay":
             raise ConfigurationError(
-                f"the cassette {str(self.path)!r} is in mode 'replay', which writes nothing; use "
-                "mode 'auto'"
+                f"the cassette {str(self.path)!r} is in mode 'replay', which never writes to it; "
+                "use mode 'auto'"
             )
         with self._lock, self._file.locked():
             self._catch_up()

@@ -33,16 +33,16 @@ class Difference(NamedTuple):
 
 def explain(request: Request, tape: Tape, path: str, rerun: str) -> CassetteMiss:
     """The error for a request that is not on a tape."""
-    begin = f"the cassette {path!r} holds no reply to this request"
-    again = f"Record what is missing, with a model at hand: {rerun}"
+    begin = f"the cassette {path!r} has no reply to this request"
+    again = f"To record what is missing, make sure that a model is available and run: {rerun}"
     nearest = nearest_reply(request, tape)
     if nearest is None:
-        message = f"{begin}: no exchange with a model is recorded in it. {again}"
+        message = f"{begin}: it contains no recorded replies. {again}"
         return CassetteMiss(message, cause="empty")
     if nearest.key == request.key and nearest.fits(request.max_tokens):
         message = (
-            f"{begin} once more: all its recordings are used. A new kernel, or %agent_cassette "
-            f"with the file's name, begins from the start. {again}"
+            f"{begin}: every recorded reply to it has been used. A new kernel, or %agent_cassette "
+            f"with the file's name, starts from the beginning. {again}"
         )
         return CassetteMiss(message, cause="asked_again")
     cause, text, tool, diff = first_difference(request, nearest.request)
@@ -80,15 +80,15 @@ def first_difference(now: Request, recorded: Request) -> Difference:
     """The first difference between two requests, in an order in which one explains the next."""
     limit, old_limit = _limit(now), _limit(recorded)
     if limit != old_limit:
-        text = f"the run ends at another limit ({limit} now, {old_limit} in the recording)"
+        text = f"the run ends at a different limit ({limit} now, {old_limit} in the recording)"
         return Difference("settings", text)
     names, old_names = _names(now), _names(recorded)
     for name in [n for n in (*names, *old_names) if (n in names) != (n in old_names)]:
-        new = "is offered, and was not in the recording"
-        what = new if name in names else "is not offered any more"
+        new = "is offered now, but was not in the recording"
+        what = new if name in names else "is no longer offered"
         return Difference("tools", f"the tool {name!r} {what}", name)
     if names != old_names:
-        return Difference("tools", f"the tools are offered in another order: {names}")
+        return Difference("tools", f"the tools are offered in a different order: {names}")
     here, there = _places(now), _places(recorded)
     more = len(now.messages) - len(recorded.messages)
     is_same_end = now.messages[-1:] == recorded.messages[-1:]
@@ -107,17 +107,17 @@ def first_difference(now: Request, recorded: Request) -> Difference:
         cause, tool = _meaning(part, now, line)
         text = {
             "tool": f"the text or schema of the tool {tool!r} has changed",
-            "outcome": f"the outcome of the tool {tool!r} is another than in the recording",
+            "outcome": f"the result of the tool {tool!r} differs from the recording",
             "instructions": "the system prompt or the instructions have changed",
             "question": "the question has changed",
             "settings": f"{place} has changed",
         }.get(cause, "an earlier message of the conversation has changed")
         return Difference(cause, text, tool, diff)
     if now.model != recorded.model:
-        text = f"the model {now.model!r} is asked, and the recording is of {recorded.model!r}"
+        text = f"the model is {now.model!r} now, but {recorded.model!r} in the recording"
         return Difference("settings", text)
-    text = f"the recorded reply was cut at max_reply_tokens={recorded.max_tokens}"
-    return Difference("settings", f"{text}, and it is {now.max_tokens} now")
+    text = f"the recorded reply was cut off at max_reply_tokens={recorded.max_tokens}"
+    return Difference("settings", f"{text}, but the limit is {now.max_tokens} now")
 
 
 def _limit(request: Request) -> str:

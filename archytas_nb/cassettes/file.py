@@ -115,7 +115,7 @@ class CassetteFile:
             text = self.path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(
-                f"the cassette {str(self.path)!r} cannot be read ({error}); name another file"
+                f"the cassette {str(self.path)!r} cannot be read ({error}); use a different file"
             ) from error
         entries = self.parse(text)
         self.models = {**self._header.get("models", {}), **self.models}
@@ -149,7 +149,7 @@ class CassetteFile:
             except (*_INVALID, StopIteration) as error:
                 name = repr(str(self.path))
                 if 1 < number == len(lines) and not text.endswith("\n"):  # a process was killed
-                    self.warning = f"the last line of {name} was not written to its end"
+                    self.warning = f"the last line of {name} is incomplete and was ignored"
                     break
                 raise ConfigurationError(
                     f"{name} is not a cassette: line {number} is {line[:60]!r} ({error!r}). "
@@ -169,7 +169,7 @@ class CassetteFile:
         # A read-only file could be replaced all the same, but its owner does not want that.
         is_closed = self.path.exists() and not self.path.stat().st_mode & stat.S_IWUSR
         if is_closed or self.path.is_dir() or not os.access(folder, os.W_OK):
-            raise self._unwritable("it or its folder is read-only, or it is a folder")
+            raise self._unwritable("it is a directory, or it or its directory is read-only")
 
     def write(self, entries: Sequence[Entry]) -> None:
         """Replace the file's contents; where that fails, the file is unchanged."""
@@ -223,7 +223,9 @@ class CassetteFile:
             target.parent.mkdir(parents=True, exist_ok=True)
             while (held := _acquire(lock)) is None:
                 if time.monotonic() > until:
-                    raise TimeoutError(f"another process has held {str(lock)!r} for {_WAIT:g} s")
+                    raise TimeoutError(
+                        f"another process has held the lock {str(lock)!r} for {_WAIT:g} s"
+                    )
                 time.sleep(0.005)
         except OSError as error:
             raise self._unwritable(error) from error
@@ -244,7 +246,7 @@ class CassetteFile:
 
     def _unwritable(self, why: object) -> ConfigurationError:
         return ConfigurationError(
-            f"the cassette {str(self.path)!r} cannot be written ({why}). Name another file, or "
+            f"the cassette {str(self.path)!r} cannot be written ({why}). Use a different file, or "
             "use mode 'replay'"
         )
 

@@ -54,7 +54,7 @@ def cassette_scrub(function: Scrub) -> Scrub:
         ConfigurationError: It is not callable.
     """
     if not callable(function):
-        message = f"cassette_scrub takes a function from text to text, not {function!r}"
+        message = f"cassette_scrub expects a function from str to str, not {function!r}"
         raise ConfigurationError(message)
     _functions[getattr(function, "__qualname__", repr(function))] = function
     return function
@@ -70,8 +70,8 @@ def _scrubbed(name: str, function: Scrub, text: str) -> str:
         ) from error
     if not is_valid:
         raise ConfigurationError(
-            f"the scrub function {name!r} returned {str(result)[:60]!r}; expected a text that it "
-            "does not change again, or no recording could be found again"
+            f"the scrub function {name!r} returned {str(result)[:60]!r}; expected a str that "
+            "it leaves unchanged when it is called again, or replays could not match"
         )
     return result
 
@@ -113,7 +113,7 @@ class Volatile:
                 raise ConfigurationError(
                     f"the volatile part {name!r} is {pattern!r}; expected one of "
                     f"{', '.join(PATTERNS)}, or a name of letters, digits and _ with a regular "
-                    'expression that does not match an empty text: {"order": "ORD-[0-9]+"}'
+                    'expression that does not match the empty string: {"order": "ORD-[0-9]+"}'
                 )
         own = {name: p for name, p in found.items() if p != PATTERNS.get(name)}
         built_in = {name: p for name, p in PATTERNS.items() if found.get(name) == p}

@@ -103,8 +103,8 @@ def recorded(
     used = cassette or cassette_in_use()
     if used is None and os.environ.get(MODE) == "replay":
         raise ConfigurationError(
-            f"this is a replay ({MODE}=replay), which never asks a model, and no cassette is in "
-            "use. Name one: %agent_cassette PATH"
+            f"{MODE} is 'replay', so no model is called, but no cassette is in use. Set one with "
+            "%agent_cassette PATH"
         )
     if used is None:
         return choose_model(model, settings, confirm) if is_named else model
@@ -258,8 +258,8 @@ class CassetteModel:
     def _real(self) -> Any:
         if self.cassette.mode == "replay":
             raise ConfigurationError(
-                f"the cassette {str(self.cassette.path)!r} holds no exchange with a model. "
-                f"Record it with a model at hand: {self.cassette.rerun}"
+                f"the cassette {str(self.cassette.path)!r} contains no recorded replies. To record "
+                f"it, make sure that a model is available and run: {self.cassette.rerun}"
             )
         if self._live is None:
             self._live = self._make_live()
@@ -301,5 +301,5 @@ class _RecordedPerson:
             answer = self._real.ask(shown, form) if is_there else cassette.old_answer(prompt)
             cassette.add_answer(prompt, answer, self._origin)
         if answer is None:
-            raise EOFError("nobody is there to be asked")
+            raise EOFError("there is no user to answer")
         return answer

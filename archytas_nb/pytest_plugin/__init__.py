@@ -1,7 +1,7 @@
-"""The pytest plugin: notebooks and tests with an agent answer from the cassettes beside them.
+"""The pytest plugin: replays and records the cassettes of notebooks and tests.
 
-pytest imports this file in every run, wherever the package is installed, so it imports nothing but
-pytest; the other files of this folder are imported where an option or a fixture is used.
+pytest imports this file in every run if the package is installed, so it imports only pytest. The
+other modules are imported when an option or a fixture is used.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from archytas_nb.testing import ScriptedModel
 
 _OPTIONS = {
-    "replay": "answer from the cassettes beside notebooks and tests; fail on what was not recorded",
-    "update": "replay what is recorded, record what is missing, drop what is not asked any more",
-    "record": "record the cassettes anew, and save the outputs of the notebooks",
-    "live": "leave the cassettes alone: ask the model, and do not compare the outputs of notebooks",
+    "replay": "replay the cassettes of notebooks and tests; fail on unrecorded requests",
+    "update": "replay what is recorded, record what is missing, remove what is no longer used",
+    "record": "record all cassettes again, and save the outputs of the notebooks",
+    "live": "ignore the cassettes: call the model, and do not compare notebook outputs",
 }
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options; the last of them counts."""
+    """Add the options; the last one given takes precedence."""
     group = parser.getgroup("archytas_nb", "notebooks and tests with an agent")
     for mode, text in _OPTIONS.items():
         group.addoption(
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--agent-strict",
         action="store_true",
-        help="fail also where a recorded exchange was not asked for",
+        help="also fail if a recorded exchange was not used",
     )
 
 
@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "agent_cassette(path=None, model=None, volatile=()): the file of the fixture "
-        "agent_cassette, the model that is recorded, and what may differ from run to run",
+        "agent_cassette, the model to record, and what may differ between runs",
     )
     if config.option.agent_mode is not None:
         from archytas_nb.pytest_plugin.runs import PLUGIN, AgentRuns
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def scripted_model() -> Iterator[Callable[..., ScriptedModel]]:
     """Make scripted models: ``scripted_model(("add", {"a": 1}), ("final_answer", "3"))``.
 
-    The arguments are those of `archytas_nb.testing.ScriptedModel`. The test fails where a reply is
+    The arguments are those of `archytas_nb.testing.ScriptedModel`. The test fails if a reply is
     left over.
     """
     from archytas_nb.testing import ScriptedModel

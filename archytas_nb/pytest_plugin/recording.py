@@ -41,8 +41,8 @@ class NotebookRun(pytest.Item):
         """Show a cell's error as the notebook would."""
         if isinstance(excinfo.value, _EXPECTED):
             return (
-                f"{self.path.name} is not saved; what was recorded is kept: go on with "
-                f"pytest --agent-update.\n{excinfo.value}"
+                f"{self.path.name} was not saved; the replies recorded so far are kept. "
+                f"Continue with pytest --agent-update.\n{excinfo.value}"
             )
         return super().repr_failure(excinfo, style)
 

@@ -56,10 +56,10 @@ def summary(uses: Mapping[str, Tally]) -> list[str]:
         words = ("replayed", "recorded", "missed", "unused", "dropped")
         shown = [f"{counts[word]} {word}" for word in words if counts[word]]
         if tally.input_tokens or tally.output_tokens:
-            shown.append(f"{tally.input_tokens:,} + {tally.output_tokens:,} tokens not paid")
-        lines.append(f"{name:{width}}  {', '.join(shown) or 'nothing asked'}")
+            shown.append(f"{tally.input_tokens:,} + {tally.output_tokens:,} tokens saved")
+        lines.append(f"{name:{width}}  {', '.join(shown) or 'no requests'}")
     if any(tally.unused and not tally.missed for tally in uses.values()):
-        lines.append(f"unused exchanges are not asked for any more; {UPDATE} drops them")
+        lines.append(f"some recorded exchanges were not used; {UPDATE} removes them")
     return lines
 
 
@@ -95,7 +95,7 @@ class AgentRuns:
 
     def pytest_report_header(self) -> str:
         """Show the mode, and whether notebooks are run."""
-        why = "give --nbval too" if self._has_nbval else "nbval is not installed"
+        why = "add --nbval" if self._has_nbval else "nbval is not installed"
         note = "" if self._runs_notebooks else f" (notebooks are not run: {why})"
         return f"agent: {self._mode}{note}"
 
@@ -176,7 +176,7 @@ class AgentRuns:
         if is_strict and is_whole and (tally.unused or tally.missed):
             pytest.fail(
                 f"{name}: {len(tally.missed)} requests were not recorded, {tally.unused} recorded "
-                f"exchanges were not asked for; {UPDATE} {shlex.quote(name)} fixes both",
+                f"exchanges were not used; {UPDATE} {shlex.quote(name)} fixes both",
                 pytrace=False,
             )
 

@@ -109,12 +109,12 @@ CHANGES: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "What is bought",
     ),
     "another tool": ({"tools": [price, stock, shelf]}, "tools", "shelf", "'shelf' is offered"),
-    "a tool less": ({"tools": [price]}, "tools", "stock", "'stock' is not offered any more"),
-    "another order": ({"tools": [stock, price]}, "tools", "", "another order: ['stock', 'price'"),
+    "a tool less": ({"tools": [price]}, "tools", "stock", "'stock' is no longer"),
+    "another order": ({"tools": [stock, price]}, "tools", "", "different order: ['stock', 'price'"),
     "outcome": ({"tools": [price, other(stock, result=8)]}, "outcome", "stock", "    - 7"),
     "first outcome": ({"tools": [other(price, result=2.75), stock]}, "outcome", "price", "+ "),
     "instructions": ({"instructions": "Be brief."}, "instructions", "", "+ Be brief."),
-    "length": ({}, "settings", "", "was cut at max_reply_tokens=916384, and it is 16384 now"),
+    "length": ({}, "settings", "", "max_reply_tokens=916384, but the limit is 16384 now"),
 }
 
 
@@ -180,8 +180,8 @@ def test_another_output_type_is_a_setting(tmp_path: Path) -> None:
 
 def test_differences_in_model_message_and_length() -> None:
     found = first_difference(request(ask("a"), model="big"), request(ask("a")))
-    text = "the model 'big' is asked, and the recording is of 'default'"
-    assert (found.cause, found.text) == ("settings", text)
+    assert found.cause == "settings"
+    assert "'big' now, but 'default'" in found.text
 
     def asked(call_id: str) -> Any:
         function = {"name": "f", "arguments": "{}"}

@@ -121,7 +121,7 @@ def test_a_redefined_scrub_function_replaces_the_old_one() -> None:
     scrub.__qualname__ = name
     nb.cassette_scrub(scrub)
     assert (old("ab"), Matcher().scrub("ab")) == ("1b", "a2")
-    with pytest.raises(ConfigurationError, match="takes a function from text to text, not 5"):
+    with pytest.raises(ConfigurationError, match="from str to str, not 5"):
         nb.cassette_scrub(5)  # type: ignore[arg-type]
 
 

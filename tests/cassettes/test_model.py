@@ -125,7 +125,7 @@ def test_an_unknown_model_is_a_miss(
 
 def test_a_replay_of_an_empty_cassette_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"cassette": 2}\n')
-    with pytest.raises(ConfigurationError, match="holds no exchange with a model"):
+    with pytest.raises(ConfigurationError, match="contains no recorded replies"):
         nb.Agent([], CassetteModel(Cassette(tmp_path / "x.jsonl", "replay"), no_model)).run("Who?")
 
 
@@ -274,7 +274,7 @@ def test_a_question_to_the_user_that_was_not_recorded_fails_the_run(
     )
     cassette = Cassette(path, "replay")
     with pytest.raises(
-        CassetteMiss, match="holds no answer of a person to 'The agent asks: Which one"
+        CassetteMiss, match="no answer from a person to 'The agent asks: Which one"
     ) as caught:
         nb.Agent([], CassetteModel(cassette, no_model), namespace={}, ask_user=True).run(
             "Paint it."

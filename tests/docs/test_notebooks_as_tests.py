@@ -57,12 +57,9 @@ def test_the_commands_of_the_page_record_replay_and_update_a_notebook(tmp_path: 
     change(notebook, "return 217.2", "return 218.4")
     missed = run_pytest(tmp_path, *replay)
     assert missed.code == 1
-    shown = re.search(
-        r"holds no reply to this request.*?the outcome of the tool 'average'", missed.out, re.DOTALL
-    )
-    assert shown
+    assert re.search(r"no reply to this request.*?the tool 'average'", missed.out, re.DOTALL)
     assert "- 217.2" in missed.out
-    assert f"Record what is missing, with a model at hand: pytest {' '.join(update)}" in missed.out
+    assert f"and run: pytest {' '.join(update)}" in missed.out
     with Server(Say("It is 218.4 mm.")) as server:
         done = run_pytest(tmp_path, *update, OPENAI_BASE_URL=server.url)
         assert len(server.chats) == 1

@@ -55,7 +55,7 @@ def test_a_test_is_recorded_once_and_then_replayed_without_an_option(
     assert len(cassette.read_text().splitlines()) > 3
     assert run_here(folder, "test_double.py").code == 0
     reported = run_here(folder, "--agent-replay", "test_double.py")
-    assert "test_double.py::test_it  2 replayed, 200 + 20 tokens not paid" in reported.lines
+    assert "test_double.py::test_it  2 replayed, 200 + 20 tokens saved" in reported.lines
 
 
 def test_a_changed_tool_fails_the_test(test_file: Path) -> None:
@@ -122,7 +122,7 @@ def test_unused_exchanges_fail_with_strict_and_are_dropped_by_update(
         run_here(folder, "--agent-record", "test_double.py", OPENAI_BASE_URL=server.url)
     test_file.write_text("def test_it(agent_cassette): pass\n")
     strict = run_here(folder, "--agent-replay", "--agent-strict", "test_double.py")
-    assert (strict.code, "2 recorded exchanges were not asked for" in strict.out) == (1, True)
+    assert (strict.code, "2 recorded exchanges were not used" in strict.out) == (1, True)
     assert "2 dropped" in run_here(folder, "--agent-update", "test_double.py").out
     assert run_here(folder, "--agent-replay", "--agent-strict", "test_double.py").code == 0
 
@@ -140,7 +140,7 @@ def test_an_unused_scripted_reply_fails_the_test(tmp_path: Path) -> None:
     )
     done = run_here(tmp_path, "test_left.py")
     assert done.code == 1
-    assert "1 scripted replies were not asked for; the next is 'used by nobody'" in done.out
+    assert "1 scripted replies were not used; the next is 'used by nobody'" in done.out
 
 
 def test_an_exchange_is_unused_where_no_user_of_the_cassette_asked_for_it() -> None:
@@ -160,10 +160,10 @@ def test_the_summary_has_a_line_for_each_notebook() -> None:
         "f.ipynb": Tally(),
     }
     assert summary(uses) == [
-        "a.ipynb    3 replayed, 1 recorded, 1 missed, 2 dropped, 1,000 + 50 tokens not paid",
+        "a.ipynb    3 replayed, 1 recorded, 1 missed, 2 dropped, 1,000 + 50 tokens saved",
         "bcd.ipynb  1 replayed, 3 missed, 3 unused",
         "e.ipynb    1 unused",
-        "f.ipynb    nothing asked",
-        "unused exchanges are not asked for any more; pytest --agent-update drops them",
+        "f.ipynb    no requests",
+        "some recorded exchanges were not used; pytest --agent-update removes them",
     ]
     assert summary({}) == []

@@ -63,7 +63,7 @@ def test_a_failing_notebook_is_not_saved_but_its_recording_is_kept(notebook: Pat
     said = record(notebook, CALL, ANSWER)
     assert "ZeroDivisionError" in said
     assert (
-        "asks.ipynb is not saved; what was recorded is kept: go on with pytest --agent-update."
+        "asks.ipynb was not saved; the replies recorded so far are kept. Continue with pytest --agent-update."
         in said
     )
     assert notebook.read_bytes() == before
@@ -105,9 +105,9 @@ def test_a_notebook_that_cannot_be_run_is_a_short_error(tmp_path: Path) -> None:
     nbformat.write(book, path)
     (tmp_path / "torn.ipynb").write_text('{"archytas_nb')
     done = run_pytest(tmp_path, "--agent-record", "-p", "no:logging", ".")
-    assert "elsewhere.ipynb is not saved" in done.out
+    assert "elsewhere.ipynb was not saved" in done.out
     assert "No such kernel named conda-x" in done.out
-    assert "torn.ipynb is not saved" in done.out
+    assert "torn.ipynb was not saved" in done.out
     assert len(done.lines) < 30
     here = run_pytest(tmp_path, "--agent-record", "--nbval-current-env", "elsewhere.ipynb")
     assert here.code == 0, here.out
