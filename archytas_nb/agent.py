@@ -23,9 +23,11 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from archytas_nb.answers import Answers, Until
+from archytas_nb.batch.methods import AsksMany
 from archytas_nb.driver import (
     Driver,
     Events,
+    Executor,
     Model,
     Observer,
     Spoken,
@@ -58,7 +60,7 @@ ProtocolName: TypeAlias = Literal["auto", "react", "native"]
 _NOT_GIVEN: Any = object()
 
 
-class Agent:
+class Agent(AsksMany):
     """A conversation with a model that uses tools on live objects.
 
     Args:
@@ -261,67 +263,6 @@ class Agent:
             request = flow.send(ev.ModelReply("yes") if isinstance(request, ev.AskModel) else None)
         return request
 
-    def map(
-        self,
-        data: Any,
-        prompt: str,
-        *,
-        type: Any = None,  # noqa: A002 - as in %agent --type
-        workers: int = 8,
-        budget: float | str | None = None,
-        rpm: float | None = None,
-        executor: Any = None,
-        store: str | None = "cassettes/map.sqlite",
-        progress: bool = True,
-    ) -> Any:
-        """Ask about every row of a column or a frame, each in a conversation of its own.
-
-        Equal rows are asked about once. Results are kept in a file: after an interrupt, a crash or
-        a spent budget the same call goes on, asks about the open and the failed rows, and asks
-        nothing about the others.
-
-        Args:
-            data: A Series or DataFrame of pandas or polars, or a list.
-            prompt: What to do with each row. ``{column}`` stands for a value of the row; without
-                one the whole row stands below the prompt.
-            type: What each answer must be: a type, whose fields become columns; None takes text.
-            workers: How many rows are asked about at the same time.
-            budget: The most that may be spent, such as ``"3 USD"`` or ``"500000 tokens"``, all
-                calls with these rows together; it is never exceeded.
-            rpm: Maximum number of requests per minute.
-            executor: Runs the rows in place of threads of this process: any
-                `concurrent.futures.Executor`, such as that of a Dask cluster.
-            store: The file; None keeps nothing.
-            progress: Whether to show how far it is.
-
-        Returns:
-            A DataFrame with the index of the data: the fields of the type (or ``answer``),
-            ``status`` (``"done"``, ``"failed"``, ``"open"``), ``error``, ``tokens``, ``cost`` in
-            USD, ``seconds``. For a list, a list of dicts. An interrupt gives what is done so far.
-
-        Raises:
-            ConfigurationError: No row can be asked about: no model, no key, no price for a budget
-                in USD, a tool that cannot run elsewhere, a file that cannot be written.
-            ValueError: An argument is not of the kind said above.
-        """
-        from archytas_nb.batch.map import map_rows, shown_in_place
-
-        settings = {
-            "tools": list(self.tools.values()),
-            "model": None,
-            "protocol": self.protocol,
-            "instructions": self.instructions,
-            **dataclasses.asdict(self.limits),
-            "namespace": self._variables(),
-            "approve": self._approve,
-            "allow": self._allow,
-        }
-        show = shown_in_place() if progress else lambda _: None
-        return map_rows(
-            self._model, settings, data, prompt, output_type=type, workers=workers, budget=budget,
-            rpm=rpm, executor=executor, store=store, show=show,
-        )  # fmt: skip
-
     # ── inside ────────────────────────────────────────────────────────────────────────────────────
 
     def _read(
@@ -391,10 +332,7 @@ class Agent:
             begins(*_asked_by(exchange.origin))
         between = getattr(model, "person", None)  # so that a person's answers are recorded too
         person: Person = Keyboard() if between is None else between(Keyboard())
-        executor = KernelExecutor(
-            tools, variables, self._approve, person,
-            watched(observers, "output"), watched(observers, "person"), allow=self._allow,
-        )  # fmt: skip
+        executor = self._executor(tools, variables, person, observers)
         # A person's time to answer does not count against the run.
         guards = self._guards(model, tools, executor.clock)
         driver = Driver(
@@ -403,6 +341,28 @@ class Agent:
             answers.check if answers.are_checked else None, may_fall_back=self.protocol == "auto",
         )  # fmt: skip
         return driver.events(spoken)
+
+    def _executor(
+        self, tools: Toolbox, variables: Namespace, person: Person, observers: Sequence[Observer]
+    ) -> Executor:
+        """What runs the calls of one run."""
+        return KernelExecutor(
+            tools, variables, self._approve, person,
+            watched(observers, "output"), watched(observers, "person"), allow=self._allow,
+        )  # fmt: skip
+
+    def _settings(self) -> dict[str, Any]:
+        """The arguments that make such an agent, without its conversation."""
+        return {
+            "tools": list(self.tools.values()),
+            "model": self._model,
+            "protocol": self.protocol,
+            "instructions": self.instructions,
+            **dataclasses.asdict(self.limits),
+            "namespace": self._variables(),
+            "approve": self._approve,
+            "allow": self._allow,
+        }
 
     def _variables(self) -> Namespace:
         return live_namespace() if self._namespace is None else self._namespace

@@ -60,6 +60,11 @@ class Answers:
         """Whether there is anything to check."""
         return self._tool is not None or self._until is not None
 
+    @property
+    def by_reference(self) -> bool:
+        """Whether an answer may be, or hold, the name of a variable."""
+        return self._tool is not None and self._tool.parameters[0].type.by_reference
+
     def check(self, answer: Json) -> Verdict:
         """Judge an answer; what `until` raises is what it finds wrong."""
         value: Any = as_text(answer)

@@ -54,6 +54,9 @@ class Model(Protocol):
 class Executor(Protocol):
     """What runs calls."""
 
+    def clock(self) -> float:
+        """Seconds of a clock that stands still while a person is asked."""
+
     def run(
         self, calls: Sequence[ev.ToolCall], seconds: float | None = None
     ) -> tuple[ev.CallOutcome, ...]:

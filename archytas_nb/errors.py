@@ -80,7 +80,14 @@ class ModelError(RunError):
         kind: What sort of failure it was; ``"refused"`` means that the endpoint rejected the
             request's form, ``"no_tools"`` that it takes no function-calling tools.
         status: The HTTP status, or None where no HTTP answer came.
+        passing: Whether the same request may succeed later.
+        wait: Seconds that the endpoint asks to wait before that, or None.
+        may_be_paid: Whether the endpoint may charge for it, as where a reply was broken off.
     """
+
+    passing = False
+    wait: float | None = None
+    may_be_paid = False
 
     def __init__(
         self, message: str, *, kind: ModelErrorKind = "server", status: int | None = None

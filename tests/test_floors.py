@@ -18,7 +18,7 @@ FLOORS = {
     "tools": 1, "loop": 1,
     "models": 2, "kernel": 2, "trace": 2,
     "cassettes": 3,
-    "agent": 4, "driver": 4, "answers": 4, "run": 4,
+    "agent": 4, "driver": 4, "answers": 4, "run": 4, "batch": 4,
     "magics": 5, "command": 5, "": 5, "__main__": 5, "pytest_plugin": 5,
 }  # fmt: skip
 ALONE = {

@@ -1,370 +1,424 @@
-"""Asks an agent about many rows: threads or an executor, one conversation for each row."""
+"""Asks an agent about many rows: threads or an executor, one conversation for each row.
+
+Only the main thread hands rows out and collects them; it sleeps until a worker has something for
+it: a row that has ended, or a tool that must run on the main thread.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import contextvars
 import itertools
 import os
 import queue
-import sys
 import time
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from archytas_nb.answers import Answers
-from archytas_nb.batch.gate import Budget, Gate, GatedModel, Stopped
-from archytas_nb.batch.rows import Rows, keys_of
+from archytas_nb.batch.gate import Budget, Gate, GatedModel
+from archytas_nb.batch.rows import keys_of
 from archytas_nb.batch.store import RowResult, Store
-from archytas_nb.cassettes.switch import MODE, answers_itself, given_name
-from archytas_nb.errors import ConfigurationError, ModelError, RunInterrupted, TaskFailed
-from archytas_nb.kernel.approval import confirm
-from archytas_nb.loop.events import CheckAnswer, Usage
+from archytas_nb.batch.worker import RowAgent, ask, ask_elsewhere, without_retries
+from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
+from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.kernel.person import ask_user, confirm
+from archytas_nb.loop.events import Usage
 from archytas_nb.models.choose import choose_model
 from archytas_nb.tools.tool import Tool
 
-STORE = Path("cassettes") / "map.sqlite"
-"""Where results are kept if nothing else is named."""
 _AHEAD = 2  # rows that are handed out for each worker
-_LOOK = 0.1  # seconds between two looks at what the workers want
+_LOOK = 0.2  # seconds after which Windows looks for an interrupt
+_GRACE = 0.3  # seconds that are left to the requests which a stop ends
+_STREAK = 5  # rows in a row that fail by the endpoint: the others would, too
+_STOPPING = ("auth", "not_found", "rate_limit")  # failures that are the same for every row
+_FAILING = ("unreachable", "timeout", "server")
+_LENGTHS = ("max_tokens", "max_completion_tokens", "n")
 _OPEN = RowResult("open")
+
+Submit: TypeAlias = Callable[[str, str], Future[RowResult]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """What a worker needs to ask about one row; it can be sent to another process.
+class Plan:
+    """How rows are asked about; as the arguments of `Agent.map`.
 
-    Attributes:
-        settings: The arguments of `Agent`.
-        question: The question.
-        output_type: The type of the answer; None for text.
+    Raises:
+        ValueError: A value cannot be used.
     """
 
-    settings: dict[str, Any]
-    question: str
     output_type: Any = None
+    workers: int = 8
+    budget: float | str | None = None
+    rpm: float | None = None
+    executor: Executor | None = None
+    store: str | Path | None = None
+    show: Callable[..., None] = lambda *_, **__: None
+    name: str = ""  # identifies the model in the file; by default the name that it was given
+
+    def __post_init__(self) -> None:
+        Budget.of(self.budget)
+        if isinstance(self.workers, bool) or not (
+            isinstance(self.workers, int) and self.workers >= 1
+        ):
+            raise ValueError(f"workers is {self.workers!r}; expected a whole number above 0")
+        if self.rpm is not None and not self.rpm > 0:
+            raise ValueError(f"rpm is {self.rpm!r}; expected requests per minute above 0")
+        for name in ("budget", "rpm"):
+            if self.is_remote and getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} holds for the threads of this process only; "
+                    "leave it out, or leave executor= out"
+                )
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the rows are asked about in other processes."""
+        return self.executor is not None and not isinstance(self.executor, ThreadPoolExecutor)
 
 
-def ask(row: Row) -> RowResult:
-    """Ask about one row; whatever happens to it is its result.
+def ask_all(
+    settings: dict[str, Any], questions: Sequence[str], plan: Plan, salts: Sequence[str] = ()
+) -> tuple[list[RowResult], list[Any]]:
+    """Ask each question in a conversation of its own, equal ones once; all that is known is kept.
+
+    Args:
+        settings: The arguments of `Agent`.
+        questions: The questions.
+        plan: How.
+        salts: Where there are any, equal questions are the same row only where these are equal.
+
+    Returns:
+        For each question its result, and the value of its answer.
 
     Raises:
         ConfigurationError: No row can be asked about.
+        ModelError: The endpoint failed before any row was done.
     """
-    from archytas_nb.agent import Agent
-
-    started = time.perf_counter()
-    try:
-        run = Agent(**row.settings).run(row.question, output_type=row.output_type)
-    except (ModelError, TaskFailed) as error:
-        used = error.run.usage if error.run is not None else Usage()
-        said = str(error)
-        if isinstance(error, ModelError) and error.kind in ("auth", "not_found"):
-            raise ConfigurationError(said) from None  # it would be the same for every row
-        return RowResult("failed", None, said, used, _since(started), used)
-    except RunInterrupted as stop:
-        used = stop.run.usage if stop.run is not None else Usage()
-        return RowResult("open", None, "", used, _since(started), used)
-    if run.incomplete:
-        return RowResult("failed", None, run.reason, run.usage, _since(started), run.usage)
-    checked = [each.answer for each in run.events if isinstance(each, CheckAnswer)]
-    answer = checked[-1] if row.output_type is not None and checked else run.answer
-    return RowResult("done", answer, "", run.usage, _since(started), run.usage)
-
-
-def map_rows(
-    named: Any,
-    settings: dict[str, Any],
-    data: Any,
-    prompt: str,
-    *,
-    output_type: Any,
-    workers: int,
-    budget: float | str | None,
-    rpm: float | None,
-    executor: Executor | None,
-    store: str | Path | None,
-    show: Callable[[str], None],
-) -> Any:
-    """Ask about every row of the data; the arguments are those of `Agent.map`."""
-    rows = Rows.of(data)
-    questions = rows.questions(prompt)
-    limit = Budget.of(budget)
-    if not (isinstance(workers, int) and workers >= 1):
-        raise ValueError(f"workers is {workers!r}; expected a whole number above 0")
-    if rpm is not None and not rpm > 0:
-        raise ValueError(f"rpm is {rpm!r}; expected a number of requests per minute above 0")
-    local = executor is None or isinstance(executor, ThreadPoolExecutor)
     tools: list[Tool] = settings["tools"]
-    if not local:
-        _check_remote(tools, limit, rpm)
-    answers = Answers(output_type, None, settings["namespace"])
-    keys = keys_of(questions, tools, output_type, given_name(named), settings["instructions"] or "")
-    with contextlib.closing(Store(None if store is None else Path(store))) as kept:
-        found = kept.get(dict.fromkeys(keys))
-        todo = {
+    named = settings["model"]
+    answers = Answers(plan.output_type, None, settings["namespace"])
+    if answers.by_reference:
+        raise ConfigurationError(
+            f"type={plan.output_type!r}: the answers are kept in a file, which holds no variables"
+        )
+    _check_tools(tools, is_remote=plan.is_remote)
+    parts = (plan.name or _name(named), settings["instructions"] or "", repr(answers.form))
+    keys = keys_of(questions, tools, *parts)
+    if salts:
+        keys = [f"{key} {salt}" for key, salt in zip(keys, salts, strict=True)]
+    with closing(Store(None if plan.store is None else Path(plan.store))) as store:
+        rows = _Rows(store, dict(zip(keys, questions, strict=True)), Counter(keys), plan)
+        if _is_replay(named):
+            rows.replay()
+        elif rows.todo:
+            _run(rows, settings, plan)
+        plan.show(rows.line(final=True), final=True)
+        results = [rows.found.get(key, _OPEN) for key in keys]
+    values: list[Any] = [each.answer for each in results]
+    if plan.output_type is not None:
+        for at, each in enumerate(results):
+            if each.status == "done":
+                verdict = answers.check(each.answer)
+                values[at] = verdict.value
+                if verdict.fault:  # the type's own check has changed, or what it asks
+                    results[at] = replace(each, status="failed", error=verdict.fault)
+    return results, values
+
+
+def _run(rows: _Rows, settings: dict[str, Any], plan: Plan) -> None:
+    """Ask about the rows that are to be asked."""
+    tools: list[Tool] = settings["tools"]
+    budget = Budget.of(plan.budget)
+    allow = _approved(tools, settings, len(rows.todo))
+    settings = {**settings, "model": _model(settings["model"], budget), "allow": allow}
+    price = getattr(settings["model"], "price", None)
+    if rows.store.open():  # another kernel may ask about the same rows: they meet in the middle
+        rows.todo = dict(reversed(rows.todo.items()))
+    rows.gate = gate = Gate(budget, price and price.cost, plan.rpm, rows.spent)
+    if plan.is_remote and plan.executor is not None:
+        rows.run(_submit_elsewhere(settings, plan.output_type, plan.executor), plan.workers)
+    else:
+        pool = plan.executor or ThreadPoolExecutor(plan.workers, "archytas_nb-map")
+        model = without_retries(settings["model"])
+        try:
+            submit = _submit_here(rows, {**settings, "model": model}, plan.output_type, pool)
+            rows.run(submit, plan.workers, cut=getattr(model, "cut", lambda: None))
+        finally:
+            if plan.executor is None:
+                pool.shutdown(wait=False, cancel_futures=True)
+    if rows.failure is not None and not rows.asked["done"]:
+        raise rows.failure
+    if gate.stopped:  # a replay then knows that these rows belong to the map
+        left = {key: rows.found.get(key, _OPEN) for key in rows.todo}
+        rows.store.put(*(each for each in left.items() if each[1].status == "open"))
+
+
+class _Rows:
+    """The rows of one map by their keys: those that are still to be asked about, and the others.
+
+    Attributes:
+        todo: The questions that are to be asked.
+        found: What is known.
+        asked: How many rows were asked about now, by what became of them.
+        failure: Why the endpoint cannot be asked, or None.
+    """
+
+    def __init__(
+        self, store: Store, questions: dict[str, str], copies: Counter[str], plan: Plan
+    ) -> None:
+        self.store, self._copies, self._plan = store, copies, plan
+        self.found = store.get(questions)
+        self.todo = {
             key: question
-            for key, question in zip(keys, questions, strict=True)
-            if key not in found or found[key].status != "done"
+            for key, question in questions.items()
+            if key not in self.found or self.found[key].status != "done"
         }
-        spent = sum((each.spent for each in found.values()), Usage())
-        model = _model(named, limit, len(todo), store) if todo else None
-        price = getattr(model, "price", None)
-        gate = Gate(limit, price.cost if price is not None else None, rpm, spent)
-        work = _Work(gate, kept, found, todo, show, keys)
-        if local:
-            work.in_threads(settings, model, output_type, workers, executor)
-        elif executor is not None:
-            work.elsewhere({**settings, "model": model}, output_type, workers, executor)
-        show(work.line(final=True))
-        results = [found.get(key, _OPEN) for key in keys]
-    values = [
-        answers.check(each.answer).value if each.status == "done" else None for each in results
-    ]
-    if output_type is None:
-        values = [each.answer for each in results]
-    return rows.result(results, values, output_type)
+        self._counts = Counter[str]()
+        for key in copies:
+            self._counts["open" if key in self.todo else "done"] += copies[key]
+        self.spent = sum((each.spent for each in self.found.values()), Usage())
+        self.asked = Counter[str]()
+        self.failure: ModelError | None = None
+        self.gate = Gate(Budget.of(plan.budget))
+        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._started, self._failing = time.monotonic(), 0
+
+    def replay(self) -> None:
+        """Take the rows as they were kept.
+
+        Raises:
+            ConfigurationError: One of them was not.
+        """
+        missing = [key for key in self.todo if key not in self.found]
+        if missing:
+            raise ConfigurationError(
+                f"this is a replay, which never asks a model, and {len(missing):,} of "
+                f"{len(self._copies):,} rows have no result in {str(self._plan.store)!r}. Run the "
+                "map once with a model, and keep that file beside the notebook"
+            )
+        self._counts = Counter()
+        for key, copies in self._copies.items():
+            self._counts[self.found[key].status] += copies
+        if self._counts["open"] and self.gate.budget is not None:
+            self.gate.stop(f"the budget of {self.gate.budget}")
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Have something called on the main thread."""
+        self._inbox.put(work)
+
+    def run(self, submit: Submit, workers: int, cut: Callable[[], None] = lambda: None) -> None:
+        """Hand the rows out, the first alone: the endpoint's cache of the prompt is warm then."""
+        rows, futures = iter(self.todo.items()), dict[Future[RowResult], str]()
+        try:
+            self._hand_out(submit, itertools.islice(rows, 1), futures, 1)
+            self._hand_out(submit, rows, futures, workers * _AHEAD)
+        except KeyboardInterrupt:
+            self.gate.stop("an interrupt", at_once=True)
+        finally:
+            if futures:
+                self.gate.stop("an error", at_once=True)
+                cut()
+                for future in futures:
+                    future.cancel()
+                for future in wait(futures, _GRACE).done:
+                    if not future.cancelled() and future.exception() is None:
+                        self._ended(futures[future], self._result(future))
+
+    def _hand_out(
+        self,
+        submit: Submit,
+        rows: Iterator[tuple[str, str]],
+        futures: dict[Future[RowResult], str],
+        most: int,
+    ) -> None:
+        """Keep at most so many rows handed out, until all have ended."""
+        while True:
+            room = 0 if self.gate.stopped else most - len(futures)
+            for key, question in itertools.islice(rows, room):
+                future = submit(key, question)
+                futures[future] = key
+                future.add_done_callback(self._inbox.put)
+            if not futures:
+                return
+            item = self._next()
+            if isinstance(item, Future):
+                self._ended(futures.pop(item), self._result(item))
+                self._plan.show(self.line())
+            else:
+                item()
+
+    def _next(self) -> Any:
+        while True:
+            with suppress(queue.Empty):
+                return self._inbox.get(timeout=_LOOK)
+
+    def _result(self, future: Future[RowResult]) -> RowResult:
+        try:
+            return future.result()
+        except ConfigurationError:
+            raise
+        except Exception as error:
+            if not self._plan.is_remote:
+                raise
+            text = f"{type(error).__name__}: {error}"  # such as a worker that was killed
+            return RowResult("failed", None, text, kind="server")
+
+    def _ended(self, key: str, result: RowResult) -> None:
+        """Take in what became of a row, and stop where the others would end in the same way."""
+        if self._plan.is_remote:
+            earlier = self.found.get(key, _OPEN)
+            result = replace(result, spent=earlier.spent + result.spent)
+            self.store.put((key, result))
+        self.found[key] = result
+        self.asked[result.status] += 1
+        self._counts["open"] -= self._copies[key]
+        self._counts[result.status] += self._copies[key]
+        self.spent += result.usage
+        self._failing = self._failing + 1 if result.kind in _FAILING else 0
+        if result.kind in _STOPPING or self._failing >= _STREAK:
+            self.failure = self.failure or ModelError(result.error, kind=result.kind)  # type: ignore[arg-type]
+            self.gate.stop(f"the endpoint: {result.error}")
+        elif result.status == "open":  # the interrupt hit a tool on the main thread
+            self.gate.stop("an interrupt", at_once=True)
+
+    def line(self, *, final: bool = False) -> str:
+        """How far the map is."""
+        counts, spent = self._counts, self.spent
+        if final:  # with what was broken off, as the file has it
+            spent = sum((each.spent for each in self.found.values()), Usage())
+        rows = sum(self._copies.values())
+        tokens = spent.input_tokens + spent.output_tokens
+        parts = [f"{counts['done']:,} of {rows:,} rows done"]
+        parts += [f"{counts['failed']:,} failed"] if counts["failed"] else []
+        parts += [f"{spent.usd:.4g} USD" if spent.usd else f"{tokens:,} tokens"]
+        asked = sum(self.asked.values())
+        if not final and asked:
+            seconds = (time.monotonic() - self._started) / asked * (len(self.todo) - asked)
+            parts.append(f"about {seconds:,.0f} s left")
+        if self.gate.stopped:
+            parts.append(f"stopped by {self.gate.stopped} (run the cell again to go on)")
+        return " · ".join(parts)
 
 
-def _model(named: Any, budget: Budget | None, rows: int, store: str | Path | None) -> Any:
+# ── where rows are asked about ────────────────────────────────────────────────────────────────────
+
+
+def _submit_here(rows: _Rows, settings: dict[str, Any], output_type: Any, pool: Executor) -> Submit:
+    """Ask in threads of this process, through the gate."""
+    gate, model, namespace = rows.gate, settings["model"], settings["namespace"]
+
+    def work(key: str, question: str) -> RowResult:
+        earlier = rows.store.get([key]).get(key, _OPEN)
+        if gate.stopped or earlier.status == "done":  # another kernel has asked about it
+            return earlier
+
+        def note(spent: Usage) -> None:
+            if gate.budget is not None:  # so that it is kept over the end of this process, too
+                rows.store.put((key, replace(_OPEN, spent=earlier.spent + spent)))
+
+        gated = GatedModel(model, gate, note)
+        # What a row keeps in variables is gone after it.
+        own = {**settings, "namespace": ChainMap({}, namespace)}
+        result = ask(RowAgent(gated, gate, rows.later, own), question, output_type)
+        result = replace(result, spent=earlier.spent + gated.spent)
+        # Here and not on the main thread, which may be busy with a tool.
+        rows.store.put((key, result))
+        return result
+
+    def submit(key: str, question: str) -> Future[RowResult]:
+        # The kernel keeps in the context to which cell an output belongs.
+        return pool.submit(contextvars.copy_context().run, work, key, question)
+
+    return submit
+
+
+def _submit_elsewhere(settings: dict[str, Any], output_type: Any, executor: Executor) -> Submit:
+    """Ask in other processes; each result is kept when it has come back."""
+    settings = {**settings, "namespace": {}}
+
+    def submit(_: str, question: str) -> Future[RowResult]:
+        return executor.submit(ask_elsewhere, settings, question, output_type)
+
+    return submit
+
+
+# ── what is checked before ────────────────────────────────────────────────────────────────────────
+
+
+def _is_replay(named: Any) -> bool:
+    if getattr(named, "is_scripted", False):
+        return False
+    cassette = named.cassette if isinstance(named, CassetteModel) else cassette_in_use()
+    return os.environ.get(MODE) == "replay" or (cassette is not None and cassette.mode == "replay")
+
+
+def _name(named: Any) -> str:
+    """The name that identifies the model in a file: the given one, which a replay knows, too."""
+    if isinstance(named, CassetteModel):
+        return named.called
+    return named if isinstance(named, str) else given_name(named)
+
+
+def _model(named: Any, budget: Budget | None) -> Any:
     """The model itself: a map keeps its results in a file of its own, and needs no cassette.
 
     Raises:
-        ConfigurationError: This is a replay, or its price is not known and is needed.
+        ConfigurationError: There is none, or it cannot be kept within the budget.
     """
-    if os.environ.get(MODE) == "replay" and not answers_itself(named):
-        raise ConfigurationError(
-            f"this is a replay ({MODE}=replay), which never asks a model, and {rows:,} rows have no "
-            f"result in {str(store)!r}. Run the map once with a model, and keep that file"
-        )
-    is_named = named is None or isinstance(named, str)
-    model = choose_model(named, None, confirm) if is_named else named
-    if budget is not None and budget.unit == "USD" and getattr(model, "price", None) is None:
+    is_recorded = isinstance(named, CassetteModel)
+    model = named.real() if is_recorded else choose_model(named, None, confirm)
+    if budget is None:
+        return model
+    if budget.unit == "USD" and getattr(model, "price", None) is None:
         raise ConfigurationError(
             f"the price of {model.name!r} is not known, so a budget in USD cannot be kept. "
             "Give it in tokens, such as budget='500000 tokens', or install genai-prices"
         )
+    if fixed := [name for name in _LENGTHS if name in getattr(model, "request", ())]:
+        raise ConfigurationError(
+            f"the model has a request field {fixed[0]!r}, so that no budget can limit its replies; "
+            "use max_reply_tokens of the agent"
+        )
     return model
 
 
-class _Work:
-    """The rows of one map that are still to be asked about, and those that are done."""
-
-    def __init__(
-        self, gate: Gate, store: Store, found: dict[str, RowResult], todo: dict[str, str],
-        show: Callable[[str], None], keys: Sequence[str],
-    ) -> None:  # fmt: skip
-        self._gate, self._store, self._found, self._todo = gate, store, found, todo
-        self._show, self._keys = show, keys
-        self._started, self._asked = time.monotonic(), 0
-
-    def in_threads(
-        self, settings: dict[str, Any], model: Any, output_type: Any, workers: int,
-        executor: Executor | None,
-    ) -> None:  # fmt: skip
-        """Ask in threads of this process, through the gate."""
-        here = _MainThread(self._gate)
-        settings = {
-            **settings,
-            "model": GatedModel(model, self._gate),
-            "tools": [here.proxy(each) for each in settings["tools"]],
-        }
-
-        def work(key: str, question: str) -> RowResult:
-            if self._gate.stopped:
-                return _OPEN
-            result = ask(Row(settings, question, output_type))
-            # Here and not in the main thread, which may be gone after an interrupt.
-            return self._keep(key, result)
-
-        pool = executor or ThreadPoolExecutor(workers, thread_name_prefix="archytas_nb-map")
-        try:
-            self._run(lambda key, text: pool.submit(work, key, text), workers, here)
-        finally:
-            if executor is None:
-                pool.shutdown(wait=False, cancel_futures=True)
-
-    def elsewhere(
-        self, settings: dict[str, Any], output_type: Any, workers: int, executor: Executor
-    ) -> None:
-        """Ask in other processes; each result is kept when it has come back."""
-
-        def submit(key: str, question: str) -> Future[RowResult]:  # noqa: ARG001
-            return executor.submit(ask, Row(settings, question, output_type))
-
-        self._run(submit, workers, None)
-
-    def line(self, *, final: bool = False) -> str:
-        """How far the map is."""
-        results = [self._found.get(key, _OPEN) for key in self._keys]
-        done = sum(each.status == "done" for each in results)
-        failed = sum(each.status == "failed" for each in results)
-        spent = sum((each.spent for each in self._found.values()), Usage())
-        tokens = spent.input_tokens + spent.output_tokens
-        parts = [
-            f"{done:,} of {len(self._keys):,} rows done",
-            f"{failed:,} failed" if failed else "",
-        ]
-        parts.append(f"{spent.usd:.4g} USD" if spent.usd else f"{tokens:,} tokens")
-        left = len(self._todo) - self._asked
-        if not final and self._asked:
-            seconds = (time.monotonic() - self._started) / self._asked * left
-            parts.append(f"about {seconds:,.0f} s left")
-        if self._gate.stopped:
-            parts.append(f"stopped by {self._gate.stopped} (run the cell again to go on)")
-        return " · ".join(part for part in parts if part)
-
-    def _run(
-        self,
-        submit: Callable[[str, str], Future[RowResult]],
-        workers: int,
-        here: _MainThread | None,
-    ) -> None:
-        """Hand the rows out, the first alone: the endpoint's cache of the prompt is warm then."""
-        rows = iter(self._todo.items())
-        pending: dict[Future[RowResult], str] = {}
-        ahead = 1
-        try:
-            while True:
-                for key, question in _first(rows, ahead - len(pending)):
-                    pending[submit(key, question)] = key
-                if not pending:
-                    return
-                done = wait(pending, 0 if here and here.work() else _LOOK, FIRST_COMPLETED).done
-                for future in done:
-                    key = pending.pop(future)
-                    result = future.result()
-                    if here is None:
-                        self._keep(key, result)
-                    self._asked += 1
-                if done:
-                    ahead = workers * _AHEAD
-                    self._show(self.line())
-                if self._gate.stopped:
-                    rows = iter(())
-        except KeyboardInterrupt:
-            self._gate.stop("an interrupt")
-            for future in pending:
-                future.cancel()
-        except BaseException:
-            self._gate.stop("an error")
-            for future in pending:
-                future.cancel()
-            raise
-
-    def _keep(self, key: str, result: RowResult) -> RowResult:
-        earlier = self._found.get(key)
-        if earlier is not None:
-            result = replace(result, spent=earlier.spent + result.spent)
-        self._store.put(key, result)
-        self._found[key] = result
-        return result
-
-
-class _MainThread:
-    """Runs tools on the main thread, which is where the user's objects may be changed.
-
-    Args:
-        gate: Whose stop ends the waiting.
-    """
-
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
-        self._wanted: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
-
-    def proxy(self, tool: Tool) -> Tool:
-        """A tool whose function is called on the main thread, unless it says that it is pure."""
-        if tool.is_async or getattr(tool, "pure", False):
-            return tool
-        function = tool.function
-
-        @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            future: Future[Any] = Future()
-            self._wanted.put((lambda: function(*args, **kwargs), future))
-            while True:
-                try:
-                    return future.result(_LOOK)
-                except TimeoutError:
-                    if future.done():
-                        raise
-                    self._gate.check()
-
-        return replace(tool, function=call)
-
-    def work(self) -> bool:
-        """Run what was asked for; whether there was anything."""
-        worked = False
-        with contextlib.suppress(queue.Empty):
-            while True:
-                call, future = self._wanted.get_nowait()
-                worked = True
-                try:
-                    future.set_result(call())
-                except KeyboardInterrupt:
-                    future.set_exception(Stopped("an interrupt"))
-                    raise
-                except BaseException as error:  # noqa: BLE001 - it is the tool's, for its caller
-                    future.set_exception(error)
-        return worked
-
-
-def _check_remote(tools: Sequence[Tool], budget: Budget | None, rpm: float | None) -> None:
-    """Refuse what cannot hold where the rows are asked in other processes."""
-    for name, value in (("budget", budget), ("rpm", rpm)):
-        if value is not None:
-            raise ValueError(
-                f"{name}={value} holds for the threads of this process only; leave it out, or "
-                "leave executor= out"
-            )
+def _check_tools(tools: Sequence[Tool], *, is_remote: bool) -> None:
+    """Refuse tools that cannot work in a map."""
     for tool in tools:
-        for each in tool.parameters:
-            if each.injected or each.type.by_name:
-                raise ConfigurationError(
-                    f"the tool {tool.name!r} takes a variable by name ({each.name!r}), and there "
-                    "are no variables on another machine; leave it out, or leave executor= out"
-                )
-        if tool.approve:
+        if tool.function is ask_user:
             raise ConfigurationError(
-                f"the tool {tool.name!r} wants approval, and nobody can be asked on another machine"
+                "ask_user=True: nobody is asked anything inside a map; make the agent without it"
             )
+        for each in tool.parameters if is_remote else ():
+            if each.injected or each.type.by_reference:
+                raise ConfigurationError(
+                    f"the tool {tool.name!r} takes a variable by name ({each.name!r}), and the "
+                    "variables are not in the other processes; leave the tool or executor= out"
+                )
 
 
-def _first(rows: Iterator[tuple[str, str]], count: int) -> list[tuple[str, str]]:
-    return list(itertools.islice(rows, max(0, count)))
+def _approved(tools: Sequence[Tool], settings: dict[str, Any], rows: int) -> frozenset[str]:
+    """The tools that may run without approval; the person is asked now, and never in a row.
 
-
-def _since(started: float) -> float:
-    return round(time.perf_counter() - started, 3)
-
-
-def shown_in_place() -> Callable[[str], None]:
-    """Shows lines one in place of the other: in a terminal on stderr, in a notebook as an output."""
-    state: dict[str, Any] = {"handle": None, "last": 0.0}
-    shell = sys.modules.get("IPython")
-
-    def show(line: str) -> None:
-        now = time.monotonic()
-        is_progress = " left" in line
-        if is_progress and now - state["last"] < 0.2:
-            return
-        state["last"] = now
-        ipython = shell.get_ipython() if shell is not None else None
-        if ipython is not None and getattr(ipython, "kernel", None) is not None:
-            from IPython.display import display
-
-            data = {"text/plain": line}
-            if state["handle"] is None:
-                state["handle"] = display(data, raw=True, display_id=True)
-            else:
-                state["handle"].update(data, raw=True)
-        elif sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{line}" + ("" if is_progress else "\n"))
-            sys.stderr.flush()
-        elif not is_progress:
-            sys.stderr.write(f"{line}\n")
-
-    return show
+    Raises:
+        ConfigurationError: The person refuses, or nobody can be asked.
+    """
+    allowed = frozenset(settings["allow"])
+    wanting = [each for each in tools if each.approve]
+    names = [each.name for each in wanting if not allowed & {each.name, each.source_name}]
+    if not names or settings["approve"] not in (None, "ask"):
+        return allowed
+    named = ", ".join(names)
+    answer = confirm(f"{rows:,} rows may call {named} without asking you again. Allow it? [y/n] ")
+    if not answer:
+        why = "nobody can be asked here" if answer is None else "it was refused"
+        raise ConfigurationError(
+            f"{named}: needs approval before the map, and {why}. Allow it with Agent(allow=[…]), "
+            "or leave the tool out"
+        )
+    return allowed | frozenset(names)

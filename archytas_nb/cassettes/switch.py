@@ -154,7 +154,7 @@ class CassetteModel:
 
     def __init__(self, cassette: Cassette, live: Callable[[], Any], called: str = DEFAULT) -> None:
         self.cassette = cassette
-        self._called = called
+        self.called = called
         self.origin = ""  # the cell that asks
         self._make_live = live
         self._live: Any = None
@@ -200,11 +200,11 @@ class CassetteModel:
         if self.unanswered is not None:
             miss, self.unanswered = self.unanswered, None
             raise miss
-        found = self.cassette.find(ask, self._called, self.origin)
+        found = self.cassette.find(ask, self.called, self.origin)
         if found is not None:
             reply, refusal = found.reply, found.refusal
         elif self.cassette.mode == "replay":
-            raise self.cassette.miss(ask, self._called)
+            raise self.cassette.miss(ask, self.called)
         else:
             reply, refusal = yield from self._recorded(ask)
         if reply is None:
@@ -216,11 +216,11 @@ class CassetteModel:
     ) -> Generator[Delta | Notice, None, tuple[ModelReply | None, ModelErrorKind | None]]:
         """Ask the live model and record its reply, or its refusal."""
         before = self._live_facts()
-        if self.cassette.facts(self._called) is None:
-            self.cassette.set_facts(self._called, {"name": str(self._real().name), **before})
+        if self.cassette.facts(self.called) is None:
+            self.cassette.set_facts(self.called, {"name": str(self.real().name), **before})
         reply: ModelReply | None = None
         refusal: ModelErrorKind | None = None
-        events = self._real().complete(ask)
+        events = self.real().complete(ask)
         try:
             while True:
                 event = next(events)
@@ -237,7 +237,7 @@ class CassetteModel:
             events.close()
         learned = {n: fact for n, fact in self._live_facts().items() if before.get(n) != fact}
         self.cassette.add(
-            ask, reply, refusal, model=self._called, origin=self.origin, learned=learned
+            ask, reply, refusal, model=self.called, origin=self.origin, learned=learned
         )
         return reply, refusal
 
@@ -246,16 +246,17 @@ class CassetteModel:
         return _RecordedPerson(self, real)
 
     def _fact(self, name: str) -> Any:
-        facts = self.cassette.facts(self._called)
-        return getattr(self._real(), name, None) if facts is None else facts.get(name)
+        facts = self.cassette.facts(self.called)
+        return getattr(self.real(), name, None) if facts is None else facts.get(name)
 
     def _live_facts(self) -> dict[str, Any]:
-        facts = {name: getattr(self._real(), name, None) for name in _FACTS}
+        facts = {name: getattr(self.real(), name, None) for name in _FACTS}
         if dataclasses.is_dataclass(price := facts["price"]) and not isinstance(price, type):
             facts["price"] = dataclasses.asdict(price)
         return {name: fact for name, fact in facts.items() if fact}
 
-    def _real(self) -> Any:
+    def real(self) -> Any:
+        """The model itself; raises ConfigurationError in a replay."""
         if self.cassette.mode == "replay":
             raise ConfigurationError(
                 f"the cassette {str(self.cassette.path)!r} contains no recorded replies. To record "

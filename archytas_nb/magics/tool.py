@@ -45,6 +45,9 @@ class ToolMagics(Magics):
     )
     @argument("--repeat", action="store_true", help="The same call may have another result later.")
     @argument(
+        "--pure", action="store_true", help="It changes nothing: a map may call it in parallel."
+    )
+    @argument(
         "--check",
         action="store_true",
         help="Run the docstrings' examples as a model would; costs no token.",
@@ -144,6 +147,7 @@ class ToolMagics(Magics):
 
 def refresh_tools(namespace: Mapping[str, Any]) -> None:
     """Replace each tool whose function was redefined in a plain cell since; raises ToolError."""
+    from archytas_nb.tools.tool import OPTIONS
     from archytas_nb.tools.toolbox import toolbox
 
     for tool in tuple(toolbox.values()):
@@ -154,7 +158,7 @@ def refresh_tools(namespace: Mapping[str, Any]) -> None:
             inspect.isfunction(f) and f.__module__ == "__main__" for f in pair
         ):
             continue
-        options = {key: getattr(tool, key) for key in ("approve", "timeout", "max_chars", "repeat")}
+        options = {key: getattr(tool, key) for key in OPTIONS}
         try:
             toolbox.add(new, name=tool.source_name, **options)
         except ToolError as error:

@@ -60,7 +60,7 @@ class Cutoff:
     """
 
     def __init__(self, deadline: Deadline, timeout: float) -> None:
-        self.ended: Literal["", "deadline", "silence"] = ""
+        self.ended: Literal["", "deadline", "silence", "cut"] = ""
         self._deadline = deadline
         self._timeout = timeout
         self._waited = 0.0
@@ -87,6 +87,13 @@ class Cutoff:
         now, since = time.monotonic(), self._since
         self._since = None
         self._waited = 0.0 if data or since is None else self._waited + now - since
+
+    def cut(self) -> None:
+        """Shut the connection down now, or as soon as there is one."""
+        with self._changed:
+            self.ended = self.ended or "cut"
+            if self._connection is not None:
+                _shut(self._connection)
 
     def stop(self) -> None:
         """The request is over."""
@@ -148,6 +155,10 @@ class Connection:
             yield
         finally:
             self._cutoff.stop()
+
+    def cut(self) -> None:
+        """End the request that is going on, from another thread."""
+        self._cutoff.cut()
 
     def on_request(self, request: Any) -> None:
         """The client's hook for a request that will be sent."""

@@ -6,6 +6,7 @@ every message on every request and build an object for every token. Retries are 
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -104,6 +105,7 @@ class OpenAIModel:
         """Which model server answers, where nobody named the endpoint and it was found."""
         self.keeps_connections = True
         """Whether a connection is used again; llama.cpp closes it after a stream."""
+        self._busy: set[Connection] = set()
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self._model!r}, base_url={self.base_url!r})"
@@ -179,6 +181,17 @@ class OpenAIModel:
             raise self._explained(error) from None
         return replace(reply, seconds=perf_counter() - started)
 
+    def without_retries(self) -> OpenAIModel:
+        """A copy that raises each failure at once, and whose `cut` ends its own requests only."""
+        made = copy.copy(self)
+        made.max_retries, made._busy = 0, set()  # noqa: SLF001 - its own copy
+        return made
+
+    def cut(self) -> None:
+        """End the requests that are going on, from another thread; they fail."""
+        for each in tuple(self._busy):
+            each.cut()
+
     def served(self) -> list[str]:
         """The names of the models that the endpoint serves.
 
@@ -248,6 +261,7 @@ class OpenAIModel:
         connection = idle.pop() if idle else self._connect()
         try:
             with connection.within(timeout, deadline):
+                self._busy.add(connection)
                 yield connection
         except KeyboardInterrupt:
             # It may have hit the client where it knows of no connection to close: close it all, or
@@ -257,6 +271,8 @@ class OpenAIModel:
         except BaseException:
             idle.append(connection)
             raise
+        finally:
+            self._busy.discard(connection)
         idle.append(connection)
 
     def _connect(self) -> Connection:

@@ -172,9 +172,12 @@ class RequestError(Exception):
         passing: bool = False,
         wait: float | None = None,
         refusal: str = "",
+        may_be_paid: bool = False,
     ) -> None:
         super().__init__(text)
         self.error = ModelError(text, kind=kind, status=status)
+        self.error.passing, self.error.wait = passing, wait
+        self.error.may_be_paid = may_be_paid
         self.passing, self.wait, self.refusal = passing, wait, refusal
 
 
@@ -277,24 +280,25 @@ class EndpointErrors:
         if during == "reply":
             what = f"fell silent for {seconds:g} s in the middle of its reply"
         move = "It may be busy or too slow: ask again, or raise %config ArchytasNB.timeout."
-        return RequestError("timeout", f"{self._at} {what}. {move}")
+        return RequestError("timeout", f"{self._at} {what}. {move}", may_be_paid=True)
 
     def out_of_time(self, seconds: float | None, last: str = "") -> RequestError:
         """The request's time is over, after a failure that was to be tried again."""
         left = f"the {seconds or 0:.3g} s that were left{f' after {last}' if last else ''}"
         text = f"{self._at} gave no whole reply within {left}."
-        return RequestError("deadline", f"{text} Raise max_seconds, or ask for less.")
+        move = "Raise max_seconds, or ask for less."
+        return RequestError("deadline", f"{text} {move}", may_be_paid=True)
 
     def dropped(self, why: str) -> RequestError:
         """The connection broke before the reply was whole."""
         move = "Ask again, or look at the server's log."
         text = f"{self._at} broke off before its reply was whole ({shortened(why)}). {move}"
-        return RequestError("unreachable", text, passing=True)
+        return RequestError("unreachable", text, passing=True, may_be_paid=True)
 
     def unusable(self, what: str, kind: ModelErrorKind = "server", move: str = "") -> RequestError:
         """Something came with status 200 that cannot be used as a reply."""
         move = move or "Look at the log of the server, or of a proxy."
-        return RequestError(kind, f"{self._at} {what}. {move}", 200)
+        return RequestError(kind, f"{self._at} {what}. {move}", 200, may_be_paid=True)
 
     def not_an_api(self, body: str) -> RequestError:
         """Something answered with status 200, but not with a chat completion."""

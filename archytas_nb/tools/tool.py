@@ -69,7 +69,7 @@ class Tool:
         is_async: Whether a call gives an awaitable.
         parameters: The arguments, in order.
         function: The function itself, untouched.
-        approve, timeout, max_chars, repeat: As in `from_function`.
+        approve, timeout, max_chars, repeat, pure: As in `from_function`.
     """
 
     name: str
@@ -85,6 +85,7 @@ class Tool:
     timeout: float | None
     max_chars: int | None
     repeat: bool
+    pure: bool = False
     _schemas: dict[str, dict[str, Json]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -100,6 +101,7 @@ class Tool:
         timeout: float | None = None,
         max_chars: int | None = None,
         repeat: bool = False,
+        pure: bool = False,
     ) -> Tool:
         """Make a tool of a callable.
 
@@ -113,6 +115,8 @@ class Tool:
             timeout: Seconds that a call may take; None for no limit.
             max_chars: How many characters of a result the model reads.
             repeat: Whether the same call may run again where it gave the same outcome before.
+            pure: Whether it changes nothing and may run at the same time as others: `Agent.map`
+                then calls it on its workers' threads, and other tools on the main thread.
 
         Returns:
             The tool.
@@ -130,7 +134,14 @@ class Tool:
         names = [each.name for each in made["parameters"] if not each.injected]
         if fault := _approval_fault(approve, names):
             raise ToolError(f"approve of the tool {made['name']!r} {fault}")
-        return cls(**made, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat)
+        return cls(
+            **made, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat, pure=pure
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what it was made of: it is made again where it is sent."""
+        options = {name: getattr(self, name) for name in OPTIONS}
+        return _made_again, (self.function, self.source_name, options, _annotations(self.function))
 
     def __repr__(self) -> str:
         return f"Tool({self.name}: {', '.join(each.name for each in self._sent) or 'no arguments'})"
@@ -301,6 +312,35 @@ class Tool:
         fields = ", ".join(f'"{p.name}": ({p.type.text}{", optional" * p.optional})' for p in sent)
         details = dict.fromkeys(line for p in sent for line in p.type.details)
         return "\n".join([f"{{{fields}}}", *details])
+
+
+OPTIONS = ("approve", "timeout", "max_chars", "repeat", "pure")
+"""The options of a tool beside its name."""
+
+
+def _annotations(function: Any) -> dict[str, Any]:
+    """The annotations without forward references: their names stay behind when it is pickled."""
+    from archytas_nb.tools.signature import MISSING, read
+
+    if not inspect.isfunction(function):
+        return {}
+    sig = read(function)
+    found = {each.name: each.annotation for each in sig.parameters}
+    return {
+        name: kind
+        for name, kind in [*found.items(), ("return", sig.returns)]
+        if kind is not MISSING
+    }
+
+
+def _made_again(
+    function: Any, name: str, options: dict[str, Any], annotations: dict[str, Any]
+) -> Tool:
+    if inspect.isfunction(function) and any(
+        isinstance(each, str) for each in function.__annotations__.values()
+    ):
+        function.__annotations__ = annotations
+    return Tool.from_function(function, name, **options)
 
 
 _LEFT_OUT = object()

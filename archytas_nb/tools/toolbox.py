@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.names import did_you_mean
-from archytas_nb.tools.tool import Approval, Tool
+from archytas_nb.tools.tool import OPTIONS, Approval, Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -193,7 +193,7 @@ def _decorated(f: Any) -> Tool | None:
     return next((each for each in toolbox.values() if each.function is f), None)
 
 
-_OPTIONS = ("name", "approve", "timeout", "max_chars", "repeat")
+_OPTIONS = ("name", *OPTIONS)
 
 toolbox = Toolbox()
 """The default toolbox: ``@tool`` and ``%%tool`` fill it, ``%agent`` uses it."""
@@ -211,6 +211,7 @@ def tool(
     timeout: float | None = None,
     max_chars: int | None = None,
     repeat: bool = False,
+    pure: bool = False,
 ) -> Callable[[F], F]: ...
 def tool(f: Any = None, /, **options: Any) -> Any:
     """Make a function a tool of the default toolbox, and leave it as it is.

@@ -1,0 +1,132 @@
+"""Rows are asked about in other processes: any executor, a real Dask cluster among them."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+import pytest
+
+from archytas_nb import Agent, ConfigurationError, OpenAIModel, Tool
+from archytas_nb.tools.signature import Namespace
+from tests.batch.shop import Shop
+from tests.servers.plays import Say, Status
+from tests.servers.server import Server
+
+FACTOR = 10
+
+
+@dataclass
+class Found:
+    label: Literal["short", "long"]
+    size: int
+
+
+class Sizes:
+    """Asks for the tool ``size`` and answers with what it gave."""
+
+    def play(self, exchange: Any) -> None:
+        last = exchange.body["messages"][-1]
+        if last["role"] == "tool":
+            Say(f'{{"label": "short", "size": {last["content"]}}}', raw=True).play(exchange)
+        else:
+            text = last["content"].split("\n\n")[1].strip()
+            Say(calls=(("size", {"text": text, "unit": "tens"}),)).play(exchange)
+
+
+def size(text: str, unit: Literal["ones", "tens"]) -> int:
+    """Count characters.
+
+    Args:
+        text: The text
+        unit: What is counted
+    """
+    return len(text) * (FACTOR if unit == "tens" else 1)
+
+
+@pytest.fixture(scope="module")
+def dask() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its own and of its libraries
+        cluster = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None
+        )
+        with cluster, distributed.Client(cluster) as client:
+            yield client.get_executor()
+
+
+def agent(server: Server, *tools: Any, **options: Any) -> Agent:
+    return Agent(
+        list(tools), model=OpenAIModel("tiny-1", base_url=server.url, api_key="none"), **options
+    )
+
+
+def test_a_dask_cluster_gives_the_same_frame_as_threads(dask: Any, tmp_path: Path) -> None:
+    data = pd.Series(["a", "bb", "ccc"] * 4, index=range(5, 17))
+    store = str(tmp_path / "map.sqlite")
+    # Its type annotations are texts, and its module stays here: it travels as a whole.
+    here: dict[str, Any] = {"FACTOR": 10, "Literal": Literal, "__name__": "__main__"}
+    source = (
+        "from __future__ import annotations\n"
+        "def size(text: str, unit: Literal['ones', 'tens']) -> int:\n    '''Count.\n\n    Args:\n"
+        "        text: The text\n        unit: The unit\n    '''\n    return len(text) * FACTOR\n"
+    )
+    exec(source, here)
+    with Server(then=Sizes()) as server:
+        for tool in (size, here["size"]):
+            asked = {"type": Found, "progress": False}
+            near = agent(server, tool).map(data, "Measure.", **asked, store=None)
+            far = agent(server, tool).map(data, "Measure.", **asked, store=store, executor=dask)
+            pd.testing.assert_frame_equal(near.drop(columns="seconds"), far.drop(columns="seconds"))
+            assert list(far["size"]) == [10, 20, 30] * 4
+        number = len(server.chats)
+        agent(server, here["size"]).map(data, "Measure.", type=Found, store=store, progress=False)
+        assert len(server.chats) == number
+
+
+def test_a_process_pool_does_too_and_its_failures_are_rows() -> None:
+    shop = Shop(lambda row, asked: Status(400, "no") if row == 2 else None)
+    with Server(then=shop) as server, ProcessPoolExecutor(2) as pool:
+        out = agent(server).map([f"row {n}" for n in range(5)], "Go.", executor=pool, store=None)
+    assert [each["status"] for each in out] == ["done", "done", "failed", "done", "done"]
+
+
+def reads_a_variable(frame: pd.DataFrame) -> int:
+    """Count rows.
+
+    Args:
+        frame: The frame
+    """
+    return len(frame)
+
+
+def reads_all_variables(names: Namespace) -> int:
+    """Count variables."""
+    return len(names)
+
+
+@pytest.mark.parametrize("tool", [reads_a_variable, reads_all_variables])
+def test_a_tool_that_needs_variables_is_refused_in_other_processes(tool: Any) -> None:
+    with Server() as server, ProcessPoolExecutor(1) as pool:
+        with pytest.raises(ConfigurationError, match=tool.__name__):
+            agent(server, tool).map(["row 1"], "Go.", executor=pool, store=None)
+        for limit in ({"budget": "5000 tokens"}, {"rpm": 5}):
+            with pytest.raises(ValueError, match="executor"):
+                agent(server).map(["row 1"], "Go.", executor=pool, store=None, **limit)
+        assert not server.chats
+
+
+def test_a_tool_can_be_pickled_with_its_options() -> None:
+    tool = Tool.from_function(size, name="measure", timeout=3.0, max_chars=50, pure=True)
+    copy = pickle.loads(pickle.dumps(tool))
+    assert copy.spec() == tool.spec()
+    assert copy.text == tool.text
+    assert (copy.timeout, copy.max_chars, copy.repeat, copy.pure) == (3.0, 50, False, True)
+    assert copy.call({"text": "abc", "unit": "tens"}).value == 30

@@ -1,0 +1,347 @@
+"""A map asks about each row once, gives a frame with typed columns, and goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+import polars as pl
+import pytest
+
+from archytas_nb import Agent, ConfigurationError, ModelError, OpenAIModel, Tool
+from archytas_nb.kernel import person
+from archytas_nb.testing import ScriptedModel
+from tests.batch.shop import Shop
+from tests.servers.plays import Hang, Say, Status
+from tests.servers.server import Server
+
+
+@dataclass
+class Label:
+    label: Literal["even", "odd"]
+    number: int
+
+
+def rows(count: int, start: int = 0) -> pd.Series:
+    return pd.Series([f"row {n}" for n in range(start, start + count)], name="text")
+
+
+def model(server: Server, **given: Any) -> OpenAIModel:
+    return OpenAIModel("tiny-1", base_url=server.url, api_key="none", **given)
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+def server(shop: Shop) -> Iterator[Server]:
+    with Server(then=shop) as server:
+        yield server
+
+
+@pytest.fixture
+def agent(server: Server) -> Agent:
+    return Agent([], model=model(server))
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "map.sqlite"
+
+
+def test_gives_a_frame_with_the_same_index_and_typed_columns(agent: Agent, shop: Shop) -> None:
+    data = rows(20).set_axis([f"r{n % 7}" for n in range(20)])
+    out = agent.map(data, "Label it.", type=Label, store=None)
+    assert list(out.index) == list(data.index)
+    assert list(out.columns) == ["label", "number", "status", "error", "tokens", "cost", "seconds"]
+    assert list(out["number"]) == list(range(20))
+    assert list(out["label"]) == ["even", "odd"] * 10
+    assert set(out["status"]) == {"done"}
+    assert out["tokens"].sum() == shop.charged
+    assert out["cost"].isna().all()
+    assert agent.exchanges == []
+
+
+def test_fills_columns_into_the_prompt_and_asks_equal_rows_once(agent: Agent, shop: Shop) -> None:
+    data = pd.DataFrame({"text": ["row 1", "row 2", "row 1"], "n": [1, 2, 1]})
+    out = agent.map(data, "Is {text} number {n}?", type=Label, store=None)
+    assert list(out["number"]) == [1, 2, 1]
+    assert shop.paid == {1: 1, 2: 1}
+
+
+def test_takes_polars_lists_and_dicts(agent: Agent) -> None:
+    frame = agent.map(pl.Series(["row 3", "row 4"]), "Label it.", type=Label, store=None)
+    assert isinstance(frame, pl.DataFrame)
+    assert frame["number"].to_list() == [3, 4]
+    listed = agent.map([{"text": "row 5"}], "Label {text}.", type=Label, store=None)
+    assert [(each["label"], each["number"], each["status"]) for each in listed] == [
+        ("odd", 5, "done")
+    ]
+    assert json.loads(agent.map(["row 6"], "Label it.", store=None)[0]["answer"])["number"] == 6
+    assert agent.map([], "Label it.", store=None) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "named"),
+    [
+        ("row 1", {}, "'str'"),
+        (["row 1"], {"budget": "3 EUR"}, "'3 EUR'"),
+        (["row 1"], {"workers": 0}, "workers"),
+        (["row 1"], {"rpm": 0}, "rpm"),
+        (pd.DataFrame({"text": ["row 1"]}), {"prompt": "{txt}"}, "'txt'"),
+        (["row 1"], {"prompt": " "}, "prompt"),
+    ],
+)
+def test_refuses_arguments_that_cannot_be_used(
+    agent: Agent, shop: Shop, data: Any, options: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(ValueError, match=named):
+        agent.map(data, options.pop("prompt", "Label it."), store=None, **options)
+    assert not shop.asked
+
+
+def test_a_second_call_asks_nothing_and_a_failed_row_is_tried_again(
+    server: Server, shop: Shop, kept: Path
+) -> None:
+    shop.fault = lambda row, asked: Status(400, "no") if row == 3 and not asked else None
+    agent = Agent([], model=model(server))
+    first = agent.map(rows(8), "Label it.", type=Label, store=str(kept))
+    assert list(first["status"]) == ["done"] * 3 + ["failed"] + ["done"] * 4
+    assert "no" in first["error"][3]
+    second = agent.map(rows(9), "Label it.", type=Label, store=str(kept))
+    assert list(second["number"]) == list(range(9))
+    assert set(shop.paid.values()) == {1}
+    assert [path.name for path in kept.parent.iterdir()] == ["map.sqlite"]
+    agent.map(rows(1), "Label it again.", type=Label, store=str(kept))
+    agent.map(rows(1), "Label it.", store=str(kept))
+    assert shop.paid[0] == 3
+
+
+def test_a_row_that_another_kernel_has_asked_about_is_not_asked_again(
+    agent: Agent, shop: Shop, kept: Path
+) -> None:
+    shop.latency = 0.01
+    outs: list[Any] = [None, None]
+
+    def ask(at: int) -> None:
+        other = Agent([], model=agent._model)
+        outs[at] = other.map(
+            rows(60), "Label it.", type=Label, store=str(kept), workers=4, progress=False
+        )
+
+    threads = [threading.Thread(target=ask, args=(at,)) for at in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert [list(each["number"]) for each in outs] == [list(range(60))] * 2
+    assert shop.paid.total() <= 60 + 2 * 4 * 2
+
+
+def test_the_first_row_is_asked_alone_and_the_others_together(agent: Agent, shop: Shop) -> None:
+    shop.latency = 0.05
+    agent.map(rows(1), "Label it.", store=None, workers=8)
+    assert shop.most_at_once == 1
+    agent.map(rows(16), "Label them.", store=None, workers=8)
+    assert 4 <= shop.most_at_once <= 8
+
+
+# ── tools ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Counts:
+    """Asks for a tool at each row, and then answers what it gave."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def play(self, exchange: Any) -> None:
+        last = exchange.body["messages"][-1]
+        if last["role"] == "tool":
+            Say(last["content"], raw=True).play(exchange)
+        else:
+            Say(calls=((self.name, {"text": last["content"].split("\n\n")[1].strip()}),)).play(
+                exchange
+            )
+
+
+def where_it_runs(threads: set[Any], *, pure: bool, **options: Any) -> Tool:
+    def size(text: str) -> int:
+        """Count characters.
+
+        Args:
+            text: The text
+        """
+        threads.add(threading.current_thread())
+        return len(text)
+
+    return Tool.from_function(size, pure=pure, **options)
+
+
+@pytest.mark.parametrize("pure", [False, True])
+def test_tools_run_on_the_main_thread_unless_they_are_pure(*, pure: bool) -> None:
+    threads: set[Any] = set()
+    with Server(then=Counts("size")) as server:
+        agent = Agent([where_it_runs(threads, pure=pure)], model=model(server))
+        out = agent.map(["a", "bb", "ccc", "dddd"], "Count.", type=int, store=None, workers=4)
+    assert [each["answer"] for each in out] == [1, 2, 3, 4]
+    assert (threading.main_thread() in threads) is not pure
+    assert len(threads) >= 1
+
+
+def test_approval_is_asked_for_once_before_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(person.Keyboard, "there", True)
+    monkeypatch.setattr(
+        person.Keyboard, "ask", lambda _, prompt, form=None: asked.append(prompt) or "y"
+    )
+    with Server(then=Counts("size")) as server:
+        tool = where_it_runs(set(), pure=False, approve=True)
+        out = Agent([tool], model=model(server)).map(["a", "bb"], "Count.", type=int, store=None)
+    assert [each["answer"] for each in out] == [1, 2]
+    [prompt] = asked
+    assert "size" in prompt
+
+
+def test_without_a_person_a_tool_that_wants_approval_is_refused(server: Server, shop: Shop) -> None:
+    agent = Agent([where_it_runs(set(), pure=True, approve=True)], model=model(server))
+    with pytest.raises(ConfigurationError, match="size"):
+        agent.map(["row 1"], "Count.", store=None)
+    assert not shop.asked
+    with pytest.raises(ConfigurationError, match="ask_user"):
+        Agent([], model=model(server), ask_user=True).map(["row 1"], "Count.", store=None)
+    with pytest.raises(ConfigurationError, match="type"):
+        Agent([], model=model(server)).map(["row 1"], "Count.", type=pd.DataFrame, store=None)
+
+
+def test_what_tools_keep_does_not_stay_in_the_namespace(server: Server) -> None:
+    def many(text: str) -> list[int]:
+        """Give many numbers.
+
+        Args:
+            text: The text
+        """
+        return list(range(10_000))
+
+    names: dict[str, Any] = {}
+    with Server(then=Counts("many")) as shop:
+        Agent([many], model=model(shop), namespace=names).map(["a", "b"], "Go.", store=None)
+    assert names == {}
+
+
+# ── ends ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_interrupt_gives_what_is_done_and_no_request_begins_after_it(
+    agent: Agent, shop: Shop, kept: Path
+) -> None:
+    shop.fault = lambda row, asked: Hang() if row >= 10 and not seen else None
+    seen: dict[str, float] = {}
+
+    def interrupt() -> None:
+        while len(shop.asked) < 14:
+            time.sleep(0.01)
+        seen["asked"], seen["at"] = shop.asked.total(), time.monotonic()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    out = agent.map(rows(1000), "Label it.", type=Label, store=str(kept), workers=4)
+    back = time.monotonic()
+    thread.join()
+    assert list(out["status"]) == ["done"] * 10 + ["open"] * 990
+    assert back - seen["at"] < 5  # and not the five minutes of a request without data
+    time.sleep(0.5)
+    assert shop.asked.total() == seen["asked"]
+    whole = agent.map(rows(30), "Label it.", type=Label, store=str(kept))
+    assert list(whole["number"]) == list(range(30))
+    assert set(shop.paid.values()) == {1}
+
+
+def test_an_interrupt_of_a_tool_on_the_main_thread_ends_the_map() -> None:
+    def stop(text: str) -> str:
+        """Stop.
+
+        Args:
+            text: The text
+        """
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+        return text
+
+    with Server(then=Counts("stop")) as server:
+        out = Agent([stop], model=model(server)).map(
+            [f"r{n}" for n in range(50)], "Go.", store=None
+        )
+    assert {each["status"] for each in out} == {"open"}
+    assert len(server.chats) <= 17
+
+
+@pytest.mark.parametrize("status", [401, 404])
+def test_an_endpoint_that_refuses_everything_is_an_error(status: int) -> None:
+    with Server(then=Status(status, "no")) as server, pytest.raises(ModelError) as caught:
+        Agent([], model=model(server)).map(rows(50), "Label it.", store=None)
+    assert caught.value.kind in ("auth", "not_found")
+    assert len(server.chats) == 1
+
+
+def test_an_endpoint_that_fails_later_leaves_a_partial_frame(agent: Agent, shop: Shop) -> None:
+    shop.fault = lambda row, asked: Status(401, "no") if row == 5 else None
+    out = agent.map(rows(200), "Label it.", store=None, workers=2)
+    assert (out["status"][0], out["status"][5], out["status"][199]) == ("done", "failed", "open")
+
+
+# ── replay ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_replay_gives_the_same_frame_without_any_model(
+    agent: Agent, shop: Shop, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.fault = lambda row, asked: Status(400, "no") if row == 3 else None
+    live = agent.map(rows(6), "Label it.", type=Label, store=str(kept))
+    stopped = agent.map(
+        rows(30, 50), "Label it.", type=Label, store=str(kept), budget="3000 tokens"
+    )
+    assert {"done", "open"} == set(stopped["status"])
+    before, asked = kept.read_bytes(), shop.asked.total()
+    monkeypatch.setenv("ARCHYTAS_NB_CASSETTE_MODE", "replay")
+    nobody = Agent([], model="tiny-1")
+    again = nobody.map(rows(6), "Label it.", type=Label, store=str(kept))
+    pd.testing.assert_frame_equal(live, again)
+    same = nobody.map(rows(30, 50), "Label it.", type=Label, store=str(kept), budget="3000 tokens")
+    pd.testing.assert_frame_equal(stopped, same)
+    with pytest.raises(ConfigurationError, match="replay"):
+        nobody.map(rows(7), "Label it.", type=Label, store=str(kept))
+    assert kept.read_bytes() == before
+    assert shop.asked.total() == asked
+
+
+def test_secrets_in_answers_are_not_kept(kept: Path) -> None:
+    secret = "sk-" + "a1b2c3d4" * 5
+    with Server(then=Say(f"the key is {secret}", raw=True)) as server:
+        out = Agent([], model=model(server)).map(["row 1"], "Go.", store=str(kept))
+    assert secret in out[0]["answer"]
+    assert secret.encode() not in kept.read_bytes()
+
+
+def test_a_file_of_something_else_is_refused_by_name(agent: Agent, kept: Path) -> None:
+    kept.parent.mkdir()
+    kept.write_text("no database " * 100)
+    with pytest.raises(ConfigurationError, match=r"map\.sqlite"):
+        agent.map(rows(1), "Label it.", store=str(kept))
+    assert kept.read_text() == "no database " * 100
+
+
+def test_a_scripted_model_may_answer_a_map() -> None:
+    agent = Agent([], model=ScriptedModel(("final_answer", "7")))
+    assert agent.map(["x"], "Go.", type=int, store=None)[0]["answer"] == 7
