@@ -76,20 +76,20 @@ class ArchytasNB(Settings, Magics):
     def agent(
         self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None
     ) -> Any:
-        """Ask a question; the agent answers it with this notebook's tools, on its live objects.
+        """Ask a question; the agent answers it using the tools and live objects of this notebook.
 
-        Options come first, then the question: the rest of the line, and with %%agent the cell
-        below. In it {name} stands for the value of a variable, {{ and }} for braces. The next
-        question continues the conversation; a notebook's cell that is run again replaces its
-        question. Options hold for this question, %config ArchytasNB for all. About the
-        conversation: %agent_history, %agent_undo, %agent_reset, %agent_cost.
+        Options come first, then the question: the rest of the line and, with %%agent, the rest of
+        the cell. {name} is replaced with the value of a variable; {{ and }} are literal braces. The
+        next question continues the conversation; rerunning a notebook cell replaces its question.
+        Options apply to this question, %config ArchytasNB to all questions. See also
+        %agent_history, %agent_undo, %agent_reset and %agent_cost.
         """
         __tracebackhide__ = True
         if (moved := _MOVED.fullmatch(line)) is not None:
             name, rest = moved.groups()
             if rest or cell:
-                raise UsageError(f"--{name} is called %agent_{name} now, and asks nothing")
-            hint = f"%agent --{name} is called %agent_{name} now"
+                raise UsageError(f"use %agent_{name} instead of --{name}; it takes no question")
+            hint = f"%agent --{name} is deprecated; use %agent_{name}"
             warnings.warn(hint, FutureWarning, stacklevel=3)
             return getattr(self.conversation, f"agent_{name}")("")
         flags, text = split_options(line, self.agent.parser)
@@ -103,7 +103,7 @@ class ArchytasNB(Settings, Magics):
             return self.conversation.reset()
         if not text:
             raise UsageError(
-                "ask something: %agent QUESTION, or %%agent with the question below it"
+                "the question is empty; use %agent QUESTION, or %%agent with the question below it"
             )
         names: dict[str, Any] = self.shell.user_ns
         if local_ns is not None and local_ns is not names:  # in a function, its own come first
@@ -178,7 +178,7 @@ class ArchytasNB(Settings, Magics):
     # ── one question ──────────────────────────────────────────────────────────────────────────────
 
     def _read(self, text: str, args: Any, names: dict[str, Any]) -> Question:
-        """Everything about a question that can be wrong, before anything is asked."""
+        """Read and validate the question and its options before anything is sent."""
         from archytas_nb.kernel.execute import KernelExecutor
         from archytas_nb.magics import options
         from archytas_nb.magics.expand import MAX_SECONDS, Expanded, expand
@@ -203,7 +203,7 @@ class ArchytasNB(Settings, Magics):
         except ToolTimeout:
             raise UsageError(
                 f"the values in the question could not be read within {MAX_SECONDS:g} s: compute "
-                "what the model needs in a cell, give it a name and write that"
+                "what the model needs in a cell, assign it to a variable and use that"
             ) from None
 
     def _answered(self, question: Question, args: Any, *, silent: bool) -> Any:
@@ -241,11 +241,11 @@ class ArchytasNB(Settings, Magics):
         return run
 
     def _put(self, run: Run, question: Question) -> None:
-        """Put the answer into the variable, which never holds half an answer or another run's."""
+        """Assign the answer to the variable, but never an incomplete one."""
         if run.incomplete:
             error = RunError(
-                f"{run.reason}: there is no complete answer for {question.out!r}; the variable is "
-                "as it was"
+                f"{run.reason}: there is no complete answer for {question.out!r}; the variable "
+                "was not changed"
             )
             error.run = run
             raise error
@@ -322,7 +322,7 @@ def held_model(namespace: dict[str, Any], name: str | None) -> Model | None:
 
 
 def model_settings(config: Settings) -> ModelSettings:
-    """What the configuration says about models."""
+    """The configured model settings."""
     from archytas_nb.models.choose import ModelSettings
 
     values: dict[str, Any] = {
@@ -353,4 +353,4 @@ def served_models(config: Settings) -> list[str]:
 
 
 def _ask_later(_prompt: str) -> bool | None:
-    raise ConfigurationError("the first question asks whether a model server may be used")
+    raise ConfigurationError("whether to use a model server will be asked with the first question")

@@ -26,7 +26,7 @@ CELL = "padding:.2em .8em;vertical-align:top"
 # MathJax takes "$5 and $10" for a formula, and TeX can make links: the classes keep it away.
 PLAIN: dict[str, str | bool] = {"class": "tex2jax_ignore mathjax_ignore"}
 
-_NOTHING = "nothing was asked yet in this conversation"
+_NOTHING = "no questions have been asked in this conversation"
 _log = logging.getLogger("archytas_nb")
 
 
@@ -77,10 +77,10 @@ class Conversation(Magics):
     @HELP
     @line_magic
     def agent_undo(self, line: str) -> Any:
-        """Forget the last question and its answer."""
+        """Remove the last question and its answer from the conversation."""
         if not arguments(self.agent_undo.parser, line):
             return None
-        forgotten = f"forgotten: {self.exchanges.pop().question}" if self.exchanges else ""
+        forgotten = f"removed: {self.exchanges.pop().question}" if self.exchanges else ""
         return Message(forgotten or f"nothing to undo: {_NOTHING}")
 
     @no_var_expand
@@ -88,12 +88,12 @@ class Conversation(Magics):
     @HELP
     @line_magic
     def agent_reset(self, line: str) -> Any:
-        """Forget the whole conversation and begin a new one."""
+        """Delete the conversation and start a new one."""
         if not arguments(self.agent_reset.parser, line):
             return None
         number = len(self.exchanges)
         self.reset()
-        return Message(f"forgotten: {number} question{'' if number == 1 else 's'}")
+        return Message(f"removed: {number} question{'' if number == 1 else 's'}")
 
     @no_var_expand
     @magic_arguments()
@@ -102,32 +102,32 @@ class Conversation(Magics):
     def agent_cost(self, line: str) -> Any:
         """Show what the last question and the conversation cost.
 
-        Requests, tokens, seconds of the model and, where prices are known, USD, with those of
-        questions that were undone or replaced.
+        Requests, tokens, model seconds and, if prices are known, USD. Questions that were undone or
+        replaced are included.
         """
         return arguments(self.agent_cost.parser, line) and cost(self.paid)
 
     @no_var_expand
     @magic_arguments()
-    @argument("path", nargs="?", help="The file; {name} in it stands for a variable's value.")
+    @argument("path", nargs="?", help="The file; {name} is replaced with the value of a variable.")
     @argument(
         "--mode",
         choices=Settings.cassette_mode.values,
         help="auto: replay what is recorded, record what is missing.",
     )
-    @argument("--volatile", help="What may differ from run to run: names such as date,path.")
+    @argument("--volatile", help="What may differ between runs, such as date,path.")
     @argument(
         "--prune",
         action="store_true",
-        help="Remove the exchanges that were not asked for in this kernel.",
+        help="Remove the exchanges that this kernel has not used.",
     )
     @HELP
     @line_magic
     def agent_cassette(self, line: str) -> Message | None:
-        """Use a cassette from its beginning; without a path, show the state of the one in use.
+        """Use a cassette, from its beginning; without a path, show the state of the current one.
 
         ``%agent_cassette PATH`` replays the replies in PATH and records those that are missing. In
-        a test run (``pytest --agent-replay``) the same notebook only replays.
+        a test run (``pytest --agent-replay``), the notebook only replays.
         """
         __tracebackhide__ = True
         args = arguments(self.agent_cassette.parser, line)
@@ -146,11 +146,11 @@ class Conversation(Magics):
         elif args.mode == "off":
             insert_cassette("", "off")
         elif args.mode or args.volatile:
-            raise UsageError("name the cassette: %agent_cassette PATH --mode MODE")
+            raise UsageError("specify the cassette: %agent_cassette PATH --mode MODE")
         cassette = cassette_in_use()
         if args.prune:
             if cassette is None:
-                raise UsageError("no cassette is in use; name one: %agent_cassette PATH")
+                raise UsageError("no cassette is in use; set one with %agent_cassette PATH")
             cassette.prune()
         elif args.path or args.mode:
             return None
@@ -159,7 +159,7 @@ class Conversation(Magics):
     # ── asking ────────────────────────────────────────────────────────────────────────────────────
 
     def reset(self) -> None:
-        """Begin a new conversation."""
+        """Start a new conversation."""
         self.exchanges.clear()
         self.paid.clear()
 
@@ -181,7 +181,7 @@ class Conversation(Magics):
         """
         if self._running:
             raise UsageError(
-                "a question of this conversation is being answered; a tool cannot ask it another"
+                "this conversation is already answering a question; a tool cannot ask another"
             )
         if new:
             self.reset()
@@ -262,7 +262,7 @@ def history(exchanges: Sequence[Exchange]) -> Table:
 
 def cost(paid: Sequence[Paid]) -> Table:
     """What the last question and the conversation cost; ``+`` marks an incomplete sum."""
-    head = ("", "questions", "requests", "tokens in", "of them cached", "tokens out")
+    head = ("", "questions", "requests", "tokens in", "cached", "tokens out")
     rows = [("last question", paid[-1:]), ("conversation", paid)] if paid else []
     return Table((*head, "model seconds", "USD"), tuple(_cost_row(*row) for row in rows))
 

@@ -1,15 +1,15 @@
-r"""``{expr}`` in a question becomes the value, as the model would read it from a tool.
+r"""``{expr}`` in a question is replaced with its value, formatted like the result of a tool.
 
     {name}  {name.attr}  {df[:3]}  {df[df.year > 2008]}  {price:.2f}  {name!r}     replaced
     {{  }}                                                                         one brace
-    {"a": 1}  {a: 1}  {1, 2}  {see below}  { return x; }  \frac{n}{2}  e^{n}        left alone
+    {"a": 1}  {a: 1}  {1, 2}  {see below}  { return x; }  \frac{n}{2}  e^{n}        unchanged
 
-What Python reads as a dict, as a set of several things or of constants, or not at all, is text, and
-so are the groups of TeX: JSON, code and formulas can be pasted. Everything else is a lookup, and
-one that fails is an error before anything is asked: a misspelled name is never sent to a model
-silently. A lookup calls nothing and reads nothing private (``_name``, ``In``), no module and no
-environment, so that a pasted question runs nothing; anything to be computed belongs in a cell.
-``{MY_PASSWORD}`` is still your variable: put ``--raw`` before a text that you do not know.
+Braces that contain a dict, a set of constants or of several items, TeX, or anything that is not a
+Python expression are left unchanged, so JSON, code and formulas can be pasted. Everything else is a
+lookup. A lookup that fails, for example because of a misspelled name, is an error, and nothing is
+sent to the model. Lookups cannot call functions or access private names (``_name``, ``In``),
+modules or the environment, so a pasted question cannot run code; compute values in a cell first.
+``{MY_PASSWORD}`` is still your variable: put ``--raw`` before text that you do not trust.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from IPython.core.error import UsageError
 from archytas_nb.tools.names import did_you_mean, is_hidden, visible
 
 MAX_SECONDS = 10.0
-"""How long the values of a question may take to be read."""
+"""Maximum time for reading the values in a question."""
 
 _MAX_SOURCE = 2000
 _MAX_CELLS = _MAX_TEXT = 10**7
-_ADVICE = "compute it in a cell, give it a name and write that"
+_ADVICE = "compute it in a cell, assign it to a variable and use that"
 
 # ── looking up one expression ─────────────────────────────────────────────────────────────────────
 
@@ -107,7 +107,7 @@ def _value(node: ast.AST | None, names: Mapping[str, Any]) -> Any:  # noqa: C901
     match node:
         case ast.Name(id=name):
             if is_hidden(name) and name.strip("_"):  # _ and __ are the last results
-                raise LookupFault(f"{name!r} is private, or belongs to IPython")
+                raise LookupFault(f"{name!r} is private or belongs to IPython")
             found = names[name]
         case ast.Attribute(value=owner, attr=name):
             if name.startswith("_"):
@@ -131,9 +131,9 @@ def _value(node: ast.AST | None, names: Mapping[str, Any]) -> Any:  # noqa: C901
         case None:
             return None
         case _:
-            raise LookupFault("it is more than one comparison")
+            raise LookupFault("it combines several comparisons")
     if issubclass(type(found), _CLOSED):
-        raise LookupFault(f"it leads through a {type(found).__name__.lstrip('_')}")
+        raise LookupFault(f"it goes through a {type(found).__name__.lstrip('_')}")
     return found
 
 
@@ -195,8 +195,8 @@ def expand(text: str, namespace: Mapping[str, Any], max_chars: int = 8000) -> Ex
             except LookupFault as fault:
                 raise UsageError(
                     f"{fault} ({one_line(text[start : end + 1], 80)}). In a question {{name}} "
-                    "stands for the value of a variable; write {{name}} for the braces "
-                    "themselves, or --raw before a question that is to be sent as it is."
+                    "is replaced with the value of a variable; write {{name}} for literal "
+                    "braces, or put --raw before the question to send it as written."
                 ) from None
         else:
             out.append(text[start : max(stop, start) + 1])
@@ -259,10 +259,12 @@ def _written(
     value, spec, shown = look(lookup.value, namespace), _spec(lookup), ast.unparse(lookup.value)
     if is_lazy(value):
         kind = type(value).__name__
-        raise LookupFault(f"{shown!r} is a {kind}, which reading would use up: make it a list")
+        raise LookupFault(
+            f"{shown!r} is a {kind}, which can be read only once: convert it to a list"
+        )
     if not (hidden := _holds_environment(value)):
         if re.search(r"\d{5}", spec):
-            raise LookupFault(f"{shown!r} cannot be written so: the format {spec!r} is too wide")
+            raise LookupFault(f"{shown!r} cannot be formatted: the width in {spec!r} is too large")
         if (
             lookup.conversion in _CONVERSIONS
             or spec
@@ -273,7 +275,7 @@ def _written(
                 convert = _CONVERSIONS.get(lookup.conversion, lambda plain: plain)
                 text = format(convert(value), spec)
             except Exception as error:  # the value is the user's and may raise anything
-                fault = f"{shown!r} cannot be written so: {one_line(error)}"
+                fault = f"{shown!r} cannot be formatted: {one_line(error)}"
                 raise LookupFault(fault) from error
         else:
             rendered = render(value, _MAX_TEXT)  # a cut could remove the mark that is looked for
@@ -281,7 +283,7 @@ def _written(
             text = rendered.text
         hidden = "environ({" in text and not isinstance(value, str)  # as some repr wrote it
     if hidden:
-        raise LookupFault(f"{shown!r} holds the environment, which is not shown")
+        raise LookupFault(f"{shown!r} contains the environment, which is never sent")
     return clip(text, max_chars)
 
 

@@ -18,7 +18,7 @@ from IPython.core.magic_arguments import argument
 
 E = TypeVar("E", bound=BaseException)
 
-HELP = argument("-h", "--help", action="store_true", help="Show this.")
+HELP = argument("-h", "--help", action="store_true", help="Show this help.")
 
 _OPTION = re.compile(r"\s*(--?[a-zA-Z][\w-]*)(=|\s+|$)")
 _QUOTED = re.compile(r"(?:\"([^\"]*)\"|'([^']*)')(?=\s|$)")
@@ -126,21 +126,21 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
 
             guess = did_you_mean(name, [flag for flag in options_of(parser) if flag[:2] == "--"])
             raise UsageError(
-                f"unknown option {name!r}{guess or '.'} The options are listed by "
-                f"%{parser.prog} --help. (Write -- before a text that begins so.)"
+                f"unknown option {name!r}{guess or '.'} See %{parser.prog} --help for the options. "
+                "(If the question itself starts like this, put -- before it.)"
             )
         if action.nargs == 0:
             if sign == "=":
-                raise UsageError(f"the option {name!r} takes no value")
+                raise UsageError(f"the option {name!r} does not take a value")
             options.append(name)
             continue
         if not value:
-            raise UsageError(f"the option {name!r} needs a value, {action.metavar}")
+            raise UsageError(f"the option {name!r} requires a value: {action.metavar}")
         goes_on = _OPERATOR.match(line, at)
         if goes_on is not None and action.metavar == "EXPR" and line[begin] not in "\"'":
             raise UsageError(
-                f"the value of {name!r} ends at {value!r}, before {goes_on[1]!r}: put an "
-                "expression with spaces into quotes"
+                f"the value of {name!r} ends at {value!r}, before {goes_on[1]!r}: put "
+                "quotes around an expression that contains spaces"
             )
         options.append(f"{action.option_strings[-1]}={value}")
     ended = re.match(r"\s*--(?=\s|$)", line[at:])
@@ -148,8 +148,8 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
     late = [] if ended else [name for name in _LATE.findall(text) if name in options_of(parser)]
     if late:
         raise UsageError(
-            f"{late[0]!r} comes after the question has begun, where it is text: options come "
-            "first. (Write -- before a question that contains it.)"
+            f"{late[0]!r} must come before the question: everything after its first word is part "
+            "of it. (If the question really contains this, put -- before it.)"
         )
     return options, text
 

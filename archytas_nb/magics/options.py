@@ -1,4 +1,4 @@
-"""The options of ``%agent``, and what their values mean in this notebook.
+"""The options of ``%agent``, and how their values are read and validated.
 
 Values are validated before the model is asked, so that a mistake costs nothing. ``%agent?``,
 ``%agent --help`` and docs/reference.md are all generated from the help texts here.
@@ -64,7 +64,7 @@ _FLAGS = (
     argument_group("for this question"),
     _value(
         "NAME",
-        "Ask this model, or that of a variable; 'local' is the embedded one.",
+        "Use this model, or the model in this variable; 'local' is the embedded model.",
         "-m",
         "--model",
     ),
@@ -74,35 +74,35 @@ _FLAGS = (
     *(_overrides("--approve"), _overrides("--allow", "NAME[,NAME]")),
     _value(
         "NAME",
-        "Show the model a picture: a variable (a figure, a picture, bytes) or a file. May be "
-        "repeated.",
+        "Attach an image: a variable (a figure, an image, bytes) or a file. Can be given more than "
+        "once.",
         "--image",
         action="append",
         default=[],
     ),
-    _switch("--raw", "Send the question as it is written: {name} is not replaced."),
+    _switch("--raw", "Send the question as written; do not replace {name}."),
     argument_group("the answer"),
     _value(
         "NAME",
-        "Put the answer, or with --type the value, into this variable; without an answer the cell "
-        "fails.",
+        "Assign the answer, or with --type its value, to this variable; if there is no answer, the "
+        "cell fails.",
         "--out",
     ),
     _value(
         "EXPR",
-        "The type that the answer must have, an expression such as int, list[str], a dataclass, a "
-        "pydantic model or DataFrame (the model then names the variable that holds it).",
+        "The required type of the answer: an expression such as int, list[str], a dataclass, a "
+        "pydantic model or DataFrame (the model then names a variable that contains it).",
         *("-t", "--type"),
     ),
     _value(
         "EXPR",
-        "Makes the model retry until this expression is true; the answer is called answer.",
+        "Make the model retry until this expression is true; it can use the variable answer.",
         "--until",
     ),
     _overrides("--quiet"),
     argument_group("the conversation"),
-    _switch("--new", "Begin a new conversation."),
-    _switch("--dry-run", "Show what would be sent, and send nothing."),
+    _switch("--new", "Start a new conversation."),
+    _switch("--dry-run", "Show what would be sent, without sending it."),
 )
 
 
@@ -129,16 +129,16 @@ def chosen_tools(patterns: Iterable[str], toolbox: Toolbox, flag: str = "--tools
             )
         if not names:
             there = ", ".join(active) or "none"
-            raise UsageError(f"{flag}: no tool is named {pattern!r}; there: {there}")
+            raise UsageError(f"{flag}: no tool is named {pattern!r}; available: {there}")
         meant.update(names)
     return [name for name in active if name in meant]
 
 
 def picture(source: str, namespace: dict[str, Any]) -> str:
-    """What ``--image`` names, as PNG or JPEG in base64: a variable, as in a lookup, or a file.
+    """The image that ``--image`` names, as PNG or JPEG in base64: a variable or a file.
 
     Raises:
-        UsageError: There is no such variable and no such file, or it is not a picture.
+        UsageError: There is no such variable and no such file, or it is not an image.
     """
     from archytas_nb.tools.data import attached
 
@@ -147,7 +147,7 @@ def picture(source: str, namespace: dict[str, Any]) -> str:
     except LookupFault as fault:
         value = Path(source).expanduser()
         if not value.is_file():
-            raise UsageError(f"--image: {fault}; and there is no file {source!r}") from None
+            raise UsageError(f"--image: {fault}, and there is no file {source!r}") from None
     try:
         return attached(value)
     except (ValueError, OSError) as error:
@@ -155,10 +155,10 @@ def picture(source: str, namespace: dict[str, Any]) -> str:
 
 
 def answer_type(source: str, namespace: dict[str, Any]) -> Any:
-    """What ``--type`` says, evaluated in the notebook.
+    """The type that ``--type`` names, evaluated in the notebook.
 
     Raises:
-        UsageError: It is not an expression, cannot be evaluated, or no answer can be of that type.
+        UsageError: It is not an expression, cannot be evaluated, or is not a supported type.
     """
     from archytas_nb.answers import Answers
 
@@ -183,9 +183,9 @@ def answer_type(source: str, namespace: dict[str, Any]) -> Any:
 
 
 def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Callable[[Any], str]:
-    """What ``--until`` says, as a function that returns what is wrong with an answer.
+    """The condition of ``--until``, as a function that returns what is wrong with an answer.
 
-    ``of_text``: the answer is text, and not a value of the type that was asked for.
+    ``of_text``: whether the answer is text, not a value of the requested type.
 
     Raises:
         UsageError: It is not an expression, or it uses a variable that does not exist now.
@@ -218,7 +218,7 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
 def variable(name: str) -> str:
     """Check the name that ``--out`` gives; raises UsageError."""
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise UsageError(f"--out: {name!r} cannot be the name of a variable")
+        raise UsageError(f"--out: {name!r} is not a valid variable name")
     return name
 
 

@@ -1,7 +1,7 @@
 """The settings of ``%agent``, which ``%config ArchytasNB`` shows and changes.
 
-A value counts from the next question on. Precedence: the question's option, ``%config`` (or
-IPython's configuration file), the environment variable ``ARCHYTAS_NB_…`` of the same name, the
+Changes take effect with the next question. Precedence: the option of the question, ``%config`` (or
+IPython's configuration file), the environment variable ``ARCHYTAS_NB_…`` with the same name, the
 default.
 """
 
@@ -21,7 +21,7 @@ from archytas_nb.models.capabilities import sendable
 
 
 class _Setting(traitlets.TraitType[Any, Any]):
-    """A trait that takes an environment variable's value as long as it is not set."""
+    """A trait whose default is the value of an environment variable."""
 
     @property
     def variable(self) -> str:
@@ -79,13 +79,15 @@ class _Names(List):  # type: ignore[type-arg]
 
 
 class _Request(Dict):
-    """Fields of each request: what JSON can carry, without what has a setting of its own."""
+    """Additional request fields: JSON values, without fields that have their own setting."""
 
     def validate(self, obj: Any, value: Any) -> Any:
         fields: dict[str, Any] = super().validate(obj, value) or {}
         for name in ("model", "base_url", "api_key", "timeout", "max_retries"):
             if name in fields:
-                raise TraitError(f"request has {name!r}; set %config ArchytasNB.{name} instead")
+                raise TraitError(
+                    f"request contains {name!r}; set %config ArchytasNB.{name} instead"
+                )
         try:
             sendable(fields)
         except ConfigurationError as error:
@@ -119,37 +121,41 @@ class Settings(Configurable):
     model = _setting(
         Unicode, "The model's name at its endpoint, or 'local' for the embedded model."
     )
-    base_url = _setting(Unicode, "The URL of the API; empty takes OPENAI_BASE_URL.")
-    api_key = _setting(Secret, "The endpoint's key; empty takes OPENAI_API_KEY.", _Hidden())
-    local_model = _setting(Unicode, "A GGUF path or hf:REPO/FILE for the embedded model.")
+    base_url = _setting(Unicode, "The URL of the API; if empty, OPENAI_BASE_URL is used.")
+    api_key = _setting(
+        Secret, "The endpoint's API key; if empty, OPENAI_API_KEY is used.", _Hidden()
+    )
+    local_model = _setting(
+        Unicode, "The GGUF file of the embedded model: a path or hf:OWNER/REPO/FILE."
+    )
     local_safe = _setting(
         _Flag, "Always run the embedded model in safe mode: one thread, no extra buffers, no GPU."
     )
     protocol = _choice(
-        "How the model is told of the tools: function calling (native) or text (react).",
+        "How the model calls tools: function calling (native) or JSON in its replies (react).",
         *("auto", "react", "native"),
     )
-    instructions = _setting(Unicode, "Added to the system prompt.")
+    instructions = _setting(Unicode, "Text that is added to the system prompt.")
     tools = _setting(
         _Names,
-        "Tools that a question may use, names or globs such as count_*; empty takes all that are "
-        "enabled.",
+        "Tools that a question may use, as names or globs such as count_*; if empty, all enabled "
+        "tools.",
         Unicode(),
     )
     approve = _choice(
-        "What happens when a tool wants approval: ask the person, run it, or refuse it.",
+        "What to do when a tool requires approval: ask you, run it, or refuse it.",
         *("ask", "auto", "deny"),
     )
     allow = _setting(
-        _Names, "Tools that run without asking, also where nobody can be asked.", Unicode()
+        _Names, "Tools that run without approval, even if nobody can be asked.", Unicode()
     )
     ask_user = _choice(
-        "Whether the model has a tool to ask you something; auto: only where it is not small.",
+        "Whether the model has a tool for asking you questions; auto: unless it is a small model.",
         *("auto", "on", "off"),
     )
     max_steps = _setting(Int, "Maximum number of model replies for one question.", 20, min=1)
     max_errors = _setting(
-        Int, "Maximum number of unusable replies and failing calls in a row.", 5, min=1
+        Int, "Maximum number of consecutive unusable replies and failed calls.", 5, min=1
     )
     max_seconds = _setting(
         Float,
@@ -165,38 +171,40 @@ class Settings(Configurable):
     )
     max_reply_tokens = _setting(
         Int,
-        "Maximum number of tokens in one reply; None for 1,024 with a small model and 16,384 with "
-        "any other, or less where the endpoint allows less.",
+        "Maximum number of tokens in one reply; None for 1,024 with small models and 16,384 with "
+        "others, or less if the endpoint allows less.",
         None,
         **_COUNT_OR_NONE,
     )
     timeout = _setting(
-        Float, "Seconds without a byte before a request is given up.", 300.0, **_SECONDS
+        Float, "Seconds without receiving any data after which a request fails.", 300.0, **_SECONDS
     )
     max_retries = _setting(
         Int, "Maximum number of retries after a temporary failure of the endpoint.", 3, min=0
     )
     request = _setting(
         _Request,
-        "Further fields of every request to the endpoint, such as {'temperature': 0}, and the "
-        "arguments 'headers' and 'query' of OpenAIModel; JSON in the environment.",
+        "Additional fields for every request to the endpoint, such as {'temperature': 0}, and the "
+        "arguments 'headers' and 'query' of OpenAIModel; as JSON in the environment variable.",
     )
-    quiet = _setting(_Flag, "Show no trace, only the answer.")
-    cassette = _setting(Unicode, "A file that model replies are recorded in and replayed from.")
+    quiet = _setting(_Flag, "Show only the answer, no trace.")
+    cassette = _setting(
+        Unicode, "The file in which model replies are recorded and from which they are replayed."
+    )
     cassette_mode = _choice(
-        "What the cassette is used for; off ignores it. The mode of a test run takes precedence.",
+        "How the cassette is used; off ignores it. The mode of a test run takes precedence.",
         *("auto", "replay", "record", "off"),
     )
     discover = _setting(
         _Flag,
-        "Look for a model server on this machine where no endpoint is named; you are asked once "
+        "If no endpoint is configured, look for a model server on this machine; you are asked once "
         "before it is used.",
         True,  # noqa: FBT003 - traitlets' signature
     )
     warm = _setting(
         _Flag,
-        "Start the embedded model with the extension, or when this is set, and have it read the "
-        "tools before the first question.",
+        "Start the embedded model when the extension is loaded or this is set, and have it process "
+        "the tools before the first question.",
     )
 
 

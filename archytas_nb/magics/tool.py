@@ -33,34 +33,41 @@ class ToolMagics(Magics):
     @magic_arguments()
     @HELP
     @argument(
-        "--name", metavar="NAME", help="The tool's name, where the cell defines one function."
+        "--name",
+        metavar="NAME",
+        help="The name of the tool, if the cell defines only one function.",
     )
-    @argument("--approve", action="store_true", default=None, help="Ask a person before each call.")
-    @argument("--timeout", type=float, metavar="S", help="Maximum number of seconds of a call.")
+    @argument("--approve", action="store_true", default=None, help="Ask you before each call.")
+    @argument("--timeout", type=float, metavar="S", help="Maximum number of seconds for one call.")
     @argument(
         "--max-chars",
         type=int,
         metavar="N",
         help="Maximum number of characters of a result that the model reads.",
     )
-    @argument("--repeat", action="store_true", help="The same call may have another result later.")
     @argument(
-        "--pure", action="store_true", help="It changes nothing: a map may call it in parallel."
+        "--repeat", action="store_true", help="Repeating the same call may give a different result."
+    )
+    @argument(
+        "--pure",
+        action="store_true",
+        help="The tool has no side effects, so a map may run it in parallel.",
     )
     @argument(
         "--check",
         action="store_true",
-        help="Run the docstrings' examples as a model would; costs no token.",
+        help="Run the docstring examples through the tool; no model is used.",
     )
     @cell_magic
     def tool(self, line: str, cell: str) -> Any:
-        """Run the cell and make its functions tools.
+        """Run the cell and turn its functions into tools.
 
-        The functions decorated with ``@tool``, or where there are none each public function of the
-        cell; names that begin with ``_`` are helpers. A cell that fails registers nothing.
+        These are the functions decorated with ``@tool``, or, if there are none, all public
+        functions of the cell; names that start with ``_`` are helpers. If the cell fails, nothing
+        is registered.
 
-        An argument that JSON cannot carry, such as a DataFrame, is given the name of one of your
-        variables; any other is given a value, unless it is annotated
+        An argument that cannot be expressed in JSON, such as a DataFrame, is passed as the name of
+        one of your variables; any other is passed as a value, unless it is annotated
         ``Annotated[str, archytas_nb.ByName]``.
         """
         __tracebackhide__ = True
@@ -103,30 +110,34 @@ class ToolMagics(Magics):
         new = [name for name, each in toolbox.items() if known.get(name) is not each]
         if new and options:
             flags = ", ".join(f"--{key.replace('_', '-')}" for key in options)
-            raise UsageError(f"{flags}: this cell decorates its tools; write @tool(…) there")
+            raise UsageError(f"{flags}: the tools in this cell are decorated; use @tool(…) instead")
         if not new:
             names = _public_names(tree, ast.FunctionDef, ast.AsyncFunctionDef)
             names = [name for name in names if callable(namespace.get(name))]
             if "name" in options and len(names) != 1:
-                raise UsageError(f"--name names one function; the cell defines {names}")
+                raise UsageError(
+                    f"--name requires a cell with one function; this cell defines {names}"
+                )
             new = [toolbox.add(namespace[name], **options).name for name in names]
         if not new:
-            raise UsageError("the cell defines no function that could be a tool")
+            raise UsageError("the cell does not define any functions that could be tools")
         return new
 
     @no_var_expand
     @magic_arguments()
     @HELP
-    @argument("name", nargs="?", help="Show what the model reads of this tool.")
+    @argument("name", nargs="?", help="Show this tool as the model sees it.")
     @argument("--remove", metavar="NAME", help="Remove a tool.")
     @argument(
-        "--disable", metavar="NAME", help="Keep a tool in the list, but offer it to no model."
+        "--disable",
+        metavar="NAME",
+        help="Keep a tool in the list, but do not offer it to the model.",
     )
-    @argument("--enable", metavar="NAME", help="Offer a tool again.")
+    @argument("--enable", metavar="NAME", help="Offer a disabled tool to the model again.")
     @argument("--check", action="store_true", help="Show the warnings about each tool.")
     @line_magic
     def tools(self, line: str) -> Any:
-        """List the tools of this notebook, or show one as the model reads it."""
+        """List the tools of this notebook, or show one as the model sees it."""
         from archytas_nb.tools.toolbox import toolbox
 
         args = arguments(self.tools.parser, line)
@@ -146,7 +157,7 @@ class ToolMagics(Magics):
 
 
 def refresh_tools(namespace: Mapping[str, Any]) -> None:
-    """Replace each tool whose function was redefined in a plain cell since; raises ToolError."""
+    """Replace each tool whose function was redefined in a plain cell; raises ToolError."""
     from archytas_nb.tools.tool import OPTIONS
     from archytas_nb.tools.toolbox import toolbox
 
@@ -163,8 +174,8 @@ def refresh_tools(namespace: Mapping[str, Any]) -> None:
             toolbox.add(new, name=tool.source_name, **options)
         except ToolError as error:
             raise ToolError(
-                f"the function of the tool {tool.name!r} was redefined, and cannot be a tool as it "
-                f"is now. Mend it, or remove the tool: %tools --remove {tool.name}.\n{error}"
+                f"the function of the tool {tool.name!r} was redefined and can no longer be used "
+                f"as a tool. Fix it, or remove the tool: %tools --remove {tool.name}.\n{error}"
             ) from error
 
 
@@ -198,12 +209,12 @@ def run_cell(shell: Any, source: str) -> ast.Module:
     except SyntaxError as error:
         if "await" in str(error.msg) or "async" in str(error.msg):
             raise UsageError(
-                f"{error.msg}: put top-level await into a cell without %%tool"
+                f"{error.msg}: move top-level await to a cell without %%tool"
             ) from None
         # IPython draws a SyntaxError with every frame of ours, whatever the exception wishes.
         error.filename = "this cell"
         text = "".join(traceback.format_exception_only(error))
-        raise ToolError(f"the cell is not Python:\n{text}") from None
+        raise ToolError(f"the cell is not valid Python:\n{text}") from None
     for each in runs:
         exec(each, shell.user_ns)  # noqa: S102 - running the user's cell is what a kernel is for
     return tree
@@ -256,7 +267,7 @@ def _table(toolbox: Toolbox) -> Table:
         summary = (tool.text.split("\n")[1:] or [""])[0].strip()
         summary = "" if summary.startswith("_input_") else summary
         rows.append((name, summary if toolbox.is_enabled(name) else f"(disabled) {summary}"))
-    empty = "no tools yet: write a function in a cell that begins with %%tool"
+    empty = "no tools yet: define a function in a cell that starts with %%tool"
     return Table(("tool", "what it does"), tuple(rows), empty)
 
 

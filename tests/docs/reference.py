@@ -36,7 +36,7 @@ def page() -> str:
     """The whole page."""
     parts = [
         "# Magics, options and settings",
-        "The same is said by `%agent?`, `%agent --help` and `%config ArchytasNB`: this page is made of it.",
+        "This page is generated from the help texts that `%agent?`, `%agent --help` and `%config ArchytasNB` show.",
     ]
     for title, magic in MAGICS.items():
         parts += [f"## {title}", *_magic(magic)]

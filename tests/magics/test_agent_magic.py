@@ -303,11 +303,11 @@ def test_what_cannot_be_meant_is_one_line_and_costs_nothing(asked: Kernel) -> No
     for line, said in [
         ("--until 'x >' hi", "--until 'x >' is not a Python expression"),
         ("--type lst hi", "--type 'lst' cannot be evaluated"),
-        ("--tools nope hi", "--tools: no tool is named 'nope'; there: count"),
+        ("--tools nope hi", "--tools: no tool is named 'nope'; available: count"),
         ("--max-steps none hi", "--max-steps: 'none' is not an int of at least 1"),
         ("--protocol smoke hi", "--protocol: 'smoke' is not any of"),
         ("how many {pengiuns}", "no variable is named 'pengiuns', did you mean 'penguins'?"),
-        ("--undo hi", "--undo is called %agent_undo now"),
+        ("--undo hi", "use %agent_undo instead"),
     ]:
         with Server() as server:
             use(asked, server)
@@ -354,8 +354,8 @@ def test_reports_are_the_value_of_their_cell(asked: Kernel) -> None:
         assert "<table" in history.of("execute_result")[0]["data"]["text/html"]
         cost = asked.run("%agent_cost").result.splitlines()
         assert cost[-1].split()[1:6] == ["1", "2", "200", "120", "20"]
-        assert asked.run("%agent_undo").result == "forgotten: How many?"
-        assert "nothing was asked yet" in asked.run("%agent_history").result
+        assert asked.run("%agent_undo").result == "removed: How many?"
+        assert "no questions have been asked" in asked.run("%agent_history").result
 
 
 def test_a_value_whose_repr_never_ends_is_given_up(asked: Kernel) -> None:

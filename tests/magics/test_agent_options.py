@@ -266,7 +266,7 @@ def test_a_dry_run_of_a_new_conversation_leaves_the_old_one_alone(ask: Ask) -> N
 
 
 def test_the_history_shows_each_question_with_its_calls_and_its_end(ask: Ask) -> None:
-    assert "nothing was asked yet" in repr(ask("agent_history"))
+    assert "no questions have been asked" in repr(ask("agent_history"))
     ask("how many Gentoo", ("count", {"species": "Gentoo"}), answer("There are 124."))
     with pytest.raises(TaskFailed):
         ask("how many dodos", ("fail_task", "They are extinct."))
@@ -285,14 +285,14 @@ def test_the_history_shows_each_question_with_its_calls_and_its_end(ask: Ask) ->
 def test_undo_forgets_the_last_exchange_and_reset_all_of_them(ask: Ask) -> None:
     for text in ("one", "two", "three"):
         ask(text, answer(text.upper()))
-    assert repr(ask("agent_undo")) == "forgotten: three"
+    assert repr(ask("agent_undo")) == "removed: three"
     ask("four", answer("FOUR"))
     assert [message["content"] for message in sent(ask) if message["role"] == "user"] == [
         "one",
         "two",
         "four",
     ]
-    assert repr(ask("agent_reset")) == "forgotten: 3 questions"
+    assert repr(ask("agent_reset")) == "removed: 3 questions"
     assert "nothing to undo" in repr(ask("agent_undo"))
     ask("five", answer("FIVE"))
     assert len(sent(ask)) == 2
@@ -307,7 +307,7 @@ def test_cost_counts_the_last_question_and_the_conversation_failures_included(as
     assert whole.split()[1:3] == ["2", "3"]
     assert whole.split()[-1] == "unknown"
     ask("agent_reset")
-    assert "nothing was asked yet" in repr(ask("agent_cost"))
+    assert "no questions have been asked" in repr(ask("agent_cost"))
 
 
 def test_quiet_shows_no_trace(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
@@ -334,7 +334,7 @@ def test_a_tool_that_asks_the_same_conversation_is_told_that_it_cannot(
     run = ask("go", ("again", None), answer("Done."))
     [(_, outcome)] = run.calls
     assert capsys.readouterr().out.count("did not finish") == 0
-    assert "a tool cannot ask it another" in outcome.text
+    assert "a tool cannot ask another" in outcome.text
     assert ask("hello", answer("Hello.")).answer == "Hello."
 
 

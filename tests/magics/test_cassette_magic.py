@@ -141,7 +141,7 @@ def test_what_was_not_asked_for_can_be_dropped(shell: InteractiveShell, tmp_path
 
 def test_a_line_that_makes_no_sense_is_refused_in_one_line(shell: InteractiveShell) -> None:
     for line, said in [
-        ("--mode auto", "name the cassette"),
+        ("--mode auto", "specify the cassette"),
         ("--prune", "no cassette is in use"),
         ("x.jsonl --mode never", "invalid choice"),
         ("x.jsonl y.jsonl", "unrecognized arguments"),

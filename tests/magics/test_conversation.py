@@ -72,13 +72,13 @@ def test_the_old_flags_work_and_name_the_new_magics(shell: InteractiveShell) -> 
         shell.run_line_magic("agent", f"-m script {question}")
     shown = {}
     for name in ("history", "cost", "undo", "reset"):
-        with pytest.warns(FutureWarning, match=f"--{name} is called %agent_{name} now"):
+        with pytest.warns(FutureWarning, match=f"use %agent_{name}"):
             shown[name] = repr(shell.run_line_magic("agent", f"--{name}"))
         with pytest.raises(UsageError, match=f"%agent_{name}"):
             shell.run_line_magic("agent", f"--{name} what?")
     assert "second" in shown["history"]
     assert "conversation" in shown["cost"]
-    assert (shown["undo"], shown["reset"]) == ("forgotten: second", "forgotten: 1 question")
+    assert (shown["undo"], shown["reset"]) == ("removed: second", "removed: 1 question")
 
 
 def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
@@ -120,8 +120,8 @@ def test_no_text_in_a_report_becomes_html() -> None:
         assert "<img" not in html
         assert "&lt;script" in html
     for empty in (history(()), cost(())):
-        assert "nothing was asked yet" in repr(empty)
-        assert "nothing was asked yet" in empty._repr_html_()
+        assert "no questions have been asked" in repr(empty)
+        assert "no questions have been asked" in empty._repr_html_()
 
 
 def test_a_dry_run_shows_every_message_whole_and_only_the_question_unfolded() -> None:

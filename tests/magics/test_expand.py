@@ -101,9 +101,9 @@ def test_json_dicts_sets_code_formulas_and_stray_braces_are_left_alone(text: str
         ("{df['mass'].mean():,.1f}", "more than a variable"),
         ("{x.clear()}", "more than a variable"),
         ("{n - 1}", "more than a variable"),
-        ("{name:.2f}", "cannot be written so: ValueError"),
-        ("{price:.2ff}", "cannot be written so: ValueError"),
-        ("{n:999999999d}", "too wide"),
+        ("{name:.2f}", "cannot be formatted: ValueError"),
+        ("{price:.2ff}", "cannot be formatted: ValueError"),
+        ("{n:999999999d}", "too large"),
     ],
 )
 def test_a_lookup_that_fails_is_an_error_with_the_ways_out(question: str, said: str) -> None:
@@ -119,7 +119,7 @@ def test_a_value_is_written_as_a_tool_would_write_it() -> None:
     assert "DataFrame of 1 rows × 2 columns" in asked("Look at {df[df.year > 2008]}")
     assert "ndarray of shape 2" in asked("{array}")
     generator = iter(each for each in "ab")
-    with pytest.raises(UsageError, match="make it a list"):
+    with pytest.raises(UsageError, match="convert it to a list"):
         expand("{g}", {"g": generator})
     assert list(generator) == ["a", "b"]
     text = expand("{x}", {"x": "y" * 100_000}, max_chars=500).text
@@ -250,7 +250,7 @@ def test_a_value_that_holds_the_environment_is_refused(monkeypatch: pytest.Monke
         monkeypatch.setenv("CANARY_KEY", KEY)
         for env in (os.environ, os.environb):
             for form in ("{d}", "{d!r}", "{d!s:>5}"):
-                value, refused = hold(env), "holds the environment"
+                value, refused = hold(env), "contains the environment"
                 if isinstance(value, (pd.Series, np.ndarray)):  # of which only names may be shown
                     refused = "environment|cannot be written"
                     with contextlib.suppress(UsageError):

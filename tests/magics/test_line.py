@@ -43,10 +43,10 @@ def test_a_line_that_cannot_be_meant_is_refused() -> None:
     for line, said in (
         ("--modle x hi", r"unknown option '--modle', did you mean '--model'\?"),
         ("-x hi", "unknown option '-x'"),
-        ("--model", "'--model' needs a value, NAME"),
-        ("--new=3 hi", "'--new' takes no value"),
-        ("how many --new", "'--new' comes after the question has begun"),
-        ("how many -m x", "'-m' comes after"),
+        ("--model", "'--model' requires a value: NAME"),
+        ("--new=3 hi", "'--new' does not take a value"),
+        ("how many --new", "'--new' must come before the question"),
+        ("how many -m x", "'-m' must come before"),
         ("--until len(answer) > 3 how many", "ends at 'len\\(answer\\)', before '>'"),
     ):
         with pytest.raises(UsageError, match=said):

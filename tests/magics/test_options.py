@@ -44,7 +44,7 @@ def test_tools_are_chosen_by_name_and_by_glob_in_the_order_of_the_toolbox(box: T
 def test_a_name_that_means_no_tool_is_refused_with_those_that_there_are(
     box: Toolbox, name: str
 ) -> None:
-    with pytest.raises(UsageError, match="there: count_birds, plot, count_eggs"):
+    with pytest.raises(UsageError, match="available: count_birds, plot, count_eggs"):
         chosen_tools([name], box)
 
 
@@ -127,5 +127,5 @@ def test_a_condition_that_can_never_be_checked_is_refused_before() -> None:
 
 def test_a_name_that_no_variable_can_have_is_refused() -> None:
     for name in ["", "1x", "a b", "class", "a.b"]:
-        with pytest.raises(UsageError, match="cannot be the name of a variable"):
+        with pytest.raises(UsageError, match="is not a valid variable name"):
             variable(name)

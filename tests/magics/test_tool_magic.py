@@ -74,7 +74,7 @@ def test_a_cell_may_use_the_syntax_of_ipython_and_show_its_last_value(kernel: Ke
 def test_a_cell_without_functions_is_refused(kernel: Kernel) -> None:
     cell = kernel.run("%%tool\nx = 1")
     assert cell.status == "error"
-    assert "no function" in cell.printed
+    assert "any functions" in cell.printed
 
 
 def test_a_cell_run_again_replaces_its_tool_and_says_so(kernel: Kernel) -> None:
