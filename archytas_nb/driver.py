@@ -69,8 +69,11 @@ class Executor(Protocol):
 AnswerCheck: TypeAlias = Callable[[ev.Json], ev.Verdict]
 """Judges an answer, and turns it into the value that was asked for."""
 
-Observer: TypeAlias = Callable[[ev.Event], None]
-"""Told of every event of a run, in order, the pieces of a streamed reply included."""
+Observer: TypeAlias = Callable[[ev.Event], object]
+"""Told of every event of a run, in order, the pieces of a streamed reply included.
+
+One that draws the form of a call that waits for approval returns the form: then it is not printed.
+"""
 
 
 @dataclass(slots=True)
@@ -263,13 +266,19 @@ def ended(exchange: Exchange, ending: ev.Ending) -> Events:
 
 def watched(
     observers: Sequence[Observer], kind: Literal["output", "person"]
-) -> Callable[..., None]:
-    """Calls observers with what a running call prints or asks; no error reaches the tool."""
+) -> Callable[..., bool]:
+    """Calls observers with what a running call prints or asks; no error reaches the tool.
 
-    def tell(text: str, form: ev.ApprovalForm | None = None) -> None:
+    What it returns says whether one of them draws the form.
+    """
+
+    def tell(text: str, form: ev.ApprovalForm | None = None) -> bool:
+        is_shown = False
         for observer in observers:
             with suppress(Exception):  # we are inside the tool's print
-                observer(ev.Delta(kind, text, form))
+                drawn = observer(ev.Delta(kind, text, form))
+                is_shown = is_shown or (form is not None and drawn is form)
+        return is_shown
 
     return tell
 

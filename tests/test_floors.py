@@ -32,6 +32,7 @@ ALONE = {
 DOORS = {
     "openai": {"models.endpoint"},
     "ipywidgets": {"trace.live"},
+    "pygments": {"trace.safe"},
     "pydantic": {"tools"},
     "pydantic_core": {"tools"},
     "docstring_parser": {"tools"},

@@ -40,6 +40,7 @@ class Decision:
     refusal: str = ""  # why not, for the model
     stop: bool = False  # whether the person stops the run
     edited: str = ""  # the input that the person put in place of the model's, as JSON
+    form: ApprovalForm | None = None  # what a person was shown and has decided; None for no person
 
 
 class Approver:
@@ -182,16 +183,14 @@ class ApprovalDialogue:
                 case "yes" | "always":
                     if answer == "always":
                         _always.add(self._tool)
-                    self.summary = self._summary("approved" + ", always" * (answer == "always"))
-                    return Decision(self._bound, edited=self._edited)
+                    form = self._decided("approved" + ", always" * (answer == "always"))
+                    return Decision(self._bound, edited=self._edited, form=form)
                 case "no":
                     why = f": {text.rstrip('.')}" if text else ""
-                    self.summary = self._summary(f"refused{why}")
-                    again = "Do not send the same call again."
-                    return Decision(refusal=f"The user refused this call{why}. {again}")
+                    form, again = self._decided(f"refused{why}"), "Do not send the same call again."
+                    return Decision(refusal=f"The user refused this call{why}. {again}", form=form)
                 case "stop":
-                    self.summary = self._summary("the run was stopped")
-                    return Decision(stop=True)
+                    return Decision(stop=True, form=self._decided("the run was stopped"))
                 case "whole":
                     self._whole = True
                 case "edit":
@@ -202,9 +201,11 @@ class ApprovalDialogue:
             if unclear > _UNCLEAR:
                 break
             self._form = self._made()
-        self.summary = self._summary("refused, no clear answer")
-        why = "needs approval, and no clear answer came."
-        return Decision(refusal=f"Refused: {self._tool.name} {why}")
+        form, why = (
+            self._decided("refused, no clear answer"),
+            "needs approval, and no clear answer came.",
+        )
+        return Decision(refusal=f"Refused: {self._tool.name} {why}", form=form)
 
     def _edit(self, line: str) -> str:
         """Change one argument; return what is wrong with the change."""
@@ -238,15 +239,22 @@ class ApprovalDialogue:
             return replace(form, text=f"{short}\n(shortened; ? shows all)")
         return replace(form, text=whole)
 
-    def _summary(self, decision: str) -> str:
-        def brief(text: str) -> str:
-            return shortened(text.replace("\n", "⏎"), 40)
+    def _decided(self, decision: str) -> ApprovalForm:
+        """The form with what was decided on it, and on what was edited."""
+        edited = [each for each in self._form.arguments if each.before]
+        changes = [f", edited {a.name} {_brief(a.before)} → {_brief(a.text)}" for a in edited]
+        decision = shortened(visible(decision) + "".join(changes), 300)
+        self.summary = self._summary(decision)
+        return replace(self._form, decision=decision)
 
+    def _summary(self, decision: str) -> str:
         made = [each for each in self._form.arguments if not each.is_default]
-        edited = [each for each in made if each.before]
-        changes = [f", edited {a.name} {brief(a.before)} → {brief(a.text)}" for a in edited]
-        call = f"{self._tool.name}({', '.join(f'{a.name}={brief(a.text)}' for a in made)})"
-        return shortened(call, 200) + shortened(f": {visible(decision)}{''.join(changes)}", 300)
+        call = f"{self._tool.name}({', '.join(f'{a.name}={_brief(a.text)}' for a in made)})"
+        return f"{shortened(call, 200)}: {decision}"
+
+
+def _brief(text: str) -> str:
+    return shortened(text.replace("\n", "⏎"), 40)
 
 
 def _literal(text: str) -> Json:

@@ -44,7 +44,7 @@ _OURS = str(Path(__file__).parent.parent)
 class PausingPerson:
     """Asks a person with the time limit and the capture paused, and counts the time it took."""
 
-    def __init__(self, person: Person, on_question: Callable[..., None] | None = None) -> None:
+    def __init__(self, person: Person, on_question: Callable[..., Any] | None = None) -> None:
         self._person = person
         self._on_question = on_question or (lambda *_: None)
         self.guard = CallGuard()  # of the calls that run now
@@ -60,13 +60,19 @@ class PausingPerson:
         started = time.monotonic()
         try:
             with self.guard.paused(), output.capture_paused():
-                self._on_question(prompt, form)
+                is_shown = self._on_question(prompt, form)
+                if form is not None:
+                    form = replace(form, is_shown=is_shown is True)
                 try:
                     return self._person.ask(prompt, form)
                 finally:
                     self._on_question("")
         finally:
             self.waited += time.monotonic() - started
+
+    def show(self, form: ApprovalForm) -> None:
+        """Tell what was decided on a call."""
+        self._on_question("", form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ class _Ready:
     tool: Tool
     bound: BoundCall
     edited: str
+    decision: str
     capture: Capture
 
 
@@ -92,7 +99,8 @@ class KernelExecutor:
         on_output: Called with what a tool prints, in pieces, while it runs; maybe on another
             thread, but never with two pieces at a time.
         on_question: Called with what a person is asked, and with the form of a call that waits for
-            approval or None, before they are, and with an empty text when that is over.
+            approval or None, before they are, and with an empty text when that is over, and when
+            it was decided. It returns True where it shows the form.
         allow: Names of tools that are run without asking.
     """
 
@@ -102,8 +110,8 @@ class KernelExecutor:
         namespace: Namespace,
         approve: Approve | None = None,
         person: Person | None = None,
-        on_output: Callable[[str], None] | None = None,
-        on_question: Callable[..., None] | None = None,
+        on_output: Callable[[str], Any] | None = None,
+        on_question: Callable[..., Any] | None = None,
         *,
         allow: Collection[str] = (),
     ) -> None:
@@ -239,12 +247,17 @@ class KernelExecutor:
             text = "Not run: the time of this run is over."
             return CallOutcome("not_run", text, call_id=call.id)
         decision: Decision = self._approver.decide(tool, call, bound, self._namespace)
+        decided = ""
+        if decision.form is not None:
+            decided = decision.form.decision
+            self._person.show(decision.form)
         if decision.stop:
             text = "Not run: the user stopped the run here."
             return CallOutcome("interrupted", text, call_id=call.id)
         if decision.bound is None:
-            return CallOutcome("refused", decision.refusal, call_id=call.id)
-        return _Ready(call, tool, decision.bound, decision.edited, Capture(self._on_output))
+            return CallOutcome("refused", decision.refusal, call_id=call.id, decision=decided)
+        capture = Capture(self._on_output)
+        return _Ready(call, tool, decision.bound, decision.edited, decided, capture)
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────
 
@@ -409,7 +422,8 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
     shown = clip(ready.capture.text(), max(room - len("\n\nIt printed:\n"), 0))
     text = f"{outcome.text}\n\nIt printed:\n{shown}" if shown else outcome.text
     return replace(
-        outcome, text=changed + text, call_id=ready.call.id, outputs=ready.capture.outputs(),
+        outcome, text=changed + text, call_id=ready.call.id, decision=ready.decision,
+        outputs=ready.capture.outputs(),
         images=_distinct(outcome.images, ready.capture),
     )  # fmt: skip
 

@@ -172,19 +172,19 @@ class Capture:
         return tuple(found[:MAX_IMAGES])
 
 
-def guarded(callback: Callable[..., None] | None) -> Callable[..., None] | None:
+def guarded(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
     """Make a callback run once at a time, and never again after an exception, which is logged."""
     if callback is None:
         return None
     lock, failed = threading.RLock(), False
 
-    def call(*given: Any) -> None:
+    def call(*given: Any) -> Any:
         nonlocal failed
         with lock:
             if failed:
-                return
+                return None
             try:
-                callback(*given)
+                return callback(*given)
             except Exception:
                 failed = True
                 logging.getLogger("archytas_nb").exception(

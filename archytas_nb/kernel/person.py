@@ -19,7 +19,7 @@ class Person(Protocol):
         """Whether a question would be answered."""
 
     def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
-        """Show a form, if there is one, and the prompt; return the line that was typed.
+        """Show a form, unless it is shown elsewhere, and the prompt; return the line typed.
 
         Raises:
             EOFError: No answer will come; an OSError says the same.
@@ -46,7 +46,7 @@ class Keyboard:
 
     def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
         """Ask by `input()`, which every front end answers while a cell is busy."""
-        if form is not None and form.text != Keyboard._shown:
+        if form is not None and not form.is_shown and form.text != Keyboard._shown:
             self._show(form.text)
             Keyboard._shown = form.text
         return input(prompt)

@@ -18,7 +18,9 @@ Message: TypeAlias = dict[str, Json]
 
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]
 NoReplyKind = Literal["endpoint", "interrupted", "no_tools", "overflow", "deadline"]
-NoticeKind = Literal["repair", "retry", "protocol", "limit", "progress", "repeat", "compaction"]
+NoticeKind = Literal[
+    "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction"
+]  # fmt: skip
 FailedBy = Literal["model", "endpoint", "cassette", "setup"]
 
 REFUSED = "tool_use_failed"
@@ -120,6 +122,8 @@ class CallOutcome:
         images: PNG images for models that can see, base64.
         outputs: What the tool printed and displayed while it ran, in order.
         seconds: How long it took.
+        decision: What a person decided on the call, ``"approved, edited limit 5 → 10"``; empty
+            where nobody was asked.
 
     Raises:
         ValueError: The status is unknown, or the text is empty.
@@ -133,6 +137,7 @@ class CallOutcome:
     images: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
     seconds: float = field(default=0.0, compare=False)
+    decision: str = ""
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):
@@ -276,10 +281,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that an observer should know, such as a repair, or a retry and its wait."""
+    """Something that an observer should know, such as a repair, or a retry.
+
+    ``seconds`` is how long is waited before a retry. ``"check"`` says that the model is asked once
+    more before its answer counts, and why.
+    """
 
     kind: NoticeKind
     text: str
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,12 +323,16 @@ class ApprovalForm:
         arguments: Its arguments, defaults too.
         why: What the tool itself says about the call; may be empty.
         text: All of it as plain text, with long values shortened.
+        decision: What the person decided; empty while the call waits.
+        is_shown: Whether an observer draws it, so that it need not be printed.
     """
 
     tool: str
     arguments: tuple[FormArgument, ...]
     why: str = ""
     text: str = ""
+    decision: str = ""
+    is_shown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,10 +340,11 @@ class Delta:
     """A piece of a streamed reply, of a running tool's output, or of a question to the user.
 
     It is shown live and not kept: the reply or outcome that follows has it whole. An empty text of
-    the kind ``"person"`` says that the question was answered; ``form`` is the call it is about.
+    the kind ``"person"`` says that the question was answered; ``form`` is the call it is about. The
+    kind ``"status"`` says what the request to the model waits for.
     """
 
-    kind: Literal["text", "reasoning", "output", "person"]
+    kind: Literal["text", "reasoning", "output", "person", "status"]
     text: str
     form: ApprovalForm | None = None
 

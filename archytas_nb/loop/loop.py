@@ -205,7 +205,7 @@ class _Loop:
         if isinstance(correction, NoReply):
             return (yield from self._no_reply(correction))
         if correction:
-            yield Notice("repair", f"the model is asked once before its end counts: {correction}")
+            yield Notice("check", f"the model is asked once before its end counts: {correction}")
             self._correct(action, correction)
             return None
         if action.fault:

@@ -121,6 +121,9 @@ class _Reply:
         self._model = self._model or _str(chunk.get("model"))
         self._usage = usage_in(chunk) or self._usage
         deltas: list[Delta] = []
+        if isinstance(chunk.get("prompt_progress"), dict):  # llama.cpp's, where it is asked for
+            read, total = (_count(chunk["prompt_progress"], n) for n in ("processed", "total"))
+            deltas.append(Delta("status", f"reading the prompt: {read:,} of {total:,} tokens"))
         for choice in _dicts(chunk.get("choices"))[:1]:
             self.has_choice = True
             message = choice.get("delta") or choice.get("message")

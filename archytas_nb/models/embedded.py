@@ -14,7 +14,7 @@ from typing import Literal
 
 from archytas_nb._version import __version__
 from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
-from archytas_nb.loop.events import AskModel, Message, Notice
+from archytas_nb.loop.events import AskModel, Delta, Message, Notice
 from archytas_nb.models import process, weights
 from archytas_nb.models.bounds import Deadline
 from archytas_nb.models.capabilities import Asking, capabilities_of
@@ -96,8 +96,7 @@ class EmbeddedModel:
             hung = threading.Event()
             try:
                 with _watched(server, hung):
-                    client = self._client(server, temperature)
-                    reply = yield from client.complete(replace(ask, seconds=deadline.left))
+                    reply = yield from self._reply(server, temperature, ask, deadline)
             except ModelError as error:
                 if error.kind != "unreachable":
                     raise
@@ -114,6 +113,14 @@ class EmbeddedModel:
             else:
                 self._note_tried(time.monotonic() - began)
                 return reply
+
+    def _reply(
+        self, server: process.Server, temperature: float, ask: AskModel, deadline: Deadline
+    ) -> Asking:
+        if server.is_busy():
+            yield Delta("status", "waiting for another question to the local model")
+        client = self._client(server, temperature)
+        return (yield from client.complete(replace(ask, seconds=deadline.left)))
 
     def _go_safe(self, crash: str, what: str) -> Notice:
         self._safe, self._crash = True, crash
@@ -237,7 +244,8 @@ class EmbeddedModel:
         can = capabilities_of(server.base_url, server.model)
         can.tools, can.images = False, 0
         where = (server.model, server.base_url, server.api_key, _REPLY_SECONDS, 0)
-        client = OpenAIModel(*where, temperature=temperature, seed=1)
+        # The engine sends how much of the prompt is read.
+        client = OpenAIModel(*where, temperature=temperature, seed=1, return_progress=True)
         client.keeps_connections = False
         return client
 

@@ -396,7 +396,8 @@ def retrying(
             hint = f"(Tried {tried + 1} times.)"
             raise (refusals.with_hint(failed.error, hint) if tried else failed.error) from None
         tried += 1
-        yield Notice("retry", f"{what}. Trying again in {wait:g} s ({tried} of {max_retries}).")
+        again = f"{what}. Trying again in {wait:g} s ({tried} of {max_retries})."
+        yield Notice("retry", again, seconds=wait)
         sleep(wait)
 
 

@@ -241,6 +241,21 @@ class Server:
         finally:
             connection.close()
 
+    def is_busy(self, seconds: float = 0.3) -> bool:
+        """Whether other questions keep a new one waiting, as far as it says so in that time."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.lease.port, timeout=seconds)
+        try:
+            headers = {"Authorization": f"Bearer {self.api_key}"}
+            connection.request("GET", "/slots", headers=headers)
+            slots = json.loads(connection.getresponse().read())
+            return bool(slots) and all(slot["is_processing"] for slot in slots)
+        except TimeoutError:  # it answers between two batches of what it reads
+            return True
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+            return False
+        finally:
+            connection.close()
+
     def kill(self) -> None:
         """End it, for every notebook that uses it, and wait until it is gone."""
         if self.alive():  # so this number still is that process

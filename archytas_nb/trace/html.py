@@ -184,6 +184,7 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         result = "" if call.status is None else f"→ {call.summary(_LINE_WIDTH)}"
         short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME))
         parts += ["" if index == 0 else " · ", element("code", short, style=CODE)]
+        parts.append(element("span", f" · {call.decided}", style=DIM) if call.decided else "")
         room = max(_OUTCOME, _LINE_WIDTH - len(short))
         told = element("span", f" {one_line(result, room)}" if result else "", style=DIM)
         parts.append(element("span", told, **spared))

@@ -17,17 +17,17 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from archytas_nb.loop import events as ev
-from archytas_nb.loop.reply import read_partial
 from archytas_nb.trace import bundle
 from archytas_nb.trace import html as draw
+from archytas_nb.trace.activity import Activity, Streamed
 from archytas_nb.trace.html import CLASSES, DIM, LINE, PageLimits
-from archytas_nb.trace.safe import Html, element, join, one_line, stylesheet, tidy
+from archytas_nb.trace.panel import ASKED, panel_html
+from archytas_nb.trace.safe import Html, element, join, stylesheet
 from archytas_nb.trace.text import TerminalLayer
-from archytas_nb.trace.view import RunView, StepView, advance, clock, fold
+from archytas_nb.trace.view import RunView, StepView, advance, fold
 
 Mode = Literal["live", "static", "terminal", "quiet"]
 
@@ -67,16 +67,22 @@ class TraceView:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def on_event(self, event: ev.Event) -> None:
-        """Take the next event; the ending closes the view."""
+    def on_event(self, event: ev.Event) -> ev.ApprovalForm | None:
+        """Take the next event; the ending closes the view.
+
+        Returns:
+            The form of a call that waits for approval, where the view draws it; else None.
+        """
+        drawn = None
         try:
             self.view = advance(self.view, event)
             if self._layer is not None and not self._closed:
-                self._layer.update(self.view, event)
+                drawn = self._layer.update(self.view, event)
         except Exception:  # noqa: BLE001
             _log.exception("the trace could not show %s", type(event).__name__)
         if isinstance(event, (ev.Answered, ev.Failed, ev.Stopped, ev.Interrupted)):
             self.close()
+        return drawn
 
     def close(self) -> None:
         """Show the run as it will stay; called again, it does nothing."""
@@ -96,104 +102,6 @@ def _display(data: dict[str, Any], metadata: dict[str, Any] | None = None, **mor
     from IPython.display import display
 
     return display(data, raw=True, metadata=metadata, **more)  # type: ignore[no-untyped-call]
-
-
-# ── what goes on at this moment ───────────────────────────────────────────────────────────────────
-
-_STREAMED = 6_000
-_OUTPUT, _LINES, _LINE = 4_000, 12, 200
-_DOING = {
-    ev.Started: "asking the model",
-    ev.AskModel: "asking the model",
-    ev.ModelReply: "reading the reply",
-    ev.CallOutcomes: "asking the model",
-    ev.CheckAnswer: "checking the answer",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Streamed:
-    """What is being written: reasoning, a thought, a call, an answer, a tool's output."""
-
-    reasoning: str = ""
-    thought: str = ""
-    tool: str = ""
-    given: str = ""
-    answer: str = ""
-    output: str = ""
-
-
-class Progress:
-    """What a run does at this moment (`doing`); bounded in size, however much a tool prints."""
-
-    def __init__(self) -> None:
-        self.doing = "starting"
-        self._paused = ""  # what goes on when a person has answered; empty where nobody is asked
-        self._aside = False  # whether the model is asked about the question, not to answer it
-        self._forget()
-
-    def _forget(self) -> None:
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
-        self._output, self._lines = "", 0  # the end of what was printed; number of lines
-
-    def take(self, event: ev.Event) -> None:
-        """Take the next event."""
-        if not isinstance(event, ev.Delta):
-            self._begin(event)
-        elif event.kind == "person":  # with an empty text, the person has answered
-            if event.text and not self._paused:
-                self._paused, self.doing = self.doing, "waiting for your answer"
-            elif not event.text:
-                self.doing, self._paused = self._paused or self.doing, ""
-        elif self._aside:
-            return
-        elif event.kind == "output":
-            self._output = (self._output + event.text)[-_OUTPUT:]
-            self._lines += event.text.count("\n")
-        else:
-            (self._text if event.kind == "text" else self._reasoning).append(event.text)
-
-    def _begin(self, event: ev.Event) -> None:
-        void = ev.Started | ev.AskModel | ev.RunCalls | ev.CallOutcomes
-        is_void = getattr(event, "kind", "") in {"retry", "protocol", "progress"}
-        if isinstance(event, void) or is_void:
-            self._forget()  # what was written so far is in the view now, or void
-        self.doing = _DOING.get(type(event), self.doing)
-        if isinstance(event, ev.AskModel):
-            self._aside = event.step == 0
-            self.doing = "seeing whether a tool fits" if self._aside else self.doing
-        elif isinstance(event, ev.RunCalls):
-            # Not "running": a person may be asked first whether it may run.
-            self.doing = "calling " + one_line(", ".join(call.name for call in event.calls), 80)
-        elif isinstance(event, ev.Notice):
-            self.doing = one_line(tidy(event.text), 160)
-
-    def streamed(self) -> Streamed | None:
-        """What is being written or printed; None where nothing is."""
-        if not (self._text or self._reasoning or self._output):
-            return None
-        partial = read_partial("".join(self._text))
-        words, thought = tidy(partial.text)[-_STREAMED:], tidy(partial.thought)
-        now = Streamed(tidy("".join(self._reasoning))[-_STREAMED:], thought, output=self._printed())
-        if partial.tool in {"", "final_answer", "fail_task"}:
-            return replace(now, answer=words)
-        return replace(now, tool=partial.tool, given=words)
-
-    def _printed(self) -> str:
-        lines = tidy(self._output).split("\n")[-_LINES:]
-        shown = [line if len(line) <= _LINE else f"{line[: _LINE - 1]}…" for line in lines]
-        above = self._lines - len(lines) + (not self._output.endswith("\n"))
-        if above > 0 and self._output:
-            shown.insert(0, f"… {above:,} line{'s' if above > 1 else ''} above")
-        return "\n".join(shown)
-
-    def status(self, view: RunView, seconds: float) -> str:
-        """One line: what is done, the step, the seconds since the beginning, the tokens."""
-        tokens = view.usage.input_tokens + view.usage.output_tokens
-        number = view.steps[-1].number if view.steps else 0
-        parts = [self.doing, f"step {number}" if number else "", clock(seconds)]
-        return " · ".join(filter(None, [*parts, f"{tokens:,} tokens" if tokens else ""]))
 
 
 # ── the pieces of a live page, each in its own widget; they look as in the static output ──────────
@@ -218,10 +126,12 @@ def live_question(view: RunView, number: int = 0) -> Html:
     return _piece(stylesheet(draw.SHEET), hides, draw.question_html(view))
 
 
-def static_copy(view: RunView, number: int) -> Html:
+def static_copy(view: RunView, number: int, form: ev.ApprovalForm | None = None) -> Html:
     """The static copy of a run that goes on, visible only where its widgets are not."""
     name = f"{_COPY}{number:d}"
-    return element("div", stylesheet(_HIDE_ERROR.format(f".{name}")), draw.html(view), class_=name)
+    panel = _piece(panel_html(form, ASKED)) if form else None
+    hides = stylesheet(_HIDE_ERROR.format(f".{name}"))
+    return element("div", hides, draw.html(view), panel, class_=name)
 
 
 def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:
@@ -281,7 +191,7 @@ class LiveLayer:
     def __init__(self, view: RunView) -> None:
         import ipywidgets
 
-        self._view, self._progress = view, Progress()
+        self._view, self._activity = view, Activity()
         self._started = self._drawn_at = time.monotonic()
         self._first = 0  # number of steps that have no widget any more
         self._boxes: dict[int, Any] = {}  # the widget of each step, by its number
@@ -295,11 +205,11 @@ class LiveLayer:
         self._shared = {"layout": self._made(ipywidgets.Layout(margin="0"))}
         self._head = self._html(live_question(view, self._number))
         self._shared["style"] = self._made(self._head.style)
-        self._answer, self._earlier = self._html(""), self._html("")
+        self._answer, self._earlier, self._panel = (self._html("") for _ in range(3))
         self._status = self._html(live_status(self._words()))
         frame = self._made(ipywidgets.Layout(**_FRAME))
         self._steps = self._made(ipywidgets.VBox([self._earlier], layout=frame))
-        parts = [self._head, self._steps, self._answer, self._status]
+        parts = [self._head, self._steps, self._answer, self._panel, self._status]
         top = self._made(ipywidgets.VBox(parts, layout=self._shared["layout"]))
         self._static: Any = _display(self._copy(), display_id=True)
         model = {"version_major": 2, "version_minor": 0, "model_id": top.model_id}
@@ -308,15 +218,23 @@ class LiveLayer:
         self._clock = threading.Thread(target=self._tick, name="archytas_nb-trace", daemon=True)
         self._clock.start()
 
-    def update(self, view: RunView, event: ev.Event) -> None:
-        """Show what an event has changed, soon where the last drawing was just now."""
+    def update(self, view: RunView, event: ev.Event) -> ev.ApprovalForm | None:
+        """Show what an event has changed, soon where the last drawing was just now.
+
+        A call that waits for approval is drawn at once, before the person is asked, and returned.
+        """
         with self._lock:
             self._view = view
-            self._progress.take(event)
+            self._activity.take(event)
+            if isinstance(event, ev.Delta) and event.form is not None:
+                self._draw()
+                self._static.update(self._copy(), raw=True)
+                return event.form
             if time.monotonic() - self._drawn_at >= INTERVAL:
                 self._draw()
             else:
                 self._due.set()
+        return None
 
     def finish(self, view: RunView) -> None:
         """Show the static output, and close all widgets."""
@@ -356,7 +274,7 @@ class LiveLayer:
         steps = steps[self._first :]
         if any(step.number not in self._boxes for step in steps):
             self._change_boxes([step.number for step in steps])
-        streamed = self._progress.streamed()
+        streamed = self._activity.streamed()
         for step in steps:
             newest = step is steps[-1]
             state = step, newest, streamed if newest else None
@@ -365,6 +283,8 @@ class LiveLayer:
                 self._boxes[step.number].value = live_step(step, state[2], newest=newest)
         self._head.value = live_question(self._view, self._number)
         self._answer.value = live_answer(streamed.answer if streamed else "")
+        form = self._activity.form
+        self._panel.value = _piece(panel_html(form)) if form else ""
         self._status.value = live_status(self._words())
         if self._view is not self._copied and self._drawn_at - self._copied_at >= self._pause:
             self._static.update(self._copy(), raw=True)
@@ -385,10 +305,11 @@ class LiveLayer:
         self._copied, self._copied_at = self._view, time.monotonic()
         data, _ = bundle(self._view)
         self._pause = max(_PAUSE, len(data["text/html"]) / _PACE)
-        return {**data, "text/html": static_copy(self._view, self._number)}
+        form = self._activity.form
+        return {**data, "text/html": static_copy(self._view, self._number, form)}
 
     def _words(self) -> str:
-        return self._progress.status(self._view, time.monotonic() - self._started)
+        return self._activity.status(self._view, time.monotonic() - self._started)
 
     def _html(self, value: str) -> Any:
         return self._made(self._html_type(value, **self._shared))

@@ -270,12 +270,57 @@ def _aligned_cell(_: Any, tokens: Any, index: int, *__: Any) -> str:
 
 
 def _code_block(_: Any, tokens: Any, index: int, *__: Any) -> str:
-    return element("pre", tokens[index].content, style=_CODE) + "\n"
+    language = (tokens[index].info or "").split(" ")[0]
+    return element("pre", code(tokens[index].content, language), style=_CODE) + "\n"
 
 
 def _formula_html(_: Any, tokens: Any, index: int, *__: Any) -> str:
     # A trace keeps MathJax away from everything else.
     return element("span", tokens[index].content, class_="tex2jax_process mathjax_process")
+
+
+# ── code ──────────────────────────────────────────────────────────────────────────────────────────
+
+# The lexers of other languages take seconds for some texts.
+_LONGEST_CODE = 10_000
+_LANGUAGES = {name: name for name in ("python", "sql", "json", "bash")}
+_LANGUAGES |= {"py": "python", "python3": "python", "ipython": "python", "sh": "bash"}
+# Of one lightness, so that they can be read on dark and on light.
+_CODE_STYLES = {
+    "Keyword": "color:#a35ccf",
+    "Operator.Word": "color:#a35ccf",
+    "Name.Builtin": "color:#2f78c8",
+    "Name.Function": "color:#2f78c8",
+    "Name.Class": "color:#2f78c8",
+    "Name.Decorator": "color:#2f78c8",
+    "Name.Tag": "color:#2f78c8",
+    "Literal.String": "color:#2b8a50",
+    "Literal.Number": "color:#b06a1c",
+    "Comment": "opacity:.65",
+}
+
+
+@lru_cache(maxsize=256)
+def code(value: str, language: str) -> Html:
+    """Code, coloured where its language is known; it stays the same text."""
+    name = _LANGUAGES.get(language.lower())
+    value = tidy(value, 1_000_000)
+    if name is None or len(value) > _LONGEST_CODE:
+        return text(value)
+    try:
+        from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+    except ImportError:  # IPython brings it
+        return text(value)
+    parts: list[tuple[str, str]] = []
+    for kind, piece in get_lexer_by_name(name, stripnl=False, ensurenl=False).get_tokens(value):
+        path = ".".join(kind) + "."
+        style = next((css for at, css in _CODE_STYLES.items() if path.startswith(f"{at}.")), "")
+        if parts and (parts[-1][0] == style or not piece.strip()):  # one span for neighbours
+            parts[-1] = parts[-1][0], parts[-1][1] + piece
+        else:
+            parts.append((style, piece))
+    spans = (element("span", Html(escape(s)), style=css) if css else escape(s) for css, s in parts)
+    return Html("".join(spans))
 
 
 # ── formulas ──────────────────────────────────────────────────────────────────────────────────────

@@ -95,7 +95,7 @@ def numbered(step: StepView, lines: list[str]) -> list[str]:
 def call_lines(call: CallView) -> list[str]:
     """A call with its result, in the same line where it fits, and what it printed and displayed."""
     mark = "" if call.status == "done" else f"{views.MARKS[call.status]} "
-    head = mark + call.signature(WIDTH)
+    head = mark + call.signature(WIDTH) + (f" ({call.decided})" if call.decided else "")
     if call.status is None:
         return [head]
     head, text = f"{head} → {call.prefix}", call.result
@@ -187,7 +187,7 @@ class TerminalLayer:
         self._heads = self._calls = 0  # what is printed of the step after them
 
     def update(self, view: RunView, event: Event) -> None:
-        """Print what an event has made known."""
+        """Print what an event has made known; a person is asked below it, with the form as text."""
         if isinstance(event, Notice) and event.kind in {"progress", "retry"}:
             self._write([f"{_INDENT}… {tidy(event.text)}"])
         self._steps(view.steps, over=False)

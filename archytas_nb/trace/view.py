@@ -20,10 +20,11 @@ from archytas_nb.trace.safe import KEEP, PICTURES, Table, one_line, table_of, ti
 
 _KINDS = "done error refused interrupted not_run retry repeat repair protocol compaction"
 MARKS: dict[str | None, str] = dict(zip(_KINDS.split(), "✓✗⊘■–↻↺✎⇄≡", strict=True))
-MARKS |= {None: "…", "no reply": "✗", "answer": "✗"}
+MARKS |= {None: "…", "no reply": "✗", "answer": "✗", "check": "↺"}
 """The marks of a call's status and of a note's kind; other notes have ``!``."""
 _TITLES = {
     "compaction": "the conversation was too long: its beginning was shortened",
+    "check": "the model was asked once more before its answer counts",
     "repair": "",  # how a reply was read is of no interest until the step is unfolded
     "protocol": "",
 }
@@ -57,6 +58,7 @@ class CallView:
     shown: tuple[Shown, ...] = ()
     table: Table | None = None  # the data frame that was returned
     differs: tuple[int, ...] = ()  # where each argument begins to differ from an earlier call's
+    decision: str = ""  # what a person decided on it
 
     @property
     def pictures(self) -> int:
@@ -77,15 +79,22 @@ class CallView:
         return one_line(f"{self.name}({joined})", 3 * width)
 
     @property
+    def decided(self) -> str:
+        """What a person decided on a call that was run; a refusal is its result."""
+        return "" if self.status == "refused" else self.decision
+
+    @property
     def prefix(self) -> str:
-        """What stands before the text of a call that is not done, such as ``"error: "``."""
+        """What stands before the result of a call that is not done, such as ``"error: "``."""
         word = "" if self.status in {None, "done"} else str(self.status).replace("_", " ")
-        return f"{word}: " if word and not self.text.lower().startswith(word) else ""
+        return f"{word}: " if word and not self.result.lower().startswith(word) else ""
 
     @property
     def result(self) -> str:
         """The text; of a table its title; of nothing but pictures their number."""
         text = self.text.strip("\n")
+        if self.status == "refused" and self.decision:
+            return self.decision
         if self.status == "done" and self.table:
             title = text.partition("\n")[0]
             return title if title.startswith("DataFrame") else "a table"
@@ -231,6 +240,9 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
         case ev.Notice():
             if event.kind == "repeat":  # the reply was used: an earlier result is repeated
                 last = replace(last, reply=None)
+            if event.kind == "check":  # the reply is an answer, and may be right
+                answer = Note("check", f"{tidy(event.text)}\n{last.reply or ''}".strip())
+                return _with_last(view, replace(last, reply=None, notes=(*last.notes, answer)))
             if event.kind == "compaction":  # it is about the reply that did not come
                 notes = tuple(note for note in last.notes if note.kind != "no reply")
                 last = replace(last, notes=notes)
@@ -372,7 +384,10 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
         shown = [each for each in shown if each.picture or (each.text and each.text not in known)]
     seen = {item.picture[1] for item in shown if item.picture}
     shown += [Shown("display", picture=("image/png", d)) for d in outcome.images if d not in seen]
-    return replace(call, status=outcome.status, text=text, shown=tuple(shown), table=table)
+    told = one_line(tidy(outcome.decision), 300)
+    return replace(
+        call, status=outcome.status, text=text, shown=tuple(shown), table=table, decision=told
+    )
 
 
 def _shown(output: ev.Output) -> Shown:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archytas_nb as nb
+from archytas_nb.driver import watched
 from archytas_nb.kernel import person as module
 from archytas_nb.kernel.approval import Approver, read_answer, written
 from archytas_nb.kernel.execute import KernelExecutor
@@ -60,6 +61,14 @@ def test_a_terminal_prints_a_form_once_above_the_prompt(
         assert Keyboard().ask("run?", ApprovalForm("f", (), text="THE FORM")) == "answer to run?"
     assert capsys.readouterr().out == "THE FORM\n"
     Keyboard.close("f(): approved")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_form_that_is_shown_elsewhere_is_not_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda prompt: "y")
+    assert Keyboard().ask("run?", ApprovalForm("f", (), text="THE FORM", is_shown=True)) == "y"
     assert capsys.readouterr().out == ""
 
 
@@ -450,3 +459,70 @@ def test_spells_out_every_invisible_character() -> None:
         spelled = sign.encode("unicode_escape").decode()
         for text in (f"rm{sign}x", f"first\nrm{sign}x"):
             assert f"rm{spelled}x" in ask(write, text, "n")[1].prompts[0]
+
+
+# ── what the trace is told ─────────────────────────────────────────────────────────────────────────
+
+
+class Watcher(Scripted):
+    """A person, and what an observer and they themselves were shown."""
+
+    def __init__(self, *answers: Any, draws: Any = True) -> None:
+        super().__init__(*answers)
+        self.draws, self.seen, self.shown = draws, [], []  # type: ignore[var-annotated]
+
+    def observe(self, text: str, form: Any = None) -> Any:
+        self.seen.append((bool(text), form and form.decision))
+        return self.draws
+
+    def ask(self, prompt: str, form: Any = None) -> str:
+        self.shown.append(form.is_shown)
+        return super().ask(prompt, form)
+
+
+def test_what_was_decided_is_told_and_kept_with_the_outcome() -> None:
+    for lines, status, decision in (
+        (["y"], "done", "approved"),
+        (["a"], "done", "approved, always"),
+        (["amount = 10", "y"], "done", "approved, edited amount 5 → 10"),
+        (["n"], "refused", "refused"),
+        (["at most 3, please"], "refused", "refused: at most 3, please"),
+        (["amount = 10", "n, too \u202e much"], "refused",
+         "refused: too \\u202e much, edited amount 5 → 10"),
+        (["", "", "", ""], "refused", "refused, no clear answer"),
+        (["stop"], "interrupted", ""),
+        ([], "refused", ""),
+    ):  # fmt: skip
+        person = Watcher(*lines)
+        box = nb.Toolbox()
+        box.add(pay, approve=True)
+        executor = KernelExecutor(box, {}, person=person, on_question=person.observe)
+        [outcome] = executor.run([ToolCall("c", "pay", {"amount": 5})])
+        assert (outcome.status, outcome.decision) == (status, decision)
+        told = decision or ("the run was stopped" if lines else "")
+        asked = [(True, ""), (False, None)] * max(len(lines), 1)
+        assert person.seen == asked + [(False, told)] * bool(told)
+
+
+def test_only_an_observer_that_draws_the_form_keeps_it_from_being_printed() -> None:
+    """A form that is shown nowhere would be a call that a person approves unseen."""
+
+    def broken(*_: Any) -> Any:
+        raise OSError
+
+    for answers, shown in (
+        ([lambda event: event.form], True),
+        ([lambda event: None, lambda event: event.form, lambda event: None], True),
+        ([lambda event: True], False),
+        ([lambda event: event], False),
+        ([broken], False),
+        ([], False),
+    ):
+        person = Watcher("y")
+        box = nb.Toolbox()
+        box.add(pay, approve=True)
+        observers = watched(answers, "person")
+        KernelExecutor(box, {}, person=person, on_question=observers).run(
+            [ToolCall("c", "pay", {"amount": 5})]
+        )
+        assert person.shown == [shown]

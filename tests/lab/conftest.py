@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.chromium import CHROMIUM, FLAGS
-from tests.lab.lab import REPOSITORY, Lab
+from tests.lab.lab import REPOSITORY, Desk, Lab
 from tests.servers.plays import Hang
 from tests.servers.server import Server
 
@@ -54,3 +54,17 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = Path(named) if named else tmp_path_factory.mktemp("pictures")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+@pytest.fixture
+def sit(lab: Lab, browser: Browser) -> Iterator[Any]:
+    """Open a notebook; what was opened is closed at the end."""
+    desks: list[Desk] = []
+
+    def open_notebook(name: str, **options: Any) -> Desk:
+        desks.append(Desk(lab, browser, name, **options))
+        return desks[-1]
+
+    yield open_notebook
+    for desk in desks:
+        desk.close()

@@ -85,6 +85,56 @@ _DELETE_SCRIPT = """\
 allowed = Typist(("Only five are wanted.", "delete_rows", {"above": 4}), ("final_answer", "Five rows are left."))
 refused = Typist(("Away with them.", "delete_rows", {"above": -1}), ("final_answer", "I left them."))"""
 
+_QUERY = '''\
+%%tool
+from archytas_nb import tool
+
+def changes(sql: str, limit: int = 5, table: str = "penguins", note: str = "") -> str | bool:
+    return "It changes the table penguins." if "DELETE" in sql else True
+
+@tool(approve=changes)
+def query(sql: str, limit: int = 5, table: str = "penguins", note: str = "") -> str:
+    """Run a query.
+
+    Args:
+        sql: What to run
+        limit: How many rows at most
+        table: Which table
+        note: What it is for
+    """
+    time.sleep(3 if limit == 10 else 0)
+    return f"{limit} rows"'''
+
+_QUERY_SCRIPT = """\
+sql = "SELECT species, count(*) AS n  -- all of them\\nFROM penguins\\nWHERE island = 'Biscoe'\\nGROUP BY species"
+delete = "DELETE FROM penguins\\nWHERE body_mass_g IS NULL"
+edited = Typist(("I count them by species.", "query", {"sql": sql, "limit": 5}), ("final_answer",
+    "Two species:\\n\\n```python\\nrows = query(limit=10)  # as you wanted\\nprint(f'{len(rows)} rows')\\n```"))
+again = ("I take fewer.", "query", {"sql": delete, "limit": 3, "note": "tidy\u202e up"})
+refused = Typist(("These are of no use.", "query", {"sql": delete, "note": "tidy\u202e up"}),
+    again, ("final_answer", "Nothing was deleted."))
+waits = Typist(("These are of no use.", "query", {"sql": delete}), ("final_answer", "Done."))"""
+
+_PHASES = """\
+from archytas_nb.loop.events import Delta, Notice
+
+class Phases(Typist):
+    def complete(self, ask):
+        if ask.step == 1:
+            for event in (
+                Notice("progress", "Loading the local model qwen2.5-coder (3 s)"),
+                Delta("status", "waiting for another question to the local model"),
+                Delta("status", "reading the prompt: 512 of 2,048 tokens"),
+                Notice("retry", "503 Service Unavailable. Trying again in 4 s (1 of 3).", seconds=4),
+            ):
+                yield event
+                time.sleep(4 if event.kind == "retry" else 2.5)
+        return (yield from super().complete(ask))
+
+thought = "I sleep now, and I say so in a sentence that takes a while to write. " * 2
+phases = Phases((thought, "sleep", {"seconds": 4}), ("final_answer", "I slept."), pause=0.05)
+fails = Typist(("I sleep.", "sleep", {"seconds": 0}), ("fail_task", "There is no table of flights."))"""
+
 _SLEEP = '''\
 %%tool
 def sleep(seconds: float) -> str:
@@ -146,6 +196,23 @@ def write_all(folder: Path, hanging_url: str) -> None:
         _DELETE_SCRIPT,
         "%agent --model allowed Keep the first five rows",
         "%agent --model refused Delete all rows",
+    )
+    _write(
+        folder / "query.ipynb",
+        _SETUP,
+        _QUERY,
+        _QUERY_SCRIPT,
+        "%agent --model edited How many penguins of each species live on Biscoe?",
+        "%agent --model refused Remove the penguins that nobody has weighed",
+        "%agent --new --model waits Remove them all",
+    )
+    _write(
+        folder / "phases.ipynb",
+        _SETUP,
+        _SLEEP,
+        _PHASES,
+        "%agent --model phases Sleep a little",
+        "%agent --new --model fails How many flights were there?",
     )
     hanging = (
         f'import archytas_nb as nb\nhanging = nb.OpenAIModel("tiny-1", {hanging_url!r}, "no-key")'

@@ -96,6 +96,9 @@ class Handler(BaseHTTPRequestHandler):
         ]:
             self.send(b"{}", 401)
             return
+        if self.path == "/slots":
+            self.send(json.dumps([{"is_processing": self.word == "busy"}] * 2).encode())
+            return
         known = {name: value for name, value in vars(self.params).items() if name != "api_keys"}
         facts = {
             "pid": os.getpid(),
@@ -126,7 +129,12 @@ class Handler(BaseHTTPRequestHandler):
         if self.word == "always-drops" or (self.word in ("drops", "drops-then-crashes") and first):
             self.send(b"", whole=False)
             return
-        self.send(b'data: {"choices": [{"delta": {"content": "I read "}}]}\n\n', whole=False)
+        self.send(b"", whole=False)
+        if asked.get("return_progress"):
+            read = {"prompt_progress": {"total": len(words), "processed": 1}}
+            self.wfile.write(b"data: " + json.dumps({"choices": [], **read}).encode() + b"\n\n")
+        self.wfile.write(b'data: {"choices": [{"delta": {"content": "I read "}}]}\n\n')
+        self.wfile.flush()
         crash = self.word == "always-crashes" or (self.word == "crashes" and first)
         crash = crash or (self.word == "drops-then-crashes" and not self.params.no_extra_bufts)
         if crash or (self.word == "crashes-unless-safe" and not self.params.no_extra_bufts):

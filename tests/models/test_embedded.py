@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.loop.events import AskModel, ModelReply, Notice
+from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice
 from archytas_nb.models import embedded, process
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.process import Engine
@@ -69,6 +69,16 @@ def test_it_answers_and_says_what_is_waited_for(machine: Path) -> None:
         1,
         0,
     )  # it is not told, so nothing is made up
+
+
+@pytest.mark.parametrize("word", ["works", "busy"])
+def test_it_says_how_much_of_the_prompt_is_read_and_whether_another_question_is_before_it(
+    machine: Path, word: str
+) -> None:
+    events = model_of(machine, word).complete(AskModel(1, HELLO, max_tokens=9))
+    seen = [each.text for each in events if isinstance(each, Delta) and each.kind == "status"]
+    waiting = ["waiting for another question to the local model"] * (word == "busy")
+    assert seen == [*waiting, "reading the prompt: 1 of 4 tokens"]
 
 
 def test_a_server_that_crashes_at_its_first_request_is_started_again_in_safe_mode(

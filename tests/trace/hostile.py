@@ -152,7 +152,7 @@ def hostile_run(payload: str) -> list[Event]:
         Output("display", {"image/png": png(), "text/plain": payload}),
         Output("display", {"image/svg+xml": payload}),
     )
-    kinds = ("repair", "retry", "protocol", "limit", "progress", "repeat", "compaction")
+    kinds = ("repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction")
     return [
         Started(payload, payload),
         *call(

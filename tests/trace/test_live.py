@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +19,7 @@ from jupyter_client.manager import KernelManager, start_new_kernel
 
 from archytas_nb.loop.events import (
     Answered,
+    ApprovalForm,
     AskModel,
     CallOutcome,
     CallOutcomes,
@@ -32,10 +33,9 @@ from archytas_nb.loop.events import (
     Usage,
 )
 from archytas_nb.trace import live
+from archytas_nb.trace.activity import Activity, Streamed
 from archytas_nb.trace.html import html
 from archytas_nb.trace.live import (
-    Progress,
-    Streamed,
     TraceView,
     display_mode,
     live_answer,
@@ -165,11 +165,11 @@ RUNNING = RunCalls(1, (ToolCall("a", "measure", {}),))
 DONE = CallOutcomes((CallOutcome("done", "1", call_id="a"),))
 
 
-def after(*events: Event) -> Progress:
-    progress = Progress()
+def after(*events: Event) -> Activity:
+    activity = Activity()
     for event in events:
-        progress.take(event)
-    return progress
+        activity.take(event)
+    return activity
 
 
 def words(text: str) -> Delta:
@@ -213,30 +213,55 @@ def test_a_running_tool_shows_its_last_lines() -> None:
 )
 def test_however_much_is_printed_little_is_held_and_shown(pieces: list[str]) -> None:
     """Neither what is kept nor what is shown grows with the output."""
-    progress = after(RUNNING, *(Delta("output", piece) for piece in pieces))
-    assert sum(map(len, progress._output)) <= 60_000
-    streamed = progress.streamed()
+    activity = after(RUNNING, *(Delta("output", piece) for piece in pieces))
+    assert sum(map(len, activity._output)) <= 60_000
+    streamed = activity.streamed()
     assert streamed is None or len(streamed.output) <= 13 * 201
     assert streamed is None or streamed.output.count("\n") <= 12
 
 
 def test_the_status_says_what_is_done_the_step_the_time_and_the_tokens() -> None:
-    """One line, without what is not known yet."""
+    """Each phase of a run in its own words, with the time that matters in it."""
     view = RunView("q", steps=(StepView(3),), usage=Usage(2, 1200, 0, 34))
-    assert (
-        after(RUNNING).status(view, 75.9) == "calling measure · step 3 · 1 min 15 s · 1,234 tokens"
-    )
-    assert after().status(RunView("q"), 0.2) == "starting · 0 s"
-    assert after(AskModel(1, ())).status(RunView("q"), 1) == "asking the model · 1 s"
-    waiting = after(RUNNING, Delta("person", "Run it?"))
-    assert waiting.status(view, 75.9).startswith("waiting for your answer · step 3 · ")
-    waiting.take(Delta("person", ""))
-    assert waiting.status(view, 75.9).startswith("calling measure · ")
-    assert (
-        after(Notice("retry", "busy; trying again in 2 s"))
-        .status(RunView("q"), 1)
-        .startswith("busy; trying")
-    )
+    time = 0.0
+    activity, form = Activity(lambda: time), ApprovalForm("measure", (), text="measure")
+    retry = Notice("retry", "503. Trying again in 2.5 s (1 of 3).", seconds=2.5)
+    for event, later, expected in (
+        (None, 0, "starting"),
+        (AskModel(1, ()), 5, "asking the model"),
+        (Notice("progress", "Loading the local model m (3 s)"), 0, "Loading the local model m (3 s)"),
+        (Delta("status", "reading the prompt: 256 of 443 tokens"), 1, "reading the prompt: 256 of 443 tokens"),
+        (Delta("reasoning", "hm"), 0, "thinking"),
+        (words("The"), 0, "writing"),
+        (retry, 0, "503. Trying again in 3 s (1 of 3)."),
+        (None, 1, "503. Trying again in 2 s (1 of 3)."),
+        (None, 2, "asking the model again"),
+        (words("The"), 0, "writing"),
+        (RUNNING, 0, "running measure"),
+        (None, 75, "running measure 1 min 15 s"),
+        (Delta("person", "Run it?", form), 9, "waiting for you"),
+        (Delta("person", ""), 0, "running measure"),  # the time counts from the answer
+        (None, 3, "running measure 3 s"),
+        (DONE, 0, "asking the model"),
+        (AskModel(0, ()), 0, "seeing whether a tool fits"),
+    ):  # fmt: skip
+        if event:
+            activity.take(event)
+        time += later
+        assert activity.status(view, 75.9) == f"{expected} · step 3 · 1 min 15 s · 1,234 tokens"
+    assert Activity().status(RunView("q"), 0.2) == "starting · 0 s"
+
+
+def test_the_form_of_a_call_stays_until_the_call_is_over() -> None:
+    """Between two lines that a person types it does not vanish; then it says what was decided."""
+    form = ApprovalForm("measure", (), text="measure")
+    decided = replace(form, decision="approved")
+    asked, answered = Delta("person", "Run it?", form), Delta("person", "")
+    assert after(RUNNING, asked).form is form
+    assert after(RUNNING, asked, answered).form is form
+    assert after(RUNNING, asked, answered, Delta("person", "", decided)).form is decided
+    assert after(RUNNING, asked, answered, Delta("person", "Which year?")).form is None
+    assert after(RUNNING, asked, DONE).form is None
 
 
 def text(page: str) -> str:

@@ -1,0 +1,140 @@
+"""What a run does at this moment: the line at the end of its live trace, and what is being written.
+
+Nothing in it is kept: what it shows of a reply or a call stands in the view when that is over.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from archytas_nb.loop import events as ev
+from archytas_nb.loop.reply import read_partial
+from archytas_nb.trace.safe import one_line, tidy
+from archytas_nb.trace.view import RunView, clock
+
+_STREAMED = 6_000
+_OUTPUT, _LINES, _LINE = 4_000, 12, 200
+_DOING = {
+    ev.Started: "asking the model",
+    ev.AskModel: "asking the model",
+    ev.ModelReply: "reading the reply",
+    ev.CallOutcomes: "asking the model",
+    ev.CheckAnswer: "checking the answer",
+}
+_WAIT = re.compile(r"(?<=Trying again in )[\d.]+(?= s)")
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """What is being written: reasoning, a thought, a call, an answer, a tool's output."""
+
+    reasoning: str = ""
+    thought: str = ""
+    tool: str = ""
+    given: str = ""
+    answer: str = ""
+    output: str = ""
+
+
+class Activity:
+    """What a run does at this moment; bounded in size, however much a tool prints.
+
+    Args:
+        now: A clock that never goes back, in seconds.
+
+    Attributes:
+        form: The call that a person is asked about, or that was just decided; None for none.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.form: ev.ApprovalForm | None = None
+        self._now = now
+        self._doing, self._since = "starting", now()
+        self._calls = ""  # the names of the calls that run; empty where none does
+        self._wait = 0.0  # seconds from `_since` until a retry; 0 for none
+        self._is_asked = False  # whether a person is asked something
+        self._aside = False  # whether the model is asked about the question, not to answer it
+        self._forget()
+
+    def _forget(self) -> None:
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._output, self._lines = "", 0  # the end of what was printed; number of lines
+
+    def take(self, event: ev.Event) -> None:
+        """Take the next event."""
+        if not isinstance(event, ev.Delta):
+            self._begin(event)
+        elif event.kind == "person":  # with an empty text, the person has answered
+            self._is_asked = bool(event.text)
+            self._since = self._now()
+            if event.text or event.form:
+                self.form = event.form
+        elif event.kind == "status":
+            self._doing, self._wait = one_line(tidy(event.text), 160), 0
+        elif self._aside:
+            return
+        elif event.kind == "output":
+            self._output = (self._output + event.text)[-_OUTPUT:]
+            self._lines += event.text.count("\n")
+        else:
+            is_text = event.kind == "text"
+            (self._text if is_text else self._reasoning).append(event.text)
+            self._doing, self._wait = ("writing" if is_text else "thinking"), 0
+
+    def _begin(self, event: ev.Event) -> None:
+        void = ev.Started | ev.AskModel | ev.RunCalls | ev.CallOutcomes
+        is_void = getattr(event, "kind", "") in {"retry", "protocol", "progress"}
+        if isinstance(event, void) or is_void:
+            self._forget()  # what was written so far is in the view now, or void
+        self._doing = _DOING.get(type(event), self._doing)
+        self._calls, self._wait, self._since = "", 0, self._now()
+        self.form, self._is_asked = None, False
+        if isinstance(event, ev.AskModel):
+            self._aside = event.step == 0
+            self._doing = "seeing whether a tool fits" if self._aside else self._doing
+        elif isinstance(event, ev.RunCalls):
+            self._calls = one_line(", ".join(call.name for call in event.calls), 80)
+        elif isinstance(event, ev.Notice):
+            self._doing, self._wait = one_line(tidy(event.text), 160), event.seconds
+
+    def _words(self) -> str:
+        """What is done, with the time since it began or until it goes on."""
+        passed = self._now() - self._since
+        if self._is_asked:
+            return "waiting for you"
+        if self._calls:
+            return f"running {self._calls}" + (f" {clock(passed)}" if passed >= 1 else "")
+        if self._wait and passed >= self._wait:
+            return "asking the model again"
+        return _WAIT.sub(f"{math.ceil(self._wait - passed)}", self._doing)
+
+    def streamed(self) -> Streamed | None:
+        """What is being written or printed; None where nothing is."""
+        if not (self._text or self._reasoning or self._output):
+            return None
+        partial = read_partial("".join(self._text))
+        words, thought = tidy(partial.text)[-_STREAMED:], tidy(partial.thought)
+        now = Streamed(tidy("".join(self._reasoning))[-_STREAMED:], thought, output=self._printed())
+        if partial.tool in {"", "final_answer", "fail_task"}:
+            return replace(now, answer=words)
+        return replace(now, tool=partial.tool, given=words)
+
+    def _printed(self) -> str:
+        lines = tidy(self._output).split("\n")[-_LINES:]
+        shown = [line if len(line) <= _LINE else f"{line[: _LINE - 1]}…" for line in lines]
+        above = self._lines - len(lines) + (not self._output.endswith("\n"))
+        if above > 0 and self._output:
+            shown.insert(0, f"… {above:,} line{'s' if above > 1 else ''} above")
+        return "\n".join(shown)
+
+    def status(self, view: RunView, seconds: float) -> str:
+        """One line: what is done, the step, the seconds since the beginning, the tokens."""
+        tokens = view.usage.input_tokens + view.usage.output_tokens
+        number = view.steps[-1].number if view.steps else 0
+        parts = [self._words(), f"step {number}" if number else "", clock(seconds)]
+        return " · ".join(filter(None, [*parts, f"{tokens:,} tokens" if tokens else ""]))

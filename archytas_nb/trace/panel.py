@@ -1,0 +1,79 @@
+"""The panel of a call that waits for approval: its arguments, and what a person has changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from archytas_nb.loop.events import ApprovalForm, FormArgument
+from archytas_nb.tools.render import clip
+from archytas_nb.trace import html as draw
+from archytas_nb.trace.html import DIM, LINE
+from archytas_nb.trace.safe import MONO, Html, code, element, join
+
+WAITS, ASKED = "waits for you", "asked for approval: not decided"
+"""What the panel says of the call: while it waits, and in a copy that may outlive its kernel."""
+_MOST = 200_000  # characters of a value: 100,000 at most, and some are spelled out
+_FRAME = (
+    f"border:{LINE};border-left:3px solid #c9851b;border-radius:6px;padding:.5em .9em .6em;"
+    "margin:.6em 0 .4em"
+)
+_NAME = f"{MONO};{DIM}"
+_VALUE = f"{MONO};white-space:pre-wrap;overflow-wrap:anywhere"
+_OLD = f"{_VALUE};{DIM};text-decoration:line-through"
+_BLOCK = f"{draw.PRE};margin:.2em 0 .4em"
+_KEYS = (
+    "Answer in the line below: y runs it, a runs it and asks no more about this tool, n or your "
+    "own words refuse it, name = value changes an argument, stop ends the run."
+)
+_SQL = re.compile(
+    r"\s*(?:--[^\n]*\n\s*)*(?:select|insert|update|delete|with|create|drop|alter)\b", re.IGNORECASE
+)
+_PYTHON = re.compile(
+    r"^[ \t]*(?:def |class |import |from \w+ import |for .*:$|print\(|\w+ = )", re.MULTILINE
+)
+
+
+def panel_html(form: ApprovalForm, state: str = WAITS) -> Html:
+    """A call that waits for approval; once it is decided, one line that says so."""
+    if form.decision:
+        call = element("code", form.tool, style=draw.CODE)
+        return element("div", call, f" · {form.decision}", style=f"{DIM};font-size:.9em")
+    head = element("code", form.tool, style=f"{draw.CODE};font-weight:600")
+    told = element("span", f" {state}", style="color:#b06a1c;font-size:.9em")
+    why = element("p", form.why, style=draw.PROSE) if form.why else None
+    keys = element("div", _KEYS, style=f"{DIM};font-size:.82em;margin-top:.4em")
+    body = [join(*_argument(each)) for each in form.arguments]
+    body = body or [element("em", "no arguments", style=DIM)]
+    keys_shown = keys if state == WAITS else None
+    return element("div", element("div", head, told), why, *body, keys_shown, style=_FRAME)
+
+
+def _argument(given: FormArgument) -> Iterator[Html]:
+    notes = ["default"] if given.is_default else []
+    notes += [f"sent as {clip(given.sent, 300)}"] if given.sent else []
+    note = element("span", f"  ({', '.join(notes)})", style=DIM) if notes else None
+    name = element("span", given.name, style=_NAME)
+    text, before = clip(given.text, _MOST), clip(given.before, _MOST)
+    faded = DIM if given.is_default else ""
+    if "\n" not in text + before:
+        value = element("span", code(text, "python"), style=f"{_VALUE};{faded}")
+        old = element("span", before, style=_OLD) if before else None
+        arrow = element("span", " → ", style=DIM) if before else None
+        equals = element("span", " = ", style=DIM)
+        yield element("div", name, equals, old, arrow, value, note, style="margin:.15em 0")
+        return
+    edited = element("span", "  (edited)", style=DIM) if before else None
+    yield element("div", name, edited, note, style="margin:.3em 0 0")
+    yield element("pre", code(text, language_of(given.name, text)), style=f"{_BLOCK};{faded}")
+    if before:
+        yield element("div", "before:", style=f"{DIM};font-size:.85em")
+        yield element("pre", before, style=f"{_BLOCK};{DIM}")
+
+
+def language_of(name: str, text: str) -> str:
+    """The language of a text of several lines, as far as it is plain; empty for prose."""
+    if _SQL.match(text) and "python" not in name:
+        return "sql"
+    is_code = name in {"code", "python", "script", "source"} or _PYTHON.search(text)
+    return "python" if is_code else ""

@@ -1,0 +1,128 @@
+"""In a real JupyterLab: a call that waits for approval, what was decided on it, and the phases of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbconvert import HTMLExporter, MarkdownExporter
+
+from tests.lab.lab import DARK, LIGHT, Lab
+from tests.lab.test_lab import STATIC, bundles
+
+
+def test_a_call_waits_in_the_trace_and_is_edited_refused_or_interrupted_there(
+    lab: Lab, sit: Any, browser: Any, pictures: Path
+) -> None:
+    """The panel has every argument; after it, what was decided; the file keeps a line for each line typed."""
+    desk = sit("query.ipynb")
+    for cell in range(4):
+        desk.run_cell(cell)
+    desk.wait_for_text("query waits for you")
+    desk.page.locator(".jp-Stdin").wait_for()
+    seen = desk.text(3)
+    for part in ("-- all of them FROM penguins WHERE island", "limit = 5", "table = 'penguins' (default)",
+                 "waiting for you · step 1"):  # fmt: skip
+        assert part in seen
+    assert "The agent wants to run" not in seen  # as text it would be there twice
+    desk.picture(pictures / "panel-pending.png", 3)
+    desk.change_theme(DARK)
+    desk.picture(pictures / "panel-pending-dark.png", 3)
+    desk.change_theme(LIGHT)
+    desk.answer("limit = 10")
+    desk.wait_for_text("limit = 5 → 10")
+    desk.picture(pictures / "panel-edited.png", 3)
+    desk.answer("y")
+    desk.wait_for_text("query · approved, edited limit 5 → 10")
+    desk.wait_for_text("running query 1 s")
+    desk.picture(pictures / "panel-approved.png", 3)
+    desk.wait_until_run(3)
+    finished = desk.text(3)
+    assert "query(sql=…, limit=5) · approved, edited limit 5 → 10" in finished.replace(
+        finished[finished.find("sql=") + 4 : finished.find(", limit=5)")], "…"
+    )
+    assert "waits for you" not in finished
+    desk.picture(pictures / "panel-finished.png", 3)
+
+    desk.run_cell(4)
+    desk.wait_for_text("It changes the table penguins.")
+    assert "tidy\\u202e up" in desk.text(4)
+    desk.picture(pictures / "panel-reason.png", 4)
+    desk.answer("take three rows at most")
+    desk.wait_for_text("limit = 3")
+    desk.answer("n")
+    desk.wait_until_run(4)
+    assert "refused: take three rows at most" in desk.text(4)
+    desk.picture(pictures / "panel-refused.png", 4)
+
+    desk.run_cell(5)
+    desk.wait_for_text("It changes the table penguins.")
+    desk.page.locator(".jp-Stdin").wait_for()
+    desk.interrupt()
+    desk.wait_until_run(5)
+    stopped = desk.text(5)
+    assert "Interrupted during" in stopped
+    assert "waits for you" not in stopped
+    desk.picture(pictures / "panel-interrupted.png", 5)
+    desk.save()
+
+    cells = lab.saved("query.ipynb")["cells"]
+    typed = [
+        ["".join(each["text"]) for each in cell["outputs"] if each.get("name") == "stdin"]
+        for cell in cells[3:]
+    ]
+    assert ["".join(each).count("\n") for each in typed] == [2, 2, 0]
+    for cell in cells[3:]:
+        [trace] = bundles(cell["outputs"])
+        assert set(trace) == STATIC
+    book = nbformat.read(lab.work / "query.ipynb", as_version=4)
+    page, _ = HTMLExporter().from_notebook_node(book)
+    text, _ = MarkdownExporter().from_notebook_node(book)
+    assert "approved, edited limit 5 → 10" in text
+    (pictures / "panel-export.md").write_text(text, encoding="utf-8")
+    shown = browser.new_page(viewport={"width": 1000, "height": 1400})
+    shown.set_content(page)
+    shown.screenshot(path=pictures / "panel-export.png", full_page=True)
+    shown.close()
+
+
+def test_a_kernel_that_is_restarted_while_a_call_waits_leaves_no_box_that_looks_alive(
+    lab: Lab, sit: Any, pictures: Path
+) -> None:
+    desk = sit("query.ipynb")
+    for cell in (0, 1, 2, 5):
+        desk.run_cell(cell)
+    desk.wait_for_text("It changes the table penguins.")
+    desk.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    desk.page.wait_for_timeout(1_500)
+    desk.save()
+    desk.close()
+    reader = sit("query.ipynb", kernel=False)
+    reader.page.wait_for_timeout(2_000)
+    read = reader.text(5)
+    assert "query asked for approval: not decided" in read
+    assert "The run did not finish" in read
+    assert "waits for you" not in read
+    assert "Error displaying widget" not in read
+    reader.picture(pictures / "panel-restarted.png", 5)
+
+
+def test_the_last_line_says_what_is_waited_for_in_each_phase(sit: Any, pictures: Path) -> None:
+    desk = sit("phases.ipynb")
+    for cell in range(4):
+        desk.run_cell(cell)
+    for name, words in (
+        ("loading", "Loading the local model qwen2.5-coder"),
+        ("busy", "waiting for another question to the local model · step 1"),
+        ("reading", "reading the prompt: 512 of 2,048 tokens · step 1"),
+        ("retry", "Trying again in 2 s (1 of 3)"),
+        ("writing", "writing · step 1"),
+        ("running", "running sleep 2 s · step 1"),
+    ):
+        desk.wait_for_text(words)
+        desk.picture(pictures / f"status-{name}.png", 3)
+    desk.wait_until_run(3)
+    desk.run_cell(4)
+    desk.wait_until_run(4)
+    desk.picture(pictures / "status-failed.png", 4)

@@ -1,0 +1,169 @@
+"""The panel of a call that waits for approval, in the trace that a person watches."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import archytas_nb as nb
+from archytas_nb.kernel.approval import ApprovalDialogue
+from archytas_nb.loop.events import (
+    Answered,
+    ApprovalForm,
+    AskModel,
+    CallOutcome,
+    CallOutcomes,
+    FormArgument,
+    ModelReply,
+    Notice,
+    RunCalls,
+    ToolCall,
+)
+from archytas_nb.tools.tool import BoundCall
+from archytas_nb.trace.html import PageLimits, html, step_html
+from archytas_nb.trace.live import static_copy
+from archytas_nb.trace.panel import language_of, panel_html
+from archytas_nb.trace.safe import code, markdown
+from archytas_nb.trace.text import plain
+from archytas_nb.trace.view import fold
+from tests.kernel.tools import Scripted
+from tests.trace.hostile import PAYLOADS, faults_of
+
+
+def words(page: str) -> str:
+    """A page without tags."""
+    return unescape(re.sub(r"<[^>]+>", "", re.sub(r"<style>.*?</style>", "", page)))
+
+
+def query(sql: str, limit: int = 5, where: str = "main", log: str = "a\nb") -> str:
+    return sql
+
+
+def form_after(*lines: str, sql: str = "SELECT 1\nFROM t -- all") -> ApprovalForm:
+    """The form that is shown last, after a person has typed some lines."""
+    forms: list[ApprovalForm] = []
+
+    class Person(Scripted):
+        def ask(self, prompt: str, form: Any = None) -> str:
+            forms.append(form)
+            return super().ask(prompt, form)
+
+    box = nb.Toolbox()
+    box.add(query)
+    tool, given = box["query"], {"sql": sql, "limit": 5}
+    bound = tool.bind(given, {})
+    assert isinstance(bound, BoundCall)
+    ApprovalDialogue(Person(*lines, "n"), tool, given, bound, {}, "it reads a table").decide()
+    return forms[-1]
+
+
+def test_the_panel_has_every_argument_whole_the_defaults_and_what_the_tool_says() -> None:
+    page = panel_html(form_after())
+    seen = words(page)
+    assert "query waits for you" in seen
+    assert "it reads a table" in seen
+    assert "SELECT 1\nFROM t -- all" in seen
+    assert "limit = 5" in seen
+    assert "where = 'main'  (default)" in seen
+    assert re.search(r"opacity:[.]65[^>]*>(<[^>]*>)*&#x27;main", page)  # a default is faded
+    assert re.search(r"color:#[^>]*>SELECT ?</span>", page)  # SQL is highlighted
+    long = "x" * 3_000 + "\n" + "y" * 3_000
+    assert long in words(panel_html(form_after(sql=long)))
+    assert len(panel_html(form_after(sql="x" * 10**6))) < 200_000
+
+
+def test_after_an_edit_the_panel_has_the_old_and_the_new_value() -> None:
+    seen = words(panel_html(form_after("limit = 10", 'sql = "SELECT 2"')))
+    assert "limit = 5 → 10" in seen
+    assert "before:SELECT 1\nFROM t -- all" in seen
+    assert "SELECT 2" in seen
+
+
+def test_hidden_characters_are_spelled_out_and_nothing_in_an_argument_is_markup() -> None:
+    assert "a\\u202eb" in words(panel_html(form_after(sql="a\u202eb\nc")))
+    for payload in PAYLOADS:
+        text = payload.encode("utf-8", "replace").decode()
+        each = FormArgument(text, text, text, f"{text}\n{text}")
+        for form in (ApprovalForm(text, (each,), text), ApprovalForm(text, (), decision=text)):
+            assert not faults_of(str(panel_html(form))), payload
+
+
+def test_a_copy_that_may_outlive_its_kernel_does_not_say_that_it_waits() -> None:
+    form = form_after()
+    seen = words(static_copy(fold("q", [AskModel(1, ())]), 1, form))
+    assert "query asked for approval: not decided" in seen
+    assert "waits" not in seen
+    assert "Answer in the line" not in seen
+
+
+def run(outcome: CallOutcome) -> Any:
+    call = RunCalls(1, (ToolCall("a", "query", {"limit": 5}),))
+    return fold(
+        "q", [AskModel(1, ()), ModelReply("x"), call, CallOutcomes((outcome,)), Answered("!")]
+    )
+
+
+def test_the_finished_trace_says_what_was_decided_on_a_call() -> None:
+    edited = run(CallOutcome("done", "10 rows", decision="approved, edited limit 5 → 10"))
+    assert "1. query(limit=5) (approved, edited limit 5 → 10) → 10 rows" in plain(edited)
+    assert "query(limit=5) · approved, edited limit 5 → 10" in words(html(edited))
+    refusal = CallOutcome(
+        "refused", "The user refused this call: no. Do not.", decision="refused: no"
+    )
+    assert "1. ⊘ query(limit=5) → refused: no\n" in plain(run(refusal))
+    assert "query(limit=5) → refused: no" in words(html(run(refusal)))
+    assert "Do not." in words(html(run(refusal)))  # unfolded, with what the model read
+    nobody = run(CallOutcome("done", "10 rows"))
+    assert "1. query(limit=5) → 10 rows" in plain(nobody)
+
+
+def test_an_answer_that_is_asked_for_once_more_is_no_reply_that_could_not_be_used() -> None:
+    check = Notice("check", "the model is asked once before its end counts: use a tool")
+    events = [AskModel(1, ()), ModelReply("124"), check, AskModel(2, ()), ModelReply("125")]
+    view = fold("q", [*events, Answered("125")])
+    [step] = view.shown_steps
+    assert (step.rejected, step.failed, step.mark) == ((), False, "↺")
+    assert "1. ↺ the model was asked once more before its answer counts" in plain(view)
+    seen = words(step_html(step, PageLimits([step])))
+    assert "use a tool\n124" in seen
+    assert "could not be used" not in seen
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs", "Cc"])),
+    st.sampled_from(["python", "sql", "json", "bash", "?"]),
+)
+def test_highlighted_code_is_the_same_text_and_has_nothing_but_colours(
+    value: str, language: str
+) -> None:
+    page = code(value, language)
+    assert words(page) == value
+    tags = set(re.findall(r"<[^>]*>", page))
+    assert all(
+        re.fullmatch(r'</span>|<span style="(color:#[0-9a-f]{6}|opacity:.65)">', t) for t in tags
+    )
+
+
+def test_code_in_an_answer_is_highlighted_where_its_language_is_known() -> None:
+    page = markdown("```python\ndef f(): return 'a'\n```")
+    assert re.search(r"<span style=\"color:#......\">def ?</span>", page)
+    assert words(page) == "def f(): return 'a'"
+    assert "<span" not in markdown("```\ndef f(): return 1\n```")
+    assert "<span" not in markdown(
+        f"```python\n{'x = 1;' * 4_000}\n```"
+    )  # long code takes too long
+
+
+def test_the_language_of_an_argument_is_guessed_only_where_it_is_plain() -> None:
+    for name, text, language in (
+        ("q", "-- all of it\n\n  select *\nfrom t", "sql"),
+        ("code", "1 +\n1", "python"),
+        ("text", "import os\nos.getcwd()", "python"),
+        ("text", "Dear all,\nyours", ""),
+        ("text", "-- " * 5_000, ""),
+    ):
+        assert language_of(name, text) == language
