@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 from archytas_nb.loop import events as ev
@@ -140,6 +141,18 @@ def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool)
     writing = None if streamed is None else join(*_streamed(streamed))
     doing = doing if newest else ""
     return _piece(draw.step_html(step, PageLimits([step]), doing=doing, streamed=writing))
+
+
+def without_arguments(step: StepView, tool: str) -> StepView:
+    """A step in which the calls of a tool that have no outcome yet show no arguments."""
+    left_out = (("", "…"),)
+    calls = (
+        replace(call, arguments=left_out, texts=(), differs=())
+        if call.status is None and call.name == tool
+        else call
+        for call in step.calls
+    )
+    return replace(step, calls=tuple(calls))
 
 
 def live_answer(words: str) -> Html:
@@ -274,7 +287,9 @@ class LiveLayer:
         steps = steps[self._first :]
         if any(step.number not in self._boxes for step in steps):
             self._change_boxes([step.number for step in steps])
-        streamed = self._activity.streamed()
+        streamed, form = self._activity.streamed(), self._activity.form
+        if form and not form.decision and steps:  # the panel has the call whole
+            steps = (*steps[:-1], without_arguments(steps[-1], form.tool))
         for step in steps:
             newest = step is steps[-1]
             state = step, newest, streamed if newest else None
@@ -283,7 +298,6 @@ class LiveLayer:
                 self._boxes[step.number].value = live_step(step, state[2], newest=newest)
         self._head.value = live_question(self._view, self._number)
         self._answer.value = live_answer(streamed.answer if streamed else "")
-        form = self._activity.form
         self._panel.value = _piece(panel_html(form)) if form else ""
         self._status.value = live_status(self._words())
         if self._view is not self._copied and self._drawn_at - self._copied_at >= self._pause:

@@ -187,10 +187,11 @@ class Desk:
 
     def answer(self, line: str) -> None:
         """Type a line into the box that asks for one."""
-        box = self.page.locator("input.jp-Stdin-input")
+        box = self.page.locator("input.jp-Stdin-input").first
         box.fill(line)
+        element = box.element_handle()
         box.press("Enter")
-        box.wait_for(state="detached")
+        self.page.wait_for_function("box => !box.isConnected", arg=element)  # there may be another
 
     @property
     def last(self) -> int:

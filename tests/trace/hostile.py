@@ -23,8 +23,9 @@ from archytas_nb.loop.events import (
     ToolCall,
     Verdict,
 )
+from archytas_nb.trace.activity import Activity
 from archytas_nb.trace.html import html, value_html
-from archytas_nb.trace.live import Progress, live_answer, live_question, live_status, live_step
+from archytas_nb.trace.live import live_answer, live_question, live_status, live_step
 from archytas_nb.trace.view import RunView, advance, fold
 from tests.trace.samples import answer, ask, call, png
 
@@ -219,13 +220,13 @@ def _live(payload: str, events: list[Event]) -> list[str]:
     streams.append(
         [RunCalls(9, (ToolCall("q01s09c01", payload, payload),), payload), Delta("output", payload)]
     )
-    view, progress, pages = RunView(payload), Progress(), []
+    view, activity, pages = RunView(payload), Activity(), []
     for event in [*events, *(each for stream in streams for each in (*ask(9)[:1], *stream))]:
         view = advance(view, event)
-        progress.take(event)
-        streamed = progress.streamed()
+        activity.take(event)
+        streamed = activity.streamed()
         pages += [
-            live_status(progress.status(view, 1.0)),
+            live_status(activity.status(view, 1.0)),
             live_answer(streamed.answer if streamed else ""),
         ]
         if streamed:
