@@ -228,7 +228,8 @@ def test_those_who_watch_get_the_form_of_a_call_that_waits_for_approval() -> Non
     tool = nb.Tool.from_function(talk, approve=True)
     nb.Agent([tool], model, namespace={}).run("Talk!", observers=[seen.append])
     forms = [event.form for event in seen if isinstance(event, Delta) and event.form]
-    assert [form.tool for form in forms] == ["talk", "talk"]
+    decisions = ["", "", "approved, edited words 1 → 2"]
+    assert [(form.tool, form.decision) for form in forms] == [("talk", each) for each in decisions]
     [argument] = forms[1].arguments
     assert (argument.name, argument.text, argument.before) == ("words", "2", "1")
 

@@ -212,7 +212,7 @@ class Desk:
 
     def wait_for_text(self, text: str) -> None:
         """Wait until a text stands in an output."""
-        outputs = self.page.locator(".jp-OutputArea-output")
+        outputs = self.page.locator(".jp-OutputArea-output:visible")
         try:
             outputs.filter(has_text=text).first.wait_for()
         except Exception as error:
