@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from archytas_nb.kernel.transaction import transaction
     from archytas_nb.loop.events import CallOutcome
+    from archytas_nb.models.anthropic import AnthropicModel
     from archytas_nb.models.endpoint import OpenAIModel
     from archytas_nb.run import Run
     from archytas_nb.tools.names import ByName
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Agent": "agent",
+    "AnthropicModel": "models.anthropic",
     "ArchytasError": "errors",
     "ByName": "tools.names",
     "CallOutcome": "loop.events",
@@ -58,6 +60,7 @@ _HOMES = {
 
 __all__ = [
     "Agent",
+    "AnthropicModel",
     "ArchytasError",
     "ByName",
     "CallOutcome",

@@ -17,7 +17,7 @@ from typing import Any
 from archytas_nb._version import __version__
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.loop.events import AskModel, Notice
-from archytas_nb.models import choose, process, weights
+from archytas_nb.models import choose, process, providers, weights
 from archytas_nb.models.secrets import shown_url
 
 STARTUP_FILE = "50-archytas_nb.py"
@@ -34,7 +34,9 @@ COMMANDS = {
     "doctor": "report versions, configuration, and whether a model answers; prints no secret",
     "clean": "remove the embedded model's assembled weights and logs; what pip installed stays",
 }
-PACKAGES = "ipython ipykernel ipywidgets openai pydantic xllamacpp jupyterlab notebook nbval"
+PACKAGES = (
+    "ipython ipykernel ipywidgets openai anthropic pydantic xllamacpp jupyterlab notebook nbval"
+)
 _SECRET = re.compile("KEY|_REQUEST$|^(api_key|request)$")
 _MODEL_SETTINGS = "model base_url api_key timeout max_retries local_model discover local_safe"
 _TRIAL = AskModel(
@@ -176,8 +178,11 @@ def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool
     except ConfigurationError as error:
         shown, enabled = str(error), "unknown"
     ours = ("ARCHYTAS_NB_", "OPENAI_")
+    also = {"ANTHROPIC_BASE_URL", *(each.key_name for each in providers.PROVIDERS.values())}
     variables = {
-        n: value for n, value in sorted(os.environ.items()) if n.startswith(ours) and value
+        n: value
+        for n, value in sorted(os.environ.items())
+        if value and (n.startswith(ours) or n in also)
     }
     model, is_ready = _model(config, try_it=try_it)
     lines = {
@@ -228,7 +233,8 @@ def _shown(values: dict[str, Any]) -> str:
 
 def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
     """Which model would be asked, and whether it is available."""
-    from archytas_nb.models.endpoint import close_clients
+    from archytas_nb.models.embedded import EmbeddedModel
+    from archytas_nb.models.remote import close_clients
 
     names = [name for name in _MODEL_SETTINGS.split() if config.get(name) not in (None, "")]
     try:
@@ -236,13 +242,16 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
         settings = choose.ModelSettings(**{n: config[n] for n in names}, request=request)
         model = choose.choose_model(settings=settings)
         base_url = getattr(model, "base_url", None)
-        at = "the embedded one" if base_url is None else f"at {shown_url(base_url)!r}"
-        if base_url is None:
+        at = f"a {type(model).__name__}" if base_url is None else f"at {shown_url(base_url)!r}"
+        if is_embedded := isinstance(model, EmbeddedModel):
+            at = "the embedded one"
             process.Engine().require()
             weights.check(settings.local_model or os.environ.get("ARCHYTAS_NB_LOCAL_MODEL"))
         if try_it:
             return f"{model.name!r} {_tried(model)}; {at}", True
-        if base_url is None:
+        if not (is_embedded or hasattr(model, "served")):
+            return f"{model.name!r}, {at} (not tried: python -m archytas_nb doctor --try)", True
+        if is_embedded:
             tried = model.tried()
             state = "installed, not tried in this version: python -m archytas_nb doctor --try"
             if tried:

@@ -31,6 +31,7 @@ ALONE = {
 
 DOORS = {
     "openai": {"models.endpoint"},
+    "anthropic": {"models.anthropic"},
     "ipywidgets": {"trace.live"},
     "pygments": {"trace.safe"},
     "pydantic": {"tools"},

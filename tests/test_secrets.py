@@ -21,7 +21,7 @@ import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import RunError
-from archytas_nb.models import endpoint
+from archytas_nb.models import endpoint, remote
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.run import to_json
 from archytas_nb.trace import bundle
@@ -56,7 +56,7 @@ def add(a: int, b: int) -> int:
 def quick(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Retries without waits, and everything logged."""
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(endpoint, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(remote, "FIRST_WAIT", 0.001)
     capabilities_of.cache_clear()
     yield
     capabilities_of.cache_clear()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError, RunError
-from archytas_nb.models import endpoint
+from archytas_nb.models import endpoint, remote
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.run import Run
 from archytas_nb.trace.text import plain
 from archytas_nb.trace.view import fold
 from tests.sampling import alternating
+from tests.servers.anthropic import AnthropicServer
 from tests.servers.faults import faults, patience
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -38,24 +40,30 @@ def add(a: int, b: int) -> int:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(endpoint, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(remote, "FIRST_WAIT", 0.001)
     capabilities_of.cache_clear()
     yield
     capabilities_of.cache_clear()
 
 
+DOORS = ["openai", *(["anthropic"] if find_spec("anthropic") else [])]
 WAYS = list(
     itertools.product(("react", "native"), ("streamed", "whole"), ("at once", "after a call"))
 )
 
 
+@pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(("play", "way"), alternating(PLAYS, WAYS))
-def test_a_fault_that_stays_is_told_in_words(play: str, way: tuple[Any, str, str]) -> None:
+def test_a_fault_that_stays_is_told_in_words(
+    play: str, way: tuple[Any, str, str], door: str
+) -> None:
     protocol, form, when = way
     stream = form == "streamed"
     first = [Say(calls=(("add", {"a": 1, "b": 2}),))] if when == "after a call" else []
-    with Server(*first, then=PLAYS[play]) as server:
-        model = nb.OpenAIModel("tiny-1", server.url, "key", patience(play), 1, stream=stream)
+    servers = AnthropicServer if door == "anthropic" else Server
+    with servers(*first, then=PLAYS[play]) as server:
+        models = nb.AnthropicModel if door == "anthropic" else nb.OpenAIModel
+        model = models("tiny-1", server.url, "key", patience(play), 1, stream=stream)
         agent = nb.Agent([add], model, protocol, namespace={})
         try:
             run = agent.run("Well?")

@@ -56,6 +56,9 @@ _FAIL_SPEC = {
     },
 }
 
+SHOW_IMAGES = "(Show me what is to be seen.)"
+"""The assistant's words between the outcomes of a step and their images."""
+
 _CUT = "your reply was cut off for its length; send less in one call"
 
 
@@ -196,7 +199,7 @@ def _images(step: Step) -> list[Message]:
     )
     text = f"{'The image' if len(images) == 1 else 'The images'} of {which}:"
     return [
-        {"role": "assistant", "content": "(Show me what is to be seen.)"},
+        {"role": "assistant", "content": SHOW_IMAGES},
         {"role": "user", "content": user_content(text, images)},
     ]
 

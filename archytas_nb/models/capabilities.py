@@ -25,7 +25,7 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.reply import read_action
 from archytas_nb.models import refusals
-from archytas_nb.models.choose import OPENAI_URL
+from archytas_nb.models.providers import OPENAI_URL
 from archytas_nb.models.refusals import RequestError, says
 
 Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
@@ -66,6 +66,7 @@ class Capabilities:
         thoughts: Whether it requires the model's thoughts in the history (DeepSeek, Kimi).
         reasons_with_tools: Whether it takes tools without ``reasoning_effort="none"``.
         extras: Whether what it sends beside calls is returned, and required of each (Gemini).
+        strict: Whether it enforces the schemas of tools (Anthropic).
     """
 
     schema: bool = True
@@ -82,6 +83,7 @@ class Capabilities:
     thoughts: bool = False
     reasons_with_tools: bool = True
     extras: Literal["unwanted", "returned", "required"] = "unwanted"
+    strict: bool = False
 
     @property
     def protocol(self) -> Literal["react", "native"]:
@@ -90,8 +92,15 @@ class Capabilities:
 
 
 @functools.cache
-def capabilities_of(base_url: str, model: str) -> Capabilities:  # noqa: ARG001 - the cache's key
+def capabilities_of(
+    base_url: str,
+    model: str,  # noqa: ARG001 - the cache's key
+    api: Literal["openai", "anthropic"] = "openai",
+) -> Capabilities:
     """The one record of what this model at this endpoint takes."""
+    if api == "anthropic":
+        only = frozenset({"max_completion_tokens"})  # there is no other name for max_tokens
+        return Capabilities(extras="returned", strict=True, without=only)
     official = base_url.startswith(OPENAI_URL)
     return Capabilities(length_field="max_completion_tokens" if official else "max_tokens")
 
@@ -132,7 +141,7 @@ def body_of(
     if ask.tools:
         body["tools"] = ask.tools
     if ask.max_tokens is not None and not any(field in extra for field in _LENGTH_FIELDS):
-        body[form.length_field] = _length(ask, form)
+        body[form.length_field] = reply_tokens(ask, form)
     if stream and "stream_options" not in form.without:
         body["stream_options"] = {"include_usage": True}
     if ask.schema is not None and form.schema:
@@ -148,7 +157,8 @@ def body_of(
     return body
 
 
-def _length(ask: AskModel, form: Capabilities) -> int:
+def reply_tokens(ask: AskModel, form: Capabilities) -> int:
+    """The maximum of tokens in a reply, of a request that has one."""
     wanted = max(ask.max_tokens or 0, (ask.thinking_tokens or 0) if form.thinks else 0)
     return min(wanted, form.most_tokens or wanted)
 
@@ -181,7 +191,7 @@ def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilitie
     for at, call in enumerate(calls):
         other = _UNSIGNED if form.extras == "required" and at == 0 else None
         extra = asides.get(call["id"], {}).get("extra", other)
-        if extra is not None:
+        if extra is not None and "anthropic" not in extra:
             calls[at] = {**call, "extra_content": extra}
     return {**message, "tool_calls": calls}
 
@@ -226,25 +236,36 @@ def lowered(
         return replace(form, images=most)
     if less := shorter(form, ask, text):
         return less
-    if not form.thoughts and says("wants_thoughts", text):
-        return replace(form, thoughts=True)
-    if form.extras != "required" and says("wants_signatures", text):
-        return replace(form, extras="required")
-    if form.system and says("no_system", text):
-        return replace(form, system=False)
+    if other := _other_history(form, text):
+        return other
     names = [name for name in (*extra, "stream_options") if name not in form.without]
     if field := refusals.refused_field(text, [n for n in names if n not in _LENGTH_FIELDS]):
         return replace(form, without=form.without | {field})
     if stream and form.stream and re.search(r"\bstream(?:ing|ed)?\b", text):
         return replace(form, stream=False)
-    return replace(form, schema=False) if ask.schema is not None and form.schema else None
+    if ask.schema is not None and form.schema:
+        return replace(form, schema=False)
+    return replace(form, strict=False) if ask.tools and form.strict else None
+
+
+def _other_history(form: Capabilities, text: str) -> Capabilities | None:
+    """The form with another system prompt, or more or less of what the model sent beside calls."""
+    if not form.thoughts and says("wants_thoughts", text):
+        return replace(form, thoughts=True)
+    if form.extras != "required" and says("wants_signatures", text):
+        return replace(form, extras="required")
+    if form.extras == "returned" and says("bad_thoughts", text):
+        return replace(form, extras="unwanted")
+    if form.system and says("no_system", text):
+        return replace(form, system=False)
+    return None
 
 
 def shorter(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None:
     """The form with another name for a reply's maximum, or a lower one; else None."""
     if ask.max_tokens is None:
         return None
-    most = _length(ask, form)
+    most = reply_tokens(ask, form)
     context, prompt = refusals.context_tokens(text), refusals.prompt_tokens(text)
     limit = refusals.most_tokens(text, most)
     if context and prompt:
@@ -271,6 +292,8 @@ def _following(
     """The form to ask in after a failure; None where the form was not the reason."""
     kind, status, text = failed.error.kind, failed.error.status, failed.refusal
     if kind == "no_tools":  # perhaps not they, but something beside them was refused
+        if form.strict:
+            return replace(form, strict=False)
         if says("no_reasoning_with_tools", text):
             return replace(form, reasons_with_tools=False) if form.reasons_with_tools else None
         field = refusals.refused_field(text, (_ABOUT_TOOLS - form.without).intersection(extra))
@@ -291,7 +314,7 @@ def _with_room_to_think(
     is_empty = not text and (reply.reasoning or not reply.text)
     is_thought = text.startswith("<think") and "</think" not in text
     roomier = replace(form, thinks=True)
-    fits = _length(ask, roomier) > _length(ask, form)
+    fits = reply_tokens(ask, roomier) > reply_tokens(ask, form)
     return roomier if (is_empty or is_thought) and fits else None
 
 

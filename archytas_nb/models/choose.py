@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models import serve
+from archytas_nb.models import providers, serve
+from archytas_nb.models.providers import OPENAI_URL, Provider
 
 _log = logging.getLogger("archytas_nb")
 
 Confirm: TypeAlias = Callable[[str], bool | None]
 """Asks the user a question to answer with yes or no; returns None where nobody can be asked."""
 
-OPENAI_URL = "https://api.openai.com/v1"
 PORTS: tuple[tuple[str, int], ...] = (
     ("Ollama", 11434),
     ("LM Studio", 1234),
@@ -113,15 +113,17 @@ def choose_model(
     """Choose the model that answers; nothing is started yet.
 
     Args:
-        name: A model's name, ``"local"`` for the embedded model, None, or a model itself.
+        name: A model's name, which may have the prefix of a provider (``"groq:…"``), ``"local"``
+            for the embedded model, None, or a model itself.
         settings: What the configuration says.
         confirm: Asks whether a server may be used that was not named; None asks nobody.
 
     Returns:
-        An `OpenAIModel` or an `EmbeddedModel`.
+        An `OpenAIModel`, an `AnthropicModel`, an `EmbeddedModel`, or an entry point's model.
 
     Raises:
-        ConfigurationError: No endpoint has a model of that name, or what is given is no model.
+        ConfigurationError: No endpoint has a model of that name, a provider's key is missing, or
+            what is given is no model.
     """
     if name is not None and not isinstance(name, str):
         if not isinstance(name, type) and callable(getattr(name, "complete", None)):
@@ -132,6 +134,10 @@ def choose_model(
     settings = settings or ModelSettings()
     name = name or settings.model or os.environ.get("ARCHYTAS_NB_MODEL") or None
     base_url, api_key = settings.endpoint
+    if name:
+        prefixed = providers.from_prefix(name, functools.partial(_at_provider, settings))
+        if prefixed is not None:
+            return prefixed
     if name != "local" and (base_url or api_key):
         return _at_endpoint(settings, name, base_url, api_key)
     found = None
@@ -163,6 +169,22 @@ def _at_endpoint(
 
     limits = (settings.timeout, settings.max_retries)
     return OpenAIModel(name, base_url, api_key, *limits, **json.loads(settings.request))
+
+
+def _at_provider(settings: ModelSettings, prefix: str, provider: Provider, name: str) -> Any:
+    """A model of a provider with a prefix; a key of the configuration is for its own endpoint."""
+    base_url = (settings.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip()
+    is_configured = settings.api_key and base_url.rstrip("/") == provider.base_url
+    key = settings.api_key if is_configured else providers.key_of(prefix, provider, name)
+    if prefix == "anthropic":
+        from archytas_nb.models.anthropic import AnthropicModel
+
+        limits = (settings.timeout, settings.max_retries)
+        return AnthropicModel(name, None, key, *limits, **json.loads(settings.request))
+    chosen = _at_endpoint(settings, name, provider.base_url, key)
+    if provider.key_name and not is_configured:
+        chosen.errors.key_name = provider.key_name
+    return chosen
 
 
 @functools.cache
@@ -326,8 +348,9 @@ def models_in(data: Any) -> tuple[Served, ...]:
     models = []
     for item in items:
         if isinstance(item, dict) and isinstance(item.get("id"), str) and item["id"]:
-            # vLLM's field, LM Studio's field
-            sizes = (item.get("max_model_len"), item.get("loaded_context_length"))
+            # fields of vLLM, LM Studio and Anthropic
+            fields = ("max_model_len", "loaded_context_length", "max_input_tokens")
+            sizes = map(item.get, fields)
             known = [size for size in sizes if isinstance(size, int) and size > 0]
             models.append(Served(item["id"], known[0] if known else None))
     return tuple(models)
@@ -336,8 +359,10 @@ def models_in(data: Any) -> tuple[Served, ...]:
 # ── addresses and keys ────────────────────────────────────────────────────────────────────────────
 
 
-def endpoint_of(url: str) -> tuple[str, dict[str, str], tuple[str, str] | None]:
-    """A base URL without ``/chat/completions`` and secrets; its query; its user and password.
+def endpoint_of(
+    url: str, path: tuple[str, ...] = ("/chat/completions",)
+) -> tuple[str, dict[str, str], tuple[str, str] | None]:
+    """A base URL without the path of requests and secrets; its query; its user and password.
 
     Raises:
         ConfigurationError: It has no scheme or no host.
@@ -351,23 +376,27 @@ def endpoint_of(url: str) -> tuple[str, dict[str, str], tuple[str, str] | None]:
         shown = url.partition("?")[0].rpartition("@")[2]
         expected = "http:// or https://, a host, and mostly '/v1' at the end"
         raise ConfigurationError(f"base_url is {shown!r}; expected {expected}")
-    path = parts.path.removesuffix("/").removesuffix("/chat/completions")
+    begin = parts.path.removesuffix("/")
+    for end in path:
+        begin = begin.removesuffix(end)
     _, is_named, host = parts.netloc.rpartition("@")
     name, password = map(urllib.parse.unquote, (parts.username or "", parts.password or ""))
     query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
-    base_url = urllib.parse.urlunsplit((parts.scheme, host, path, "", ""))
+    base_url = urllib.parse.urlunsplit((parts.scheme, host, begin, "", ""))
     return base_url, query, (name, password) if is_named else None
 
 
-def usable_key(key: str, base_url: str) -> str:
+def usable_key(key: str, base_url: str, name: str) -> str:
     """A key that fits into a header; may be empty for an endpoint that needs none.
+
+    `name` says what holds it, for messages.
 
     Raises:
         ConfigurationError: The key cannot be one, or the endpoint needs one and there is none.
     """
     key = key.strip()
     if not key.isascii() or not key.isprintable() or " " in key:
-        text = "the API key holds characters that no key has. Copy it anew into OPENAI_API_KEY."
+        text = f"the API key holds characters that no key has. Copy it anew into {name}."
         raise ConfigurationError(text)
     if not key and base_url.startswith(OPENAI_URL):
         move = "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint."

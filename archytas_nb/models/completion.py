@@ -12,9 +12,9 @@ import importlib
 import json
 import re
 import urllib.parse
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from archytas_nb.loop.events import REFUSED, Delta, ModelReply, Usage, WireCall
 from archytas_nb.models.secrets import shown_url
@@ -24,8 +24,28 @@ class NotACompletion(ValueError):
     """The bytes are no chat completion; the message is what came instead."""
 
 
-def from_body(text: str) -> ModelReply:
-    """Read a whole chat completion.
+class GrowingReply(Protocol):
+    """A reply as it grows: takes the events of a stream, or a whole body.
+
+    Attributes:
+        finish: The reason for the end; empty before it.
+        has_begun: Whether anything was taken.
+        has_choice: Whether what was taken is a reply.
+    """
+
+    finish: str
+    has_begun: bool
+    has_choice: bool
+
+    def take(self, chunk: Any, text: str) -> list[Delta]:
+        """Add an event or a body; raises as `from_stream`, which returns what is shown of it."""
+
+    def whole(self) -> ModelReply:
+        """The reply, once it is whole."""
+
+
+def from_body(text: str, new: Callable[[], GrowingReply] | None = None) -> ModelReply:
+    """Read a whole reply; `new` makes what takes it, a chat completion where it is None.
 
     Raises:
         NotACompletion: The text is no chat completion.
@@ -35,15 +55,19 @@ def from_body(text: str) -> ModelReply:
     data = _json(text)
     if data is None and text.lstrip().startswith("{") and not text.rstrip().endswith("}"):
         raise EOFError("the body ended in the middle of the reply")
-    reply = _Reply()
+    reply = (new or CompletionReply)()
     reply.take(data, text)
     if not reply.has_choice:
         raise NotACompletion(text)
     return reply.whole()
 
 
-def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
+def from_stream(
+    chunks: Iterable[bytes], new: Callable[[], GrowingReply] | None = None
+) -> Generator[Delta, None, ModelReply]:
     """Read a stream of server-sent events, cut anywhere; yields pieces of text, returns the reply.
+
+    `new` makes what takes the events, which are those of a chat completion where it is None.
 
     An EOFError of `chunks` says that the connection broke, which is ignored after a whole reply.
 
@@ -52,7 +76,7 @@ def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
         ServerError: The server sent an error in the stream.
         EOFError: The stream ended before the reply did, or the server gave the reply up.
     """
-    reply, has_ended = _Reply(), False
+    reply, has_ended = (new or CompletionReply)(), False
     other: list[str] = []
     try:
         for line in _lines(chunks):
@@ -67,13 +91,13 @@ def from_stream(chunks: Iterable[bytes]) -> Generator[Delta, None, ModelReply]:
         if not reply.finish:
             raise
     if other and not reply.has_begun:  # the server does not stream, or it is no such server
-        return from_body("\n".join(other))
+        return from_body("\n".join(other), new)
     if not (reply.finish or has_ended):
         raise EOFError("the stream ended in the middle of the reply")
     return reply.whole()
 
 
-def _event(data: str, reply: _Reply) -> Any:
+def _event(data: str, reply: GrowingReply) -> Any:
     event = _json(data)
     if event is None and (reply.has_begun or data.startswith("{")):
         raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
@@ -102,7 +126,7 @@ class _Call:
     pieces: list[str] = field(default_factory=list)
 
 
-class _Reply:
+class CompletionReply:
     """A reply as it grows."""
 
     def __init__(self) -> None:
@@ -253,7 +277,7 @@ class ServerError(Exception):
         if 300 <= status < 400 and "location" in headers:
             with contextlib.suppress(ValueError):  # it is no URL
                 to = shown_url(urllib.parse.urljoin(url, headers["location"]))
-                error.to = to.removesuffix("/chat/completions")
+                error.to = to.removesuffix("/chat/completions").removesuffix("/v1/messages")
         return error
 
 
@@ -359,3 +383,27 @@ def price_of(base_url: str, model: str) -> Price | None:
         return Price(float(sent), float(sent if cached is None else cached), float(written))
     except (ImportError, LookupError, AttributeError, TypeError, ValueError):
         return None
+
+
+def cost_of(base_url: str, model: str, sent: int, cached: int, to_cache: int, output: int) -> float:
+    """USD for tokens, where writing to a cache has a price; 0 where that is not known.
+
+    Args:
+        base_url: The endpoint.
+        model: The model's name there.
+        sent: All input tokens.
+        cached: Those of them that were read from the cache.
+        to_cache: Those of them that were written to it.
+        output: Tokens that the model wrote.
+    """
+    try:
+        prices = importlib.import_module("genai_prices")
+        usage = prices.Usage(
+            input_tokens=sent,
+            cache_read_tokens=cached,
+            cache_write_tokens=to_cache,
+            output_tokens=output,
+        )
+        return float(prices.calc_price(usage, model, provider_api_url=base_url).total_price)
+    except (ImportError, LookupError, AttributeError, TypeError, ValueError):
+        return 0.0

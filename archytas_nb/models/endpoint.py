@@ -1,55 +1,24 @@
-"""Models behind OpenAI-compatible endpoints. The only file that imports openai, at first use.
-
-Messages and tools travel in ``extra_body`` and streams are read as bytes: the client would walk
-every message on every request and build an object for every token. Retries are ours, to be seen.
-"""
+"""Models behind OpenAI-compatible endpoints. The only file that imports openai, at first use."""
 
 from __future__ import annotations
 
-import copy
-import json
-import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import replace
-from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.loop.events import AskModel, Notice
-from archytas_nb.models import choose, refusals
-from archytas_nb.models.bounds import Connection, Deadline
-from archytas_nb.models.capabilities import (
-    Asking,
-    Capabilities,
-    adapting,
-    body_of,
-    capabilities_of,
-    sendable,
-)
-from archytas_nb.models.choose import OPENAI_URL, Served
-from archytas_nb.models.completion import (
-    NotACompletion,
-    Price,
-    ServerError,
-    from_body,
-    from_stream,
-    price_of,
-)
-from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, RequestError
-from archytas_nb.models.secrets import without_shapes
+from archytas_nb.loop.events import AskModel
+from archytas_nb.models import choose
+from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of
+from archytas_nb.models.completion import CompletionReply, GrowingReply
+from archytas_nb.models.providers import OPENAI_URL
+from archytas_nb.models.remote import Package, RemoteModel, close_clients
 
-if TYPE_CHECKING:
-    import openai
+__all__ = ["DEFAULT_OPENAI_MODEL", "OpenAIModel", "close_clients"]
 
 DEFAULT_OPENAI_MODEL = "gpt-4.1-mini"
-FIRST_WAIT = 0.5
-"""Seconds before the first retry, where the server does not say; each further wait is doubled."""
-_LISTING_SECONDS = 10.0
 
 
-class OpenAIModel:
+class OpenAIModel(RemoteModel):
     """A model behind an OpenAI-compatible endpoint, such as OpenAI, vLLM, Ollama or LM Studio.
 
     Args:
@@ -83,341 +52,39 @@ class OpenAIModel:
         **request: Any,
     ) -> None:
         url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
-        self.base_url, own_query, self._user = choose.endpoint_of(url)
-        self._headers = choose.usable_fields("headers", headers)
-        self._query = {**own_query, **choose.usable_fields("query", query)}
         key = api_key or os.environ.get("OPENAI_API_KEY") or ""
-        self._key = choose.usable_key(key, self.base_url)
-        others = (*self._headers.values(), *self._query.values())
-        self._errors = EndpointErrors(self.base_url, self._key, self._user, others)
-        self.given_name = model
-        self._model = model
-        self.timeout = 300.0 if timeout is None else timeout
-        self.max_retries = 3 if max_retries is None else max_retries
-        if not (isinstance(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
-            raise ConfigurationError(f"timeout is {timeout!r}; expected seconds above 0")
-        if not (isinstance(self.max_retries, int) and self.max_retries >= 0):
-            expected = "expected a whole number, 0 or more"
-            raise ConfigurationError(f"max_retries is {max_retries!r}; {expected}")
-        self.stream = stream
-        self.request = sendable(request)
-        self.server = ""
-        """Which model server answers, where nobody named the endpoint and it was found."""
-        self.keeps_connections = True
-        """Whether a connection is used again; llama.cpp closes it after a stream."""
-        self._busy: set[Connection] = set()
-
-    def __repr__(self) -> str:
-        return f"OpenAIModel({self._model!r}, base_url={self.base_url!r})"
+        super().__init__(
+            model, url, key, (timeout, max_retries),
+            stream=stream, headers=headers, query=query, request=request,
+        )  # fmt: skip
 
     @property
     def name(self) -> str:
         """The model's name, as it is shown and sent; the endpoint's first one if none was given."""
-        if self._model is None:
-            official = self.base_url.startswith(OPENAI_URL)
-            self._model = DEFAULT_OPENAI_MODEL if official else self._first_served()
-        return self._model
+        if self._model is None and self.base_url.startswith(OPENAI_URL):
+            self._model = DEFAULT_OPENAI_MODEL
+        return super().name
 
-    def found(self, server: str, context: int | None) -> None:
-        """Note that the endpoint was found on this machine, and its model's context in tokens."""
-        self.server = server
-        can = capabilities_of(self.base_url, self.name)
-        can.context_tokens = can.context_tokens or context
-
-    @property
-    def is_small(self) -> bool:
-        """Whether its name says that it is a small model, whose answers are checked more."""
-        try:
-            return choose.is_small(self.name)
-        except (ModelError, ConfigurationError):  # the request will say what is wrong
-            return False
-
-    @property
-    def context_tokens(self) -> int | None:
-        """Tokens of a conversation with its reply, where the endpoint says so; else None."""
-        if self._model is None:
-            return None
-        return capabilities_of(self.base_url, self._model).context_tokens
-
-    @property
-    def price(self) -> Price | None:
-        """What its tokens cost, where that is known; another service tier has prices of its own."""
-        is_standard = self.request.get("service_tier", "default") == "default"
-        if choose.is_local(self.base_url) or not is_standard:
-            return None
-        return price_of(self.base_url, self.name)
-
-    @property
-    def protocol(self) -> Literal["react", "native"]:
-        """What ``protocol="auto"`` means here, as far as the endpoint has shown what it takes."""
-        return capabilities_of(self.base_url, self.name).protocol
-
-    def complete(self, ask: AskModel) -> Asking:
-        """Ask for one reply.
-
-        Yields:
-            Pieces of text as they come, and retries, after which the reply begins anew.
-
-        Returns:
-            The reply.
-
-        Raises:
-            ModelError: No usable reply came; the message names the URL and what to do next.
-        """
-        started = perf_counter()
-        deadline = Deadline(ask.seconds)
-        name = self.name
-
-        def once(form: Capabilities) -> Asking:
-            return self._once(name, ask, form, deadline)
-
-        def in_any_form() -> Asking:
-            can = capabilities_of(self.base_url, name)
-            return adapting(once, ask, can, self.request, stream=self.stream)
-
-        try:
-            reply = yield from retrying(in_any_form, self.max_retries, deadline, self._errors)
-        except ModelError as error:
-            raise self._explained(error) from None
-        return replace(reply, seconds=perf_counter() - started)
-
-    def without_retries(self) -> OpenAIModel:
-        """A copy that raises each failure at once, and whose `cut` ends its own requests only."""
-        made = copy.copy(self)
-        made.max_retries, made._busy = 0, set()  # noqa: SLF001 - its own copy
-        return made
-
-    def cut(self) -> None:
-        """End the requests that are going on, from another thread; they fail."""
-        for each in tuple(self._busy):
-            each.cut()
-
-    def served(self) -> list[str]:
-        """The names of the models that the endpoint serves.
-
-        Raises:
-            ModelError: The endpoint does not say.
-        """
-        try:
-            return [model.name for model in self.listed()]
-        except RequestError as failed:
-            raise self._explained(failed.error) from None
-
-    # ── one request ───────────────────────────────────────────────────────────────────────────────
-
-    def _once(self, name: str, ask: AskModel, form: Capabilities, deadline: Deadline) -> Asking:
-        if deadline.over:
-            raise self._errors.out_of_time(deadline.seconds)
-        stream = self.stream and form.stream
-        with self._connection(self.timeout, deadline) as connection:
-            try:
-                with connection.client.chat.completions.with_streaming_response.create(
-                    model=name,
-                    messages=[],
-                    stream=stream,
-                    extra_body=body_of(ask, form, self.request, stream=stream),
-                    extra_headers=None if self.keeps_connections else {"Connection": "close"},
-                    timeout=_limits(self.timeout, deadline),
-                ) as response:
-                    chunks = connection.received(response.iter_bytes())
-                    if stream:
-                        reply = yield from from_stream(chunks)
-                    else:
-                        reply = from_body(b"".join(chunks).decode("utf-8", "replace"))
-            except Exception as error:  # noqa: BLE001 - judged below
-                # Older clients wrap what a hook raises.
-                generated = getattr(error.__cause__ or error, "reply", None)
-                if generated is not None:
-                    return generated  # type: ignore[no-any-return]
-                raise self._failure(error, connection, name, ask) from None
-        if reply.finish == "content_filter" and not reply.calls:
-            what = "withheld the reply, or a part of it, by its content filter"
-            move = "Put the question differently, or use another model."
-            raise self._errors.unusable(what, "refused", move)
-        return reply
-
-    def _failure(
-        self, error: Exception, connection: Connection, name: str, ask: AskModel | None
-    ) -> Exception:
-        """What to raise for what went wrong in a request; an error of ours stays as it is."""
+    def _package(self) -> Package:
         import openai
 
-        if isinstance(error, NotACompletion):
-            return self._errors.not_an_api(self._errors.clean(str(error)))
-        if isinstance(error, EOFError):
-            return self._errors.dropped(self._errors.clean(str(error)))
-        if not isinstance(error, (openai.OpenAIError, ServerError)):
-            return error
-        failed = self._errors.of_client(error, self.timeout, name, ask)
-        # A status of the server counts more than the time that it took.
-        return (None if failed.error.status else connection.failure()) or failed
+        return Package(openai, openai.OpenAI, openai.OpenAIError)
 
-    @contextmanager
-    def _connection(self, timeout: float, deadline: Deadline) -> Iterator[Connection]:
-        """A connection for one request; one that was kept open saves the time to make it."""
-        fields = (*self._headers.items(), *self._query.items())
-        key = (self.base_url, self._key, self._user, self.timeout, fields)
-        idle = _CLIENTS.setdefault(key, [])
-        connection = idle.pop() if idle else self._connect()
-        try:
-            with connection.within(timeout, deadline):
-                self._busy.add(connection)
-                yield connection
-        except KeyboardInterrupt:
-            # It may have hit the client where it knows of no connection to close: close it all, or
-            # the server would go on writing the reply.
-            connection.client.close()
-            raise
-        except BaseException:
-            idle.append(connection)
-            raise
-        finally:
-            self._busy.discard(connection)
-        idle.append(connection)
+    def _key_header(self) -> dict[str, str]:
+        return choose.key_header(self.base_url, self._key or "none")
 
-    def _connect(self) -> Connection:
-        """A client with a connection of its own; the first one costs 30 ms."""
-        import openai
+    def _create(self, client: Any) -> Callable[..., Any]:
+        create: Callable[..., Any] = client.chat.completions.with_streaming_response.create
+        return create
 
-        limits = _limits(self.timeout, Deadline())
-        headers = {
-            **choose.key_header(self.base_url, self._key or "none"),
-            "Accept-Encoding": "gzip, deflate",
-            **self._headers,
-        }
-        connection = Connection(self._errors)
+    def _fields(
+        self, name: str, ask: AskModel, form: Capabilities, *, stream: bool
+    ) -> dict[str, Any]:
+        body = body_of(ask, form, self.request, stream=stream)
+        return {"model": name, "messages": [], "extra_body": body}
 
-        def signed(request: Any) -> Any:
-            # The client writes the key into this header, and Azure takes that for a token.
-            if "Authorization" not in headers:
-                request.headers.pop("Authorization", None)
-            return request
+    def _reply(self) -> GrowingReply:
+        return CompletionReply()
 
-        hooks: dict[str, Any] = {
-            "request": [connection.on_request],
-            "response": [connection.on_response],
-        }
-        try:
-            http = openai.DefaultHttpxClient(
-                # A proxy of the environment cannot reach this machine's own servers.
-                trust_env=not choose.is_local(self.base_url),
-                timeout=limits,
-                auth=self._user or signed,
-                follow_redirects=False,
-                event_hooks=hooks,
-            )
-        except (ImportError, OSError, ValueError) as error:  # of a proxy, or a certificate
-            why = without_shapes(str(error)).rstrip(".")
-            text = f"no connection to {self.base_url!r} can be made in this environment: {why}"
-            move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
-            raise ConfigurationError(f"{text}. {move}") from error
-        connection.client = openai.OpenAI(
-            base_url=self.base_url,
-            api_key=self._key or "none",
-            max_retries=0,
-            timeout=limits,
-            http_client=http,
-            default_headers=headers,
-            default_query=self._query,
-        )
-        return connection
-
-    # ── the list of models ────────────────────────────────────────────────────────────────────────
-
-    def _first_served(self) -> str:
-        names = self.served()
-        if not names:
-            move = "Load one, or name the model that is meant."
-            raise ModelError(
-                f"the endpoint {self.base_url!r} serves no model. {move}", kind="not_found"
-            )
-        return next((name for name in names if Served(name).chats), names[0])
-
-    def listed(self, seconds: float = _LISTING_SECONDS) -> tuple[Served, ...]:
-        """The models that are served, within a short time; raises `RequestError`."""
-        seconds = min(self.timeout, seconds)
-        limits = _limits(seconds, Deadline())  # imports the client, which takes its time once
-        deadline = Deadline(seconds)
-        with self._connection(seconds, deadline) as connection:
-            listing = connection.client.models.with_streaming_response.list
-            try:
-                with listing(timeout=limits) as response:
-                    body = b"".join(connection.received(response.iter_bytes()))
-            except Exception as error:  # noqa: BLE001 - judged below
-                if deadline.over:
-                    raise self._errors.timed_out(seconds, "first byte") from None
-                raise self._failure(error, connection, self._model or "", None) from None
-        try:
-            models = choose.models_in(json.loads(body))
-        except (ValueError, RecursionError):
-            raise self._errors.not_an_api("no list of models") from None
-        for model in models:
-            can = capabilities_of(self.base_url, model.name)
-            can.context_tokens = can.context_tokens or model.context_tokens
-        return models
-
-    def _explained(self, error: ModelError) -> ModelError:
-        """Add to an error the models that there are, or where the API may begin."""
-        if error.kind == "not_found":
-            with suppress(RequestError):
-                names = [model.name for model in self.listed()]
-                return refusals.with_hint(error, refusals.serves(names, self._model or ""))
-        if error.kind in ("not_found", "bad_reply"):
-            longer = self.base_url.rstrip("/") + "/v1"
-            is_long = self.base_url.rstrip("/").endswith("/v1")
-            where = "where the API begins" if is_long else f"{longer!r}, if the API begins there"
-            return refusals.with_hint(error, f"Set OPENAI_BASE_URL (or base_url) to {where}.")
-        return error
-
-
-def retrying(
-    ask: Callable[[], Asking], max_retries: int, deadline: Deadline, errors: EndpointErrors
-) -> Asking:
-    """Ask again after a `RequestError` that may pass; yields each retry with its wait.
-
-    A wait that would not end before the deadline is not begun.
-
-    Raises:
-        ModelError: No reply came.
-    """
-    tried = 0
-    while True:
-        try:
-            return (yield from ask())
-        except RequestError as error:
-            failed = error
-        wait = FIRST_WAIT * 2**tried if failed.wait is None else failed.wait
-        what = refusals.shortened(str(failed).partition(". ")[0], 160)
-        left = deadline.left
-        is_final = not failed.passing or tried >= max_retries or wait > refusals.LONGEST_WAIT
-        if not is_final and left is not None and wait >= left:
-            is_final, failed = True, errors.out_of_time(deadline.seconds, what)
-        if is_final:
-            hint = f"(Tried {tried + 1} times.)"
-            raise (refusals.with_hint(failed.error, hint) if tried else failed.error) from None
-        tried += 1
-        again = f"{what}. Trying again in {wait:g} s ({tried} of {max_retries})."
-        yield Notice("retry", again, seconds=wait)
-        sleep(wait)
-
-
-_CLIENTS: dict[Any, list[Connection]] = {}
-"""The connections that are not in use, by base URL, key, timeout, headers and query."""
-
-if hasattr(os, "register_at_fork"):  # a child's requests would be mixed with its parent's
-    os.register_at_fork(after_in_child=_CLIENTS.clear)
-
-
-def _limits(timeout: float, deadline: Deadline) -> openai.Timeout:
-    """The client's own timeouts: only that to connect; `Cutoff` has the others."""
-    import openai
-
-    return openai.Timeout(None, connect=deadline.within(min(CONNECT_SECONDS, timeout)))
-
-
-def close_clients(base_url: str | None = None) -> None:
-    """Close the idle connections to an endpoint that will not be asked again, or all of them."""
-    at = base_url and choose.endpoint_of(base_url)[0]
-    for key in [key for key in _CLIENTS if at in (None, key[0])]:
-        for connection in _CLIENTS.pop(key):
-            connection.client.close()
+    def _can(self, name: str) -> Capabilities:
+        return capabilities_of(self.base_url, name)

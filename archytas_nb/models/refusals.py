@@ -44,7 +44,7 @@ _SAYS = {
     r"|reduce the length of the (?:messages|prompt|input)",
     "no_tools": rf"{_TOOLS}.{{0,60}}{_NO}|{_NO}.{{0,60}}{_TOOLS}|support tool use",
     # A conversation that the server finds wrong says nothing about tools.
-    "bad_history": r"tool_call_id|'tool_calls'|role\W{1,3}tool|messages?\[|messages? with",
+    "bad_history": r"tool_call_id|'tool_calls'|role\W{1,3}tool|messages?(?:\[|\.\d)|messages? with",
     # OpenAI from gpt-5.4 on takes tools only with reasoning_effort="none".
     "no_reasoning_with_tools": rf"\btools?\b.{{0,20}}\breasoning_effort\b.{{0,20}}{_NO}",
     "other_api": r"only (?:supported|available) (?:in|with|by|via|through|on) .{0,20}/?responses\b"
@@ -64,6 +64,7 @@ _SAYS = {
     "wants_thoughts": r"reasoning_content\b.{0,60}\b(?:missing|required|must be)\b"
     r"|\bmissing\b.{0,60}\breasoning_content\b",
     "wants_signatures": r"missing .{0,20}thought_?signature",
+    "bad_thoughts": r"\bthinking\b.{0,40}\bblocks?\b|invalid `?signature",
     "no_system": r"system (?:role|messages?|prompts?) (?:is |are )?not (?:supported|allowed)"
     r"|not support (?:the )?'system'|only user and assistant roles"
     r"|developer instruction is not enabled",
@@ -80,6 +81,7 @@ _CONTEXT = re.compile(
 )
 _PROMPT = re.compile(
     r"(\d+) (?:in the messages|input tokens|of text input)|\bn_prompt_tokens=(\d+)"
+    r"|context limit: (\d+) \+"
 )
 _MOST = re.compile(
     r"at most (\d+) (?:completion |output )?tokens|max_tokens: \d+ > (\d+)"
@@ -189,6 +191,7 @@ class EndpointErrors:
         key: Its API key, which is never shown.
         user: The name and password in its URL, of which the password is never shown.
         others: Values of headers and queries; those that are long enough are never shown.
+        names: What holds the key and the URL, such as variables of the environment.
     """
 
     def __init__(
@@ -197,7 +200,9 @@ class EndpointErrors:
         key: str = "",
         user: tuple[str, str] | None = None,
         others: Iterable[str] = (),
+        names: tuple[str, str] = ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
     ) -> None:
+        self.key_name, self._url_name = names
         self._at = f"the endpoint {at!r}"
         self._url = at
         basic = base64.b64encode(":".join(user).encode()).decode() if user else ""
@@ -241,7 +246,8 @@ class EndpointErrors:
     ) -> RequestError:
         """The error behind a server's error in a request for a model; `ask` as for `of_client`."""
         if error.to:  # a conversation goes only to where the user sends it
-            move = "If that is where the API begins, set OPENAI_BASE_URL (or base_url) to it."
+            name = self._url_name.partition(" ")[0]
+            move = f"If that is where the API begins, set {name} (or base_url) to it."
             text = f"{self._at} redirects to {error.to!r}, and nothing was sent there. {move}"
             return RequestError("refused", text, error.status)
         codes, text = self.clean(error.codes), self.clean(error.message)
@@ -253,6 +259,7 @@ class EndpointErrors:
             reason += f" It asks to wait {error.wait:.0f} s, {most}."
         kind, what, move, passing = _case(error.status, raw, ask)
         what = what.format(at=self._at, model=f"model {model!r}")
+        move = move.replace("{key}", self.key_name)
         full = f"{what} (HTTP {error.status}): {reason} {move}".rstrip()
         return RequestError(kind, full, error.status, passing=passing, wait=error.wait, refusal=raw)
 
@@ -262,8 +269,7 @@ class EndpointErrors:
         move = (
             "Its certificate is not trusted here: set SSL_CERT_FILE, or use the right host."
             if certificate
-            else "Start it, or set OPENAI_BASE_URL (or %config ArchytasNB.base_url) to where your "
-            "model is served."
+            else f"Start it, or set {self._url_name} to where your model is served."
         )
         text = f"no server answers at {self._url!r} ({shortened(why)}). {move}"
         return RequestError("unreachable", text, passing=not certificate)
@@ -316,16 +322,17 @@ def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, 
     # "Request too large" with 429: more than the tokens of a minute, so waiting does not help.
     too_large = status == 413 or raw.startswith("Request too large")
     is_used_up = "insufficient_quota" in raw or "exceeded your current quota" in raw
+    is_unpaid = status == 400 and "credit balance is too low" in raw  # Anthropic's words
     has_images = ask is not None and images_in(ask.messages) and "image" in raw.lower()
     is_form = says("bad_format", raw) or says("no_system", raw)
     cases: list[tuple[Any, ModelErrorKind, str, str, bool]] = [
         (status in (401, 403) or (status == 400 and says("bad_key", raw)),
          "auth", "{at} rejected the API key",
-         "Set OPENAI_API_KEY (or %config ArchytasNB.api_key) to a key for this endpoint.", False),
+         "Set {key} to a key for this endpoint.", False),
         (too_large or (status != 429 and says("overflow", raw)),
          "overflow", "the conversation is too long for {model} at {at}",
          "Begin anew with agent.reset(), or use a model with a longer context.", False),
-        (status == 402 or (status == 429 and is_used_up),
+        (status == 402 or is_unpaid or (status == 429 and is_used_up),
          "rate_limit", "{at} refuses further requests",
          "Waiting does not help: see to the account's credit, or use another endpoint.", False),
         (status == 429, "rate_limit", "{at} refuses further requests for now",

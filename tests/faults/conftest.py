@@ -4,31 +4,45 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from archytas_nb.models import endpoint
+from archytas_nb.models import endpoint, remote
 from archytas_nb.models.capabilities import capabilities_of
 from tests.faults.talk import Talk
 
+FORMS = [("native", True), ("react", False), ("native", False), ("react", True)]
 
-@pytest.fixture(
-    params=[
-        pytest.param(("native", True), id="native-streamed"),
-        pytest.param(("react", False), id="react-whole"),
-        pytest.param(("native", False), id="native-whole", marks=pytest.mark.slow),
-        pytest.param(("react", True), id="react-streamed", marks=pytest.mark.slow),
+
+def forms(*doors: str) -> list[Any]:
+    """The first two forms of each door, and the others as slow tests."""
+    return [
+        pytest.param(
+            (*form, door),
+            id="-".join(
+                [form[0], "streamed" if form[1] else "whole", *([door] if doors[1:] else [])]
+            ),
+            marks=pytest.mark.slow if n > 1 else (),
+        )
+        for door in doors
+        for n, form in enumerate(FORMS)
     ]
-)
+
+
+@pytest.fixture(params=forms("openai"))
 def talk(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> Iterator[Talk]:
+    protocol, stream, door = (*request.param, "openai")[:3]
+    if door == "anthropic":
+        pytest.importorskip("anthropic")
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(endpoint, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(remote, "FIRST_WAIT", 0.01)
     capabilities_of.cache_clear()
-    talk = Talk(*request.param, caplog)
+    talk = Talk(protocol, stream, caplog, door)
     yield talk
     talk.server.close()
     endpoint.close_clients(talk.server.url)
@@ -39,5 +53,5 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The waits, without waiting."""
     waits: list[float] = []
     # The module's own, for other threads sleep too.
-    monkeypatch.setattr(endpoint, "sleep", waits.append)
+    monkeypatch.setattr(remote, "sleep", waits.append)
     return waits

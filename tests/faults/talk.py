@@ -14,7 +14,9 @@ from archytas_nb.agent import Agent
 from archytas_nb.errors import ModelError, RunError, RunInterrupted
 from archytas_nb.loop.events import Event, Notice
 from archytas_nb.models.endpoint import OpenAIModel
+from archytas_nb.models.remote import RemoteModel
 from archytas_nb.run import Run, to_json
+from tests.servers.anthropic import AnthropicServer
 from tests.servers.plays import Say
 from tests.servers.server import Server
 from tests.servers.strict import complaint
@@ -51,6 +53,7 @@ class Talk:
     protocol: str
     stream: bool
     caplog: pytest.LogCaptureFixture
+    door: str = "openai"
     server: Server = field(default_factory=Server)
     agent: Any = None
     events: list[Event] = field(default_factory=list)
@@ -65,13 +68,24 @@ class Talk:
         **server: Any,
     ) -> Talk:
         self.server.close()
-        self.server = Server(*plays, **server)
-        answers = OpenAIModel(
-            "tiny-1", self.server.url, KEY, timeout, stream=self.stream, **(model or {})
-        )
+        self.server = self.servers(*plays, **server)
+        answers = self.model(timeout, **(model or {}))
         settings: Any = {"protocol": self.protocol, "namespace": {}, **(agent or {})}
         self.agent = Agent([add, boom, press_interrupt], answers, **settings)
         return self
+
+    @property
+    def servers(self) -> type[Server]:
+        return Server if self.door == "openai" else AnthropicServer
+
+    def model(self, timeout: float = 20.0, **settings: Any) -> RemoteModel:
+        """A model that asks the server."""
+        settings = {"stream": self.stream, **settings}
+        if self.door == "openai":
+            return OpenAIModel("tiny-1", self.server.url, KEY, timeout, **settings)
+        from archytas_nb.models.anthropic import AnthropicModel
+
+        return AnthropicModel("tiny-1", self.server.url, KEY, timeout, **settings)
 
     def ask(self, question: str = "What is 1 + 2?", **given: Any) -> Run:
         try:

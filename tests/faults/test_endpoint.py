@@ -14,10 +14,15 @@ import pytest
 from archytas_nb.agent import Agent
 from archytas_nb.models import endpoint
 from archytas_nb.models.endpoint import OpenAIModel
+from tests.faults.conftest import forms
 from tests.faults.talk import ADD, KEY, Talk, add
 from tests.servers.plays import HTML, Drop, Events, Raw, Say, Status
 
+both = pytest.mark.parametrize("talk", forms("openai", "anthropic"), indirect=True)
+"""Over OpenAI's API and over Anthropic's."""
 
+
+@both
 @pytest.mark.parametrize(
     "play", [Status(429, "slow down"), Status(500), Status(503), Drop(), Say("Three.", cut=2)]
 )
@@ -32,6 +37,7 @@ def test_a_failure_that_passes_is_tried_again_in_sight(talk: Talk, play: Any) ->
     talk.goes_on()
 
 
+@both
 @pytest.mark.parametrize(
     ("play", "kind", "move"),
     [
@@ -54,6 +60,7 @@ def test_a_failure_that_stays_ends_after_three_retries(
     talk.goes_on()
 
 
+@both
 def test_a_failure_in_the_middle_of_a_run_keeps_what_was_done(talk: Talk) -> None:
     talk.with_(ADD, then=Status(500))
     talk.fails("server")
@@ -62,6 +69,7 @@ def test_a_failure_in_the_middle_of_a_run_keeps_what_was_done(talk: Talk) -> Non
     assert "3" in json.dumps(talk.server.chats[-1].body["messages"])
 
 
+@both
 @pytest.mark.parametrize(("header", "waits"), [("7", 7.0), ("0", 0.0)])
 def test_a_wait_that_the_server_asks_for_is_kept(
     talk: Talk, slept: list[float], header: str, waits: float
@@ -73,6 +81,7 @@ def test_a_wait_that_the_server_asks_for_is_kept(
     talk.goes_on()
 
 
+@both
 def test_a_wait_that_is_too_long_is_not_waited_for(talk: Talk, slept: list[float]) -> None:
     talk.with_(then=Status(429, headers={"Retry-After": "3600"}))
     assert "asks to wait 3600 s" in talk.fails("rate_limit")
@@ -81,6 +90,7 @@ def test_a_wait_that_is_too_long_is_not_waited_for(talk: Talk, slept: list[float
     talk.goes_on()
 
 
+@both
 def test_a_quota_that_is_used_up_is_not_tried_again(talk: Talk) -> None:
     talk.with_(then=Status(429, "You exceeded your current quota", code="insufficient_quota"))
     assert "credit" in talk.fails("rate_limit")
@@ -88,22 +98,24 @@ def test_a_quota_that_is_used_up_is_not_tried_again(talk: Talk) -> None:
     talk.goes_on()
 
 
+@both
 def test_a_server_that_is_down_is_named_with_its_address(talk: Talk) -> None:
     talk.with_()
     talk.server.close()
     said = talk.fails("unreachable")
     assert f"no server answers at {talk.server.url!r}" in said
-    assert "Start it, or set OPENAI_BASE_URL" in said
+    assert f"Start it, or set {talk.agent.model.url_name}" in said
     assert len(talk.retries) == 3
     assert talk.agent.messages[1:] == []  # as if it had not been asked
     talk.kept_secret()
 
 
+@both
 def test_a_web_page_with_status_200_is_no_answer(talk: Talk) -> None:
     talk.with_(then=HTML)
     said = talk.fails("bad_reply")
     assert f"{talk.server.url!r} answered with a web page: 'It works!'" in said
-    assert "Set OPENAI_BASE_URL" in said
+    assert f"Set {talk.agent.model.url_name.split()[0]}" in said
     assert len(talk.server.chats) == 1
     talk.goes_on()
 
@@ -118,6 +130,7 @@ def test_an_error_without_v1_in_the_url_names_the_longer_url(talk: Talk, elsewhe
     endpoint.close_clients(talk.server.root)
 
 
+@both
 def test_a_model_that_is_not_there_is_answered_with_those_that_are(talk: Talk) -> None:
     talk.with_(models=["tiny-2", "huge"])
     said = talk.fails("not_found")
@@ -127,14 +140,16 @@ def test_a_model_that_is_not_there_is_answered_with_those_that_are(talk: Talk) -
     talk.kept_secret()
 
 
+@both
 def test_a_rejected_key_is_not_shown(talk: Talk) -> None:
     talk.with_(then=Status(401, f"Incorrect API key provided: {KEY}."))
     said = talk.fails("auth")
-    assert "Set OPENAI_API_KEY" in said
+    assert f"Set {talk.agent.model.key_name}" in said
     assert len(talk.server.chats) == 1
     talk.goes_on()
 
 
+@both
 def test_an_error_inside_a_stream_is_an_error(talk: Talk) -> None:
     error = json.dumps({"error": {"message": "the GPU fell off", "code": 400}})
     play = Events((f"data: {error}",)) if talk.stream else Raw(error, 200, "application/json")

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.errors import ModelError
-from archytas_nb.models import bounds, endpoint
+from archytas_nb.models import bounds, remote
 from archytas_nb.models.bounds import Connection, Cutoff, Deadline
 from archytas_nb.models.choose import served_at
 from archytas_nb.models.endpoint import OpenAIModel
@@ -422,9 +422,9 @@ def test_a_forked_child_has_connections_of_its_own() -> None:
         complete(model)
         child = os.fork()
         if child == 0:
-            os._exit(len(endpoint._CLIENTS))
+            os._exit(len(remote._CLIENTS))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert len(endpoint._CLIENTS) == 1
+        assert len(remote._CLIENTS) == 1
 
 
 # ── compressed bodies ─────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
-from archytas_nb.models import endpoint
+from archytas_nb.models import remote
 from archytas_nb.models.bounds import Deadline
 from archytas_nb.models.capabilities import (
     UNKNOWN_THOUGHT,
@@ -26,8 +26,8 @@ from archytas_nb.models.capabilities import (
     shorter,
     with_images,
 )
-from archytas_nb.models.endpoint import retrying
 from archytas_nb.models.refusals import EndpointErrors, RequestError, images_in
+from archytas_nb.models.remote import retrying
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 HELLO = ({"role": "user", "content": "hello"},)
@@ -124,7 +124,7 @@ AT = EndpointErrors("http://127.0.0.1:1/v1")
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     waits: list[float] = []
-    monkeypatch.setattr(endpoint, "sleep", waits.append)
+    monkeypatch.setattr(remote, "sleep", waits.append)
     return waits
 
 
@@ -254,7 +254,7 @@ def test_an_interrupt_in_a_wait_is_not_swallowed(monkeypatch: pytest.MonkeyPatch
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(endpoint, "sleep", interrupt)
+    monkeypatch.setattr(remote, "sleep", interrupt)
     _, once = plays(fault(), ModelReply())
     with pytest.raises(KeyboardInterrupt):
         heard(retrying(once, 3, Deadline(), AT))

@@ -14,7 +14,7 @@ import pytest
 
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, Notice, Usage
-from archytas_nb.models import endpoint
+from archytas_nb.models import endpoint, remote
 from archytas_nb.models.choose import endpoint_of, key_header, served_at
 from archytas_nb.models.endpoint import OpenAIModel
 from tests.models.talking import HELLO, complete, told
@@ -237,7 +237,7 @@ def test_all_who_ask_one_endpoint_share_its_connection() -> None:
     with Server() as server:
         for _ in range(3):
             complete(told(server))
-        assert len(endpoint._CLIENTS) == 1
+        assert len(remote._CLIENTS) == 1
 
 
 def test_the_key_travels_in_the_header_alone() -> None:

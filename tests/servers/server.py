@@ -181,6 +181,8 @@ class Server:
         elsewhere: What any other path is answered with.
     """
 
+    exchange: type[Exchange] = Exchange
+
     def __init__(
         self,
         *plays: Play,
@@ -295,7 +297,7 @@ class Server:
                 )
                 server.asked.append(asked)
                 try:
-                    server.list_models(Exchange(self, asked))
+                    server.list_models(server.exchange(self, asked))
                 except ConnectionError:
                     asked.left.set()
                     raise
@@ -310,7 +312,7 @@ class Server:
                 )
                 server.asked.append(asked)
                 try:
-                    server.answer(Exchange(self, asked))
+                    server.answer(server.exchange(self, asked))
                 except ConnectionError:
                     asked.left.set()
                     raise

@@ -1,0 +1,312 @@
+"""Models behind Anthropic's own API. The only file that imports anthropic, at first use."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from archytas_nb.errors import ConfigurationError
+from archytas_nb.loop.events import AskModel, Json, Message
+from archytas_nb.loop.function_calling import SHOW_IMAGES
+from archytas_nb.models.anthropic_reply import KEY, AnthropicReply
+from archytas_nb.models.capabilities import (
+    Capabilities,
+    capabilities_of,
+    reply_tokens,
+    with_images,
+)
+from archytas_nb.models.completion import GrowingReply, cost_of
+from archytas_nb.models.providers import ANTHROPIC_URL
+from archytas_nb.models.remote import Package, RemoteModel
+
+_DEFAULT_TOKENS = 4096
+"""Maximum of a reply where none is given: the API wants one, and every model takes this."""
+_CACHED = {"type": "ephemeral"}
+
+
+class AnthropicModel(RemoteModel):
+    """A model behind Anthropic's Messages API; needs the extra ``anthropic``.
+
+    The conversation is cached at the endpoint, thinking is kept between the calls of a run, and
+    tools are strict where their schemas allow it.
+
+    Args:
+        model: The model's name.
+        base_url: Where the API begins, without ``/v1``; None takes ANTHROPIC_BASE_URL, else
+            Anthropic.
+        api_key: None takes ANTHROPIC_API_KEY.
+        timeout: Seconds without data before a request is given up; None for 300.
+        max_retries: How often a failure that may pass (429, 529, no connection) is tried again;
+            None for 3.
+        stream: Whether replies are streamed. An interrupt ends a streamed request at the server.
+        headers: Further headers of every request (``{"anthropic-beta": "…"}``).
+        query: Fields of every request's query.
+        request: Further fields of every request (``thinking={"type": "adaptive"}``).
+            ``cache_control`` is that of each cache breakpoint; None turns caching off.
+
+    Raises:
+        ConfigurationError: The package is not installed, or the URL, the key, a limit or a field
+            cannot be used.
+    """
+
+    key_name = "ANTHROPIC_API_KEY"
+    url_name = "ANTHROPIC_BASE_URL"
+    path = ("/messages", "/v1")
+    alternatives = ("cache_control",)
+    listing = MappingProxyType({"limit": 1000})
+    is_small = False
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float | None = None,
+        max_retries: int | None = None,
+        *,
+        stream: bool = True,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        **request: Any,
+    ) -> None:
+        if "system" in request:
+            raise ConfigurationError("'system' is not a field of a request: use instructions=")
+        url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL
+        key = api_key or os.environ.get("ANTHROPIC_API_KEY") or ""
+        super().__init__(
+            model, url, key, (timeout, max_retries),
+            stream=stream, headers=headers, query=query, request=request,
+        )  # fmt: skip
+        if not self._key and self.base_url == ANTHROPIC_URL:
+            raise ConfigurationError(f"no API key for {self.base_url!r}. Set {self.key_name}.")
+
+    def _package(self) -> Package:
+        try:
+            import anthropic
+        except ImportError as error:
+            raise ConfigurationError(
+                f"Anthropic's models need the package 'anthropic' ({error}). Install the extra "
+                "'anthropic' of archytas-nb, or: pip install anthropic"
+            ) from None
+        return Package(anthropic, anthropic.Anthropic, anthropic.AnthropicError)
+
+    def _key_header(self) -> dict[str, str]:
+        return {"X-Api-Key": self._key} if self._key else {}
+
+    def _create(self, client: Any) -> Callable[..., Any]:
+        create: Callable[..., Any] = client.messages.with_streaming_response.create
+        return create
+
+    def _fields(
+        self,
+        name: str,
+        ask: AskModel,
+        form: Capabilities,
+        *,
+        stream: bool,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        body = {"model": name, **body_of(ask, form, self.request)}
+        # The client's own fields are overridden: it warns of some models by their names.
+        return {"model": "", "max_tokens": 1, "messages": [], "extra_body": body}
+
+    def _reply(self) -> GrowingReply:
+        return AnthropicReply(lambda *tokens: cost_of(self.base_url, self.name, *tokens))
+
+    def _can(self, name: str) -> Capabilities:
+        return capabilities_of(self.base_url, name, "anthropic")
+
+    def _begin(self) -> str:
+        return "where the API begins, without '/v1'"
+
+
+# ── the body of a request ─────────────────────────────────────────────────────────────────────────
+
+
+def body_of(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -> dict[str, Json]:
+    """The fields of a request beside its model; `extra` are the user's own, which override ours."""
+    system, turns = _conversation(ask, form)
+    extra = {name: value for name, value in extra.items() if name not in form.without}
+    marker = extra.pop("cache_control", _CACHED)
+    if not ask.tools:
+        extra.pop("tool_choice", None)
+    if "budget_tokens" in (extra.get("thinking") or ()) and not _may_think(turns):
+        extra.pop("thinking")
+    body: dict[str, Json] = {"max_tokens": _most_tokens(ask, form, extra), "messages": turns}
+    if system:
+        body["system"] = [{"type": "text", "text": system}]
+    if ask.tools:
+        body["tools"] = _tools(ask.tools, strict=form.strict)
+    if marker and "cache_control" not in form.without:
+        _mark(body, marker)
+    body |= extra
+    if ask.schema is not None and form.schema:
+        schema = _decodable(ask.schema)
+        if schema is not None:
+            format_ = {"type": "json_schema", "schema": schema}
+            body["output_config"] = {**(extra.get("output_config") or {}), "format": format_}
+    return body
+
+
+def _most_tokens(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -> int:
+    """The maximum of a reply; the thinking that a budget is given for comes on top of it."""
+    most = _DEFAULT_TOKENS if ask.max_tokens is None else reply_tokens(ask, form)
+    thinking = extra.get("thinking")
+    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    wanted = most + (budget if isinstance(budget, int) else 0)
+    return min(wanted, form.most_tokens or wanted)
+
+
+def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
+    """The system prompt, and turns that alternate: the messages of a role become one."""
+    messages = ask.messages if form.images is None else with_images(ask.messages, form.images)
+    system: list[str] = []
+    turns: list[Json] = []
+    for message in messages:
+        if message["role"] == "system":
+            system.append(str(message["content"]))
+            continue
+        role = "assistant" if message["role"] == "assistant" else "user"
+        if role == "assistant" and message.get("content") == SHOW_IMAGES:
+            continue  # for APIs that take no images beside the results of tools
+        asides = {} if form.extras == "unwanted" else ask.asides
+        if not (blocks := _blocks(message, asides)):
+            continue
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
+    return "\n\n".join(system), turns
+
+
+def _blocks(message: Message, asides: Mapping[str, Json]) -> list[Json]:
+    """The blocks of a message; empty texts, which the API rejects, are left out."""
+    content = message.get("content")
+    if message["role"] == "tool":
+        result = {"type": "tool_result", "tool_use_id": message["tool_call_id"]}
+        return [{**result, "content": content} if str(content).strip() else result]
+    blocks = list(_parts(content))
+    calls = message.get("tool_calls", ())
+    kept = [_kept(asides.get(call["id"])) for call in calls]
+    if any(kept):  # the reply with its thinking, verbatim
+        is_text_kept = any(block["type"] == "text" for each in kept for block in each)
+        blocks = [] if is_text_kept else [*kept[0], *blocks]
+        kept[0] = kept[0] if is_text_kept else []
+    for call, before in zip(calls, kept, strict=True):
+        function = call["function"]
+        use = {"type": "tool_use", "id": call["id"], "name": function["name"]}
+        blocks += [*before, {**use, "input": json.loads(function["arguments"])}]
+    return blocks
+
+
+def _kept(aside: Json) -> list[Json]:
+    """The blocks that came before a call of a reply with thinking."""
+    extra = (aside or {}).get("extra")
+    return list(extra[KEY]) if isinstance(extra, dict) and KEY in extra else []
+
+
+def _parts(content: Json) -> Iterator[Json]:
+    parts: Any = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
+    for part in parts:
+        if part["type"] == "image_url":
+            url = part["image_url"]["url"]
+            head, is_data, data = url.removeprefix("data:").partition(";base64,")
+            source = {"type": "base64", "media_type": head, "data": data}
+            yield {"type": "image", "source": source if is_data else {"type": "url", "url": url}}
+        elif part["text"].strip():
+            yield {"type": "text", "text": part["text"]}
+
+
+def _may_think(turns: Sequence[Json]) -> bool:
+    """Whether thinking may be enabled: not where the running turn began without it."""
+    first: Json = None
+    for turn in reversed(turns):
+        if turn["role"] == "assistant":
+            first = turn["content"][0]["type"]
+        elif turn["content"][0]["type"] != "tool_result":
+            break
+    return first in (None, "thinking", "redacted_thinking")
+
+
+def _mark(body: dict[str, Json], marker: Json) -> None:
+    """Cache tools and system prompt, and the conversation up to the last two turns of the user.
+
+    The last but one is where the request before this one ended; further back than 20 blocks, the
+    endpoint would not look for it.
+    """
+    prefix = body.get("system") or body.get("tools") or []
+    ends = [turn["content"] for turn in body["messages"] if turn["role"] == "user"][-2:]
+    for blocks in (prefix, *ends):
+        if blocks:
+            blocks[-1] = {**blocks[-1], "cache_control": marker}
+
+
+# ── schemas that are enforced ─────────────────────────────────────────────────────────────────────
+
+_MOST_STRICT, _MOST_OPTIONAL, _MOST_UNIONS = 20, 24, 16
+"""Strict tools of a request, and of all of them together their optional and union parameters."""
+_KEYWORDS = frozenset({
+    "type", "required", "additionalProperties", "enum", "const", "$ref", "default", "description",
+    "title",
+})  # fmt: skip
+_SAYS_TYPE = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref")
+
+
+def _tools(specs: Sequence[Json], *, strict: bool) -> list[Json]:
+    """Tools in Anthropic's form; strict ones as far as their schemas and the limits allow it."""
+    tools, count, optional, unions = [], 0, 0, 0
+    for spec in specs:
+        function = spec["function"]
+        schema = function.get("parameters") or {"type": "object"}
+        tool = {"name": function["name"], "input_schema": schema}
+        if description := function.get("description"):
+            tool["description"] = description
+        if strict and count < _MOST_STRICT and _decodable(schema) == schema:
+            n, m = _loose(schema)
+            if optional + n <= _MOST_OPTIONAL and unions + m <= _MOST_UNIONS:
+                tool["strict"] = True
+                count, optional, unions = count + 1, optional + n, unions + m
+        tools.append(tool)
+    return tools
+
+
+def _decodable(schema: Json) -> Json:
+    """A schema with the keywords alone that can be enforced; None where it allows any value."""
+    if not isinstance(schema, dict) or not any(name in schema for name in _SAYS_TYPE):
+        return None
+    kind = schema.get("type")
+    is_open = kind == "object" and schema.get("additionalProperties") is not False
+    if is_open or (kind == "array" and "items" not in schema):
+        return None
+    found: dict[str, Json] = {}
+    for name, value in schema.items():
+        parts: Any = ()
+        if name in ("properties", "$defs"):
+            found[name] = {key: _decodable(each) for key, each in value.items()}
+            parts = found[name].values()
+        elif name in ("anyOf", "oneOf", "allOf"):
+            parts = found[name.replace("one", "any")] = [_decodable(each) for each in value]
+        elif name == "items":
+            parts = [found.setdefault(name, _decodable(value))]
+        elif name in _KEYWORDS:
+            found[name] = value
+        if None in parts:
+            return None
+    return found
+
+
+def _loose(schema: Json) -> tuple[int, int]:
+    """How many optional parameters and how many unions a schema has."""
+    if isinstance(schema, list):
+        pairs = [_loose(each) for each in schema]
+    elif isinstance(schema, dict):
+        required = schema.get("required", ())
+        names = schema.get("properties", {})
+        is_union = "anyOf" in schema or isinstance(schema.get("type"), list)
+        pairs = [(sum(name not in required for name in names), int(is_union))]
+        pairs += [_loose(each) for key, each in schema.items() if key not in ("enum", "default")]
+    else:
+        return 0, 0
+    return sum(n for n, _ in pairs), sum(m for _, m in pairs)

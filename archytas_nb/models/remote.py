@@ -1,0 +1,463 @@
+"""What models behind an HTTP API share: settings, requests, retries, connections, model lists.
+
+Messages and tools travel in ``extra_body`` and streams are read as bytes: a provider's client would
+walk every message on every request and build an object for every token. Retries are ours, to be
+seen.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from time import perf_counter, sleep
+from types import MappingProxyType, ModuleType
+from typing import Any, Literal, NamedTuple, Self
+
+from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.loop.events import AskModel, Notice
+from archytas_nb.models import choose, refusals
+from archytas_nb.models.bounds import Connection, Deadline
+from archytas_nb.models.capabilities import (
+    Asking,
+    Capabilities,
+    adapting,
+    sendable,
+)
+from archytas_nb.models.choose import Served
+from archytas_nb.models.completion import (
+    GrowingReply,
+    NotACompletion,
+    Price,
+    ServerError,
+    from_body,
+    from_stream,
+    price_of,
+)
+from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, RequestError
+from archytas_nb.models.secrets import without_shapes
+
+FIRST_WAIT = 0.5
+"""Seconds before the first retry, where the server does not say; each further wait is doubled."""
+_LISTING_SECONDS = 10.0
+
+
+class Package(NamedTuple):
+    """A provider's client: its package, the client itself, and the class of its errors."""
+
+    module: ModuleType
+    client: Any
+    error: type[Exception]
+
+
+class RemoteModel:
+    """A model behind an HTTP API. Subclasses say how the API is spoken.
+
+    Args:
+        model: The model's name; None takes the endpoint's first one.
+        base_url: Where the API begins.
+        api_key: The key; may be empty.
+        limits: Seconds without data before a request is given up, None for 300; how often a
+            failure that may pass is tried again, None for 3.
+        stream: Whether replies are streamed.
+        headers: Further headers of every request.
+        query: Further fields of every request's query.
+        request: Further fields of every request's body.
+
+    Raises:
+        ConfigurationError: The URL, the key, a limit or a field cannot be used.
+    """
+
+    key_name = "OPENAI_API_KEY (or %config ArchytasNB.api_key)"
+    """What holds the key, for messages."""
+    url_name = "OPENAI_BASE_URL (or %config ArchytasNB.base_url)"
+    """What holds the base URL, for messages."""
+    path: tuple[str, ...] = ("/chat/completions",)
+    """What is cut off the end of a base URL, in this order."""
+    alternatives: tuple[str, ...] = ()
+    """Fields of ours that are left out where an endpoint rejects them by name."""
+    listing: Mapping[str, Any] = MappingProxyType({})
+    """Arguments for the list of models."""
+
+    def __init__(
+        self,
+        model: str | None,
+        base_url: str,
+        api_key: str,
+        limits: tuple[float | None, int | None],
+        *,
+        stream: bool,
+        headers: Mapping[str, str] | None,
+        query: Mapping[str, str] | None,
+        request: Mapping[str, Any],
+    ) -> None:
+        self.base_url, own_query, self._user = choose.endpoint_of(base_url, self.path)
+        self._headers = choose.usable_fields("headers", headers)
+        self._query = {**own_query, **choose.usable_fields("query", query)}
+        self._key = choose.usable_key(api_key, self.base_url, self.key_name)
+        others = (*self._headers.values(), *self._query.values())
+        names = (self.key_name, self.url_name)
+        self.errors = EndpointErrors(self.base_url, self._key, self._user, others, names)
+        self.given_name = model
+        self._model = model
+        timeout, max_retries = limits
+        self.timeout = 300.0 if timeout is None else timeout
+        self.max_retries = 3 if max_retries is None else max_retries
+        if not (isinstance(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
+            raise ConfigurationError(f"timeout is {timeout!r}; expected seconds above 0")
+        if not (isinstance(self.max_retries, int) and self.max_retries >= 0):
+            expected = "expected a whole number, 0 or more"
+            raise ConfigurationError(f"max_retries is {max_retries!r}; {expected}")
+        self.stream = stream
+        self.request = sendable(request)
+        self.server = ""
+        """Which model server answers, where nobody named the endpoint and it was found."""
+        self.keeps_connections = True
+        """Whether a connection is used again; llama.cpp closes it after a stream."""
+        self._busy: set[Connection] = set()
+
+    # ── how an API is spoken ──────────────────────────────────────────────────────────────────────
+
+    def _package(self) -> Package:
+        """The provider's client, imported here."""
+        raise NotImplementedError
+
+    def _key_header(self) -> dict[str, str]:
+        """The header that carries the key."""
+        raise NotImplementedError
+
+    def _create(self, client: Any) -> Callable[..., Any]:
+        """The method of a client that asks for a reply."""
+        raise NotImplementedError
+
+    def _fields(
+        self, name: str, ask: AskModel, form: Capabilities, *, stream: bool
+    ) -> dict[str, Any]:
+        """Arguments of that method: what it insists on, and in ``extra_body`` what is sent."""
+        raise NotImplementedError
+
+    def _reply(self) -> GrowingReply:
+        """What takes the pieces of a reply."""
+        raise NotImplementedError
+
+    def _can(self, name: str) -> Capabilities:
+        """The one record of what a model at this endpoint takes."""
+        raise NotImplementedError
+
+    # ── facts ─────────────────────────────────────────────────────────────────────────────────────
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._model!r}, base_url={self.base_url!r})"
+
+    @property
+    def name(self) -> str:
+        """The model's name, as it is shown and sent; the endpoint's first one if none was given."""
+        if self._model is None:
+            self._model = self._first_served()
+        return self._model
+
+    def found(self, server: str, context: int | None) -> None:
+        """Note that the endpoint was found on this machine, and its model's context in tokens."""
+        self.server = server
+        can = self._can(self.name)
+        can.context_tokens = can.context_tokens or context
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its name says that it is a small model, whose answers are checked more."""
+        try:
+            return choose.is_small(self.name)
+        except (ModelError, ConfigurationError):  # the request will say what is wrong
+            return False
+
+    @property
+    def context_tokens(self) -> int | None:
+        """Tokens of a conversation with its reply, where the endpoint says so; else None."""
+        if self._model is None:
+            return None
+        return self._can(self._model).context_tokens
+
+    @property
+    def price(self) -> Price | None:
+        """What its tokens cost, where that is known; another service tier has prices of its own."""
+        is_standard = self.request.get("service_tier", "default") == "default"
+        if choose.is_local(self.base_url) or not is_standard:
+            return None
+        return price_of(self.base_url, self.name)
+
+    @property
+    def protocol(self) -> Literal["react", "native"]:
+        """What ``protocol="auto"`` means here, as far as the endpoint has shown what it takes."""
+        return self._can(self.name).protocol
+
+    def complete(self, ask: AskModel) -> Asking:
+        """Ask for one reply.
+
+        Yields:
+            Pieces of text as they come, and retries, after which the reply begins anew.
+
+        Returns:
+            The reply.
+
+        Raises:
+            ModelError: No usable reply came; the message names the URL and what to do next.
+        """
+        started = perf_counter()
+        deadline = Deadline(ask.seconds)
+        name = self.name
+
+        def once(form: Capabilities) -> Asking:
+            return self._once(name, ask, form, deadline)
+
+        def in_any_form() -> Asking:
+            fields = (*self.request, *self.alternatives)
+            return adapting(once, ask, self._can(name), fields, stream=self.stream)
+
+        try:
+            reply = yield from retrying(in_any_form, self.max_retries, deadline, self.errors)
+        except ModelError as error:
+            raise self._explained(error) from None
+        return replace(reply, seconds=perf_counter() - started)
+
+    def without_retries(self) -> Self:
+        """A copy that raises each failure at once, and whose `cut` ends its own requests only."""
+        made = copy.copy(self)
+        made.max_retries, made._busy = 0, set()  # noqa: SLF001 - its own copy
+        return made
+
+    def cut(self) -> None:
+        """End the requests that are going on, from another thread; they fail."""
+        for each in tuple(self._busy):
+            each.cut()
+
+    def served(self) -> list[str]:
+        """The names of the models that the endpoint serves.
+
+        Raises:
+            ModelError: The endpoint does not say.
+        """
+        try:
+            return [model.name for model in self.listed()]
+        except RequestError as failed:
+            raise self._explained(failed.error) from None
+
+    # ── one request ───────────────────────────────────────────────────────────────────────────────
+
+    def _once(self, name: str, ask: AskModel, form: Capabilities, deadline: Deadline) -> Asking:
+        if deadline.over:
+            raise self.errors.out_of_time(deadline.seconds)
+        stream = self.stream and form.stream
+        with self._connection(self.timeout, deadline) as connection:
+            try:
+                with self._create(connection.client)(
+                    **self._fields(name, ask, form, stream=stream),
+                    stream=stream,
+                    extra_headers=None if self.keeps_connections else {"Connection": "close"},
+                    timeout=self._limits(self.timeout, deadline),
+                ) as response:
+                    chunks = connection.received(response.iter_bytes())
+                    if stream:
+                        reply = yield from from_stream(chunks, self._reply)
+                    else:
+                        text = b"".join(chunks).decode("utf-8", "replace")
+                        reply = from_body(text, self._reply)
+            except Exception as error:  # noqa: BLE001 - judged below
+                # Older clients wrap what a hook raises.
+                generated = getattr(error.__cause__ or error, "reply", None)
+                if generated is not None:
+                    return generated  # type: ignore[no-any-return]
+                raise self._failure(error, connection, name, ask) from None
+        if reply.finish == "content_filter" and not reply.calls:
+            what = "withheld the reply, or a part of it, by its content filter"
+            move = "Put the question differently, or use another model."
+            raise self.errors.unusable(what, "refused", move)
+        return reply
+
+    def _failure(
+        self, error: Exception, connection: Connection, name: str, ask: AskModel | None
+    ) -> Exception:
+        """What to raise for what went wrong in a request; an error of ours stays as it is."""
+        if isinstance(error, NotACompletion):
+            return self.errors.not_an_api(self.errors.clean(str(error)))
+        if isinstance(error, EOFError):
+            return self.errors.dropped(self.errors.clean(str(error)))
+        if not isinstance(error, (self._package().error, ServerError)):
+            return error
+        failed = self.errors.of_client(error, self.timeout, name, ask)
+        # A status of the server counts more than the time that it took.
+        return (None if failed.error.status else connection.failure()) or failed
+
+    @contextmanager
+    def _connection(self, timeout: float, deadline: Deadline) -> Iterator[Connection]:
+        """A connection for one request; one that was kept open saves the time to make it."""
+        fields = (*self._headers.items(), *self._query.items())
+        key = (self.base_url, type(self), self._key, self._user, self.timeout, fields)
+        idle = _CLIENTS.setdefault(key, [])
+        connection = idle.pop() if idle else self._connect()
+        try:
+            with connection.within(timeout, deadline):
+                self._busy.add(connection)
+                yield connection
+        except KeyboardInterrupt:
+            # It may have hit the client where it knows of no connection to close: close it all, or
+            # the server would go on writing the reply.
+            connection.client.close()
+            raise
+        except BaseException:
+            idle.append(connection)
+            raise
+        finally:
+            self._busy.discard(connection)
+        idle.append(connection)
+
+    def _connect(self) -> Connection:
+        """A client with a connection of its own; the first one costs 30 ms."""
+        package = self._package()
+        limits = self._limits(self.timeout, Deadline())
+        headers = {
+            **self._key_header(),
+            "Accept-Encoding": "gzip, deflate",
+            **self._headers,
+        }
+        connection = Connection(self.errors)
+
+        def signed(request: Any) -> Any:
+            # The client writes its key into one of these, and Azure takes that for a token.
+            for name in {"authorization", "x-api-key"}.difference(map(str.lower, headers)):
+                request.headers.pop(name, None)
+            return request
+
+        hooks: dict[str, Any] = {
+            "request": [connection.on_request],
+            "response": [connection.on_response],
+        }
+        try:
+            http = package.module.DefaultHttpxClient(
+                # A proxy of the environment cannot reach this machine's own servers.
+                trust_env=not choose.is_local(self.base_url),
+                timeout=limits,
+                auth=self._user or signed,
+                follow_redirects=False,
+                event_hooks=hooks,
+            )
+        except (ImportError, OSError, ValueError) as error:  # of a proxy, or a certificate
+            why = without_shapes(str(error)).rstrip(".")
+            text = f"no connection to {self.base_url!r} can be made in this environment: {why}"
+            move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
+            raise ConfigurationError(f"{text}. {move}") from error
+        connection.client = package.client(
+            base_url=self.base_url,
+            api_key=self._key or "none",
+            max_retries=0,
+            timeout=limits,
+            http_client=http,
+            default_headers=headers,
+            default_query=self._query,
+        )
+        return connection
+
+    # ── the list of models ────────────────────────────────────────────────────────────────────────
+
+    def _first_served(self) -> str:
+        names = self.served()
+        if not names:
+            move = "Load one, or name the model that is meant."
+            raise ModelError(
+                f"the endpoint {self.base_url!r} serves no model. {move}", kind="not_found"
+            )
+        return next((name for name in names if Served(name).chats), names[0])
+
+    def listed(self, seconds: float = _LISTING_SECONDS) -> tuple[Served, ...]:
+        """The models that are served, within a short time; raises `RequestError`."""
+        seconds = min(self.timeout, seconds)
+        limits = self._limits(seconds, Deadline())  # imports the client, which takes its time once
+        deadline = Deadline(seconds)
+        with self._connection(seconds, deadline) as connection:
+            listing = connection.client.models.with_streaming_response.list
+            try:
+                with listing(**self.listing, timeout=limits) as response:
+                    body = b"".join(connection.received(response.iter_bytes()))
+            except Exception as error:  # noqa: BLE001 - judged below
+                if deadline.over:
+                    raise self.errors.timed_out(seconds, "first byte") from None
+                raise self._failure(error, connection, self._model or "", None) from None
+        try:
+            models = choose.models_in(json.loads(body))
+        except (ValueError, RecursionError):
+            raise self.errors.not_an_api("no list of models") from None
+        for model in models:
+            can = self._can(model.name)
+            can.context_tokens = can.context_tokens or model.context_tokens
+        return models
+
+    def _explained(self, error: ModelError) -> ModelError:
+        """Add to an error the models that there are, or where the API may begin."""
+        if error.kind == "not_found":
+            with suppress(RequestError):
+                names = [model.name for model in self.listed()]
+                return refusals.with_hint(error, refusals.serves(names, self._model or ""))
+        if error.kind in ("not_found", "bad_reply"):
+            variable = self.url_name.partition(" ")[0]
+            return refusals.with_hint(error, f"Set {variable} (or base_url) to {self._begin()}.")
+        return error
+
+    def _begin(self) -> str:
+        """Where the API may begin, for messages."""
+        longer = self.base_url.rstrip("/") + "/v1"
+        is_long = self.base_url.rstrip("/").endswith("/v1")
+        return "where the API begins" if is_long else f"{longer!r}, if the API begins there"
+
+    def _limits(self, timeout: float, deadline: Deadline) -> Any:
+        """The client's own timeouts: only that to connect; `Cutoff` has the others."""
+        connect = deadline.within(min(CONNECT_SECONDS, timeout))
+        return self._package().module.Timeout(None, connect=connect)
+
+
+def retrying(
+    ask: Callable[[], Asking], max_retries: int, deadline: Deadline, errors: EndpointErrors
+) -> Asking:
+    """Ask again after a `RequestError` that may pass; yields each retry with its wait.
+
+    A wait that would not end before the deadline is not begun.
+
+    Raises:
+        ModelError: No reply came.
+    """
+    tried = 0
+    while True:
+        try:
+            return (yield from ask())
+        except RequestError as error:
+            failed = error
+        wait = FIRST_WAIT * 2**tried if failed.wait is None else failed.wait
+        what = refusals.shortened(str(failed).partition(". ")[0], 160)
+        left = deadline.left
+        is_final = not failed.passing or tried >= max_retries or wait > refusals.LONGEST_WAIT
+        if not is_final and left is not None and wait >= left:
+            is_final, failed = True, errors.out_of_time(deadline.seconds, what)
+        if is_final:
+            hint = f"(Tried {tried + 1} times.)"
+            raise (refusals.with_hint(failed.error, hint) if tried else failed.error) from None
+        tried += 1
+        again = f"{what}. Trying again in {wait:g} s ({tried} of {max_retries})."
+        yield Notice("retry", again, seconds=wait)
+        sleep(wait)
+
+
+_CLIENTS: dict[Any, list[Connection]] = {}
+"""The connections that are not in use, by base URL, key, timeout, headers and query."""
+
+if hasattr(os, "register_at_fork"):  # a child's requests would be mixed with its parent's
+    os.register_at_fork(after_in_child=_CLIENTS.clear)
+
+
+def close_clients(base_url: str | None = None) -> None:
+    """Close the idle connections to an endpoint that will not be asked again, or all of them."""
+    at = base_url and choose.endpoint_of(base_url)[0]
+    for key in [key for key in _CLIENTS if at in (None, key[0])]:
+        for connection in _CLIENTS.pop(key):
+            connection.client.close()
