@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from archytas_nb.batch.map import Plan, ask_all
+from archytas_nb.batch.map import Plan, ask_all, model_name
 from archytas_nb.loop.events import Usage
 from archytas_nb.trace.safe import Table
 from archytas_nb.trace.text import grid_lines
@@ -86,9 +86,11 @@ def evaluate(
     asked = [(case, run) for case in read for run in range(runs)]
     questions, salts = [case[0] for case, _ in asked], [str(run) for _, run in asked]
     scores, totals = [], []
-    for at, model in enumerate(models or [settings["model"]]):
+    models = models or [settings["model"]]
+    names = [model_name(each) for each in models]
+    for at, model in enumerate(models):
         given = {**settings, "model": model}
-        name = _name(model, at if len(models) > 1 else 0)
+        name = names[at] if names[at] not in names[:at] else f"{names[at]} ({at + 1})"
         found, values = ask_all(given, questions, replace(plan, name=name), salts)
         mine = []
         for number, (question, expected, check) in enumerate(read):
@@ -138,13 +140,6 @@ def _is_equal(answer: Any, expected: Any) -> bool:
 
 def _contains(answer: Any, expected: Any) -> bool:
     return str(expected).casefold() in str(answer).casefold()
-
-
-def _name(model: Any, at: int) -> str:
-    from archytas_nb.cassettes.switch import given_name
-
-    name = model if isinstance(model, str) else given_name(model)
-    return name if at == 0 else f"{name} ({at + 1})"
 
 
 def _cells(scores: Sequence[Score]) -> list[str]:

@@ -107,13 +107,13 @@ def ask_all(
             f"type={plan.output_type!r}: the answers are kept in a file, which holds no variables"
         )
     _check_tools(tools, is_remote=plan.is_remote)
-    parts = (plan.name or _name(named), settings["instructions"] or "", repr(answers.form))
+    parts = (plan.name or model_name(named), settings["instructions"] or "", repr(answers.form))
     keys = keys_of(questions, tools, *parts)
     if salts:
         keys = [f"{key} {salt}" for key, salt in zip(keys, salts, strict=True)]
     with closing(Store(None if plan.store is None else Path(plan.store))) as store:
         rows = _Rows(store, dict(zip(keys, questions, strict=True)), Counter(keys), plan)
-        if _is_replay(named):
+        if is_replay(named):
             rows.replay()
         elif rows.todo:
             _run(rows, settings, plan)
@@ -350,14 +350,17 @@ def _submit_elsewhere(settings: dict[str, Any], output_type: Any, executor: Exec
 # ── what is checked before ────────────────────────────────────────────────────────────────────────
 
 
-def _is_replay(named: Any) -> bool:
+def is_replay(named: Any) -> bool:
+    """Whether no model may be asked; one that is scripted always may."""
     if getattr(named, "is_scripted", False):
         return False
+    if os.environ.get(MODE) == "replay":
+        return True
     cassette = named.cassette if isinstance(named, CassetteModel) else cassette_in_use()
-    return os.environ.get(MODE) == "replay" or (cassette is not None and cassette.mode == "replay")
+    return cassette is not None and bool(cassette.mode == "replay")
 
 
-def _name(named: Any) -> str:
+def model_name(named: Any) -> str:
     """The name that identifies the model in a file: the given one, which a replay knows, too."""
     if isinstance(named, CassetteModel):
         return named.called

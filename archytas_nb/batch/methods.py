@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from archytas_nb.batch.evaluate import Evaluation
+    from archytas_nb.batch.map import Plan
 
 STORE = "cassettes/map.sqlite"
 
@@ -65,14 +66,10 @@ class AsksMany:
             ModelError: The endpoint failed before any row was done.
             ValueError: An argument is not of the kind said above.
         """
-        from archytas_nb.batch.map import Plan, ask_all
-        from archytas_nb.batch.rows import Rows, fields_of
+        from archytas_nb.batch.map import Plan
 
-        fields_of(type)
-        rows = Rows.of(data)
         plan = Plan(type, workers, budget, rpm, executor, store, **_shown(progress))
-        found, values = ask_all(self._settings(), rows.questions(prompt), plan)
-        return rows.result(found, values, type)
+        return mapped(self, data, prompt, plan)
 
     def evaluate(
         self,
@@ -113,6 +110,17 @@ class AsksMany:
 
         plan = Plan(type, workers, budget, store=store, **_shown(progress))
         return evaluate(self._settings(), list(cases), runs, list(models), plan)
+
+
+def mapped(agent: AsksMany, data: Any, prompt: str, plan: Plan) -> Any:
+    """Ask about every row as planned; as `Agent.map`."""
+    from archytas_nb.batch.map import ask_all
+    from archytas_nb.batch.rows import Rows, fields_of
+
+    fields_of(plan.output_type)
+    rows = Rows.of(data)
+    found, values = ask_all(agent._settings(), rows.questions(prompt), plan)  # noqa: SLF001
+    return rows.result(found, values, plan.output_type)
 
 
 def _shown(progress: bool) -> dict[str, Any]:  # noqa: FBT001

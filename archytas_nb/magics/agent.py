@@ -30,7 +30,7 @@ from archytas_nb.errors import (
     ToolTimeout,
 )
 from archytas_nb.magics.line import brief, print_help, split_options
-from archytas_nb.magics.options import agent_flags
+from archytas_nb.magics.options import agent_flags, map_flags
 from archytas_nb.magics.settings import Settings
 
 if TYPE_CHECKING:
@@ -112,6 +112,51 @@ class ArchytasNB(Settings, Magics):
             return self._answered(self._read(text, args, names), args, silent=silent)
         except (ArchytasError, RunInterrupted) as error:
             raise brief(error) from None
+
+    @no_var_expand
+    @magic_arguments()
+    @map_flags
+    @line_cell_magic
+    def agent_map(self, line: str, cell: str | None = None) -> Any:
+        """Ask about every row of a column or a frame, each in a conversation of its own.
+
+        Options come first, then what to do with each row: the rest of the line, and with
+        %%agent_map the cell below. {column} stands for a value of the row; without one the whole
+        row stands below. Results are kept in a file: a cell that is run again goes on where it
+        stopped. The settings are those of %agent; more: Agent.map.
+        """
+        __tracebackhide__ = True
+        from archytas_nb.batch.map import Plan, is_replay
+        from archytas_nb.batch.methods import mapped
+        from archytas_nb.magics import options
+        from archytas_nb.magics.tool import refresh_tools
+        from archytas_nb.trace.progress import Progress
+
+        if re.search(r"(?<!\S)(?:-h|--help)(?!\S)", line):
+            return print_help(self.agent_map.parser)
+        flags, text = split_options(line, self.agent_map.parser)
+        args = self.agent_map.parser.parse_args(flags)
+        prompt = text if cell is None else f"{text}\n{cell}".strip()
+        names = self.shell.user_ns
+        out = args.out and options.variable(args.out)
+        try:
+            refresh_tools(names)
+            settings = Settings(
+                **{name: getattr(self, name) for name in (*_LIMITS, *_CHOSEN)} | {"ask_user": "off"}
+            )
+            plan = Plan(
+                args.type and options.answer_type(args.type, names), args.workers, args.budget,
+                args.rpm, store=args.store, show=Progress().show, name=args.model or "default",
+            )  # fmt: skip
+            data = options.rows_of(args.on, names)
+            agent = self._agent(args, settings, is_replay=is_replay(None))
+            frame = mapped(agent, data, prompt, plan)
+        except (ArchytasError, ValueError) as error:
+            raise brief(error) from None
+        if out is None:
+            return frame
+        names[out] = frame
+        return None
 
     # ── the extension's life ──────────────────────────────────────────────────────────────────────
 
@@ -252,8 +297,8 @@ class ArchytasNB(Settings, Magics):
         typed = question.keywords["output_type"] is not None
         self.shell.user_ns[question.out] = run.value if typed else run.answer
 
-    def _agent(self, args: Any, settings: Settings) -> Agent:
-        """An agent with the settings of this question."""
+    def _agent(self, args: Any, settings: Settings, *, is_replay: bool = False) -> Agent:
+        """An agent with the settings of this question; a map's replay needs no model at all."""
         from archytas_nb.agent import Agent
         from archytas_nb.magics.options import chosen_tools
         from archytas_nb.tools.toolbox import toolbox
@@ -261,9 +306,10 @@ class ArchytasNB(Settings, Magics):
         allowed, wanted = settings.allow, settings.tools
         if "allow" in vars(args):
             allowed = chosen_tools(allowed, toolbox, "--allow")
-        model = self._chosen_model(args.model)
-        small = bool(getattr(model, "is_small", False))
-        may_ask = settings.ask_user == "on" or (settings.ask_user == "auto" and not small)
+        model: Any = args.model if is_replay else self._chosen_model(args.model)
+        may_ask = settings.ask_user == "on"
+        if settings.ask_user == "auto":
+            may_ask = not getattr(model, "is_small", False)
         return Agent(
             tools=toolbox.only(*chosen_tools(wanted, toolbox)) if wanted else None,
             model=model,

@@ -132,6 +132,9 @@ _VALUES: Mapping[str, Mapping[str, Callable[[Any], Iterable[str]]]] = {
         "--out": _variables, "--type": _types, "{": _variables,
         "--until": lambda magics: ["answer", *_variables(magics)],
     },
+    "agent_map": {
+        "--model": _models, "--on": _variables, "--out": _variables, "--type": _types,
+    },
     "tools": {"--remove": _tools, "--disable": _tools, "--enable": _tools, "": _tools},
 }  # fmt: skip
 """By magic and place, what may be written there."""

@@ -20,6 +20,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic_arguments import argument, argument_group
 from traitlets import Bool
 
+from archytas_nb.batch.methods import STORE
 from archytas_nb.errors import ToolError
 from archytas_nb.magics.expand import LookupFault, look, one_line
 from archytas_nb.magics.line import HELP
@@ -106,11 +107,46 @@ _FLAGS = (
 )
 
 
+_MAP_FLAGS = (
+    HELP,
+    _value("EXPR", "The rows: a column, a frame or a list.", "--on", required=True),
+    _value(
+        "EXPR", "What each answer must be; the fields of a type become columns.", "-t", "--type"
+    ),
+    _value("NAME", "Put the resulting frame into this variable.", "--out"),
+    _value("NAME", "Ask this model, or that of a variable.", "-m", "--model"),
+    _value("N", "How many rows are asked about at once.", "--workers", type=int, default=8),
+    _value("SUM", "The most that it may cost: 3 (USD), or '500000 tokens'.", "--budget"),
+    _value("N", "Maximum number of requests per minute.", "--rpm", type=float),
+    _value("PATH", "The file that keeps the results.", "--store", default=STORE),
+)
+
+
 def agent_flags(function: F) -> F:
-    """Give a magic these options, in this order."""
-    for flag in reversed(_FLAGS):
+    """Give a magic the options of a question, in their order."""
+    return _given(function, _FLAGS)
+
+
+def map_flags(function: F) -> F:
+    """Give a magic the options of a map, in their order."""
+    return _given(function, _MAP_FLAGS)
+
+
+def _given(function: F, flags: Iterable[Any]) -> F:
+    for flag in reversed([*flags]):
         flag(function)
     return function
+
+
+def rows_of(source: str, namespace: dict[str, Any]) -> Any:
+    """What ``--on`` says, evaluated in the notebook; raises UsageError."""
+    code = compile(_expression(source, "--on"), "<--on>", "eval", dont_inherit=True)
+    try:
+        return eval(code, namespace)  # noqa: S307 - an expression of the user's, like a cell
+    except Exception as error:  # noqa: BLE001 - and so it may raise anything
+        known = [*visible(namespace), *dir(builtins)]
+        hint = did_you_mean(error.name or "", known) if isinstance(error, NameError) else ""
+        raise UsageError(f"--on {source!r} cannot be evaluated: {one_line(error)}{hint}") from None
 
 
 def chosen_tools(patterns: Iterable[str], toolbox: Toolbox, flag: str = "--tools") -> list[str]:

@@ -20,6 +20,7 @@ from archytas_nb.magics.tool import ToolMagics
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference.md"
 MAGICS = {
     "`%agent`, `%%agent`": ArchytasNB.agent,
+    "`%agent_map`, `%%agent_map`": ArchytasNB.agent_map,
     "`%%tool`": ToolMagics.tool,
     "`%tools`": ToolMagics.tools,
     "`%agent_history`": Conversation.agent_history,

@@ -1,0 +1,73 @@
+"""``%agent_map`` asks about each row of an expression's value and puts the frame into a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+from archytas_nb import ConfigurationError
+from tests.batch.shop import Shop
+from tests.batch.test_map import Label
+from tests.servers.server import Server
+
+
+@pytest.fixture
+def shop(
+    shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shop]:
+    shop = Shop()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    shell.user_ns |= {
+        "df": pd.DataFrame({"text": ["row 1", "row 2"]}, index=["a", "b"]),
+        "Label": Label,
+    }
+    with Server(then=shop) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        yield shop
+
+
+def run(shell: InteractiveShell, line: str) -> Any:
+    return shell.run_line_magic("agent_map", line)
+
+
+def test_puts_the_frame_into_a_variable_and_replays_without_a_model(
+    shell: InteractiveShell, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = '--on df["text"] --type Label --out labels --workers 2 --budget "90000 tokens" Label it.'
+    assert run(shell, line) is None
+    labels = shell.user_ns["labels"]
+    assert list(labels.index) == ["a", "b"]
+    assert list(labels["number"]) == [1, 2]
+    assert Path("cassettes/map.sqlite").exists()
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("ARCHYTAS_NB_CASSETTE_MODE", "replay")
+    run(shell, line)
+    pd.testing.assert_frame_equal(shell.user_ns["labels"], labels)
+    monkeypatch.setenv("ARCHYTAS_NB_CASSETTE", "cassettes/none.jsonl")
+    run(shell, line)
+    with pytest.raises(ConfigurationError):
+        run(shell, "--on df Label {text} anew.")
+    assert shop.paid.total() == 2
+
+
+def test_a_cell_with_columns_in_the_prompt_gives_the_frame(
+    shell: InteractiveShell, shop: Shop
+) -> None:
+    frame = shell.run_cell_magic("agent_map", "--on df --store other.sqlite", "Label\n{text}.")
+    assert list(frame["status"]) == ["done", "done"]
+    assert Path("other.sqlite").exists()
+
+
+@pytest.mark.parametrize("line", ["Label it.", "--on dff Label it.", "--on df --type 3x Label it."])
+def test_what_cannot_be_read_is_refused(shell: InteractiveShell, shop: Shop, line: str) -> None:
+    with pytest.raises(UsageError):
+        run(shell, line)
+    assert not shop.asked
