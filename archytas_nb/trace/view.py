@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import PurePath
 from typing import Literal, assert_never
 
@@ -75,8 +76,11 @@ class CallView:
             left -= min(size, limit)
         differs = self.differs or (0,) * len(names)
         values = (_cut(x, limit, at) for (_, x), at in zip(self.arguments, differs, strict=True))
-        joined = ", ".join(name + value for name, value in zip(names, values, strict=True))
-        return one_line(f"{self.name}({joined})", 3 * width)
+        pairs = [name + value for name, value in zip(names, values, strict=True)]
+        if sum(map(len, pairs)) > 3 * width - len(self.name):  # what is as before is left out
+            kept = (x if at >= 0 else "…" for x, at in zip(pairs, differs, strict=True))
+            pairs = [key for key, _ in groupby(kept)]
+        return one_line(f"{self.name}({', '.join(pairs)})", 3 * width)
 
     @property
     def decided(self) -> str:
@@ -320,10 +324,10 @@ def call_view(call: ev.ToolCall, earlier: CallView | None = None) -> CallView:
 
 
 def _difference(value: str, earlier: str) -> int:
-    """Where a value begins to differ from an earlier one; 0 where it does not."""
+    """Where a value begins to differ from an earlier one; -1 where it does not."""
     pairs = enumerate(zip(value, earlier, strict=False))
     ends = min(len(value) - 1, len(earlier))
-    return 0 if value == earlier else next((n for n, (a, b) in pairs if a != b), ends)
+    return -1 if value == earlier else next((n for n, (a, b) in pairs if a != b), ends)
 
 
 def _cut(value: str, limit: int, differs: int) -> str:
