@@ -298,7 +298,7 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
 
 # JupyterLab leaves the input box of an interrupted question where it was, and nobody reads it.
 _INTERRUPTED = "archytas-nb-interrupted"
-_FADE_BOX = (
+FADE_BOX = (
     f".jp-OutputArea-child:has(.{_INTERRUPTED})~.jp-OutputArea-stdin-item"
     "{opacity:.25;filter:grayscale(1)}"
 )
@@ -311,7 +311,7 @@ def _ending(view: RunView, *, reason: bool) -> Html:
         strong = element("strong", title)
         head = element("p", strong, style=f"margin:.5em 0 .3em;color:{_COLOURS[title[0]]}")
     if isinstance(view.ending, Interrupted):
-        head = element("div", safe.stylesheet(_FADE_BOX), head, class_=_INTERRUPTED)
+        head = element("div", safe.stylesheet(FADE_BOX), head, class_=_INTERRUPTED)
     if isinstance(view.ending, Failed):
         body = element("p", words, style=PROSE) if reason and words else None
     elif words and view.typed:

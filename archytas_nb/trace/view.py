@@ -34,6 +34,7 @@ NOTHING = "(no output)"
 """What the model reads of a tool that returned nothing."""
 _ANSWER_LIMIT = 100_000
 _WIDGET = "application/vnd.jupyter.widget-view+json"
+_EDITED = "The user changed the input before the call was run."
 _PRINTED = "\n\nIt printed:\n"  # how the kernel tells the model what a tool printed
 
 
@@ -99,6 +100,9 @@ class CallView:
         text = self.text.strip("\n")
         if self.status == "refused" and self.decision:
             return self.decision
+        if self.decision and text.startswith(_EDITED):  # the decision says what was edited
+            given, _, rest = text.partition("\n")
+            text = rest if given.endswith("}") and rest else text
         if self.status == "done" and self.table:
             title = text.partition("\n")[0]
             return title if title.startswith("DataFrame") else "a table"
