@@ -176,6 +176,7 @@ def _at_provider(settings: ModelSettings, prefix: str, provider: Provider, name:
     base_url = (settings.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip()
     is_configured = settings.api_key and base_url.rstrip("/") == provider.base_url
     key = settings.api_key if is_configured else providers.key_of(prefix, provider, name)
+    usable_key(key or "", provider.base_url, provider.key_name)
     if prefix == "anthropic":
         from archytas_nb.models.anthropic import AnthropicModel
 

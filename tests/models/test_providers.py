@@ -78,6 +78,9 @@ def test_a_colon_without_a_provider_belongs_to_the_name(environ: pytest.MonkeyPa
         assert (model.name, model.base_url) == (name, HERE)
     with pytest.raises(ConfigurationError, match="'groq:MODEL'"):
         choose_model("groq:")
+    environ.setenv("GROQ_API_KEY", "sk é")
+    with pytest.raises(ConfigurationError, match="anew into GROQ_API_KEY"):
+        choose_model("groq:big")
 
 
 class Installed:
