@@ -42,6 +42,8 @@ from archytas_nb.kernel import Namespace, current_shell, live_namespace, running
 from archytas_nb.kernel.approval import Approve
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard, Person, confirm
+from archytas_nb.kernel.python import MODES, PythonMode, python_tool
+from archytas_nb.kernel.watch import Watch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.history import ContextWindow, Exchange, WireProtocol, messages_of, place_of
@@ -82,6 +84,11 @@ class Agent(AsksMany):
         allow: Names of tools that run without approval.
         max_reply_tokens: Maximum number of tokens in one reply; None for 1,024 (small models) or
             16,384 (others).
+        python: Whether the model has a tool that runs code in the namespace: ``"off"``, ``"ask"``
+            (after approval), ``"undoable"`` (at once; what it changes is shown and can be undone),
+            or ``"auto"`` (at once). It is no sandbox.
+        undo: Whether changes of the variables by any tool are watched, for `Run.diff` and
+            `Run.undo`; None for yes where ``python`` is ``"ask"`` or ``"undoable"``.
         max_tokens: The old name of `max_total_tokens`, which it overrides.
 
     Raises:
@@ -104,10 +111,14 @@ class Agent(AsksMany):
         ask_user: bool = False,
         allow: Collection[str] = (),
         max_reply_tokens: int | None = None,
+        python: PythonMode = "off",
+        undo: bool | None = None,
         max_tokens: int | None = _NOT_GIVEN,
     ) -> None:
         if protocol not in ("auto", "react", "native"):
             raise _wrong("protocol", protocol, "'auto', 'react' or 'native'")
+        if python not in MODES:
+            raise _wrong("python", python, "'off', 'ask', 'undoable' or 'auto'")
         if instructions is not None and not isinstance(instructions, str):
             raise _wrong("instructions", instructions, "text")
         if namespace is not None and not isinstance(namespace, MutableMapping):
@@ -130,6 +141,8 @@ class Agent(AsksMany):
         self._namespace = namespace
         self._approve = approve
         self._asks_user = ask_user
+        self._python = python
+        self._undo = python in ("ask", "undoable") if undo is None else undo
         self._allow = _names("allow", allow)
         self.exchanges: list[Exchange] = []
         self._running: Callable[[], Generator[ev.Event, None, None] | None] = lambda: None
@@ -140,6 +153,8 @@ class Agent(AsksMany):
         tools = (toolbox if self._tools is None else self._tools).active()
         if self._asks_user:
             tools.add(_ask_user())
+        if self._python != "off" and "python" not in tools:
+            tools.add(python_tool(self._python))
         return tools
 
     @property
@@ -332,7 +347,8 @@ class Agent(AsksMany):
             begins(*_asked_by(exchange.origin))
         between = getattr(model, "person", None)  # so that a person's answers are recorded too
         person: Person = Keyboard() if between is None else between(Keyboard())
-        executor = self._executor(tools, variables, person, observers)
+        run.watch = Watch(variables) if self._undo else None
+        executor = self._executor(tools, variables, person, observers, run.watch)
         # A person's time to answer does not count against the run.
         guards = self._guards(model, tools, executor.clock)
         driver = Driver(
@@ -343,12 +359,18 @@ class Agent(AsksMany):
         return driver.events(spoken)
 
     def _executor(
-        self, tools: Toolbox, variables: Namespace, person: Person, observers: Sequence[Observer]
+        self,
+        tools: Toolbox,
+        variables: Namespace,
+        person: Person,
+        observers: Sequence[Observer],
+        watch: Watch | None,
     ) -> Executor:
         """What runs the calls of one run."""
         return KernelExecutor(
             tools, variables, self._approve, person,
-            watched(observers, "output"), watched(observers, "person"), allow=self._allow,
+            watched(observers, "output"), watched(observers, "person"),
+            allow=self._allow, watch=watch,
         )  # fmt: skip
 
     def _settings(self) -> dict[str, Any]:

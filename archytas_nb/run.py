@@ -14,6 +14,7 @@ from archytas_nb.errors import (
     RunInterrupted,
     TaskFailed,
 )
+from archytas_nb.kernel.watch import Watch
 from archytas_nb.loop import events as ev
 
 Shows: TypeAlias = Literal["all", "answer", "status", "nothing"]
@@ -32,6 +33,7 @@ class Run:
         ending: None only while the run goes on.
         seconds: Wall time of the whole run.
         error: What the endpoint's failure was, where that ended the run.
+        watch: Keeps what undoes the changes of the variables; None where they were not watched.
     """
 
     question: str
@@ -41,6 +43,7 @@ class Run:
     ending: ev.Ending | None = None
     seconds: float = 0.0
     error: ModelError | ConfigurationError | None = None
+    watch: Watch | None = None
     _value: Any = None
     _pieces: list[ev.Delta] = field(default_factory=list)
     _shows: Shows = "all"
@@ -104,10 +107,43 @@ class Run:
     @property
     def calls(self) -> list[tuple[ev.ToolCall, ev.CallOutcome]]:
         """Every call that was run, with its outcome, in order."""
-        asked = [event.calls for event in self.events if isinstance(event, ev.RunCalls)]
+        return [(call, outcome) for _, call, outcome in self.steps]
+
+    @property
+    def steps(self) -> list[tuple[int, ev.ToolCall, ev.CallOutcome]]:
+        """Every call that was run, with the number of its step before it and its outcome."""
+        asked = [event for event in self.events if isinstance(event, ev.RunCalls)]
         told = [event.outcomes for event in self.events if isinstance(event, ev.CallOutcomes)]
-        pairs = zip(asked, told, strict=False)
-        return [pair for calls, outcomes in pairs for pair in zip(calls, outcomes, strict=True)]
+        return [
+            (event.step, *pair)
+            for event, outcomes in zip(asked, told, strict=False)
+            for pair in zip(event.calls, outcomes, strict=True)
+        ]
+
+    @property
+    def diff(self) -> ev.Diff:
+        """What the calls changed in the user's variables, in order, as far as that was watched."""
+        diffs = [outcome.diff for _, outcome in self.calls if outcome.diff is not None]
+        return ev.Diff(
+            tuple(each for diff in diffs for each in diff.changes),
+            tuple(dict.fromkeys(each for diff in diffs for each in diff.not_watched)),
+            tuple(dict.fromkeys(each for diff in diffs for each in diff.not_kept)),
+        )
+
+    def undo(self) -> tuple[ev.NotCovered, ...]:
+        """Put the variables back to where they were before the run.
+
+        What the run did not change is left alone, and so is a name that was bound again since.
+
+        Returns:
+            What could not be put back, and what else the user should know.
+
+        Raises:
+            RuntimeError: The run goes on.
+        """
+        if self.ending is None:
+            raise RuntimeError("the run goes on: it can be undone when it has ended")
+        return () if self.watch is None else self.watch.undo()
 
     @property
     def usage(self) -> ev.Usage:

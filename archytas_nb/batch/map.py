@@ -27,6 +27,7 @@ from archytas_nb.batch.worker import RowAgent, ask, ask_elsewhere, without_retri
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.person import ask_user, confirm
+from archytas_nb.kernel.python import python
 from archytas_nb.loop.events import Usage
 from archytas_nb.models.choose import choose_model
 from archytas_nb.tools.tool import Tool
@@ -396,6 +397,10 @@ def _check_tools(tools: Sequence[Tool], *, is_remote: bool) -> None:
         if tool.function is ask_user:
             raise ConfigurationError(
                 "ask_user=True: nobody is asked anything inside a map; make the agent without it"
+            )
+        if tool.function is python:
+            raise ConfigurationError(
+                "python: rows of a map cannot run code in the notebook; make the agent without it"
             )
         for each in tool.parameters if is_remote else ():
             if each.injected or each.type.by_reference:

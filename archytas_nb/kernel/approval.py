@@ -167,7 +167,8 @@ class ApprovalDialogue:
         namespace: Namespace, why: str = "",
     ) -> None:  # fmt: skip
         self._person, self._tool, self._namespace, self._why = person, tool, namespace, why
-        self._given, self._bound, self._edited, self._whole = given, bound, "", False
+        self._given, self._bound, self._edited = given, bound, ""
+        self._whole = tool.source_name == "python"  # of code no line is left out
         self._original, self._before = given, {"": ""}
         self._form = self._made()
         self._before = {each.name: each.text for each in self._form.arguments}

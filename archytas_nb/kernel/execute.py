@@ -12,9 +12,9 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Token
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -27,6 +27,8 @@ from archytas_nb.kernel.background import Ended, run_jobs
 from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture, guarded
 from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
+from archytas_nb.kernel.python import python, tools_asked
+from archytas_nb.kernel.watch import Watch
 from archytas_nb.loop.events import ApprovalForm, CallOutcome, ToolCall
 from archytas_nb.tools.render import MAX_CHARS, clip, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
@@ -85,6 +87,8 @@ class _Ready:
     edited: str
     decision: str
     capture: Capture
+    called: list[str] = field(default_factory=list)  # the tools that its code called
+    scope: AbstractContextManager[None] = field(default_factory=nullcontext)
 
 
 class KernelExecutor:
@@ -102,6 +106,7 @@ class KernelExecutor:
             approval or None, before they are, and with an empty text when that is over, and when
             it was decided. It returns True where it shows the form.
         allow: Names of tools that are run without asking.
+        watch: Watches what the calls change in the variables; None for no watch.
     """
 
     def __init__(
@@ -114,12 +119,14 @@ class KernelExecutor:
         on_question: Callable[..., Any] | None = None,
         *,
         allow: Collection[str] = (),
+        watch: Watch | None = None,
     ) -> None:
         self._tools = tools
         self._namespace = namespace
         self._person = PausingPerson(Keyboard() if person is None else person, guarded(on_question))
         self._approver = Approver(approve, allow, self._person)
         self._on_output = guarded(on_output)
+        self._watch = watch
         self._guard = CallGuard()
         self._ends: float | None = None
 
@@ -194,7 +201,7 @@ class KernelExecutor:
                 ]
                 return [*made, *map(_not_run, calls[len(prepared) :])]
         ready = [each for each in prepared if isinstance(each, _Ready)]
-        outcomes = iter(self._run_ready(ready) if ready else ())
+        outcomes = iter(self._watched(ready) if ready else ())
         made = [next(outcomes) if isinstance(each, _Ready) else each for each in prepared]
         if self._guard.interrupts and not _is_interrupted(made):
             made[-1] = interrupted_late(made[-1])
@@ -257,14 +264,25 @@ class KernelExecutor:
         if decision.bound is None:
             return CallOutcome("refused", decision.refusal, call_id=call.id, decision=decided)
         capture = Capture(self._on_output)
-        return _Ready(call, tool, decision.bound, decision.edited, decided, capture)
+        ready = _Ready(call, tool, decision.bound, decision.edited, decided, capture)
+        if tool.function is not python:
+            return ready
+        scope = tools_asked(self._tools, self._approver, self._namespace, ready.called)
+        return replace(ready, scope=scope)
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────
+
+    def _watched(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
+        """Run calls; the last outcome has what they changed, if that is watched."""
+        if self._watch is None:
+            return self._run_ready(ready)
+        calls = [(each.tool, each.bound, each.call.input) for each in ready]
+        return self._watch.run(calls, partial(self._run_ready, ready), self._guard)
 
     def _run_ready(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
         """Run calls at the same time; a single one on this thread, where its tool is not async."""
         shared = ready[0].capture if len(ready) == 1 else Capture(self._on_output)
-        with output.capturing([each.capture for each in ready], shared):
+        with output.capturing([each.capture for each in ready], shared), ready[0].scope:
             figures = output.open_figures()
             is_async = ready[0].tool.is_async
             ends = self._run_async(ready) if is_async else [self._run_here(ready[0])]
@@ -424,7 +442,7 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
     return replace(
         outcome, text=changed + text, call_id=ready.call.id, decision=ready.decision,
         outputs=ready.capture.outputs(),
-        images=_distinct(outcome.images, ready.capture),
+        images=_distinct(outcome.images, ready.capture), called=tuple(ready.called),
     )  # fmt: skip
 
 

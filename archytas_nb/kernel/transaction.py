@@ -6,13 +6,8 @@ Files, databases, other processes and what `Transaction.not_watched` lists are o
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import dis
-import functools
-import inspect
 import re
-import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, Self
 
@@ -22,20 +17,9 @@ from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.kernel.snapshot import BYTES, Record, Snapshot, restore
 from archytas_nb.loop.events import Change, Diff, NotCovered
 
-_NOT_THE_USERS = re.compile(
+NOT_THE_USERS = re.compile(
     r"__\w+__|_+|_i{1,3}|_i?\d+|_[io]h|_dh|_exit_code|In|Out|get_ipython|exit|quit|open"
 )
-_REACHES_ALL = {
-    "exec",
-    "eval",
-    "globals",
-    "locals",
-    "vars",
-    "get_ipython",
-    "__import__",
-    "run_cell",
-}
-_CODE = {"module", "function", "class"}
 _MISSING = object()
 
 
@@ -67,7 +51,7 @@ class Transaction:
     def __enter__(self) -> Self:
         if self._state != "new":
             raise RuntimeError("a transaction can be used once; make another one")
-        before = dict(_users(self._namespace))
+        before = dict(users_variables(self._namespace))
         watched = (
             before if self._only is None else {n: v for n, v in before.items() if n in self._only}
         )
@@ -94,7 +78,7 @@ class Transaction:
         return diff
 
     def _compare(self) -> Diff:
-        now = dict(_users(self._namespace))
+        now = dict(users_variables(self._namespace))
         before = self._before
         names = [
             n for n in {**before, **now} if before.get(n, _MISSING) is not now.get(n, _MISSING)
@@ -193,64 +177,8 @@ def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYT
     return Transaction(names or None, live_namespace() if namespace is None else namespace, keep)
 
 
-def _users(namespace: Namespace) -> Iterator[tuple[str, Any]]:
+def users_variables(namespace: Namespace) -> Iterator[tuple[str, Any]]:
     """The user's variables: no names of Python or IPython, no transactions."""
     for name, value in dict(namespace).items():
-        if not _NOT_THE_USERS.fullmatch(name) and not isinstance(value, Transaction):
+        if not NOT_THE_USERS.fullmatch(name) and not isinstance(value, Transaction):
             yield name, value
-
-
-# ── what code reads ───────────────────────────────────────────────────────────────────────────────
-
-
-def names_read(code: str | types.CodeType, namespace: Namespace) -> set[str]:
-    """The variables that code may read or write, also through functions and classes of the user.
-
-    All of them where it may reach any, as with ``exec`` and ``globals``.
-
-    Raises:
-        SyntaxError: The text is no Python.
-    """
-    if isinstance(code, str):
-        code = compile(code, "<code>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    users = {name for name, _ in _users(namespace)}
-    todo: list[Any] = [code]
-    found: set[str] = set()
-    seen: set[int] = set()
-    while todo:
-        each = todo.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        if not isinstance(each, types.CodeType):
-            todo += _codes(each, namespace)
-            continue
-        if set(each.co_names) & _REACHES_ALL - users:
-            return users
-        steps = dis.get_instructions(each)
-        names = {step.argval for step in steps if re.search("_NAME|_GLOBAL", step.opname)}
-        todo += [const for const in each.co_consts if isinstance(const, types.CodeType)]
-        todo += [namespace[name] for name in names & users - found]
-        found |= names & users
-    return found
-
-
-def _codes(value: Any, namespace: Namespace) -> list[Any]:
-    """The code that a value may run, if it was defined in this namespace, or what leads to it."""
-    if isinstance(value, functools.partial):
-        return [value.func]
-    if isinstance(value, (types.MethodType, staticmethod, classmethod)):
-        return [value.__func__]
-    if isinstance(value, property):
-        return [value.fget, value.fset, value.fdel]
-    if isinstance(value, types.FunctionType):
-        own = [value.__code__] if value.__globals__ is namespace else []
-        held = inspect.getclosurevars(value).nonlocals.values() if own else ()
-        return [*own, *(each for each in held if callable(each))]
-    cls = value if isinstance(value, type) else type(value)
-    return [
-        each
-        for base in cls.__mro__
-        if base.__module__ == namespace.get("__name__", "__main__")
-        for each in vars(base).values()
-    ]

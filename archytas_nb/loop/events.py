@@ -23,6 +23,9 @@ NoticeKind = Literal[
 ]  # fmt: skip
 FailedBy = Literal["model", "endpoint", "cassette", "setup"]
 
+CHANGED = "\n\nChanged in the notebook:\n"
+"""What stands before the changes in the text of an outcome."""
+
 REFUSED = "tool_use_failed"
 """`ModelReply.finish` of a reply that the server rejected: it may hold a call, but no answer."""
 
@@ -124,6 +127,9 @@ class CallOutcome:
         seconds: How long it took.
         decision: What a person decided on the call, ``"approved, edited limit 5 → 10"``; empty
             where nobody was asked.
+        diff: What it changed in the user's variables, where that was watched; of calls that ran at
+            the same time the last one has it.
+        called: The tools that its code called, in order.
 
     Raises:
         ValueError: The status is unknown, or the text is empty.
@@ -138,6 +144,8 @@ class CallOutcome:
     outputs: tuple[Output, ...] = ()
     seconds: float = field(default=0.0, compare=False)
     decision: str = ""
+    diff: Diff | None = None
+    called: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):

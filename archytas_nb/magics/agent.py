@@ -41,7 +41,17 @@ if TYPE_CHECKING:
     from archytas_nb.run import Run, Shows
 
 _LIMITS = ("max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens")
-_CHOSEN = ("protocol", "instructions", "tools", "approve", "allow", "ask_user", "quiet")
+_CHOSEN = (
+    "protocol",
+    "instructions",
+    "tools",
+    "approve",
+    "allow",
+    "ask_user",
+    "python",
+    "undo",
+    "quiet",
+)
 _MOVED = re.compile(r"\s*--(history|undo|reset|cost)\b\s*(.*)", re.DOTALL)
 _log = logging.getLogger("archytas_nb")
 
@@ -82,7 +92,8 @@ class ArchytasNB(Settings, Magics):
         the cell. {name} is replaced with the value of a variable; {{ and }} are literal braces. The
         next question continues the conversation; rerunning a notebook cell replaces its question.
         Options apply to this question, %config ArchytasNB to all questions. See also
-        %agent_history, %agent_undo, %agent_reset and %agent_cost.
+        %agent_history, %agent_undo, %agent_reset and %agent_cost; %agent_diff and %agent_why say
+        what was changed.
         """
         __tracebackhide__ = True
         if (moved := _MOVED.fullmatch(line)) is not None:
@@ -142,7 +153,8 @@ class ArchytasNB(Settings, Magics):
         try:
             refresh_tools(names)
             settings = Settings(
-                **{name: getattr(self, name) for name in (*_LIMITS, *_CHOSEN)} | {"ask_user": "off"}
+                **{name: getattr(self, name) for name in (*_LIMITS, *_CHOSEN)}
+                | {"ask_user": "off", "python": "off", "undo": False}
             )
             plan = Plan(
                 args.type and options.answer_type(args.type, names), args.workers, args.budget,
@@ -308,8 +320,11 @@ class ArchytasNB(Settings, Magics):
             allowed = chosen_tools(allowed, toolbox, "--allow")
         model: Any = args.model if is_replay else self._chosen_model(args.model)
         may_ask = settings.ask_user == "on"
+        small = bool(getattr(model, "is_small", False))
         if settings.ask_user == "auto":
-            may_ask = not getattr(model, "is_small", False)
+            may_ask = not small
+        # A small model is not offered to write code unless this question says so.
+        python: Any = "off" if small and "python" not in vars(args) else settings.python
         return Agent(
             tools=toolbox.only(*chosen_tools(wanted, toolbox)) if wanted else None,
             model=model,
@@ -319,6 +334,8 @@ class ArchytasNB(Settings, Magics):
             approve=settings.approve,
             allow=allowed,
             ask_user=may_ask and "ask_user" not in toolbox,
+            python=python,
+            undo=settings.undo,
             **{name: getattr(settings, name) for name in _LIMITS},
         )
 

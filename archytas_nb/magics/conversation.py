@@ -1,4 +1,4 @@
-"""The conversation of a notebook, and the magics about it: history, undo, reset, cost, cassette."""
+"""The conversation of a notebook, and the magics about it: history, undo, cost, cassette."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ CELL = "padding:.2em .8em;vertical-align:top"
 # MathJax takes "$5 and $10" for a formula, and TeX can make links: the classes keep it away.
 PLAIN: dict[str, str | bool] = {"class": "tex2jax_ignore mathjax_ignore"}
 
+RUNS, BYTES = 20, 1 << 30  # how many runs can be undone, and how much their copies may take
+
 _NOTHING = "no questions have been asked in this conversation"
+_UNWATCHED = (
+    "what the last question changed was not watched: use --python undoable, or set "
+    "%config ArchytasNB.undo = True"
+)
 _log = logging.getLogger("archytas_nb")
 
 
@@ -36,6 +42,15 @@ class Paid(NamedTuple):
     usage: Usage
     seconds: float  # of the model; in a replay those of the recording
     usd: float | None  # None where the price is not known
+
+
+class Asked(NamedTuple):
+    """A question that was asked, in the order of time."""
+
+    number: int
+    execution: int  # the number of the cell that asked
+    run: Run
+    exchange: Exchange | None  # None where it came to nothing and was not kept
 
 
 class Message(NamedTuple):
@@ -61,6 +76,9 @@ class Conversation(Magics):
         super().__init__(**kwargs)
         self.exchanges: list[Exchange] = []
         self.paid: list[Paid] = []
+        self.asked: list[Asked] = []  # in the order of time
+        self._count = 0  # the questions so far
+        self._last: Run | None = None
         self._running = False
         self._asked = ("", 0)  # the last execution of a cell that asked, and how often it did
 
@@ -77,11 +95,43 @@ class Conversation(Magics):
     @HELP
     @line_magic
     def agent_undo(self, line: str) -> Any:
-        """Remove the last question and its answer from the conversation."""
-        if not arguments(self.agent_undo.parser, line):
+        """Remove the last question and its answer, and undo its changes of variables.
+
+        Changes are undone if they were watched: if the option or setting python is ask or undoable,
+        or the setting undo is on. What could not be restored is listed.
+        """
+        return arguments(self.agent_undo.parser, line) and self._undo()
+
+    @no_var_expand
+    @magic_arguments()
+    @HELP
+    @line_magic
+    def agent_diff(self, line: str) -> Any:
+        """Show what the last question changed in the variables."""
+        from archytas_nb.magics.changes import HEAD, rows
+
+        if not arguments(self.agent_diff.parser, line):
             return None
-        forgotten = f"removed: {self.exchanges.pop().question}" if self.exchanges else ""
-        return Message(forgotten or f"nothing to undo: {_NOTHING}")
+        if self._last is None:
+            return Message(_NOTHING)
+        if self._last.watch is None:
+            return Message(_UNWATCHED)
+        return Table(HEAD, rows(self._last.diff), "the last question changed no variable")
+
+    @no_var_expand
+    @magic_arguments()
+    @argument("name", help="A variable.")
+    @HELP
+    @line_magic
+    def agent_why(self, line: str) -> Any:
+        """Say which questions, and which cells before them, made or changed a variable."""
+        from archytas_nb.magics.changes import why
+
+        args = arguments(self.agent_why.parser, line)
+        if not args:
+            return None
+        known = why(args.name, self.asked, self._inputs, self.shell)
+        return Message(known or f"nothing is known of how {args.name!r} was changed")
 
     @no_var_expand
     @magic_arguments()
@@ -162,6 +212,27 @@ class Conversation(Magics):
         """Start a new conversation."""
         self.exchanges.clear()
         self.paid.clear()
+        self.asked.clear()
+        self._last = None
+
+    @property
+    def _inputs(self) -> list[str]:
+        """The cells that were run, by their number."""
+        inputs: list[str] = self.shell.history_manager.input_hist_parsed
+        return inputs
+
+    def _undo(self) -> Message:
+        from archytas_nb.magics.changes import undone
+
+        if self._running:
+            raise UsageError("a question is being answered; it can be undone when that has ended")
+        last = self.asked.pop() if self.asked else None
+        self._last = self.asked[-1].run if self.asked else None
+        if last is None:
+            return Message(f"nothing to undo: {_NOTHING}")
+        self.exchanges[:] = [each for each in self.exchanges if each is not last.exchange]
+        changes = undone(last)
+        return Message(f"removed: {last.run.question}" + (f"\n{changes}" if changes else ""))
 
     def origin(self) -> str:
         """The identity of this cell's next question; empty where no cell is named.
@@ -188,6 +259,7 @@ class Conversation(Magics):
         _, execution = running_cell(self.shell)
         self._asked = execution, self._asked[1] * (execution == self._asked[0]) + 1
         agent.exchanges, self._running = self.exchanges, True
+        before = set(map(id, self.exchanges))
         run: Run | None = None
         try:
             run = ask()
@@ -197,8 +269,21 @@ class Conversation(Magics):
         finally:
             self._running = False
             if run is not None:
+                self._remember(run, [each for each in self.exchanges if id(each) not in before])
                 self._note(run, agent)
         return run
+
+    def _remember(self, run: Run, kept: Sequence[Exchange]) -> None:
+        """Keep a run, so that it can be undone."""
+        self._count += 1
+        self._last = run
+        there = set(map(id, self.exchanges))  # others were replaced by this one
+        self.asked = [each for each in self.asked if each.run.diff or id(each.exchange) in there]
+        if kept or run.diff:
+            exchange = kept[0] if kept else None
+            self.asked.append(Asked(self._count, len(self._inputs) - 1, run, exchange))
+        if run.watch is not None:
+            _let_go(self.asked)
 
     def _note(self, run: Run, agent: Agent) -> None:
         from archytas_nb.loop.events import ModelReply
@@ -214,6 +299,16 @@ class Conversation(Magics):
             *(run.model, run.protocol, run.status, run.seconds),
             *(usage.requests, usage.input_tokens, usage.output_tokens),
         )
+
+
+def _let_go(asked: Sequence[Asked]) -> None:
+    """Free what undoes older runs, so that what is kept stays within its bounds."""
+    watches = [each.run.watch for each in reversed(asked) if each.run.watch is not None]
+    size = 0
+    for count, watch in enumerate(watches, 1):
+        size += watch.bytes
+        if count > RUNS or (size > BYTES and count > 1):
+            watch.let_go()
 
 
 # ── what the magics show ──────────────────────────────────────────────────────────────────────────

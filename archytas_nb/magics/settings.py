@@ -119,9 +119,7 @@ class Settings(Configurable):
     """What may be set once for all questions."""
 
     model = _setting(
-        Unicode,
-        "The model's name at its endpoint, with a prefix for one of a provider ('groq:NAME', "
-        "'anthropic:NAME', 'ollama:NAME', …), or 'local' for the embedded model.",
+        Unicode, "The model's name at its endpoint, or 'local' for the embedded model."
     )
     base_url = _setting(Unicode, "The URL of the API; if empty, OPENAI_BASE_URL is used.")
     api_key = _setting(
@@ -154,6 +152,19 @@ class Settings(Configurable):
     ask_user = _choice(
         "Whether the model has a tool for asking you questions; auto: unless it is a small model.",
         *("auto", "on", "off"),
+    )
+    python = _choice(
+        "Whether the model may run code in the notebook: ask you before, run it at once and show "
+        "what it changed (undoable), or run it unwatched (auto). It is no sandbox. A small model "
+        "gets it by the option only.",
+        *("off", "ask", "undoable", "auto"),
+    )
+    undo = _setting(
+        _Flag,
+        "Watch what all tools change in the variables, for %agent_undo and %agent_diff; None: "
+        "where python is ask or undoable.",
+        None,
+        allow_none=True,
     )
     max_steps = _setting(Int, "Maximum number of model replies for one question.", 20, min=1)
     max_errors = _setting(

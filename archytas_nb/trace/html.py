@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from archytas_nb.loop.events import Failed, Interrupted
+from archytas_nb.loop.events import Failed
 from archytas_nb.tools.render import clip
 from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
@@ -64,6 +64,7 @@ _NUMBER = (
 )
 _TABLE = "border-collapse:collapse;border:0;margin:.3em 0;font-size:.92em"
 _TABLE_CELL = f"padding:.22em .75em;border:0;border-bottom:{LINE};white-space:nowrap"
+_CHANGE_CELL = f"padding:.22em .75em;border:0;border-bottom:{LINE};text-align:left"
 _PICTURE = "max-width:100%;height:auto;border-radius:4px;margin:.35em 0;background:#fff"
 
 _OPEN_STEPS, _MAX_STEPS = 12, 500  # of a longer run the earlier steps are folded into one line
@@ -137,7 +138,9 @@ def step_html(
     step: StepView, limits: PageLimits, *, doing: str = "", streamed: Html | None = None
 ) -> Html:
     """A step; one that goes on is unfolded, and has what the model is `doing` and is `streamed`."""
-    unfolded = bool(doing) or step.failed or any(call.pictures for call in step.calls)
+    unfolded = (
+        bool(doing) or step.failed or any(call.pictures or call.changes for call in step.calls)
+    )
     head = _head(step, doing, unfolded=unfolded)
     return _details(head, *_body(step, limits), streamed, unfolded=unfolded)
 
@@ -182,13 +185,12 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     ]
     for index, call in enumerate(step.calls[:_SUMMARY_CALLS]):
         result = "" if call.status is None else f"→ {call.summary(_LINE_WIDTH)}"
-        told = min(len(result), _OUTCOME) + min(len(call.decided), _OUTCOME)
-        short = call.signature(_LINE_WIDTH - told)
+        short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME))
         parts += ["" if index == 0 else " · ", element("code", short, style=CODE)]
         parts.append(element("span", f" · {call.decided}", style=DIM) if call.decided else "")
-        room = max(_OUTCOME, _LINE_WIDTH - len(short) - len(call.decided))
-        words = element("span", f" {one_line(result, room)}" if result else "", style=DIM)
-        parts.append(element("span", words, **spared))
+        room = max(_OUTCOME, _LINE_WIDTH - len(short))
+        told = element("span", f" {one_line(result, room)}" if result else "", style=DIM)
+        parts.append(element("span", told, **spared))
     if more := len(step.calls) - _SUMMARY_CALLS:
         parts.append(f" · {more:,} more calls" if more > 0 else "")
     if step.calls:
@@ -252,6 +254,12 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
     yield from (_shown(item, limits) for item in call.shown)
     if not in_line and not (named and call.status is None):
         yield _outcome(call, limits)
+    if call.changes:
+        rows = Table(("variable", "", "change"), call.changes)
+        drawn = safe.table(rows, style=_TABLE, cell=_CHANGE_CELL, head=";font-weight:600")
+        yield element("div", drawn, style="overflow:auto;max-height:28em")
+    for remark in call.remarks:
+        yield element("div", remark, style=_SMALL)
 
 
 def _is_short(call: CallView) -> bool:
@@ -296,22 +304,12 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
     return element("pre", value, style=f"{PRE};max-height:9em{style}")
 
 
-# JupyterLab leaves the input box of an interrupted question where it was, and nobody reads it.
-_INTERRUPTED = "archytas-nb-interrupted"
-FADE_BOX = (
-    f".jp-OutputArea-child:has(.{_INTERRUPTED})~.jp-OutputArea-stdin-item"
-    "{opacity:.25;filter:grayscale(1)}"
-)
-
-
 def _ending(view: RunView, *, reason: bool) -> Html:
     title, words = views.ending_title(view.ending), views.ending_text(view.ending)
     head = body = None
     if title:
         strong = element("strong", title)
         head = element("p", strong, style=f"margin:.5em 0 .3em;color:{_COLOURS[title[0]]}")
-    if isinstance(view.ending, Interrupted):
-        head = element("div", safe.stylesheet(FADE_BOX), head, class_=_INTERRUPTED)
     if isinstance(view.ending, Failed):
         body = element("p", words, style=PROSE) if reason and words else None
     elif words and view.typed:

@@ -108,10 +108,12 @@ def call_lines(call: CallView) -> list[str]:
         [f"[{item.picture[0]}]"] if item.picture else _first_lines(item.text, _SHOWN_LINES)
         for item in call.shown
     )
+    changes = [f"{name} {kind}: {words}".rstrip(" :") for name, kind, words in call.changes]
     return [
         head.rstrip(),
         *(f"  │ {line}" for line in lines),
         *(f"  ┆ {line}" for item in shown for line in item),
+        *(f"  Δ {line}" for line in (*changes, *call.remarks)),
     ]
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import PurePath
 from typing import Literal, assert_never
 
@@ -33,8 +32,8 @@ UNUSABLE = "the reply could not be used"
 NOTHING = "(no output)"
 """What the model reads of a tool that returned nothing."""
 _ANSWER_LIMIT = 100_000
+_CHANGES = 30  # rows that are shown of what a call has changed
 _WIDGET = "application/vnd.jupyter.widget-view+json"
-_EDITED = "The user changed the input before the call was run."
 _PRINTED = "\n\nIt printed:\n"  # how the kernel tells the model what a tool printed
 
 
@@ -59,6 +58,8 @@ class CallView:
     text: str = ""  # what the model read of the result, without what is in `shown`
     shown: tuple[Shown, ...] = ()
     table: Table | None = None  # the data frame that was returned
+    changes: tuple[tuple[str, str, str], ...] = ()  # name, kind of change, in words
+    remarks: tuple[str, ...] = ()  # on the changes, and which tools its code called
     differs: tuple[int, ...] = ()  # where each argument begins to differ from an earlier call's
     decision: str = ""  # what a person decided on it
 
@@ -77,11 +78,8 @@ class CallView:
             left -= min(size, limit)
         differs = self.differs or (0,) * len(names)
         values = (_cut(x, limit, at) for (_, x), at in zip(self.arguments, differs, strict=True))
-        pairs = [name + value for name, value in zip(names, values, strict=True)]
-        if sum(map(len, pairs)) > 3 * width - len(self.name):  # what is as before is left out
-            kept = (x if at >= 0 else "…" for x, at in zip(pairs, differs, strict=True))
-            pairs = [key for key, _ in groupby(kept)]
-        return one_line(f"{self.name}({', '.join(pairs)})", 3 * width)
+        joined = ", ".join(name + value for name, value in zip(names, values, strict=True))
+        return one_line(f"{self.name}({joined})", 3 * width)
 
     @property
     def decided(self) -> str:
@@ -100,9 +98,6 @@ class CallView:
         text = self.text.strip("\n")
         if self.status == "refused" and self.decision:
             return self.decision
-        if self.decision and text.startswith(_EDITED):  # the decision says what was edited
-            given, _, rest = text.partition("\n")
-            text = rest if given.endswith("}") and rest else text
         if self.status == "done" and self.table:
             title = text.partition("\n")[0]
             return title if title.startswith("DataFrame") else "a table"
@@ -328,10 +323,10 @@ def call_view(call: ev.ToolCall, earlier: CallView | None = None) -> CallView:
 
 
 def _difference(value: str, earlier: str) -> int:
-    """Where a value begins to differ from an earlier one; -1 where it does not."""
+    """Where a value begins to differ from an earlier one; 0 where it does not."""
     pairs = enumerate(zip(value, earlier, strict=False))
     ends = min(len(value) - 1, len(earlier))
-    return -1 if value == earlier else next((n for n, (a, b) in pairs if a != b), ends)
+    return 0 if value == earlier else next((n for n, (a, b) in pairs if a != b), ends)
 
 
 def _cut(value: str, limit: int, differs: int) -> str:
@@ -380,7 +375,7 @@ def with_outcomes(
 
 
 def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
-    text = outcome.text
+    text = outcome.text.partition(ev.CHANGED)[0]
     shown, table = [_shown(output) for output in outcome.outputs], table_of(outcome.value)
     result, _, printed = text.rpartition(_PRINTED)
     first = tidy(printed[:KEEP].split("\n", 1)[0])
@@ -393,9 +388,32 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     seen = {item.picture[1] for item in shown if item.picture}
     shown += [Shown("display", picture=("image/png", d)) for d in outcome.images if d not in seen]
     told = one_line(tidy(outcome.decision), 300)
+    changes = [] if outcome.diff is None else [_row(each) for each in outcome.diff.changes]
+    if more := len(changes) - _CHANGES:
+        changes[_CHANGES:] = [(f"{more:,} more", "", "")] if more > 0 else []
     return replace(
-        call, status=outcome.status, text=text, shown=tuple(shown), table=table, decision=told
+        call, status=outcome.status, text=text, shown=tuple(shown), table=table,
+        changes=tuple(changes), remarks=tuple(_remarks(outcome)), decision=told,
+    )  # fmt: skip
+
+
+def _row(change: ev.Change) -> tuple[str, str, str]:
+    """A change as it is shown: the name, what has become of it, and in which way."""
+    name = f"{change.name} (also {', '.join(change.also)})" if change.also else change.name
+    return one_line(name, 80), change.kind, one_line("; ".join(change.words), 300)
+
+
+def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
+    if called := dict.fromkeys(outcome.called):
+        times = [(name, outcome.called.count(name)) for name in called]
+        yield f"tools called: {', '.join(f'{name} × {n}' if n > 1 else name for name, n in times)}"
+    diff = outcome.diff or ev.Diff()
+    notes = (("not watched", diff.not_watched), ("cannot be undone", diff.not_kept))
+    yield from (
+        one_line(f"{title}: {', '.join(map(str, each))}", 300) for title, each in notes if each
     )
+    if diff:
+        yield "%agent_undo puts the variables back"
 
 
 def _shown(output: ev.Output) -> Shown:

@@ -25,6 +25,8 @@ MAGICS = {
     "`%tools`": ToolMagics.tools,
     "`%agent_history`": Conversation.agent_history,
     "`%agent_undo`": Conversation.agent_undo,
+    "`%agent_diff`": Conversation.agent_diff,
+    "`%agent_why`": Conversation.agent_why,
     "`%agent_reset`": Conversation.agent_reset,
     "`%agent_cost`": Conversation.agent_cost,
     "`%agent_cassette`": Conversation.agent_cassette,

@@ -59,6 +59,15 @@ def test_a_typed_answer_is_put_into_its_variable(kernel: Kernel, server: Server)
     assert kernel.run("print(gentoos, gentoos + 1)").printed == "124 125\n"
 
 
+def test_code_on_the_users_data_is_shown_and_undone(kernel: Kernel, server: Server) -> None:
+    snippet(kernel, "%load_ext")
+    code = "penguins = penguins.dropna(subset=['body_mass_g'])"
+    server.plays += [Say(calls=(("python", {"code": code}),)), Say("Done.")]
+    assert "rows: 344 → 342" in snippet(kernel, "%agent --python")
+    assert "put back: penguins" in kernel.run("%agent_undo").result
+    assert kernel.run("print(len(penguins))").printed == "344\n"
+
+
 def test_a_cassette_that_is_named_is_filled_and_needs_no_model_afterwards(tmp_path: Path) -> None:
     for plays in ([CALL, Say(ANSWER)], []):
         with Server(*plays) as server, live_kernel(tmp_path, OPENAI_BASE_URL=server.url) as kernel:
@@ -83,6 +92,7 @@ def test_every_snippet_is_run_by_a_test() -> None:
         "%%tool",
         "%agent How many",
         "%agent --type int",
+        "%agent --python",
         "%agent_cassette",
         "import archytas_nb",
     )

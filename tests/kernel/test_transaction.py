@@ -23,7 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archytas_nb.kernel
-from archytas_nb.kernel.transaction import names_read, transaction
+from archytas_nb.kernel.transaction import transaction
+from archytas_nb.kernel.watch import names_read
 from archytas_nb.loop.events import NotCovered
 from archytas_nb.run import to_json
 from tests.kernel.live_objects import KINDS, fingerprint

@@ -1,0 +1,196 @@
+"""The tool `python`: runs code that a model writes in the user's namespace, as a cell would.
+
+It is no sandbox: the code has the rights of the user. Tools that it calls obey their own approval.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import hashlib
+import inspect
+import linecache
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any, Literal, TypeAlias, get_args
+
+from archytas_nb.kernel import Namespace, current_shell
+from archytas_nb.kernel.approval import Approver
+from archytas_nb.loop.events import ToolCall
+from archytas_nb.tools.tool import BoundCall, Tool
+
+PythonMode: TypeAlias = Literal["off", "ask", "undoable", "auto"]
+"""Whether a model may run code: not at all, after approval, with undo, or without being watched."""
+
+MODES: tuple[str, ...] = get_args(PythonMode)
+
+_NOT_PYTHON = re.compile(r"\s*(?:[%!?]|[^#\"']*?=\s*[%!]\s*\w)|.*\w\?+\s*$")
+
+
+def python(code: str, variables: Any) -> Any:  # noqa: D417
+    """Run Python code in the user's notebook and return the value of its last expression.
+
+    It works on the variables of the notebook, and what it defines stays there. The other tools can be called as
+    functions.
+
+    Args:
+        code: The code: plain Python, no magics.
+    """  # noqa: E501 - the model reads the line as it is
+    if not isinstance(variables, dict):
+        raise TypeError(f"code runs in a dict of variables; this namespace is {type(variables)!r}")
+    codes = compiled(code)
+    if any(each.co_flags & inspect.CO_COROUTINE for each in codes):
+        return _awaited(codes, variables)
+    value = None
+    for each in codes:
+        value = eval(each, variables)  # noqa: S307 - what this tool is for
+    return value
+
+
+async def _awaited(codes: list[CodeType], variables: dict[str, Any]) -> Any:
+    value = None
+    for each in codes:
+        value = eval(each, variables)  # noqa: S307
+        if each.co_flags & inspect.CO_COROUTINE:
+            value = await value
+    return value
+
+
+def compiled(code: str) -> list[CodeType]:
+    """The statements, and the last expression by itself; tracebacks show their lines.
+
+    Raises:
+        SyntaxError: It is no Python; a magic or a shell command is named.
+    """
+    name = f"<python {hashlib.sha256(code.encode()).hexdigest()[:8]}>"
+    lines = code.splitlines(keepends=True)
+    flags = getattr(getattr(current_shell(), "compile", None), "flags", 0)  # a cell's __future__
+    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        tree = compile(code, name, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
+        linecache.cache[name] = len(code), None, lines, name
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        made = [compile(tree, name, "exec", flags, dont_inherit=True)]
+        if isinstance(last, ast.Expr):
+            body = ast.Expression(last.value)
+            made.append(compile(body, name, "eval", flags, dont_inherit=True))
+    except SyntaxError as error:
+        for number, line in enumerate(lines, 1):
+            if _NOT_PYTHON.match(line) and number == (error.lineno or number):
+                raise SyntaxError(
+                    f"line {number} is refused: {line.strip()!r}. Magics, shell commands and ? are "
+                    "IPython's; only Python is run here."
+                ) from None
+        if error.text:
+            error.add_note(f"line {error.lineno}: {error.text.strip()}")
+        raise
+    return made
+
+
+def python_tool(mode: PythonMode) -> Tool:
+    """The tool; made once for a mode, so that an approval for the whole notebook holds."""
+    return _tool(mode == "ask")
+
+
+@functools.cache
+def _tool(asks: bool) -> Tool:  # noqa: FBT001
+    from archytas_nb.tools import signature  # loads pydantic
+
+    python.__annotations__["variables"] = signature.Namespace
+    return Tool.from_function(python, approve=names_used if asks else None, repeat=True)
+
+
+def names_used(code: str) -> str:
+    """The names that code reads and changes, for the person who is asked."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:
+        return "it is no valid Python, and will not run"
+    changed: set[str] = set()
+    read: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            changed.add(node.name)
+        elif isinstance(node, ast.alias):
+            changed.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            root: ast.AST = node
+            while isinstance(root, (ast.Attribute, ast.Subscript)):
+                root = root.value
+            if isinstance(root, ast.Name):
+                (read if isinstance(node.ctx, ast.Load) else changed).add(root.id)
+    parts = [("reads", read - set(dir(builtins))), ("assigns to", changed)]
+    return "; ".join(f"{what} {', '.join(sorted(names))}" for what, names in parts if names)
+
+
+# ── tools that the code calls ─────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def tools_asked(
+    tools: Mapping[str, Tool], approver: Approver, variables: Namespace, called: list[str]
+) -> Iterator[None]:
+    """In the block a call of a tool by any name of the namespace obeys the tool's approval.
+
+    Tools that have no name there get their own for the block. Each call is noted in ``called``.
+    """
+    is_open = True
+
+    def guarded(tool: Tool) -> Callable[..., Any]:
+        @functools.wraps(tool.function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not is_open:  # the code kept the function
+                return tool.function(*args, **kwargs)
+            bound = _approved(tool, args, kwargs, approver, variables)
+            called.append(tool.name)
+            return bound.function(*bound.args, **bound.kwargs)
+
+        return call
+
+    others = [each for each in tools.values() if each.function is not python]
+    functions = {id(each.function): guarded(each) for each in others}
+    before = {name: value for name, value in list(variables.items()) if id(value) in functions}
+    known = set(map(id, before.values()))
+    replaced = {name: functions[id(value)] for name, value in before.items()}
+    for each in others:
+        if id(each.function) not in known and each.name not in variables:
+            replaced[each.name] = functions[id(each.function)]
+    try:
+        variables.update(replaced)
+        yield
+    finally:
+        is_open = False
+        for name, call in replaced.items():
+            if variables.get(name) is not call:
+                continue  # the code has bound it anew
+            if name in before:
+                variables[name] = before[name]
+            else:
+                del variables[name]
+
+
+def _approved(
+    tool: Tool, args: Any, kwargs: Any, approver: Approver, variables: Namespace
+) -> BoundCall:
+    """The call, after approval; raises PermissionError where it was refused."""
+    try:
+        given = dict(inspect.signature(tool.function).bind_partial(*args, **kwargs).arguments)
+    except (TypeError, ValueError):  # Python says so when it is called
+        return BoundCall(tool.function, args, kwargs)
+    values = {each.name: variables for each in tool.parameters if each.injected} | given
+    positional = [each.name for each in tool.parameters if each.positional]
+    bound = BoundCall(
+        tool.function,
+        tuple(values.pop(name) for name in positional if name in values),
+        values,
+    )
+    call = ToolCall("", tool.name, {k: v for k, v in given.items() if v is not variables})
+    decision = approver.decide(tool, call, bound, variables)
+    if decision.stop:
+        raise KeyboardInterrupt
+    if decision.bound is None:
+        raise PermissionError(decision.refusal)
+    return decision.bound

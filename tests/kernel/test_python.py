@@ -1,0 +1,219 @@
+"""The tool `python`: code in the live namespace, the tools that it calls, and what is watched."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from archytas_nb.agent import Agent
+from archytas_nb.kernel import watch
+from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.kernel.python import names_used, python_tool
+from archytas_nb.kernel.watch import Watch
+from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
+from archytas_nb.run import Run
+from archytas_nb.testing import ScriptedModel
+from archytas_nb.tools.toolbox import Toolbox
+from tests.kernel.tools import Scripted
+
+Names = dict[str, Any]
+
+
+def run(
+    code: str, names: Names | None = None, *tools: Any, mode: Any = "auto", person: Any = None,
+    seconds: float | None = None, watched: bool = False,
+) -> CallOutcome:  # fmt: skip
+    names = {} if names is None else names
+    box = Toolbox(*tools)
+    box.add(python_tool(mode))
+    executor = KernelExecutor(box, names, person=person, watch=Watch(names) if watched else None)
+    [outcome] = executor.run([ToolCall("q01s01c01", "python", {"code": code})], seconds)
+    return outcome
+
+
+def asked(*calls: Any, names: Names, tools: Any = (), **options: Any) -> Run:
+    script = [("python", {"code": each}) if isinstance(each, str) else each for each in calls]
+    model = ScriptedModel(*script, ("final_answer", "ok"))
+    return Agent(tools, model, namespace=names, **options).run("go")
+
+
+# ── running code ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_value_of_the_last_expression_is_the_result() -> None:
+    names: Names = {"x": 2}
+    done = run("y = x * 3\nprint('printed')\ny + 1", names)
+    assert (done.status, done.value, names["y"]) == ("done", 7, 6)
+    assert done.text.split() == ["7", "It", "printed:", "printed"]
+    assert run("y = 1", names).value is None
+    assert run("", names).status == "done"
+
+
+def test_code_with_await() -> None:
+    code = "import asyncio\nawait asyncio.sleep(0)\nz = [i async for i in g()]\nlen(z)"
+    names: Names = {}
+    run("async def g():\n    yield 1", names)
+    assert run(code, names).value == 1
+    assert names["z"] == [1]
+
+
+def test_an_error_shows_its_lines_and_keeps_what_was_done_before() -> None:
+    names: Names = {}
+    failed = run("a = 1\ndef f():\n    return 1 / 0\nf()", names)
+    assert failed.status == "error"
+    assert names["a"] == 1
+    for line in ("line 4, in <module>: f()", "line 3, in f: return 1 / 0"):
+        assert line in failed.text
+    assert "x = (" in run("y = 1\nx = (", names).text
+    assert "y" not in names
+
+
+@pytest.mark.parametrize("line", ["%matplotlib inline", "!ls", "files = !ls", "df?", "  %time x"])
+def test_magics_are_refused_before_anything_runs(line: str) -> None:
+    names: Names = {}
+    refused = run(f"a = 1\n{line}", names)
+    assert refused.status == "error"
+    assert "a" not in names
+    assert "refused" in refused.text or "indent" in refused.text
+    assert run("'%s' % 1, 5 % 2", names).status == "done"
+
+
+def test_interrupts_and_time_limits_stop_code() -> None:
+    late = run("a = 1\nwhile True: pass", seconds=0.2)
+    assert late.status == "error"
+    assert "0.2 s" in late.text
+    timer = threading.Timer(0.3, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
+    timer.start()
+    names: Names = {"rows": []}
+    stopped = run("rows.append(1)\nwhile True: pass", names, watched=True)
+    assert stopped.status == "interrupted"
+    assert [each.name for each in (stopped.diff or Diff()).changes] == ["rows"]
+
+
+def test_a_person_sees_the_whole_code_and_the_names_that_it_uses() -> None:
+    code = "\n".join([f"a{i} = df.x.sum()" for i in range(100)] + ["df['y'] = b"])
+    person = Scripted("n")
+    refused = run(code, {"df": 1}, mode="ask", person=person)
+    assert refused.status == "refused"
+    assert "a50 = df.x.sum()" in person.prompts[0]
+    assert names_used("df['y'] = b\nimport os as o\ndef f(): pass\ndel c.d[0]") == (
+        "reads b, c, df; assigns to c, df, f, o"
+    )
+    assert run("1 + 1", mode="ask", person=Scripted("y")).value == 2
+
+
+# ── tools in code ─────────────────────────────────────────────────────────────────────────────────
+
+
+def wipe(table: str) -> str:
+    """Wipe a table."""
+    wiped.append(table)
+    return f"{table} is gone"
+
+
+wiped: list[str] = []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "wipe('a')", "[wipe(each) for each in ['a']]", "f = wipe\nf(table='a')", "helper()", "other('a')",
+        "(lambda: wipe('a'))()", "list(map(wipe, ['a']))",
+    ],
+)  # fmt: skip
+def test_a_tool_called_in_code_asks_for_its_approval_and_is_counted(code: str) -> None:
+    box = Toolbox()
+    tool = box.add(wipe, approve=True)
+    names: Names = {"wipe": wipe, "other": wipe}
+    exec("def helper(): return wipe('a')", names)
+    wiped.clear()
+    refused = run(code, names, tool, person=Scripted("n, not today"))
+    assert refused.status == "error"
+    assert "not today" in refused.text
+    assert (wiped, refused.called) == ([], ())
+    done = run(code, names, tool, person=Scripted("y"))
+    assert done.status == "done", done.text
+    assert (wiped, done.called) == (["a"], ("wipe",))
+    assert names["wipe"] is names["other"] is wipe
+
+
+def test_a_tool_without_a_name_in_the_namespace_has_its_own_during_the_call() -> None:
+    names: Names = {}
+    box = Toolbox()
+    tool = box.add(wipe)
+    assert run("wipe('b')", names, tool).value == "b is gone"
+    assert "wipe" not in names
+    run("keep = wipe\nwipe = 5", names, tool)
+    assert names["wipe"] == 5
+    assert names["keep"]("c") == "c is gone"
+
+
+def test_stop_at_the_question_of_a_tool_ends_the_code() -> None:
+    box = Toolbox()
+    tool = box.add(wipe, approve=True)
+    code = "try:\n    wipe('a')\nexcept Exception:\n    b = 1"
+    names: Names = {}
+    assert run(code, names, tool, person=Scripted("stop")).status == "interrupted"
+    assert "b" not in names
+
+
+# ── what is watched ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_run_shows_what_it_changed_and_can_be_undone() -> None:
+    frame = pd.DataFrame({"x": [1.0, None]})
+    names: Names = {"df": frame}
+    made = asked("df.loc[2] = 5.0", "m = len(df)", "m", names=names, python="undoable")
+    assert [(each.name, each.kind) for each in made.diff.changes] == [
+        ("df", "changed"),
+        ("m", "made"),
+    ]
+    assert made.undo() == ()
+    assert names["df"] is frame
+    assert len(frame) == 2
+    events = json.dumps(made.to_json())
+    assert '{"event": "Change", "kind": "changed", "name": "df"' in events
+
+
+def test_other_tools_are_watched_by_their_arguments_and_their_globals() -> None:
+    names: Names = {"frame": pd.DataFrame({"x": [1]}), "rows": [1], "unused": np.zeros(3)}
+    source = '''
+def add(n: int) -> int:
+    """Add."""
+    rows.append(n)
+    return 0
+
+def fill(name: str) -> int:
+    """Fill."""
+    globals_of[name]["x"] = 5
+    return 0
+'''
+    exec(source, names)
+    hidden = {"globals_of": names}
+    fill = type(names["fill"])(names["fill"].__code__, hidden, "fill")
+    fill.__annotations__, fill.__doc__ = {"name": str, "return": int}, "Fill."
+    calls = [("add", {"n": 1}), ("fill", {"name": "frame"})]
+    made = asked(*calls, names=names, tools=[names["add"], fill], undo=True)
+    assert [each.name for each in made.diff.changes] == ["rows", "frame"]
+    made.undo()
+    assert names["rows"] == [1]
+    assert names["frame"].x[0] == 1
+
+
+def test_nothing_is_read_where_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "transaction", lambda *_: pytest.fail("a transaction was begun"))
+    made = asked("x = 1", names={}, python="auto")
+    assert made.diff == Diff()
+    assert made.undo() == ()
+
+
+def test_what_code_uses_and_is_not_watched_is_named() -> None:
+    names: Names = {"np": np, "numbers": iter([1, 2])}
+    made = asked("next(numbers)\nnp.zeros(1)", names=names, python="undoable")
+    assert [each.name for each in made.diff.not_watched] == ["numbers"]

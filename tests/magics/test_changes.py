@@ -1,0 +1,159 @@
+"""`%agent --python`, `%agent_undo`, `%agent_diff` and `%agent_why`, in a real IPython with a scripted model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+from archytas_nb.loop.events import AskModel
+from archytas_nb.magics import conversation
+from archytas_nb.testing import ScriptedModel
+
+
+@pytest.fixture
+def ask(shell: InteractiveShell) -> Any:
+    """Runs %agent with code as the script, in a cell, and gives back its value."""
+    shell.user_ns["df"] = pd.DataFrame({"x": [1.0, 2.0]})
+
+    def ask(line: str, *codes: str, small: bool = False, options: str = "") -> Any:
+        script = [("python", {"code": each}) for each in codes]
+        model = ScriptedModel(*script, ("final_answer", "Done."))
+        model.is_small = small
+        ask.model = shell.user_ns["script"] = model
+        shell.user_ns["ask"] = ask
+        done = shell.run_cell(f"%agent --model script {options} {line}", store_history=True)
+        done.raise_error()
+        return done.result
+
+    ask.shell = shell
+    return ask
+
+
+def tools(ask: Any) -> str:
+    request: AskModel = ask.model.asked[0]
+    return str(request.messages[0]["content"])
+
+
+def magic(ask: Any, line: str) -> str:
+    return repr(ask.shell.run_line_magic(*(line.split(" ", 1) if " " in line else (line, ""))))
+
+
+def test_the_tool_is_offered_by_the_option_or_the_setting_and_to_small_models_by_the_option(
+    ask: Any,
+) -> None:
+    ask("hello")
+    assert "Run Python code" not in tools(ask)
+    ask("hello", options="--python auto")
+    assert "Run Python code" in tools(ask)
+    ask.shell.run_line_magic("config", "ArchytasNB.python = 'undoable'")
+    ask("hello")
+    assert "Run Python code" in tools(ask)
+    ask("hello", small=True)
+    assert "Run Python code" not in tools(ask)
+    ask("hello", small=True, options="--python undoable")
+    assert "Run Python code" in tools(ask)
+
+
+def test_undo_puts_the_variables_back_and_forgets_the_question(
+    ask: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    df = ask.shell.user_ns["df"]
+    run = ask("--python undoable double it", "df['y'] = df.x * 2", "total = df.y.sum()\ntotal")
+    assert "column 'y' added" in capsys.readouterr().out
+    assert run.calls[1][1].value == 6
+    table = magic(ask, "agent_diff")
+    for part in ("df", "changed", "column 'y' added", "total", "made"):
+        assert part in table
+    said = magic(ask, "agent_undo")
+    assert said.splitlines() == ["removed: double it", "put back: df, total"]
+    assert ask.shell.user_ns["df"] is df
+    assert list(df.columns) == ["x"]
+    assert "total" not in ask.shell.user_ns
+    assert "no questions have been asked" in magic(ask, "agent_history")
+
+
+def test_questions_are_undone_one_by_one_in_the_order_of_time(ask: Any) -> None:
+    for number in (1, 2, 3):
+        ask(f"--python undoable step {number}", f"df['c{number}'] = {number}")
+    names = ask.shell.user_ns
+    magic(ask, "agent_undo")
+    assert list(names["df"].columns) == ["x", "c1", "c2"]
+    names["df"]["mine"] = 0
+    assert "changed again since" in magic(ask, "agent_undo")
+    assert list(names["df"].columns) == ["x", "c1"]
+
+
+def test_what_could_not_be_put_back_is_listed(ask: Any) -> None:
+    names = ask.shell.user_ns
+    ask("--python undoable rebind", "n = 1\nnumbers = iter([1])", "next(numbers)")
+    names["n"] = 5
+    said = magic(ask, "agent_undo")
+    assert "put back: numbers" in said
+    assert "not put back: n (it was bound again since" in said
+    assert "not watched: numbers" in said
+    assert names["n"] == 5
+
+
+def test_older_runs_are_let_go_and_undo_says_so(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "RUNS", 1)
+    ask("--python undoable one", "df['a'] = 1")
+    ask("--python undoable two", "df['b'] = 1")
+    assert "put back: df" in magic(ask, "agent_undo")
+    assert "not kept any more" in magic(ask, "agent_undo")
+    assert "a" in ask.shell.user_ns["df"]
+
+
+def test_other_tools_are_watched_where_undo_is_on(ask: Any) -> None:
+    ask("hello", "x = 1", options="--python auto")
+    assert "not watched" in magic(ask, "agent_diff")
+    ask.shell.run_line_magic("config", "ArchytasNB.undo = True")
+    ask("hello", "x = 2", options="--python auto")
+    assert "rebound" in magic(ask, "agent_diff")
+
+
+def test_undo_is_refused_while_a_question_is_being_answered(ask: Any) -> None:
+    run = ask("--python auto undo", "get_ipython().run_line_magic('agent_undo', '')")
+    assert "is being answered" in run.calls[0][1].text
+
+
+def test_why_names_runs_lines_and_cells_the_last_first(ask: Any) -> None:
+    ask.shell.run_cell("arr = [1, 2]\nother = 5", store_history=True)
+    first = len(ask.shell.history_manager.input_hist_parsed) - 1
+    ask("--python undoable append", "x = 1\n\narr[0] = 7")
+    ask.shell.run_cell("arr.append(3)\narr = arr * 2", store_history=True)
+    lines = magic(ask, "agent_why arr").splitlines()
+    assert lines[0] == f"cell {first + 2}"
+    assert "run 1, step 1, python line 3" in lines[1]
+    assert lines[2] == f"before that: cell {first}"
+    assert len(lines) == 3
+    assert "nothing is known" in magic(ask, "agent_why nosuch")
+
+
+def test_code_leaves_the_history_of_ipython_alone(ask: Any) -> None:
+    shell = ask.shell
+    before = len(shell.user_ns["In"]), shell.user_ns.get("_")
+    ask("--python auto sum", "df.x.sum()", "np = 1\nnp")
+    assert len(shell.user_ns["In"]) == before[0] + 1
+    assert "df.x.sum()" not in str(shell.user_ns["In"])
+    assert shell.user_ns["_"] is not np.float64(3.0)
+
+
+def test_a_diff_is_shown_at_its_call_in_text_and_html(
+    ask: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ask("--python undoable add", "df['<b>'] = 1")
+    assert "Δ df changed: column '<b>' added" in capsys.readouterr().out
+    data: Any = run._repr_mimebundle_()[0]
+    assert "column &#x27;&lt;b&gt;&#x27; added" in data["text/html"].replace("&#39;", "&#x27;")
+    assert "<b>" not in data["text/html"]
+
+
+def test_usage(ask: Any) -> None:
+    with pytest.raises(UsageError):
+        ask("--python perhaps hello")
+    assert "no questions have been asked" in magic(ask, "agent_diff")
