@@ -42,7 +42,8 @@ class AnthropicModel(RemoteModel):
         max_retries: How often a failure that may pass (429, 529, no connection) is tried again;
             None for 3.
         stream: Whether replies are streamed. An interrupt ends a streamed request at the server.
-        headers: Further headers of every request (``{"anthropic-beta": "…"}``).
+        headers: Further headers of every request (``{"anthropic-beta": "…"}``), also in place of
+            the client's ``anthropic-version``.
         query: Fields of every request's query.
         request: Further fields of every request (``thinking={"type": "adaptive"}``).
             ``cache_control`` is that of each cache breakpoint; None turns caching off.
@@ -73,7 +74,7 @@ class AnthropicModel(RemoteModel):
         **request: Any,
     ) -> None:
         if "system" in request:
-            raise ConfigurationError("'system' is not a field of a request: use instructions=")
+            raise ConfigurationError("'system' is not a request field; use instructions=")
         url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL
         key = api_key or os.environ.get("ANTHROPIC_API_KEY") or ""
         super().__init__(

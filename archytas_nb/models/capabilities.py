@@ -190,8 +190,10 @@ def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilitie
         return message
     for at, call in enumerate(calls):
         other = _UNSIGNED if form.extras == "required" and at == 0 else None
-        extra = asides.get(call["id"], {}).get("extra", other)
-        if extra is not None and "anthropic" not in extra:
+        extra = asides.get(call["id"], {}).get("extra")
+        if extra is None or (isinstance(extra, dict) and "anthropic" in extra):
+            extra = other  # there is none, or it is another API's
+        if extra is not None:
             calls[at] = {**call, "extra_content": extra}
     return {**message, "tool_calls": calls}
 

@@ -133,7 +133,7 @@ def refused_field(text: str, names: Iterable[str]) -> str | None:
     """The first of these fields that a server says it does not take; None where it names none."""
     for name in names:
         field = rf"(?<![\w.]){re.escape(name)}(?!\w)"
-        pattern = rf"{field}.{{0,60}}{_NO}|{_NO}.{{0,60}}{field}"
+        pattern = rf"{field}.{{0,60}}(?:{_NO}|deprecated|removed)|{_NO}.{{0,60}}{field}"
         if re.search(pattern, text[:LOOKED_AT], re.IGNORECASE | re.DOTALL):
             return name
     return None

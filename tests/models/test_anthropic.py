@@ -207,7 +207,7 @@ def test_a_stream_that_is_left_closes_the_connection() -> None:
 def test_what_is_sent_is_the_request_and_nothing_else() -> None:
     system = {"role": "system", "content": "Be brief."}
     with AnthropicServer() as server:
-        model = told(server, temperature=0, headers={"X-Team": "data"})
+        model = told(server, stop_sequences=["x"], headers={"X-Team": "data"})
         complete(model, messages=(system, *HELLO), tools=(_spec("f"),), max_tokens=50)
     [asked] = server.chats
     mark = {"cache_control": {"type": "ephemeral"}}
@@ -219,7 +219,7 @@ def test_what_is_sent_is_the_request_and_nothing_else() -> None:
         "tools": [
             {"name": "f", "input_schema": _spec("f")["function"]["parameters"], "strict": True}
         ],
-        "temperature": 0,
+        "stop_sequences": ["x"],
         "stream": True,
     }
     assert asked.headers["x-api-key"] == KEY
@@ -249,7 +249,7 @@ def test_settings_that_cannot_be_used_are_refused_by_name(monkeypatch: pytest.Mo
         ({"api_key": "sk é"}, "into ANTHROPIC_API_KEY"),
         ({"api_key": "x", "timeout": 0}, "^timeout is 0"),
         ({"api_key": "x", "system": "Be brief."}, "instructions="),
-        ({"api_key": "x", "messages": []}, "^'messages' is not a field"),
+        ({"api_key": "x", "messages": []}, "^'messages' is not a"),
     ]:
         with pytest.raises(ConfigurationError, match=said):
             AnthropicModel("m", **settings)
@@ -355,6 +355,19 @@ def test_what_an_endpoint_refuses_is_left_out_from_then_on(feature: str) -> None
     assert [f"'{name}'" in str(asked.body) for asked in server.chats] == [True, False, False]
 
 
+def test_a_sampling_field_that_is_refused_is_left_out_with_a_notice() -> None:
+    for cannot, version in [(["temperature"], "2023-06-01"), ([], "2026-10-21")]:
+        capabilities_of.cache_clear()
+        with AnthropicServer(then=Say("fine"), cannot=cannot) as server:
+            model = told(server, temperature=0, headers={"anthropic-version": version})
+            seen, reply = complete(model)
+            complete(model)
+        assert reply.text == "fine"
+        assert ["temperature" in asked.body for asked in server.chats] == [True, False, False]
+        [notice] = [each.text for each in seen if isinstance(each, Notice)]
+        assert "'temperature'" in notice
+
+
 def test_an_answer_has_the_schema_that_is_asked_for_or_none_where_that_is_refused() -> None:
     for cannot, forms in [((), [True]), (["output_config"], [True, False])]:
         capabilities_of.cache_clear()
@@ -376,6 +389,14 @@ def test_a_maximum_of_tokens_is_always_sent_and_lowered_where_it_is_too_high() -
 
 
 # ── thinking ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_thinking_of_which_only_the_signature_is_shown_comes_back_too() -> None:
+    play = Say(calls=(("add", {"a": 1, "b": 2}),), extra={"reasoning_content": [""]})
+    with AnthropicServer(play, then=Say("3")) as server:
+        assert agent(server, thinking=BUDGET).run("What is 1 + 2?").answer == "3"
+    assert server.complaints == []
+    assert server.chats[1].body["messages"][1]["content"][0] == signed("")
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -15,6 +15,8 @@ FIELDS = {
     "model", "max_tokens", "messages", "system", "tools", "tool_choice", "thinking", "temperature", "top_p", "top_k",
     "stop_sequences", "stream", "metadata", "output_config", "service_tier", "cache_control",
 }  # fmt: skip
+SAMPLING = {"temperature", "top_p", "top_k"}
+"""Fields that the version 2026-10-21 of the API does not take."""
 BLOCKS = {
     "text": ({"type", "text"}, {"cache_control"}),
     "image": ({"type", "source"}, {"cache_control"}),
@@ -38,6 +40,7 @@ REFUSALS = {
     "or reduce the number of strict tools.",
     "cache_control": "cache_control: Extra inputs are not permitted",
     "output_config": "output_config.format: Extra inputs are not permitted",
+    "temperature": "`temperature` is deprecated for this model.",
     "thinking": "adaptive thinking is not supported on this model",
     "signatures": "messages.1.content.0: Invalid `signature` in `thinking` block",
 }
@@ -265,6 +268,10 @@ class AnthropicServer(Server):
             ) in str(body):
                 self._play(Status(400, REFUSALS[feature]), exchange)
                 return
+        is_new = headers["anthropic-version"] >= "2026-10-21"
+        if is_new and (gone := SAMPLING.intersection(body)):
+            self._play(Status(400, f"{min(gone)}: Extra inputs are not permitted"), exchange)
+            return
         if said := complaint(body, self.last) if self.strict else "":
             self.complaints.append(said)
             self._play(Status(400, said), exchange)
