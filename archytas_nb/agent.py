@@ -66,33 +66,33 @@ class Agent(AsksMany):
     """A conversation with a model that uses tools on live objects.
 
     Args:
-        tools: Functions, Tools or a Toolbox; None takes the default toolbox at each question.
-        model: A name, an `OpenAIModel`, or any `Model`; None takes the environment's, else the
-            embedded one.
-        protocol: ``"react"``, ``"native"``, or ``"auto"`` for what suits the model.
+        tools: Functions, Tools or a Toolbox; None uses the default toolbox.
+        model: A name, an `OpenAIModel`, or any `Model`; None uses the one configured in the
+            environment, or the embedded model.
+        protocol: ``"react"``, ``"native"``, or ``"auto"`` to use what the model supports.
         instructions: Added to the system prompt.
         max_steps: Maximum number of model replies in one run.
-        max_errors: Maximum number of unusable replies and failing calls in a row.
-        max_seconds: Maximum number of seconds of a run, without the time that a person takes to
+        max_errors: Maximum number of consecutive unusable replies and failed calls.
+        max_seconds: Maximum number of seconds of a run, not counting the time that you take to
             answer; None for no limit.
         max_total_tokens: Maximum number of input and output tokens of a run; None for no limit.
         namespace: Where variables are looked up and large results are kept; None takes the live
             one.
         approve: What happens where a tool wants approval: ``"ask"`` the person, ``"auto"`` runs
             it, ``"deny"`` refuses it; or a function that decides on every call. None asks.
-        ask_user: Whether the model has a tool to ask the person something.
+        ask_user: Whether the model has a tool for asking you questions.
         allow: Names of tools that run without approval.
         max_reply_tokens: Maximum number of tokens in one reply; None for 1,024 (small models) or
             16,384 (others).
         python: Whether the model has a tool that runs code in the namespace: ``"off"``, ``"ask"``
             (after approval), ``"undoable"`` (at once; what it changes is shown and can be undone),
-            or ``"auto"`` (at once). It is no sandbox.
+            or ``"auto"`` (at once). This is not a sandbox.
         undo: Whether changes of the variables by any tool are watched, for `Run.diff` and
             `Run.undo`; None for yes where ``python`` is ``"ask"`` or ``"undoable"``.
         max_tokens: The old name of `max_total_tokens`, which it overrides.
 
     Raises:
-        ValueError: An argument is not of the kind said above.
+        ValueError: An argument is invalid.
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class Agent(AsksMany):
         if max_tokens is not _NOT_GIVEN:
             # Unlike a DeprecationWarning, a FutureWarning is shown from any module of the user's.
             warnings.warn(
-                f"max_tokens={max_tokens!r} is called max_total_tokens now: it counts all tokens "
-                "of a run. (The tokens of one reply are max_reply_tokens.)",
+                f"max_tokens={max_tokens!r} is deprecated; use max_total_tokens, which limits all "
+                "tokens of a run (max_reply_tokens limits one reply)",
                 FutureWarning,
                 stacklevel=2,
             )
@@ -180,7 +180,7 @@ class Agent(AsksMany):
         return messages_of(self._wire(self._protocol(), self.tools), self.exchanges)
 
     def reset(self) -> None:
-        """Forget the conversation; tools, model and settings stay."""
+        """Start a new conversation with the same tools, model and settings."""
         self._end_earlier()
         self.exchanges.clear()
 

@@ -48,7 +48,7 @@ class Answers:
     ) -> None:
         if until is not None and not callable(until):
             raise ValueError(
-                f"until is {until!r}; expected a function of the answer that returns a text"
+                f"until is {until!r}; expected a function that takes the answer and returns a str"
             )
         self._tool = None if output_type is None else _tool(output_type)
         self._until = until

@@ -52,7 +52,9 @@ def test_what_cannot_be_used_is_refused_with_what_can(name: str, value: Any, exp
 
 
 def test_the_old_name_of_the_total_of_tokens_counts_with_a_warning() -> None:
-    with pytest.warns(FutureWarning, match="max_tokens=5 is called max_total_tokens now") as seen:
+    with pytest.warns(
+        FutureWarning, match="max_tokens=5 is deprecated; use max_total_tokens"
+    ) as seen:
         assert made(max_tokens=5).limits.max_total_tokens == 5
     assert seen[0].filename.endswith("test_agent_arguments.py"), (
         "it points to the line that made the agent"

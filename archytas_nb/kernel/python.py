@@ -1,6 +1,7 @@
 """The tool `python`: runs code that a model writes in the user's namespace, as a cell would.
 
-It is no sandbox: the code has the rights of the user. Tools that it calls obey their own approval.
+This is not a sandbox: the code has the permissions of the user. Tools that it calls follow their
+own approval settings.
 """
 
 from __future__ import annotations

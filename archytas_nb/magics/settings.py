@@ -154,9 +154,9 @@ class Settings(Configurable):
         *("auto", "on", "off"),
     )
     python = _choice(
-        "Whether the model may run code in the notebook: ask you before, run it at once and show "
-        "what it changed (undoable), or run it unwatched (auto). It is no sandbox. A small model "
-        "gets it by the option only.",
+        "Whether the model may run code in the notebook: ask you first, run it and show what it "
+        "changed (undoable), or run it unwatched (auto). This is not a sandbox. For small models, "
+        "use the option: the setting does not apply to them.",
         *("off", "ask", "undoable", "auto"),
     )
     undo = _setting(

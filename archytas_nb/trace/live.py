@@ -60,7 +60,9 @@ class TraceView:
             elif mode == "terminal":
                 self._layer = TerminalLayer()
         except Exception:  # noqa: BLE001
-            _log.exception("the live trace could not be opened; the run is shown when it has ended")
+            _log.exception(
+                "the live trace could not be shown; the run is shown when it has finished"
+            )
 
     def __enter__(self) -> Self:
         return self
