@@ -31,8 +31,8 @@ except ModuleNotFoundError:  # another environment, without the package, uses th
 COMMANDS = {
     "enable": "load the extension whenever IPython or a Python kernel starts",
     "disable": "undo enable",
-    "doctor": "report versions, configuration, and whether a model answers; prints no secret",
-    "clean": "remove the embedded model's assembled weights and logs; what pip installed stays",
+    "doctor": "report versions, configuration and the available model; secrets are hidden",
+    "clean": "remove the assembled weights and logs of the embedded model; pip packages stay",
 }
 PACKAGES = (
     "ipython ipykernel ipywidgets openai anthropic pydantic xllamacpp jupyterlab notebook nbval"
@@ -46,9 +46,9 @@ _TRIAL = AskModel(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit status: 1 where something must be done first."""
+    """Run one command and return the exit status: 1 if something must be done first."""
     parser = argparse.ArgumentParser(
-        "python -m archytas_nb", description="Tools and an agent in your notebooks."
+        "python -m archytas_nb", description="Turn notebook functions into tools for an agent."
     )
     parser.add_argument("--version", action="version", version=f"archytas_nb {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -57,10 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         added[name].add_argument(
             "--profile", default="default", help="the IPython profile (default: %(default)s)"
         )
-    added["clean"].add_argument("--dry-run", action="store_true", help="only show what would go")
+    added["clean"].add_argument(
+        "--dry-run", action="store_true", help="only show what would be removed"
+    )
     added["doctor"].add_argument(
         "--try", action="store_true", dest="try_it",
-        help="ask the model one short question, and report how long the reply took",
+        help="ask the model one short question and report how long the reply took",
     )  # fmt: skip
     args = parser.parse_args(argv)
     try:
@@ -87,7 +89,7 @@ def profile_dir(profile: str) -> Path:
 
 
 def _is_enabled(path: Path) -> bool:
-    """Whether `enable` wrote a startup file; an error where something else did."""
+    """Whether `enable` wrote the startup file; raises ConfigurationError if it was edited."""
     try:
         if not path.exists():
             return False
@@ -96,8 +98,8 @@ def _is_enabled(path: Path) -> bool:
     except (OSError, UnicodeDecodeError):
         pass
     raise ConfigurationError(
-        f"{str(path)!r} is not as `enable` writes it, so it is not touched. "
-        "Look at it, and remove it by hand."
+        f"{str(path)!r} was not written by `enable` or has been edited, so it was not changed. "
+        "Check its contents and remove it by hand."
     )
 
 
@@ -112,8 +114,8 @@ def enable(profile: str = "default") -> str:
     except OSError as error:
         raise ConfigurationError(f"cannot write {str(path)!r} ({error})") from None
     return (
-        f"enabled: {str(path)!r} loads the extension in every kernel that starts from now on.\n"
-        "Undo it with: python -m archytas_nb disable"
+        f"enabled: {str(path)!r} loads the extension in every new kernel.\n"
+        "To undo this: python -m archytas_nb disable"
     )
 
 
@@ -121,16 +123,16 @@ def disable(profile: str = "default") -> str:
     """Remove the file that `enable` wrote, and return a message for the user."""
     path = profile_dir(profile) / "startup" / STARTUP_FILE
     if not _is_enabled(path):
-        return f"not enabled: there is no {str(path)!r}"
+        return f"not enabled: {str(path)!r} does not exist"
     try:
         path.unlink()
     except OSError as error:
         raise ConfigurationError(f"cannot remove {str(path)!r} ({error})") from None
-    return f"disabled: {str(path)!r} is removed. Running kernels keep the extension."
+    return f"disabled: removed {str(path)!r}. Running kernels keep the extension."
 
 
 def clean(*, only_show: bool = False) -> tuple[str, bool]:
-    """Remove the embedded model's weights, logs and notes, or only report what would go."""
+    """Remove the embedded model's weights, logs and state, or only list them."""
     files = [
         *weights.cache_dir().glob(f"{weights.EMBEDDED.name}*"),
         *process.log_dir().glob("local-*.log*"),
@@ -150,17 +152,17 @@ def clean(*, only_show: bool = False) -> tuple[str, bool]:
     if weights.pieces():
         packages = " ".join(name for name, _ in weights.EMBEDDED.parts)
         lines.append(
-            "the pieces of the weights that pip installed stay: the next question assembles them "
-            f"again. To remove them:\n  python -m pip uninstall -y {packages}"
+            "the parts of the weights that pip installed are kept, and the next question assembles "
+            f"them again. To remove them:\n  python -m pip uninstall -y {packages}"
         )
-    return "\n".join(lines) or "the embedded model has left no files on this machine", succeeded
+    return "\n".join(lines) or "there are no files of the embedded model on this machine", succeeded
 
 
 # ── doctor ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool]:
-    """Check everything that a first question needs; change nothing, print no secret.
+    """Check everything that the first question needs, without changing anything or showing secrets.
 
     Args:
         profile: The IPython profile whose configuration is read, as a kernel reads it.
@@ -174,7 +176,11 @@ def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool
         config = _configuration(profile)
         shown = _shown({f"ArchytasNB.{name}": value for name, value in config.items()})
         startup = profile_dir(profile) / "startup" / STARTUP_FILE
-        enabled = f"{str(startup)!r}" if _is_enabled(startup) else "not enabled: use %load_ext"
+        enabled = (
+            f"{str(startup)!r}"
+            if _is_enabled(startup)
+            else "not enabled; use %load_ext archytas_nb"
+        )
     except ConfigurationError as error:
         shown, enabled = str(error), "unknown"
     ours = ("ARCHYTAS_NB_", "OPENAI_")
@@ -188,8 +194,8 @@ def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool
     lines = {
         "archytas_nb": f"{__version__}, Python {platform.python_version()}, {platform.system()}",
         "packages": ", ".join(map(_version, PACKAGES.split())),
-        "configuration": shown or f"nothing for ArchytasNB in {str(profile_dir(profile))!r}",
-        "environment": _shown(variables) or f"no variable begins with {' or '.join(ours)}",
+        "configuration": shown or f"no ArchytasNB settings in {str(profile_dir(profile))!r}",
+        "environment": _shown(variables) or f"no variables that start with {' or '.join(ours)}",
         "startup": enabled,
         "model": model,
     }
@@ -216,7 +222,9 @@ def _configuration(profile: str) -> dict[str, Any]:
         except ConfigFileNotFound:
             continue
         except Exception as error:  # noqa: BLE001 - the file is a program and may raise anything
-            raise ConfigurationError(f"{str(path)!r} fails with {error!r}. Fix it.") from None
+            raise ConfigurationError(
+                f"{str(path)!r} raised {error!r} when it was read. Fix this file."
+            ) from None
     return found
 
 
@@ -244,7 +252,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
         base_url = getattr(model, "base_url", None)
         at = f"a {type(model).__name__}" if base_url is None else f"at {shown_url(base_url)!r}"
         if is_embedded := isinstance(model, EmbeddedModel):
-            at = "the embedded one"
+            at = "the embedded model"
             process.Engine().require()
             weights.check(settings.local_model or os.environ.get("ARCHYTAS_NB_LOCAL_MODEL"))
         if try_it:
@@ -253,7 +261,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
             return f"{model.name!r}, {at} (not tried: python -m archytas_nb doctor --try)", True
         if is_embedded:
             tried = model.tried()
-            state = "installed, not tried in this version: python -m archytas_nb doctor --try"
+            state = "installed, not yet tried with this version: python -m archytas_nb doctor --try"
             if tried:
                 crash = f", in safe mode after a crash ({tried[1]})" if tried[1] else ""
                 state = f"its first reply took {tried[0]:.1f} s{crash}"
@@ -261,8 +269,8 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
         served = model.served()
         if model.name not in served:
             few = ", ".join(map(repr, served[:8]))
-            return f"{model.name!r} {at} is not served there; it serves {few}", False
-        return f"{model.name!r} {at} answers; {len(served)} models are served there", True
+            return f"{model.name!r} {at} is not available there; available models: {few}", False
+        return f"{model.name!r} {at} is available; the endpoint serves {len(served)} models", True
     except (ArchytasError, TypeError) as error:  # TypeError: the request is no mapping of fields
         return str(error), False
     finally:

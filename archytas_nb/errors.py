@@ -1,17 +1,17 @@
-"""The exceptions that a user of archytas_nb may meet.
+"""The exceptions that archytas_nb raises.
 
     ArchytasError
-    ├── ToolError             (also ValueError) a function that cannot be a tool; names all faults
-    ├── ConfigurationError    something must be installed, set or spelled differently
+    ├── ToolError             (also ValueError) a function that cannot be a tool, with all reasons
+    ├── ConfigurationError    something must be installed, configured or corrected
     └── RunError              a run that ended without an answer; ``.run`` holds what happened
-        ├── ModelError        the endpoint could not be reached, refused or made no sense
-        │   └── CassetteMiss  a replay was asked for something that was not recorded
-        └── TaskFailed        the model itself gave up, with its reason
+        ├── ModelError        the endpoint was unreachable, refused, or sent an unusable reply
+        │   └── CassetteMiss  a replay has no recorded reply to a request
+        └── TaskFailed        the model gave up, with its reason
 
-    RunInterrupted            (a KeyboardInterrupt) a person stopped the run; ``.run`` has the rest
+    RunInterrupted            (a KeyboardInterrupt) the user interrupted the run; see ``.run``
     ToolTimeout               (a BaseException) raised in a tool or a repr that takes too long
 
-This file imports nothing of ours: every other file may import it.
+This module imports nothing from the package, so every other module can import it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ModelErrorKind = Literal[
 
 
 class UsersFrames:
-    """Has IPython draw the user's lines and the message, without our frames in between."""
+    """Makes IPython show only the user's frames and the message, without frames of this package."""
 
     def _render_traceback_(self: Any) -> list[str]:
         shell = sys.modules["IPython"].get_ipython()  # IPython calls this, so it is there
@@ -49,11 +49,11 @@ class UsersFrames:
 
 
 class ArchytasError(UsersFrames, Exception):
-    """Base of everything this package raises on purpose."""
+    """Base class of the exceptions that this package raises."""
 
 
 class ToolError(ArchytasError, ValueError):
-    """A function cannot be made a tool; `faults` has a sentence for each reason."""
+    """A function cannot be a tool; `faults` has a sentence for each reason."""
 
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
         self.faults: tuple[str, ...] = tuple(faults)
@@ -62,7 +62,7 @@ class ToolError(ArchytasError, ValueError):
 
 
 class ConfigurationError(ArchytasError):
-    """Nothing is broken, but something must be installed, set or spelled differently first."""
+    """Nothing is broken, but something must be installed, configured or corrected first."""
 
     run: Run | None = None
 
@@ -74,12 +74,12 @@ class RunError(ArchytasError):
 
 
 class ModelError(RunError):
-    """The model's endpoint could not be reached, refused the request or answered nonsense.
+    """The model's endpoint was unreachable, refused the request or sent an unusable reply.
 
     Attributes:
-        kind: What sort of failure it was; ``"refused"`` means that the endpoint rejected the
-            request's form, ``"no_tools"`` that it takes no function-calling tools.
-        status: The HTTP status, or None where no HTTP answer came.
+        kind: The kind of failure; ``"refused"`` means that the endpoint rejected the request,
+            ``"no_tools"`` that it does not support function calling.
+        status: The HTTP status, or None if there was no HTTP response.
         passing: Whether the same request may succeed later.
         wait: Seconds that the endpoint asks to wait before that, or None.
         may_be_paid: Whether the endpoint may charge for it, as where a reply was broken off.
@@ -104,14 +104,14 @@ MissCause = Literal[
 
 
 class CassetteMiss(ModelError):
-    """A replay was asked for a reply that the cassette does not hold.
+    """A replay needs a reply that the cassette does not contain.
 
     Attributes:
         cause: What has changed since the recording: the question, a tool's text or schema
-            (``"tool"``), which tools there are, the instructions, a tool's outcome, a setting, or
-            the conversation before; or nothing has, and it was asked more often than it was
-            recorded, or the cassette is empty.
-        tool: The tool that the cause is about; empty where it is about none.
+            (``"tool"``), which tools are offered, the instructions, a tool's result, a setting or
+            an earlier message; or, if nothing has changed, the request was made more often than
+            it was recorded, or the cassette is empty.
+        tool: The tool that has changed; empty if the cause is not a tool.
     """
 
     def __init__(self, message: str, *, cause: MissCause = "conversation", tool: str = "") -> None:
@@ -121,11 +121,11 @@ class CassetteMiss(ModelError):
 
 
 class TaskFailed(RunError):
-    """The model gave up on the task; the message is the reason that it gave."""
+    """The model gave up; the message is its reason."""
 
 
 class RunInterrupted(UsersFrames, KeyboardInterrupt):
-    """A person interrupted the run; scripts and notebooks stop as for any other interrupt."""
+    """The user interrupted the run; scripts and notebooks stop as for any other interrupt."""
 
     run: Run | None = None
 

@@ -93,11 +93,11 @@ def test_doctor_names_the_model_of_the_endpoint(tmp_path: Path) -> None:
         status, text = run(tmp_path, "doctor", **environment)
         assert status == 0, text
         assert server.url in text
-        assert "answers; " in text
+        assert "is available; " in text
         assert not server.chats  # it asked for the list of models, and for nothing else
         configure(tmp_path, "c.ArchytasNB.model = 'no-such-model'\n")
         status, text = run(tmp_path, "doctor", **environment)
-    assert (status, "'no-such-model'" in text, "is not served there" in text) == (1, True, True)
+    assert (status, "'no-such-model'" in text, "is not available there" in text) == (1, True, True)
 
 
 def test_doctor_shows_no_secrets(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_doctor_distinguishes_installed_from_tried_models(tmp_path: Path) -> Non
     if importlib.util.find_spec("xllamacpp") is None:
         assert "pip install" in text
         return
-    assert (status, "not tried" in text, "ready" in text) == (0, True, False)
+    assert (status, "not yet tried" in text, "ready" in text) == (0, True, False)
     process_dir = tmp_path / "archytas-nb"
     process_dir.mkdir(exist_ok=True)
     record = {"version": __version__, "seconds": 3.25, "crash": "SIGSEGV"}

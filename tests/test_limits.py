@@ -88,7 +88,7 @@ def test_what_cannot_be_shortened_enough_fails_with_the_next_move(talk: Talk) ->
     talk.with_(then=Narrow(10))
     said = talk.fails("overflow")
     assert talk.server.url in said
-    assert "Begin anew with agent.reset()" in said
+    assert "Start over with agent.reset()" in said
     assert said.count("agent.reset()") == 1
     assert len(compactions(talk)) == 1
     talk.goes_on()

@@ -186,7 +186,7 @@ class _Loop:
             return Stopped(limit, reply.text if self.wire.name == "native" else "")
         if reply.kind == "overflow":
             move = (
-                " Begin anew with agent.reset(), ask for less at once, or use a model with a "
+                " Start over with agent.reset(), ask for less at once, or use a model with a "
                 "longer context."
             )
             text = (

@@ -119,7 +119,9 @@ class Settings(Configurable):
     """What may be set once for all questions."""
 
     model = _setting(
-        Unicode, "The model's name at its endpoint, or 'local' for the embedded model."
+        Unicode,
+        "The model's name at its endpoint, with a prefix for one of a provider ('groq:NAME', "
+        "'anthropic:NAME', 'ollama:NAME', …), or 'local' for the embedded model.",
     )
     base_url = _setting(Unicode, "The URL of the API; if empty, OPENAI_BASE_URL is used.")
     api_key = _setting(

@@ -184,7 +184,7 @@ class Connection:
             text, url = body[:LONGEST_ERROR].decode("utf-8", "replace"), str(response.request.url)
             raise ServerError.of(response.status_code, text, response.headers, url)
         if encoding not in _ENCODINGS:
-            what = f"compressed its reply as {encoding[:40]!r}, which was not asked for"
+            what = f"compressed its reply as {encoding[:40]!r}, which was not requested"
             raise self._errors.unusable(what)
 
     def _on_event(self, name: str, info: Any) -> None:
@@ -218,7 +218,9 @@ class Connection:
             self._cutoff.got(data=not chunk.startswith((b":", b"\r", b"\n")))
             size += len(chunk)
             if size > LONGEST_REPLY:
-                what = f"sent more than {LONGEST_REPLY:,} bytes for one reply, and it was given up"
+                what = (
+                    f"sent more than {LONGEST_REPLY:,} bytes for one reply; the request was aborted"
+                )
                 raise self._errors.unusable(what)
             yield chunk
 
@@ -233,5 +235,5 @@ class Connection:
             cause = EOFError(f"{type(error).__name__}: {error}")
             raise self.failure("reply") or cause from None
         if self._cutoff.ended or (chunk is not None and self._deadline.over):
-            raise self.failure("reply") or EOFError("the connection was ended")
+            raise self.failure("reply") or EOFError("the connection was closed")
         return chunk

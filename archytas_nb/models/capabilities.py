@@ -124,11 +124,11 @@ def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
     for name, value in fields.items():
         if name in _CLIENT_OPTIONS:
             options = "headers={…}, query={…}, base_url=, or HTTPS_PROXY and SSL_CERT_FILE"
-            raise ConfigurationError(f"{name!r} is not a field of a request: use {options}")
+            raise ConfigurationError(f"{name!r} is not a request field; use {options}")
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
-            expected = f"expected what JSON can carry ({error})"
+            expected = f"expected a JSON value ({error})"
             raise ConfigurationError(f"{name} is {value!r}; {expected}") from None
     return dict(fields)
 
@@ -324,15 +324,17 @@ def _given_up(before: Capabilities, after: Capabilities) -> str:
     """What a user should know about the next form; empty where they lose nothing."""
     if after.images != before.images:
         most = f"no more than {after.images} images" if after.images else "no images"
-        return f"the endpoint takes {most} in a request: the others are replaced by a line of text"
+        return (
+            f"the endpoint accepts {most} per request: the others are replaced with a line of text"
+        )
     if before.reasons_with_tools and not after.reasons_with_tools:
         return (
-            "the endpoint takes tools only without reasoning: reasoning_effort='none' is sent with "
-            "them (protocol='react' keeps the reasoning)"
+            "the endpoint accepts tools only without reasoning: sending reasoning_effort='none' "
+            "(protocol='react' keeps the reasoning)"
         )
     left_out = sorted(after.without - before.without - {*_LENGTH_FIELDS, "stream_options"})
     names = ", ".join(map(repr, left_out))
-    return f"the endpoint takes no {names}: it is asked without" if left_out else ""
+    return f"the endpoint does not support {names}; trying again without" if left_out else ""
 
 
 def adapting(
@@ -371,7 +373,7 @@ def adapting(
             following = _with_room_to_think(form, ask, reply)
             if following is None:
                 return replace(reply, usage=spent)
-            cut = "the model thought until its reply was cut off: asking again, with more room"
+            cut = "the reply was cut off during reasoning; asking again with a higher limit"
             yield Notice("retry", cut)
         form = following
         forms.append(form)

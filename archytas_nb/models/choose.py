@@ -44,7 +44,7 @@ _LISTING_SECONDS = 0.5
 _LISTED_FOR = 30.0
 """Seconds for which a list of models is good enough for a completion."""
 _SMALL = 4.0
-"""Thousand million parameters up to which a model is a small one."""
+"""Billions of parameters up to which a model counts as small."""
 _NO_CHAT = re.compile(
     r"embed|rerank|whisper|transcri|moderation|dall-e|stable-diffusion|realtime|gpt-image|-tts"
     r"|davinci|babbage|\b(?:tts|clip|bge|gte|e5|minilm|mxbai|flux|sora)\b",
@@ -150,9 +150,9 @@ def choose_model(
         return chosen
     if name not in (None, "local"):
         raise found or ConfigurationError(
-            f"model {name!r} needs an endpoint, and none is named. Set OPENAI_API_KEY or "
-            "OPENAI_BASE_URL (or %config ArchytasNB.base_url), or leave the model out to use the "
-            "one on this machine."
+            f"model {name!r} needs an endpoint, but none is configured. Set OPENAI_API_KEY or "
+            "OPENAI_BASE_URL (or %config ArchytasNB.base_url), or omit the model to use the "
+            "embedded one."
         )
     if found:
         _warn_once(str(found))
@@ -176,6 +176,7 @@ def _at_provider(settings: ModelSettings, prefix: str, provider: Provider, name:
     base_url = (settings.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip()
     is_configured = settings.api_key and base_url.rstrip("/") == provider.base_url
     key = settings.api_key if is_configured else providers.key_of(prefix, provider, name)
+    usable_key(key or "", provider.base_url, provider.key_name)
     if prefix == "anthropic":
         from archytas_nb.models.anthropic import AnthropicModel
 
@@ -189,7 +190,7 @@ def _at_provider(settings: ModelSettings, prefix: str, provider: Provider, name:
 
 @functools.cache
 def _warn_once(text: str) -> None:
-    _log.warning("%s The model that comes with archytas_nb answers.", text)
+    _log.warning("%s Using the embedded model instead.", text)
 
 
 def served_names(settings: ModelSettings | None = None) -> list[str]:
@@ -297,8 +298,8 @@ def _found(
         answer = confirm(f"Use {what}? [y/n] ") if confirm else None
         if answer is None:
             return ConfigurationError(
-                f"{what}, is not used: nobody has named or allowed it. To use it, set "
-                f"OPENAI_BASE_URL (or %config ArchytasNB.base_url) to {server.base_url!r}."
+                f"{what}, is not used because it was neither configured nor allowed. To use it, "
+                f"set OPENAI_BASE_URL (or %config ArchytasNB.base_url) to {server.base_url!r}."
             )
         if answer:
             file = permissions_file()
@@ -344,7 +345,7 @@ def models_in(data: Any) -> tuple[Served, ...]:
     """
     items = data.get("data") if isinstance(data, dict) else None
     if not isinstance(items, list):
-        raise ValueError("no list of models")  # noqa: TRY004 - what was sent is wrong, not our call
+        raise ValueError("not a list of models")  # noqa: TRY004 - what was sent is wrong, not our call
     models = []
     for item in items:
         if isinstance(item, dict) and isinstance(item.get("id"), str) and item["id"]:
@@ -374,7 +375,7 @@ def endpoint_of(
         is_url = False
     if not is_url:
         shown = url.partition("?")[0].rpartition("@")[2]
-        expected = "http:// or https://, a host, and mostly '/v1' at the end"
+        expected = "http:// or https://, a host, and usually '/v1' at the end"
         raise ConfigurationError(f"base_url is {shown!r}; expected {expected}")
     begin = parts.path.removesuffix("/")
     for end in path:
@@ -396,7 +397,7 @@ def usable_key(key: str, base_url: str, name: str) -> str:
     """
     key = key.strip()
     if not key.isascii() or not key.isprintable() or " " in key:
-        text = f"the API key holds characters that no key has. Copy it anew into {name}."
+        text = f"the API key contains invalid characters. Copy it into {name} again."
         raise ConfigurationError(text)
     if not key and base_url.startswith(OPENAI_URL):
         move = "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint."
@@ -413,7 +414,7 @@ def usable_fields(name: str, fields: Mapping[str, str] | None) -> dict[str, str]
     for key, value in (fields or {}).items():
         if not all(isinstance(x, str) and x.isascii() and x.isprintable() for x in (key, value)):
             expected = "expected names and values of printable ASCII, such as {'X-Team': 'data'}"
-            raise ConfigurationError(f"{name} holds {key!r}, which cannot be sent; {expected}")
+            raise ConfigurationError(f"{name} contains {key!r}, which cannot be sent; {expected}")
     return dict(fields or {})
 
 

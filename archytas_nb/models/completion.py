@@ -54,7 +54,7 @@ def from_body(text: str, new: Callable[[], GrowingReply] | None = None) -> Model
     """
     data = _json(text)
     if data is None and text.lstrip().startswith("{") and not text.rstrip().endswith("}"):
-        raise EOFError("the body ended in the middle of the reply")
+        raise EOFError("the response ended in the middle of the reply")
     reply = (new or CompletionReply)()
     reply.take(data, text)
     if not reply.has_choice:
@@ -158,7 +158,7 @@ class CompletionReply:
                 self.finish = _str(choice.get("finish_reason")) or "stop"
         if self.finish == "error":  # OpenRouter's, where the model's provider failed
             self.finish = ""
-            raise EOFError("the server gave the reply up: finish_reason is 'error'")
+            raise EOFError("the server aborted the reply: finish_reason is 'error'")
         return deltas
 
     def _take_message(self, message: dict[str, Any], deltas: list[Delta]) -> None:

@@ -103,12 +103,12 @@ class EmbeddedModel:
                 if server.wait_for_end():
                     yield self._crashed(server, hung=hung.is_set())
                 elif has_dropped:
-                    text = f"the local model {self.name} broke off twice."
+                    text = f"the local model {self.name} was interrupted twice."
                     text += " Ask again, or use another model."
                     raise ModelError(text, kind="bad_reply") from None
                 else:
                     has_dropped = True
-                    again = "broke off; it is asked once more"
+                    again = "was interrupted; trying again"
                     yield Notice("retry", f"the local model {self.name} {again}")
             else:
                 self._note_tried(time.monotonic() - began)
@@ -131,15 +131,15 @@ class EmbeddedModel:
         crash = "" if hung else server.crash()
         what = f"crashed ({crash})" if crash else "crashed"
         if hung:
-            what = f"hung: it answered nothing for {HUNG_SECONDS:g} s"
+            what = f"hung: it sent nothing for {HUNG_SECONDS:g} s"
         if self._safe:
             engine = f"{self._engine.module} {self._engine.version}"
             move = process.CAUSES.get(crash, "") + process.OTHER_MODEL
-            text = f"the local model {self.name} {what}, in safe mode, too ({engine})."
+            text = f"the local model {self.name} {what}, even in safe mode ({engine})."
             text = f"{text} Its log is {str(server.log)!r}.\n{move}"
             raise ModelError(text, kind="unreachable") from None
-        again = "it is started again in safe mode (slower; ArchytasNB.local_safe always does)"
-        return self._go_safe(crash, f"{what}; {again} and asked once more")
+        again = "restarting in safe mode (slower; set ArchytasNB.local_safe to always use it)"
+        return self._go_safe(crash, f"{what}; {again}")
 
     # ── what is remembered of earlier notebooks ───────────────────────────────────────────────────
 
@@ -210,7 +210,7 @@ class EmbeddedModel:
         """
         # What is being read is how this question begins: to wait is faster than to read it twice.
         while (warming := self._warming) is not None and warming.is_alive() and not deadline.over:
-            loading = f"The local model {self.name} is loading, or reading the tools"
+            loading = f"The local model {self.name} is loading or processing the tools"
             yield Notice("progress", loading)
             warming.join(deadline.within(0.5))
         if self._server is not None and self._server.alive():
@@ -220,7 +220,7 @@ class EmbeddedModel:
         if deadline.over or self._server is None:
             raise ModelError(
                 f"the local model {self.name} was not ready within the {deadline.seconds:.3g} s "
-                "that were left. It goes on loading: ask again, or raise max_seconds.",
+                "that were left. It is still loading: ask again, or raise max_seconds.",
                 kind="deadline",
             )
         return self._server
@@ -233,9 +233,9 @@ class EmbeddedModel:
             if crash and not self._safe:  # it is not started to crash again
                 self._safe, self._crash = True, crash
                 self._warning = (
-                    f"the local model {self.name} has crashed on this machine ({crash}): it runs "
-                    "in safe mode, which is slower (python -m archytas_nb doctor --try tries it "
-                    "without)"
+                    f"the local model {self.name} has crashed on this machine ({crash}), so it "
+                    "runs in safe mode, which is slower (to try again without: python -m "
+                    "archytas_nb doctor --try)"
                 )
         engine = replace(self._engine, safe=True) if self._safe else self._engine
         self._server = process.ensure_server(path, progress, engine)

@@ -44,11 +44,11 @@ _IN_LOG = {
 CRASHES = frozenset(_IN_LOG.values())
 """Signals of a program's own fault, which comes again; SIGKILL comes from outside."""
 CAUSES = {
-    "SIGILL": "This processor may lack instructions that the prebuilt engine needs (AVX2 on x86). ",
-    "SIGKILL": "The system ended it, most likely for its memory. ",
+    "SIGILL": "This processor may not support the prebuilt engine (which needs AVX2 on x86). ",
+    "SIGKILL": "The operating system killed it, probably because memory ran out. ",
 }
 OTHER_MODEL = (
-    "Use another model: name an endpoint (OPENAI_API_KEY or OPENAI_BASE_URL), or a smaller GGUF "
+    "Use another model: set an endpoint (OPENAI_API_KEY or OPENAI_BASE_URL), or a smaller GGUF "
     "file (%config ArchytasNB.local_model)."
 )
 
@@ -117,7 +117,7 @@ class Engine:
         """Raise ConfigurationError where the engine is not installed; it is not imported."""
         if importlib.util.find_spec(self.module) is None:
             raise ConfigurationError(
-                f"The model on this machine needs {self.module}, which is not installed. Run: "
+                f"The embedded model needs {self.module}, which is not installed. Run: "
                 'pip install "archytas-nb[local]"'
             )
 
@@ -165,7 +165,7 @@ def run_dir() -> Path:
                 return path
     tried = ", ".join(repr(str(each)) for each in candidates)
     raise ConfigurationError(
-        f"No private directory for the local model's state: tried {tried}. "
+        f"There is no private directory for the state of the local model; tried {tried}. "
         "Set XDG_RUNTIME_DIR to a directory that only you can write to."
     )
 
@@ -328,7 +328,7 @@ class _Search:
 
     def server(self) -> Server:
         """Find a live server or start one, and wait until it has loaded its model."""
-        waiting = "Waiting for another notebook that starts the local model"
+        waiting = "Waiting for another notebook to start the local model"
         while True:
             with locked(self._state.with_suffix(".lock"), self._progress, waiting):
                 found = self._connect()
@@ -367,8 +367,8 @@ class _Search:
             child = self._spawned()
         except OSError as error:
             raise ConfigurationError(
-                f"The local model cannot be started: {error}. It needs room and permission to "
-                f"write to {str(self._state.parent)!r} (see XDG_RUNTIME_DIR) and "
+                f"The local model cannot be started: {error}. It needs disk space and write "
+                f"permission in {str(self._state.parent)!r} (see XDG_RUNTIME_DIR) and "
                 f"{str(self._log.parent)!r}."
             ) from error
         _children.append(child)
@@ -418,7 +418,7 @@ class _Search:
                 shown = int(waited)
                 self._progress(f"Loading the local model {self._weights.stem} ({shown} s)")
             if age > self._engine.load_seconds and waited > serve.HANDSHAKE_SECONDS:
-                raise ConnectionRefusedError("the model was loaded long ago, and it is silent")
+                raise ConnectionRefusedError("the model was loaded long ago but does not respond")
             if lease.granted(POLL_SECONDS):
                 return
 
@@ -429,15 +429,15 @@ class _Search:
         if crash == f"exit status {serve.CANNOT_IMPORT}":
             why = "its library cannot be loaded"
             move = (
-                "It may need a library of the system: libgomp (on Debian and Ubuntu: apt-get "
+                "It may need a system library: libgomp (on Debian and Ubuntu: apt-get "
                 "install libgomp1) or, on Windows, the Visual C++ Redistributable."
             )
         elif "failed to load model" in text and crash not in CRASHES:
-            why = "the engine refused the file of weights"
-            move = "Download the file again, or use another one."
+            why = "the engine rejected the weights file"
+            move = "Download the file again, or use a different one."
         else:
             needs_setup = False
-            why = f"it ended while it was loading ({crash or 'for no known reason'})"
+            why = f"it exited while loading ({crash or 'unknown reason'})"
             if "  Timeout (" in text:  # written by the watchdog in `serve`, which then ends it
                 crash, why = "", f"it was not ready after {self._engine.load_seconds:.0f} s"
         # What the engine marks as errors says more than the traceback below it.
@@ -446,7 +446,7 @@ class _Search:
         engine = f"{self._engine.module} {self._engine.version}"
         story = (
             f"The local model {str(self._weights)!r} did not start ({engine}): {why}.\n"
-            f"Its log is {str(self._log)!r}; it says:\n{quoted}\n{move}"
+            f"The log {str(self._log)!r} ends with:\n{quoted}\n{move}"
         )
         if needs_setup:
             return ConfigurationError(story)

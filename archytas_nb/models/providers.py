@@ -6,6 +6,7 @@ it names is called with the rest of the model's name and returns a model.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import logging
 import os
@@ -64,7 +65,7 @@ def from_prefix(name: str, make: Make) -> Any:
     if provider is None:
         return _made(added, rest)
     for each in added:
-        _log.warning("%s is not used: the prefix %r is built in.", _shown(each), f"{prefix}:")
+        _warn_once(f"{_shown(each)} is not used: the prefix '{prefix}:' is built in.")
     return make(prefix, provider, rest)
 
 
@@ -81,6 +82,11 @@ def key_of(prefix: str, provider: Provider, name: str) -> str:
             text += f" (A model of Ollama's with that name is 'ollama:{prefix}:{name}'.)"
         raise ConfigurationError(f"{text} Set it in the environment.")
     return key
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    _log.warning("%s", text)
 
 
 def _entry_points(prefix: str) -> list[importlib.metadata.EntryPoint]:

@@ -247,8 +247,8 @@ class EndpointErrors:
         """The error behind a server's error in a request for a model; `ask` as for `of_client`."""
         if error.to:  # a conversation goes only to where the user sends it
             name = self._url_name.partition(" ")[0]
-            move = f"If that is where the API begins, set {name} (or base_url) to it."
-            text = f"{self._at} redirects to {error.to!r}, and nothing was sent there. {move}"
+            move = f"If that is the base URL of the API, set {name} (or base_url) to it."
+            text = f"{self._at} redirects to {error.to!r}; nothing was sent there. {move}"
             return RequestError("refused", text, error.status)
         codes, text = self.clean(error.codes), self.clean(error.message)
         raw = f"{text[: LOOKED_AT - len(codes) - 1]} {codes}"
@@ -256,7 +256,7 @@ class EndpointErrors:
         reason += "" if reason.endswith((".", "!", "?", "…")) else "."
         if error.wait is not None and error.wait > LONGEST_WAIT:
             most = f"longer than the maximum of {LONGEST_WAIT:.0f} s"
-            reason += f" It asks to wait {error.wait:.0f} s, {most}."
+            reason += f" It asked to wait {error.wait:.0f} s, {most}."
         kind, what, move, passing = _case(error.status, raw, ask)
         what = what.format(at=self._at, model=f"model {model!r}")
         move = move.replace("{key}", self.key_name)
@@ -267,9 +267,9 @@ class EndpointErrors:
         """No connection was made."""
         certificate = "certificate" in why.lower()
         move = (
-            "Its certificate is not trusted here: set SSL_CERT_FILE, or use the right host."
+            "Its certificate is not trusted: set SSL_CERT_FILE, or check the host name."
             if certificate
-            else f"Start it, or set {self._url_name} to where your model is served."
+            else f"Start it, or set {self._url_name} to the address of your model server."
         )
         text = f"no server answers at {self._url!r} ({shortened(why)}). {move}"
         return RequestError("unreachable", text, passing=not certificate)
@@ -278,46 +278,46 @@ class EndpointErrors:
         """Nothing came for seconds, during ``"connect"``, ``"first byte"`` or ``"reply"``."""
         if during == "connect":
             seconds = min(CONNECT_SECONDS, seconds)
-            text = f"no connection to {self._url!r} came about within {seconds:g} s."
+            text = f"could not connect to {self._url!r} within {seconds:g} s."
             return RequestError(
                 "timeout", f"{text} Check the address and the network.", passing=True
             )
         what = f"sent nothing for {seconds:g} s"
         if during == "reply":
-            what = f"fell silent for {seconds:g} s in the middle of its reply"
+            what = f"stopped sending for {seconds:g} s in the middle of its reply"
         move = "It may be busy or too slow: ask again, or raise %config ArchytasNB.timeout."
         return RequestError("timeout", f"{self._at} {what}. {move}", may_be_paid=True)
 
     def out_of_time(self, seconds: float | None, last: str = "") -> RequestError:
         """The request's time is over, after a failure that was to be tried again."""
         left = f"the {seconds or 0:.3g} s that were left{f' after {last}' if last else ''}"
-        text = f"{self._at} gave no whole reply within {left}."
-        move = "Raise max_seconds, or ask for less."
+        text = f"{self._at} did not complete its reply within {left}."
+        move = "Raise max_seconds, or ask a smaller question."
         return RequestError("deadline", f"{text} {move}", may_be_paid=True)
 
     def dropped(self, why: str) -> RequestError:
         """The connection broke before the reply was whole."""
         move = "Ask again, or look at the server's log."
-        text = f"{self._at} broke off before its reply was whole ({shortened(why)}). {move}"
+        text = f"{self._at} disconnected before its reply was complete ({shortened(why)}). {move}"
         return RequestError("unreachable", text, passing=True, may_be_paid=True)
 
     def unusable(self, what: str, kind: ModelErrorKind = "server", move: str = "") -> RequestError:
         """Something came with status 200 that cannot be used as a reply."""
-        move = move or "Look at the log of the server, or of a proxy."
+        move = move or "Check the log of the server or proxy."
         return RequestError(kind, f"{self._at} {what}. {move}", 200, may_be_paid=True)
 
     def not_an_api(self, body: str) -> RequestError:
         """Something answered with status 200, but not with a chat completion."""
         page = body.lstrip()[:1] == "<"
         what = "a web page" if page else "something that is not a chat completion"
-        text = f"{self._at} answered with {what}: {shortened(_without_page(body), 120)!r}."
+        text = f"{self._at} responded with {what}: {shortened(_without_page(body), 120)!r}."
         return RequestError("bad_reply", text, 200)
 
 
 def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, str, str, bool]:
     """The kind of an error, what happened, what to do next, and whether it may pass by itself."""
     refused = "{at} refused the request for {model}"
-    forget = "If further questions are refused too, forget the last one with agent.undo() or"
+    forget = "If further questions are refused too, remove the last one with agent.undo() or"
     forget += " %agent_undo."
     # "Request too large" with 429: more than the tokens of a minute, so waiting does not help.
     too_large = status == 413 or raw.startswith("Request too large")
@@ -331,26 +331,26 @@ def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, 
          "Set {key} to a key for this endpoint.", False),
         (too_large or (status != 429 and says("overflow", raw)),
          "overflow", "the conversation is too long for {model} at {at}",
-         "Begin anew with agent.reset(), or use a model with a longer context.", False),
+         "Start over with agent.reset(), or use a model with a longer context.", False),
         (status == 402 or is_unpaid or (status == 429 and is_used_up),
-         "rate_limit", "{at} refuses further requests",
-         "Waiting does not help: see to the account's credit, or use another endpoint.", False),
-        (status == 429, "rate_limit", "{at} refuses further requests for now",
+         "rate_limit", "{at} is refusing requests",
+         "Waiting does not help: check the account's credit, or use another endpoint.", False),
+        (status == 429, "rate_limit", "{at} is temporarily refusing requests",
          "Wait, or use another model or endpoint.", True),
-        (says("filter", raw), "refused", refused, f"Put the question differently. {forget}", False),
+        (says("filter", raw), "refused", refused, f"Rephrase the question. {forget}", False),
         (has_images, "refused", refused,
-         f"Leave the image out, show a smaller PNG or JPEG, or use another model. {forget}", False),
+         f"Omit the image, use a smaller PNG or JPEG, or use another model. {forget}", False),
         (ask is not None and ask.tools and says("no_tools", raw), "no_tools", refused,
-         "It takes no tools: use protocol='react' with this model.", False),
-        (says("other_api", raw), "refused", "{at} does not serve {model} by chat completions",
-         "Only chat completions are used here: name another model of this endpoint.", False),
+         "It does not support tools: use protocol='react' with this model.", False),
+        (says("other_api", raw), "refused", "{at} does not serve {model} through chat completions",
+         "Only chat completions are supported: use another model of this endpoint.", False),
         (status in (404, 405) or (status == 400 and says("no_model", raw)),
-         "not_found", "{at} does not know the path or the {model}", "", False),
+         "not_found", "{at} does not know this path or {model}", "", False),
         (status >= 500 and not is_form, "server", "{at} failed",
-         "Ask again in a while, or look at the server's log.", status in _RETRIED),
-        (status < 500 and status in _RETRIED, "server", refused, "Ask again in a while.", True),
+         "Try again later, or check the server's log.", status in _RETRIED),
+        (status < 500 and status in _RETRIED, "server", refused, "Try again later.", True),
         (True, "refused", refused,
-         "Change the request's settings or the model, or look at the server's log.", False),
+         "Change the settings or the model, or check the server's log.", False),
     ]  # fmt: skip
     return next(case[1:] for case in cases if case[0])
 
@@ -363,7 +363,7 @@ def with_hint(error: ModelError, hint: str) -> ModelError:
 def serves(names: Sequence[str], wanted: str) -> str:
     """Which models an endpoint has, the one that was probably meant first."""
     if not names:
-        return "It serves no model at all: load one first."
+        return "It serves no models: load one first."
     lower = {name.lower(): name for name in reversed(names)}
     close = difflib.get_close_matches(wanted.lower(), lower, n=1, cutoff=0.5)
     close = close or [name for name in lower if wanted.lower() in name][-1:]

@@ -108,7 +108,9 @@ class RemoteModel:
         self.timeout = 300.0 if timeout is None else timeout
         self.max_retries = 3 if max_retries is None else max_retries
         if not (isinstance(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
-            raise ConfigurationError(f"timeout is {timeout!r}; expected seconds above 0")
+            raise ConfigurationError(
+                f"timeout is {timeout!r}; expected a number of seconds above 0"
+            )
         if not (isinstance(self.max_retries, int) and self.max_retries >= 0):
             expected = "expected a whole number, 0 or more"
             raise ConfigurationError(f"max_retries is {max_retries!r}; {expected}")
@@ -272,8 +274,8 @@ class RemoteModel:
                     return generated  # type: ignore[no-any-return]
                 raise self._failure(error, connection, name, ask) from None
         if reply.finish == "content_filter" and not reply.calls:
-            what = "withheld the reply, or a part of it, by its content filter"
-            move = "Put the question differently, or use another model."
+            what = "withheld all or part of the reply because of its content filter"
+            move = "Rephrase the question, or use another model."
             raise self.errors.unusable(what, "refused", move)
         return reply
 
@@ -346,8 +348,8 @@ class RemoteModel:
             )
         except (ImportError, OSError, ValueError) as error:  # of a proxy, or a certificate
             why = without_shapes(str(error)).rstrip(".")
-            text = f"no connection to {self.base_url!r} can be made in this environment: {why}"
-            move = "See to HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
+            text = f"no connection to {self.base_url!r} is possible in this environment: {why}"
+            move = "Check HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
             raise ConfigurationError(f"{text}. {move}") from error
         connection.client = package.client(
             base_url=self.base_url,
@@ -365,9 +367,9 @@ class RemoteModel:
     def _first_served(self) -> str:
         names = self.served()
         if not names:
-            move = "Load one, or name the model that is meant."
+            move = "Load one, or set the name of the model."
             raise ModelError(
-                f"the endpoint {self.base_url!r} serves no model. {move}", kind="not_found"
+                f"the endpoint {self.base_url!r} serves no models. {move}", kind="not_found"
             )
         return next((name for name in names if Served(name).chats), names[0])
 
@@ -388,7 +390,7 @@ class RemoteModel:
         try:
             models = choose.models_in(json.loads(body))
         except (ValueError, RecursionError):
-            raise self.errors.not_an_api("no list of models") from None
+            raise self.errors.not_an_api("not a list of models") from None
         for model in models:
             can = self._can(model.name)
             can.context_tokens = can.context_tokens or model.context_tokens
@@ -409,7 +411,11 @@ class RemoteModel:
         """Where the API may begin, for messages."""
         longer = self.base_url.rstrip("/") + "/v1"
         is_long = self.base_url.rstrip("/").endswith("/v1")
-        return "where the API begins" if is_long else f"{longer!r}, if the API begins there"
+        return (
+            "the base URL of the API"
+            if is_long
+            else f"{longer!r}, if that is the base URL of the API"
+        )
 
     def _limits(self, timeout: float, deadline: Deadline) -> Any:
         """The client's own timeouts: only that to connect; `Cutoff` has the others."""

@@ -185,7 +185,7 @@ def configure(parameters: Any, settings: dict[str, Any]) -> None:
             if name in _NEEDED:
                 raise
             sys.stderr.write(
-                f"This version of the engine has no parameter {name!r}; going on without it.\n"
+                f"This version of the engine has no parameter {name!r}; continuing without it.\n"
             )
             continue
         if isinstance(default, enum.Enum):
@@ -223,7 +223,7 @@ def main(config_path: str) -> None:
     finally:
         remove_state(state, key)
     with contextlib.suppress(OSError):  # of a log whose disk is full
-        sys.stderr.write("The last notebook that used this model is gone; ending.\n")
+        sys.stderr.write("The last notebook that used this model has closed; exiting.\n")
     os._exit(0)  # not sys.exit, which would wait for a reply that is being generated
 
 

@@ -27,7 +27,7 @@ _CHUNK = 4 << 20  # bytes that are copied at a time
 WAYS_OUT = """\
   - use an endpoint: set OPENAI_API_KEY (OpenAI) or OPENAI_BASE_URL (any OpenAI-compatible server);
   - use a model on this machine: pip install "archytas-nb[local,weights]"
-  - use a GGUF file of your own: %config ArchytasNB.local_model = "/path/model.gguf", or the
+  - use your own GGUF file: %config ArchytasNB.local_model = "/path/model.gguf", or the
     environment variable ARCHYTAS_NB_LOCAL_MODEL (needs: pip install "archytas-nb[local]")"""
 
 
@@ -124,8 +124,8 @@ def _checked(path: Path, setting: str) -> Path:
         ) from error
     if magic != b"GGUF":
         raise ConfigurationError(
-            f"local_model {setting!r}: {str(path)!r} is not a GGUF file (it begins with {magic!r}, "
-            "expected b'GGUF'). Name a model in llama.cpp's GGUF format."
+            f"local_model {setting!r}: {str(path)!r} is not a GGUF file (it starts with {magic!r}, "
+            "expected b'GGUF'). Use a model in llama.cpp's GGUF format."
         )
     return path
 
@@ -134,7 +134,7 @@ def _on_hub(setting: str) -> tuple[str, str]:
     owner, repo, file = [*setting.removeprefix("hf:").split("/", 2), "", ""][:3]
     if not (owner and repo and file):
         raise ConfigurationError(
-            f"local_model {setting!r} names no file. Expected 'hf:OWNER/REPO/FILE', for example "
+            f"local_model {setting!r} does not name a file. Expected 'hf:OWNER/REPO/FILE', such as "
             "'hf:Qwen/Qwen2.5-Coder-7B-Instruct-GGUF/qwen2.5-coder-7b-instruct-q4_k_m.gguf'."
         )
     return f"{owner}/{repo}", file
@@ -149,13 +149,13 @@ def _download(setting: str, progress: Progress) -> Path:
         )
     from huggingface_hub import hf_hub_download
 
-    progress(f"Fetching {file} from {repo}")
+    progress(f"Downloading {file} from {repo}")
     try:
         return Path(hf_hub_download(repo_id=repo, filename=file))
     except Exception as error:  # the hub's own, httpx's, requests' or OSError: versions differ
         raise ConfigurationError(
-            f"local_model {setting!r} could not be fetched from the Hugging Face hub "
-            f"({type(error).__name__}: {error}). Check the name and the network, or name a GGUF "
+            f"local_model {setting!r} could not be downloaded from the Hugging Face Hub "
+            f"({type(error).__name__}: {error}). Check the name and the network, or use a GGUF "
             "file on disk."
         ) from error
 
@@ -166,7 +166,7 @@ def _assembled(progress: Progress) -> Path:
     if _is_stamped(target):
         return target
     parts = _parts()
-    waiting = "Waiting for another notebook that assembles the model's weights"
+    waiting = "Waiting for another notebook to assemble the model's weights"
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with locked(cache / f"{EMBEDDED.name}.lock", progress, waiting):
@@ -175,7 +175,7 @@ def _assembled(progress: Progress) -> Path:
     except OSError as error:  # a full disk among them
         raise ConfigurationError(
             f"The model's weights ({EMBEDDED.size / 1e9:.2f} GB) could not be written to "
-            f"{str(cache)!r} ({error}). Make room there, or choose another way:\n{WAYS_OUT}"
+            f"{str(cache)!r} ({error}). Free some space there, or use an alternative:\n{WAYS_OUT}"
         ) from error
     return target
 
@@ -203,12 +203,10 @@ def _parts() -> list[Path]:
     found = list(filter(None, paths.values()))
     missing = [name for name, path in paths.items() if path is None]
     if not found:
-        raise ConfigurationError(
-            f"No model is configured, and none is installed. Three ways out:\n{WAYS_OUT}"
-        )
+        raise ConfigurationError(f"No model is configured or installed. You can:\n{WAYS_OUT}")
     if missing:
         raise ConfigurationError(
-            f"The model's weights are installed in part: {len(missing)} of {len(paths)} pieces are "
+            f"The model's weights are incomplete: {len(missing)} of {len(paths)} parts are "
             f'missing ({", ".join(missing)}). Run: pip install "archytas-nb[local,weights]"'
         )
     return found
@@ -236,7 +234,7 @@ def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
                         done += out.write(chunk)
                         if (percent := 100 * done // EMBEDDED.size) != shown:
                             shown, of = percent, f"% of {EMBEDDED.size / 1e9:.2f} GB"
-                            progress(f"Assembling the model's weights, once: {percent} {of}")
+                            progress(f"Assembling the model's weights (only once): {percent} {of}")
             out.flush()
             os.fsync(out.fileno())  # the stamp must be right after a power cut, too
         if digest.hexdigest() != EMBEDDED.sha256:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from archytas_nb.loop.events import Failed
+from archytas_nb.loop.events import Failed, Interrupted
 from archytas_nb.tools.render import clip
 from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
@@ -185,12 +185,13 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     ]
     for index, call in enumerate(step.calls[:_SUMMARY_CALLS]):
         result = "" if call.status is None else f"→ {call.summary(_LINE_WIDTH)}"
-        short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME))
+        told = min(len(result), _OUTCOME) + min(len(call.decided), _OUTCOME)
+        short = call.signature(_LINE_WIDTH - told)
         parts += ["" if index == 0 else " · ", element("code", short, style=CODE)]
         parts.append(element("span", f" · {call.decided}", style=DIM) if call.decided else "")
-        room = max(_OUTCOME, _LINE_WIDTH - len(short))
-        told = element("span", f" {one_line(result, room)}" if result else "", style=DIM)
-        parts.append(element("span", told, **spared))
+        room = max(_OUTCOME, _LINE_WIDTH - len(short) - len(call.decided))
+        words = element("span", f" {one_line(result, room)}" if result else "", style=DIM)
+        parts.append(element("span", words, **spared))
     if more := len(step.calls) - _SUMMARY_CALLS:
         parts.append(f" · {more:,} more calls" if more > 0 else "")
     if step.calls:
@@ -304,12 +305,22 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
     return element("pre", value, style=f"{PRE};max-height:9em{style}")
 
 
+# JupyterLab leaves the input box of an interrupted question where it was, and nobody reads it.
+_INTERRUPTED = "archytas-nb-interrupted"
+FADE_BOX = (
+    f".jp-OutputArea-child:has(.{_INTERRUPTED})~.jp-OutputArea-stdin-item"
+    "{opacity:.25;filter:grayscale(1)}"
+)
+
+
 def _ending(view: RunView, *, reason: bool) -> Html:
     title, words = views.ending_title(view.ending), views.ending_text(view.ending)
     head = body = None
     if title:
         strong = element("strong", title)
         head = element("p", strong, style=f"margin:.5em 0 .3em;color:{_COLOURS[title[0]]}")
+    if isinstance(view.ending, Interrupted):
+        head = element("div", safe.stylesheet(FADE_BOX), head, class_=_INTERRUPTED)
     if isinstance(view.ending, Failed):
         body = element("p", words, style=PROSE) if reason and words else None
     elif words and view.typed:

@@ -139,7 +139,9 @@ def static_copy(view: RunView, number: int, form: ev.ApprovalForm | None = None)
 
 def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:
     """A step, with what of it is being written; the newest one goes on, and is unfolded."""
-    doing = "answering" if streamed is not None and streamed.answer else "thinking"
+    doing = "waiting for the reply"
+    if streamed is not None:
+        doing = "answering" if streamed.answer else "thinking"
     writing = None if streamed is None else join(*_streamed(streamed))
     doing = doing if newest else ""
     return _piece(draw.step_html(step, PageLimits([step]), doing=doing, streamed=writing))

@@ -22,10 +22,7 @@ _NAME = f"{MONO};{DIM}"
 _VALUE = f"{MONO};white-space:pre-wrap;overflow-wrap:anywhere"
 _OLD = f"{_VALUE};{DIM};text-decoration:line-through"
 _BLOCK = f"{draw.PRE};margin:.2em 0 .4em"
-_KEYS = (
-    "Answer in the line below: y runs it, a runs it and asks no more about this tool, n or your "
-    "own words refuse it, name = value changes an argument, stop ends the run."
-)
+_KEYS = "name = value in the line below changes an argument before the call is run"
 _SQL = re.compile(
     r"\s*(?:--[^\n]*\n\s*)*(?:select|insert|update|delete|with|create|drop|alter)\b", re.IGNORECASE
 )
@@ -45,8 +42,8 @@ def panel_html(form: ApprovalForm, state: str = WAITS) -> Html:
     keys = element("div", _KEYS, style=f"{DIM};font-size:.82em;margin-top:.4em")
     body = [join(*_argument(each)) for each in form.arguments]
     body = body or [element("em", "no arguments", style=DIM)]
-    keys_shown = keys if state == WAITS else None
-    return element("div", element("div", head, told), why, *body, keys_shown, style=_FRAME)
+    below = keys if state == WAITS and form.arguments else None
+    return element("div", element("div", head, told), why, *body, below, style=_FRAME)
 
 
 def _argument(given: FormArgument) -> Iterator[Html]:
@@ -57,7 +54,8 @@ def _argument(given: FormArgument) -> Iterator[Html]:
     text, before = clip(given.text, _MOST), clip(given.before, _MOST)
     faded = DIM if given.is_default else ""
     if "\n" not in text + before:
-        value = element("span", code(text, "python"), style=f"{_VALUE};{faded}")
+        shown = text if given.is_default else code(text, "python")
+        value = element("span", shown, style=f"{_VALUE};{faded}")
         old = element("span", before, style=_OLD) if before else None
         arrow = element("span", " → ", style=DIM) if before else None
         equals = element("span", " = ", style=DIM)

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import PurePath
 from typing import Literal, assert_never
 
@@ -34,6 +35,7 @@ NOTHING = "(no output)"
 _ANSWER_LIMIT = 100_000
 _CHANGES = 30  # rows that are shown of what a call has changed
 _WIDGET = "application/vnd.jupyter.widget-view+json"
+_EDITED = "The user changed the input before the call was run."
 _PRINTED = "\n\nIt printed:\n"  # how the kernel tells the model what a tool printed
 
 
@@ -78,8 +80,11 @@ class CallView:
             left -= min(size, limit)
         differs = self.differs or (0,) * len(names)
         values = (_cut(x, limit, at) for (_, x), at in zip(self.arguments, differs, strict=True))
-        joined = ", ".join(name + value for name, value in zip(names, values, strict=True))
-        return one_line(f"{self.name}({joined})", 3 * width)
+        pairs = [name + value for name, value in zip(names, values, strict=True)]
+        if sum(map(len, pairs)) > 3 * width - len(self.name):  # what is as before is left out
+            kept = (x if at >= 0 else "…" for x, at in zip(pairs, differs, strict=True))
+            pairs = [key for key, _ in groupby(kept)]
+        return one_line(f"{self.name}({', '.join(pairs)})", 3 * width)
 
     @property
     def decided(self) -> str:
@@ -98,6 +103,9 @@ class CallView:
         text = self.text.strip("\n")
         if self.status == "refused" and self.decision:
             return self.decision
+        if self.decision and text.startswith(_EDITED):  # the decision says what was edited
+            given, _, rest = text.partition("\n")
+            text = rest if given.endswith("}") and rest else text
         if self.status == "done" and self.table:
             title = text.partition("\n")[0]
             return title if title.startswith("DataFrame") else "a table"
@@ -323,10 +331,10 @@ def call_view(call: ev.ToolCall, earlier: CallView | None = None) -> CallView:
 
 
 def _difference(value: str, earlier: str) -> int:
-    """Where a value begins to differ from an earlier one; 0 where it does not."""
+    """Where a value begins to differ from an earlier one; -1 where it does not."""
     pairs = enumerate(zip(value, earlier, strict=False))
     ends = min(len(value) - 1, len(earlier))
-    return 0 if value == earlier else next((n for n, (a, b) in pairs if a != b), ends)
+    return -1 if value == earlier else next((n for n, (a, b) in pairs if a != b), ends)
 
 
 def _cut(value: str, limit: int, differs: int) -> str:

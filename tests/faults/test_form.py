@@ -83,7 +83,7 @@ def test_a_reasoning_model_that_takes_neither_bound_nor_temperature_is_asked_wit
         for event in talk.events
         if isinstance(event, Notice) and event.kind == "protocol"
     ]
-    assert notices == ["the endpoint takes no 'temperature': it is asked without"]
+    assert notices == ["the endpoint does not support 'temperature'; trying again without"]
     talk.goes_on()
     assert len(talk.server.chats) == before + 1
 

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 from nbconvert import HTMLExporter, MarkdownExporter
 
 from tests.lab.lab import DARK, LIGHT, Lab
 from tests.lab.test_lab import STATIC, bundles
 
 
+# nbconvert says so of the output that the widgets leave empty.
+@pytest.mark.filterwarnings("ignore:Your element with mimetype")
 def test_a_call_waits_in_the_trace_and_is_edited_refused_or_interrupted_there(
     lab: Lab, sit: Any, browser: Any, pictures: Path
 ) -> None:
@@ -64,6 +67,8 @@ def test_a_call_waits_in_the_trace_and_is_edited_refused_or_interrupted_there(
     stopped = desk.text(5)
     assert "Interrupted during" in stopped
     assert "waits for you" not in stopped
+    box = desk.page.locator(".jp-OutputArea-stdin-item")  # JupyterLab leaves it
+    assert box.evaluate_all("all => all.every(e => getComputedStyle(e).opacity < 0.5)")
     desk.picture(pictures / "panel-interrupted.png", 5)
     desk.save()
 
@@ -97,6 +102,7 @@ def test_a_kernel_that_is_restarted_while_a_call_waits_leaves_no_box_that_looks_
     desk.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
     desk.page.wait_for_timeout(1_500)
     desk.save()
+    desk.command("kernelmenu:shutdown")
     desk.close()
     reader = sit("query.ipynb", kernel=False)
     reader.page.wait_for_timeout(2_000)

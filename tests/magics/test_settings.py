@@ -12,6 +12,7 @@ from traitlets.config import Config
 from archytas_nb.agent import Agent
 from archytas_nb.magics.agent import make_model, model_settings
 from archytas_nb.magics.settings import Settings
+from archytas_nb.models.providers import PROVIDERS, Provider
 from tests.servers.plays import Say
 from tests.servers.server import Server
 
@@ -135,3 +136,19 @@ def test_fields_of_requests_are_sent_and_headers_too() -> None:
         Agent([], model).run("Well?")
     assert server.chats[0].body["temperature"] == 0
     assert server.chats[0].headers["x-team"] == "birds"
+
+
+def test_a_prefix_of_the_models_name_works_in_a_line_and_in_the_configuration(
+    shell: InteractiveShell, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "sk-groq-0123456789")
+    with Server(then=Say("All is well.")) as server:
+        monkeypatch.setitem(PROVIDERS, "groq", Provider(server.url, "GROQ_API_KEY"))
+        shell.run_cell("%agent --model groq:tiny-1 Well?")
+        shell.run_cell("%config ArchytasNB.model = 'groq:tiny-1'")
+        shell.run_cell("%agent And now?")
+        shell.run_cell("%agent --model gemini:flash And now?")
+    assert len(server.chats) == 2
+    printed = "".join(capfd.readouterr())
+    assert "GEMINI_API_KEY is not set" in printed
+    assert "sk-groq" not in printed

@@ -16,16 +16,23 @@ import pytest
 
 pytest.importorskip("anthropic")
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from archytas_nb.agent import Agent
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import recorded
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
+from archytas_nb.loop.history import Exchange, messages_of
 from archytas_nb.models import remote
 from archytas_nb.models.anthropic import AnthropicModel, body_of
 from archytas_nb.models.anthropic_reply import AnthropicReply
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.completion import from_stream
+from tests.loop.cards import PROTOCOLS, Protocol, wire
+from tests.loop.test_history import records
+from tests.loop.test_protocols import exchanges
 from tests.servers.anthropic import AnthropicServer, complaint, signed
 from tests.servers.plays import Drip, Events, Hang, Ping, Say, Status
 
@@ -201,6 +208,17 @@ def test_a_stream_that_is_left_closes_the_connection() -> None:
         assert server.chats[0].left.wait(5)
 
 
+def test_an_interrupt_closes_the_stream_at_the_server() -> None:
+    with AnthropicServer(Say("first of all", stall=True), then=Say("fine")) as server:
+        model = told(server)
+        flow = model.complete(AskModel(1, HELLO))
+        next(flow)
+        with pytest.raises(KeyboardInterrupt):
+            flow.throw(KeyboardInterrupt())
+        assert server.chats[0].left.wait(5)
+        assert complete(model)[1].text == "fine"
+
+
 # ── the request ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -281,7 +299,7 @@ def test_messages_of_a_role_become_one_and_empty_texts_are_left_out() -> None:
         {"role": "user", "content": [{"type": "text", "text": "The image of add:"}, image]},
     )
     body = body_of(AskModel(1, messages), capabilities_of("", "", "anthropic"), {})
-    assert complaint(body, []) == ""
+    assert complaint(body) == ""
     roles = [
         (turn["role"], [block["type"] for block in turn["content"]]) for turn in body["messages"]
     ]
@@ -290,6 +308,27 @@ def test_messages_of_a_role_become_one_and_empty_texts_are_left_out() -> None:
         ("assistant", ["tool_use", "tool_use"]),
         ("user", ["tool_result", "tool_result", "text", "image"]),
     ]
+
+
+@given(exchanges() | records(), st.sampled_from(PROTOCOLS), st.booleans(), st.data())
+def test_any_record_becomes_a_request_that_is_taken(
+    past: list[Exchange], protocol: Protocol, is_last: bool, data: Any
+) -> None:
+    past[-1].ending = None
+    calls = [step.calls[0].id for each in past for step in each.steps if step.calls]
+    thought = [signed("Hm."), {"type": "text", "text": "so"}]
+    thoughtful = data.draw(st.sets(st.sampled_from(calls))) if calls else ()
+    asides = {call: {"extra": {"anthropic": thought}} for call in thoughtful}
+    ask = AskModel(9, tuple(messages_of(wire(protocol), past)), max_tokens=99, asides=asides)
+    ask = wire(protocol).offer(ask, None, last="max_steps=9" if is_last else "")
+    before = json.dumps(ask.messages)
+    body = body_of(ask, capabilities_of("", "", "anthropic"), {"thinking": BUDGET})
+    assert complaint({"model": "m", **body}) == ""
+    assert json.dumps(ask.messages) == before, "the history itself is not changed"
+    sent = [block for turn in body["messages"] for block in turn["content"]]
+    assert sum(block["type"] == "thinking" for block in sent) == (
+        len(asides) if protocol == "native" else 0
+    )
 
 
 def test_at_most_three_cache_breakpoints_move_with_the_conversation() -> None:
@@ -313,13 +352,13 @@ def test_at_most_three_cache_breakpoints_move_with_the_conversation() -> None:
 
 
 def test_the_user_can_set_the_time_of_the_cache_or_turn_it_off() -> None:
-    for given, count in [({"type": "ephemeral", "ttl": "1h"}, 2), (None, 0)]:
+    for marker, count in [({"type": "ephemeral", "ttl": "1h"}, 2), (None, 0)]:
         body = body_of(
             AskModel(1, ({"role": "system", "content": "x"}, *HELLO)),
             capabilities_of("", "", "anthropic"),
-            {"cache_control": given},
+            {"cache_control": marker},
         )
-        assert json.dumps(body).count(json.dumps(given)) == count
+        assert json.dumps(body).count(json.dumps(marker)) == count
         assert "cache_control" not in body
 
 
@@ -374,6 +413,16 @@ def test_an_answer_has_the_schema_that_is_asked_for_or_none_where_that_is_refuse
         with AnthropicServer(then=Say("All is well."), cannot=cannot) as server:
             assert agent(server, protocol="react").run("Well?").answer == "All is well."
         assert ["output_config" in asked.body for asked in server.chats] == forms
+
+
+def test_a_reply_is_shortened_where_it_has_no_room_beside_the_conversation() -> None:
+    text = (
+        "input length and `max_tokens` exceed context limit: 190000 + 16384 > 200000, decrease "
+        "input length or `max_tokens` and try again"
+    )
+    with AnthropicServer(Status(400, text), then=Say("fine")) as server:
+        assert complete(told(server), max_tokens=16384)[1].text == "fine"
+    assert [asked.body["max_tokens"] for asked in server.chats] == [16384, 10000]
 
 
 def test_a_maximum_of_tokens_is_always_sent_and_lowered_where_it_is_too_high() -> None:

@@ -228,9 +228,7 @@ def test_a_model_that_thought_its_reply_away_is_given_more_room_from_then_on() -
         can = Capabilities()
         _, once = plays(thought, ModelReply("fine", usage=Usage(1, 10, 0, 500)))
         said, reply = heard(adapting(once, ASK_ASKING, can, stream=True))
-        assert said == [
-            "the model thought until its reply was cut off: asking again, with more room"
-        ]
+        assert said == ["the reply was cut off during reasoning; asking again with a higher limit"]
         assert (reply.text, reply.usage) == ("fine", Usage(2, 20, 0, 600))
         assert can.thinks
         assert body_of(ASK_ASKING, can, {}, stream=True)["max_tokens"] == 800

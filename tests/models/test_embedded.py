@@ -86,7 +86,7 @@ def test_a_server_that_crashes_at_its_first_request_is_started_again_in_safe_mod
 ) -> None:
     notices, reply = complete(model_of(machine, "crashes"))
     [notice] = notices
-    assert "crashed (SIGSEGV); it is started again in safe mode" in notice
+    assert "crashed (SIGSEGV); restarting in safe mode" in notice
     assert reply.text == "I read 4 words."
     one, two = asked(machine, "crashes")
     assert one["pid"] != two["pid"]
@@ -100,7 +100,7 @@ def test_the_next_notebook_begins_in_safe_mode_where_the_model_crashed_without(
     process.stop()
     second = model_of(machine, "crashes-unless-safe")
     [warning] = complete(second)[0]
-    assert "has crashed on this machine (SIGSEGV): it runs in safe mode" in warning
+    assert "has crashed on this machine (SIGSEGV), so it runs in safe mode" in warning
     assert complete(second)[0] == []
     tried = second.tried()
     assert tried is not None
@@ -158,7 +158,7 @@ def test_a_server_that_crashes_in_safe_mode_too_is_an_error_with_signal_engine_l
     machine: Path,
 ) -> None:
     with pytest.raises(
-        ModelError, match=r"crashed \(SIGSEGV\), in safe mode, too \(fake_engine"
+        ModelError, match=r"crashed \(SIGSEGV\), even in safe mode \(fake_engine"
     ) as caught:
         complete(model_of(machine, "always-crashes"))
     assert caught.value.kind == "unreachable"
@@ -174,7 +174,7 @@ def test_a_server_that_hangs_is_ended_named_and_started_again(
     monkeypatch.setattr(embedded, "HUNG_SECONDS", 0.9)
     [notice], reply = complete(model_of(machine, "freezes"))
     assert notice.startswith(
-        "the local model model-freezes hung: it answered nothing for 0.9 s; it is started again"
+        "the local model model-freezes hung: it sent nothing for 0.9 s; restarting in safe mode"
     )
     assert reply.text == "I read 4 words."
     one, two = asked(machine, "freezes")
@@ -194,7 +194,11 @@ def test_a_server_that_is_slow_to_begin_its_reply_is_waited_for(
 
 def test_a_dropped_reply_leaves_a_crash_its_own_retry_in_safe_mode(machine: Path) -> None:
     notices, reply = complete(model_of(machine, "drops-then-crashes"))
-    assert ["broke off" in notices[0], "safe mode" in notices[1], len(notices)] == [True, True, 2]
+    assert ["was interrupted" in notices[0], "safe mode" in notices[1], len(notices)] == [
+        True,
+        True,
+        2,
+    ]
     assert reply.text == "I read 4 words."
 
 
@@ -209,12 +213,12 @@ def test_an_engine_that_hangs_while_it_loads_is_started_again_in_safe_mode(machi
 
 def test_a_stream_that_ends_without_a_word_is_asked_for_once_more(machine: Path) -> None:
     said, reply = complete(model_of(machine, "drops"))
-    assert said == ["the local model model-drops broke off; it is asked once more"]
+    assert said == ["the local model model-drops was interrupted; trying again"]
     assert reply.text == "I read 4 words."
 
 
 def test_a_stream_that_always_ends_without_a_word_is_a_bad_reply(machine: Path) -> None:
-    with pytest.raises(ModelError, match="broke off twice") as caught:
+    with pytest.raises(ModelError, match="was interrupted twice") as caught:
         complete(model_of(machine, "always-drops"))
     assert caught.value.kind == "bad_reply"
     assert len(asked(machine, "always-drops")) == 2
@@ -245,7 +249,7 @@ def test_images_are_replaced_by_words(machine: Path) -> None:
 def test_the_time_that_is_left_bounds_the_loading(machine: Path) -> None:
     engine = Engine(**{**vars(FAKE), "load_seconds": 2.0})
     with pytest.raises(
-        ModelError, match="It goes on loading: ask again, or raise max_seconds"
+        ModelError, match="It is still loading: ask again, or raise max_seconds"
     ) as caught:
         complete(model_of(machine, "hangs", engine), seconds=0.5)
     assert caught.value.kind == "deadline"
@@ -254,7 +258,7 @@ def test_the_time_that_is_left_bounds_the_loading(machine: Path) -> None:
 def test_the_time_that_is_left_bounds_the_asking(machine: Path) -> None:
     model = model_of(machine, "freezes")
     endpoint = process.ensure_server(weights(machine, "freezes"), engine=FAKE)
-    with pytest.raises(ModelError, match="gave no whole reply within") as caught:
+    with pytest.raises(ModelError, match="did not complete its reply within") as caught:
         complete(model, seconds=1.0)
     assert caught.value.kind == "deadline"
     assert endpoint.alive()
@@ -311,6 +315,6 @@ def test_what_goes_wrong_while_it_warms_up_is_said_by_the_first_question(
     model.warm()
     assert model._warming is not None
     model._warming.join(PATIENCE)
-    with pytest.raises(ConfigurationError, match="refused the file"):
+    with pytest.raises(ConfigurationError, match="rejected the weights file"):
         complete(model)
     assert not list(recwarn)

@@ -124,7 +124,7 @@ def test_a_reply_that_the_server_gave_up_is_asked_for_again(stream: bool) -> Non
         seen, reply = complete(told(server, stream=stream))
     assert reply.text == "Whole."
     [notice] = [each for each in seen if isinstance(each, Notice)]
-    assert "gave the reply up: finish_reason is 'error'" in notice.text
+    assert "aborted the reply: finish_reason is 'error'" in notice.text
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_an_environment_in_which_no_connection_can_be_made_is_named(
 ) -> None:
     monkeypatch.setenv(name, value)
     model = OpenAIModel("m", "http://elsewhere.invalid/v1")
-    with pytest.raises(ConfigurationError, match=f"'http://elsewhere.invalid/v1'.*See to .*{name}"):
+    with pytest.raises(ConfigurationError, match=f"'http://elsewhere.invalid/v1'.*Check .*{name}"):
         complete(model)
 
 
@@ -172,7 +172,7 @@ def test_a_server_that_names_no_model_is_told_so_with_its_url() -> None:
     for settings, said in [
         ({"models": []}, "serves no model"),
         ({"models": None}, "Not Found"),
-        ({"models": None, "elsewhere": Raw("<p>")}, "no list"),
+        ({"models": None, "elsewhere": Raw("<p>")}, "not a list"),
     ]:
         with Server(**settings) as server:
             with pytest.raises(ModelError, match=said) as caught:
@@ -328,7 +328,7 @@ def test_the_header_of_a_key_depends_on_the_host() -> None:
 def test_headers_and_query_that_cannot_be_sent_are_refused_without_their_value() -> None:
     for given in [{"X-Team": 3}, {"X-Team": "a\nb"}, {"X-Té": "a"}, {3: "a"}]:
         for option in ["headers", "query"]:
-            with pytest.raises(ConfigurationError, match=f"^{option} holds .*expected"):
+            with pytest.raises(ConfigurationError, match=f"^{option} contains .*expected"):
                 OpenAIModel("m", HERE, **{option: given})
 
 
@@ -345,7 +345,9 @@ def test_secret_headers_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> N
 def test_rejects_an_option_of_another_client() -> None:
     for value in ["text", object()]:
         for name in ["default_headers", "azure_endpoint", "http_client", "messages"]:
-            with pytest.raises(ConfigurationError, match=f"^'{name}' is not a field .*headers="):
+            with pytest.raises(
+                ConfigurationError, match=f"^'{name}' is not a request field.*headers="
+            ):
                 OpenAIModel("m", HERE, **{name: value})
 
 

@@ -71,7 +71,7 @@ def test_an_endpoint_without_eyes_is_told_so_in_words_from_then_on() -> None:
         again, _ = complete(told(server), messages=PICTURE)
     assert reply.text == "fine"
     assert [each.text for each in seen if isinstance(each, Notice)] == [
-        "the endpoint takes no images in a request: the others are replaced by a line of text"
+        "the endpoint accepts no images per request: the others are replaced with a line of text"
     ]
     assert not any(isinstance(each, Notice) for each in again)
     assert len(server.chats) == 3
@@ -110,7 +110,7 @@ def test_a_field_of_the_users_own_that_is_not_taken_is_given_up_in_sight_and_onc
         again, _ = complete(told(server, temperature=0, seed=1))
     notices = [each for each in [*seen, *again] if isinstance(each, Notice)]
     assert notices == [
-        Notice("protocol", "the endpoint takes no 'temperature': it is asked without")
+        Notice("protocol", "the endpoint does not support 'temperature'; trying again without")
     ]
     assert len(server.chats) == 3
     assert "temperature" not in server.chats[-1].body
@@ -348,8 +348,8 @@ def test_a_model_of_another_api_is_named_as_that_and_asked_once() -> None:
             with Server(then=Status(status, said)) as server, pytest.raises(ModelError) as caught:
                 complete(told(server), **more)
             assert caught.value.kind == "refused"
-            assert "'tiny-1' by chat completions" in str(caught.value)
-            assert "name another model" in str(caught.value)
+            assert "'tiny-1' through chat completions" in str(caught.value)
+            assert "use another model" in str(caught.value)
             assert len(server.chats) == 1
 
 

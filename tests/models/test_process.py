@@ -256,7 +256,7 @@ def test_a_state_directory_that_is_a_link_is_not_trusted(machine, monkeypatch):
 
 
 def test_a_file_that_the_engine_refuses_is_named_with_the_log(machine):
-    with pytest.raises(ConfigurationError, match="refused the file") as caught:
+    with pytest.raises(ConfigurationError, match="rejected the weights file") as caught:
         ensure_server(weights(machine, "refuses"), engine=FAKE)
     (log,) = (machine / "log").iterdir()
     assert str(log) in str(caught.value)

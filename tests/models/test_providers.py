@@ -78,6 +78,9 @@ def test_a_colon_without_a_provider_belongs_to_the_name(environ: pytest.MonkeyPa
         assert (model.name, model.base_url) == (name, HERE)
     with pytest.raises(ConfigurationError, match="'groq:MODEL'"):
         choose_model("groq:")
+    environ.setenv("GROQ_API_KEY", "sk é")
+    with pytest.raises(ConfigurationError, match="anew into GROQ_API_KEY"):
+        choose_model("groq:big")
 
 
 class Installed:
@@ -153,7 +156,7 @@ def test_doctor_says_which_model_a_prefix_names(
         environ.setitem(PROVIDERS, "gemini", Provider(server.url, "GEMINI_API_KEY"))
         text, is_ready = command.report()
     assert is_ready
-    assert f"'flash' at '{server.url}' answers" in text
+    assert f"'flash' at '{server.url}' is available" in text
     assert "GEMINI_API_KEY = (set, not shown)" in text
     assert "sk-gemini" not in text
     installed.add("more_models", SCRIPTED, "more")

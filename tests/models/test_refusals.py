@@ -216,7 +216,7 @@ def test_each_status_and_text_has_one_kind_of_error_that_names_the_url() -> None
     for status, text, kind in TEXTS:
         found = fault(status, text).error.kind
         assert found == kind or (kind == "not_found" and found == "refused"), text
-    assert "see to the account's credit" in str(fault(402, "Insufficient Balance").error)
+    assert "check the account's credit" in str(fault(402, "Insufficient Balance").error)
     page = "<html><head><title>502 Bad\n Gateway</title></head><body>" + "x" * 5000
     assert "502 Bad Gateway." in str(fault(502, page).error)
 
@@ -225,11 +225,11 @@ def test_names_how_to_forget_what_would_be_refused_again() -> None:
     for text, move in [
         (
             "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
-            "Put the question differently.",
+            "Rephrase the question.",
         ),
         (
             "You uploaded an unsupported image. Please make sure your image is below 20 MB in size.",
-            "Leave the image out",
+            "Omit the image",
         ),
     ]:
         failed = fault(400, text, PICTURES)
@@ -281,7 +281,7 @@ def test_reads_message_codes_and_status_of_an_error() -> None:
 
 def test_lists_the_models_that_there_are_with_the_closest_one() -> None:
     for names, wanted, text in (
-        ([], "m", "It serves no model at all: load one first."),
+        ([], "m", "It serves no models: load one first."),
         (["llama3.1:8b", "qwen3"], "llama3.1", "It serves 'llama3.1:8b', 'qwen3'. Did you mean 'llama3.1:8b'?"),
         (["org/Model-7B"], "model-7b", "It serves 'org/Model-7B'. Did you mean 'org/Model-7B'?"),
         (["abc"], "zzz", "It serves 'abc'."),
@@ -334,7 +334,7 @@ def test_what_the_client_raises_is_put_into_words() -> None:
         (
             because(openai.APIConnectionError(request=REQUEST), httpx.ReadError("reset")),
             "unreachable",
-            "broke off",
+            "disconnected",
         ),
         (openai.OpenAIError(f"odd {KEY}"), "server", "odd …"),
     ]:

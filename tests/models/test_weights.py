@@ -177,7 +177,7 @@ def test_a_full_disk_is_named_and_leaves_nothing_behind(bundle, tmp_path, monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ConfigurationError, match=r"No space left.*Make room"):
+    with pytest.raises(ConfigurationError, match=r"No space left.*Free some space"):
         locate()
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["whole.gguf.lock"]
 
@@ -205,7 +205,7 @@ def test_nothing_installed_names_the_three_ways_out(tmp_path, monkeypatch):
 
 def test_a_missing_part_is_named(bundle, tmp_path, site):
     shutil.rmtree(site / "fake_model_part3-1.0.dist-info")
-    with pytest.raises(ConfigurationError, match=r"1 of 4 pieces are missing \(fake-model-part3\)"):
+    with pytest.raises(ConfigurationError, match=r"1 of 4 parts are missing \(fake-model-part3\)"):
         locate()
 
 
@@ -259,7 +259,8 @@ def test_a_failed_download_names_the_setting_and_the_cause(monkeypatch):
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", fail)
     with pytest.raises(
-        ConfigurationError, match=r"'hf:owner/repo/m\.gguf' could not be fetched.*no route to host"
+        ConfigurationError,
+        match=r"'hf:owner/repo/m\.gguf' could not be downloaded.*no route to host",
     ):
         locate("hf:owner/repo/m.gguf")
 

@@ -66,12 +66,12 @@ def signed(thinking: str) -> dict[str, str]:
 # ── what is refused ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def complaint(body: dict[str, Any], last: list[dict[str, Any]]) -> str:
-    """Why a request is refused; empty where it is not. `last` are the blocks of the reply before it."""
+def complaint(body: dict[str, Any], last: list[dict[str, Any]] | None = None) -> str:
+    """Why a request is refused; empty where it is not. `last` are the blocks of the reply before it, if known."""
     return next(_complaints(body, last), "")
 
 
-def _complaints(body: dict[str, Any], last: list[dict[str, Any]]) -> Iterator[str]:
+def _complaints(body: dict[str, Any], last: list[dict[str, Any]] | None) -> Iterator[str]:
     yield from (f"{name}: Extra inputs are not permitted" for name in set(body) - FIELDS)
     most = body.get("max_tokens")
     if not isinstance(most, int) or most < 1:
@@ -141,7 +141,7 @@ def _block(block: dict[str, Any], role: str) -> Iterator[str]:
         yield REFUSALS["signatures"]
 
 
-def _thinking(body: dict[str, Any], last: list[dict[str, Any]]) -> Iterator[str]:
+def _thinking(body: dict[str, Any], last: list[dict[str, Any]] | None) -> Iterator[str]:
     """The blocks of the running loop of calls, which must come back as they were."""
     replies: list[list[dict[str, Any]]] = []
     for message in reversed(body["messages"]):
@@ -156,6 +156,8 @@ def _thinking(body: dict[str, Any], last: list[dict[str, Any]]) -> Iterator[str]
         and "thinking" not in replies[0][0]["type"]
     ):
         yield f"Expected `thinking` or `redacted_thinking`, but found `{replies[0][0]['type']}`"
+    if last is None:
+        return
     now = [block for block in replies[-1] if block["type"] != "tool_use"]
     before = [block for block in last if block["type"] != "tool_use"]
     if "thinking" in str(before) and now and [*map(_kind, replies[-1])] != [*map(_kind, last)]:

@@ -24,7 +24,7 @@ from archytas_nb.loop.events import (
     Verdict,
 )
 from archytas_nb.trace.activity import Activity
-from archytas_nb.trace.html import html, value_html
+from archytas_nb.trace.html import FADE_BOX, html, value_html
 from archytas_nb.trace.live import live_answer, live_question, live_status, live_step
 from archytas_nb.trace.view import RunView, advance, fold
 from tests.trace.samples import answer, ask, call, png
@@ -127,8 +127,9 @@ def faults_of(page: str) -> list[str]:
     """What is wrong with a piece of HTML; empty where it is harmless and well formed."""
     page.encode("utf-8")
     parser = _Faults()
-    # The style sheets of an empty live page may stand; any other <style> may not.
-    for constant in re.findall("<style>.*?</style>", live_question(RunView(""))):
+    # The style sheets of an empty live page and of an interrupted run may stand; no other may.
+    sheets = re.findall("<style>.*?</style>", live_question(RunView("")))
+    for constant in (*sheets, f"<style>{FADE_BOX}</style>"):
         page = page.replace(constant, "")
     parser.feed(page)
     parser.close()

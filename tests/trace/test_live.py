@@ -289,7 +289,8 @@ def test_the_newest_step_is_open_and_shows_what_is_streamed() -> None:
     assert "30 %" in text(live_step(step, Streamed(output="30 %"), newest=True))
     assert "<details>" in live_step(step, newest=False)
     [_, last] = fold(*SAMPLES["answered"]).steps
-    assert "2 thinking" in text(live_step(last, newest=True))
+    assert "2 waiting for the reply" in text(live_step(last, newest=True))
+    assert "2 thinking" in text(live_step(last, Streamed(reasoning="hm"), newest=True))
     assert "2 answering" in text(live_step(last, Streamed(answer="There"), newest=True))
 
 
