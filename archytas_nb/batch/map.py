@@ -355,8 +355,8 @@ def is_replay(named: Any) -> bool:
     """Whether no model may be asked; one that is scripted always may."""
     if getattr(named, "is_scripted", False):
         return False
-    if os.environ.get(MODE) == "replay":
-        return True
+    if mode := os.environ.get(MODE):
+        return mode == "replay"
     cassette = named.cassette if isinstance(named, CassetteModel) else cassette_in_use()
     return cassette is not None and bool(cassette.mode == "replay")
 
