@@ -185,13 +185,14 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     ]
     for index, call in enumerate(step.calls[:_SUMMARY_CALLS]):
         result = "" if call.status is None else f"→ {call.summary(_LINE_WIDTH)}"
-        told = min(len(result), _OUTCOME) + min(len(call.decided), _OUTCOME)
-        short = call.signature(_LINE_WIDTH - told)
+        # Code is wider than words, and a decision is to be seen without unfolding.
+        decided = min(len(call.decided), _OUTCOME) + 14 if call.decided else 0
+        short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME) - decided)
         parts += ["" if index == 0 else " · ", element("code", short, style=CODE)]
         parts.append(element("span", f" · {call.decided}", style=DIM) if call.decided else "")
-        room = max(_OUTCOME, _LINE_WIDTH - len(short) - len(call.decided))
-        words = element("span", f" {one_line(result, room)}" if result else "", style=DIM)
-        parts.append(element("span", words, **spared))
+        room = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
+        told = element("span", f" {one_line(result, room)}" if result else "", style=DIM)
+        parts.append(element("span", told, **spared))
     if more := len(step.calls) - _SUMMARY_CALLS:
         parts.append(f" · {more:,} more calls" if more > 0 else "")
     if step.calls:
