@@ -87,8 +87,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: loading the extension must be fast."""
     if name not in _HOMES:
+        from archytas_nb.hints import MODULE
+
+        hint = f"did you mean {MODULE[name]!r}? It" if name in MODULE else "it"
         raise AttributeError(
-            f"module 'archytas_nb' has no attribute {name!r}; it has {', '.join(__all__)}"
+            f"module 'archytas_nb' has no attribute {name!r}; {hint} has {', '.join(__all__)}"
         )
     value = getattr(importlib.import_module(f"archytas_nb.{_HOMES[name]}"), name)
     globals()[name] = value

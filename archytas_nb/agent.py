@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-import functools
-import inspect
+import sys
 import time
 import warnings
 import weakref
 from collections import ChainMap
-from collections.abc import (
-    Callable,
-    Collection,
-    Generator,
-    Iterable,
-    Mapping,
-    MutableMapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Generator, MutableMapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Never, TypeAlias, TypeVar, Unpack, overload
 
-from archytas_nb.answers import Answers, Until
+from archytas_nb.aio import RunStream, events_of, waits_aside
+from archytas_nb.answers import Answers
 from archytas_nb.batch.methods import AsksMany
 from archytas_nb.driver import (
+    Current,
     Driver,
     Events,
     Executor,
@@ -38,7 +33,14 @@ from archytas_nb.driver import (
     watched,
 )
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.kernel import Namespace, current_shell, live_namespace, running_cell
+from archytas_nb.hints import (
+    AGENT,
+    NotTheClass,
+    arguments_of,
+    unknown_argument,
+    unknown_attribute,
+)
+from archytas_nb.kernel import Namespace, live_namespace
 from archytas_nb.kernel.approval import Approve
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard, Person, confirm
@@ -46,19 +48,33 @@ from archytas_nb.kernel.python import MODES, PythonMode, python_tool
 from archytas_nb.kernel.watch import Watch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.function_calling import FunctionCalling
-from archytas_nb.loop.history import ContextWindow, Exchange, WireProtocol, messages_of, place_of
+from archytas_nb.loop.history import Exchange, WireProtocol, messages_of, place_of
 from archytas_nb.loop.limits import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.text_protocol import TextProtocol
+from archytas_nb.progress import progress_line
+from archytas_nb.question import (
+    OVERRIDES,
+    Options,
+    Tools,
+    asked_by,
+    asking_tool,
+    is_model,
+    names_of,
+    read_question,
+    takes_options,
+    toolbox_of,
+    window_of,
+    wrong,
+)
 from archytas_nb.run import Run
-from archytas_nb.tools.data import attached
-from archytas_nb.tools.names import keep
-from archytas_nb.tools.tool import Tool
-from archytas_nb.tools.toolbox import Toolbox, toolbox
+from archytas_nb.tools.toolbox import Toolbox, decorate, toolbox
 
 __all__ = ["Agent", "Model", "Observer", "ProtocolName"]
 
 ProtocolName: TypeAlias = Literal["auto", "react", "native"]
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 _NOT_GIVEN: Any = object()
 
 
@@ -97,8 +113,8 @@ class Agent(AsksMany):
 
     def __init__(
         self,
-        tools: Toolbox | Iterable[Tool | Callable[..., Any]] | None = None,
-        model: str | Model | None = None,
+        tools: Tools | str | Model = None,
+        model: str | Model | Tools = None,
         protocol: ProtocolName = "auto",
         instructions: str | None = None,
         max_steps: int = 20,
@@ -114,15 +130,20 @@ class Agent(AsksMany):
         python: PythonMode = "off",
         undo: bool | None = None,
         max_tokens: int | None = _NOT_GIVEN,
+        **unknown: Never,
     ) -> None:
+        for name in unknown:
+            raise unknown_argument("Agent()", name, arguments_of(Agent))
+        if is_model(tools) and not is_model(model):
+            tools, model = model, tools
         if protocol not in ("auto", "react", "native"):
-            raise _wrong("protocol", protocol, "'auto', 'react' or 'native'")
+            raise wrong("protocol", protocol, "'auto', 'react' or 'native'")
         if python not in MODES:
-            raise _wrong("python", python, "'off', 'ask', 'undoable' or 'auto'")
+            raise wrong("python", python, "'off', 'ask', 'undoable' or 'auto'")
         if instructions is not None and not isinstance(instructions, str):
-            raise _wrong("instructions", instructions, "text")
+            raise wrong("instructions", instructions, "text")
         if namespace is not None and not isinstance(namespace, MutableMapping):
-            raise _wrong("namespace", namespace, "a dict of variables")
+            raise wrong("namespace", namespace, "a dict of variables")
         if max_tokens is not _NOT_GIVEN:
             # Unlike a DeprecationWarning, a FutureWarning is shown from any module of the user's.
             warnings.warn(
@@ -132,9 +153,9 @@ class Agent(AsksMany):
                 stacklevel=2,
             )
             max_total_tokens = max_tokens
-        self._tools = _toolbox(tools)
-        self._model: str | Model | None = model
-        self._answering: tuple[object, Model] | None = None
+        self._tools, self._own = toolbox_of(tools), Toolbox()
+        self._model: Any = model
+        self._answering: list[tuple[object, Model]] = []
         self.protocol: ProtocolName = protocol
         self.instructions = instructions or ""
         self.limits = Limits(max_steps, max_errors, max_seconds, max_total_tokens, max_reply_tokens)
@@ -143,16 +164,17 @@ class Agent(AsksMany):
         self._asks_user = ask_user
         self._python = python
         self._undo = python in ("ask", "undoable") if undo is None else undo
-        self._allow = _names("allow", allow)
+        self._allow = names_of("allow", allow)
         self.exchanges: list[Exchange] = []
-        self._running: Callable[[], Generator[ev.Event, None, None] | None] = lambda: None
+        self._current = Current()
 
     @property
     def tools(self) -> Toolbox:
         """The tools that the next question may use."""
         tools = (toolbox if self._tools is None else self._tools).active()
+        tools.extend(self._own)
         if self._asks_user:
-            tools.add(_ask_user())
+            tools.add(asking_tool())
         if self._python != "off" and "python" not in tools:
             tools.add(python_tool(self._python))
         return tools
@@ -163,16 +185,17 @@ class Agent(AsksMany):
         from archytas_nb.cassettes.switch import answers_itself, cassette_in_use, recorded
 
         cassette = None if answers_itself(self._model) else cassette_in_use()
-        if self._answering is None or self._answering[0] is not cassette:
-            self._answering = cassette, recorded(self._model, cassette=cassette, confirm=confirm)
-        return self._answering[1]
+        if not self._answering or self._answering[0][0] is not cassette:
+            model = recorded(self._model, cassette=cassette, confirm=confirm)
+            self._answering[:] = [(cassette, model)]
+        return self._answering[0][1]
 
     @model.setter
     def model(self, model: str | Model | None) -> None:
         if model is not self._model:
             for each in self.exchanges:  # what was too long for one model need not be for another
                 each.cut = replace(each.cut, room=None)
-        self._model, self._answering = model, None
+        self._model, self._answering = model, []
 
     @property
     def messages(self) -> list[ev.Message]:
@@ -181,30 +204,30 @@ class Agent(AsksMany):
 
     def reset(self) -> None:
         """Start a new conversation with the same tools, model and settings."""
-        self._end_earlier()
+        self._current.end()
         self.exchanges.clear()
 
     def undo(self) -> str | None:
         """Forget the last exchange; return its question, or None where there is none."""
-        self._end_earlier()
+        self._current.end()
         return self.exchanges.pop().question if self.exchanges else None
 
+    @overload
+    def run(self, question: str, **options: Unpack[Options]) -> Run[str]: ...
+    @overload
+    def run(self, question: str, *, output_type: type[T], **options: Unpack[Options]) -> Run[T]: ...
+    @overload
+    def run(self, question: str, *, output_type: Any, **options: Unpack[Options]) -> Run[Any]: ...
+    @takes_options
     def run(
-        self,
-        question: str,
-        *,
-        output_type: Any = None,
-        until: Until | None = None,
-        images: Any = (),
-        origin: str = "",
-        observers: Sequence[Observer] = (),
-    ) -> Run:
-        """Ask a question and wait for the end.
+        self, question: str, *, output_type: Any = None, **options: Unpack[Options]
+    ) -> Run[Any]:
+        """Ask a question and wait for the end; ``agent("…")`` is the same.
 
         Args:
             question: The question.
             output_type: What the answer must be, any type that an argument of a tool may have; it
-                is then ``run.value``. None takes text.
+                is then ``run.value`` and ``run.output``. None takes text.
             until: A condition: it gets the answer (the typed value where there is a type) and
                 returns what is wrong with it, which the model is told, or an empty text. What it
                 raises is wrong with it too.
@@ -213,6 +236,9 @@ class Agent(AsksMany):
             origin: What asks, such as a cell: this question replaces the exchange of an earlier
                 one of the same origin, in its place, and continues what came before it.
             observers: Called with every event, and with what running tools print.
+            progress: Whether a line shows what goes on; None shows it in a terminal or a notebook.
+            model, tools, max_steps, max_seconds, max_total_tokens, max_reply_tokens: As for the
+                agent, for this question only.
 
         Returns:
             The run; `incomplete` where a limit ended it.
@@ -223,27 +249,25 @@ class Agent(AsksMany):
             RunInterrupted: A person interrupted.
             ToolError: No answer can be of the type.
             ValueError: The question is empty, an image cannot be read, or `until` is no function.
+            TypeError: There is no such option.
         """
-        run = Run(question)
-        asked = self._read(question, output_type, until, images, origin)
+        run, begin, _ = self._asked("run()", question, output_type, options)
         try:
-            with closing(self._events(run, asked, observers)) as events:
-                for _ in events:
-                    pass
+            with progress_line(question, wanted=options.get("progress")) as line:
+                observers = (*options.get("observers", ()), *line)
+                with closing(observed(run, begin(observers), observers)) as events:
+                    for _ in events:
+                        pass
         except KeyboardInterrupt:
             raise run.interrupt() from None
         return run.checked()
 
+    __call__ = run
+
+    @takes_options
     def stream(
-        self,
-        question: str,
-        *,
-        output_type: Any = None,
-        until: Until | None = None,
-        images: Any = (),
-        origin: str = "",
-        observers: Sequence[Observer] = (),
-    ) -> Generator[ev.Event, None, Run]:
+        self, question: str, *, output_type: Any = None, **options: Unpack[Options]
+    ) -> Generator[ev.Event, None, Run[Any]]:
         """Ask a question and see every event as it happens; the arguments are those of `run`.
 
         What running tools print goes to the observers only: a generator cannot yield while a tool
@@ -255,21 +279,80 @@ class Agent(AsksMany):
         Returns:
             The run, as `run` does; raises what `run` raises, after the ending.
         """
-        run = Run(question)
-        asked = self._read(question, output_type, until, images, origin)
+        run, begin, _ = self._asked("stream()", question, output_type, options)
+        observers = options.get("observers", ())
         try:
-            yield from self._events(run, asked, observers)
+            yield from observed(run, begin(observers), observers)
         except KeyboardInterrupt:
             raise run.interrupt() from None
         return run.checked()
 
+    @overload
+    async def arun(self, question: str, **options: Unpack[Options]) -> Run[str]: ...
+    @overload
+    async def arun(
+        self, question: str, *, output_type: type[T], **options: Unpack[Options]
+    ) -> Run[T]: ...
+    @overload
+    async def arun(
+        self, question: str, *, output_type: Any, **options: Unpack[Options]
+    ) -> Run[Any]: ...
+    @takes_options
+    async def arun(
+        self, question: str, *, output_type: Any = None, **options: Unpack[Options]
+    ) -> Run[Any]:
+        """Ask a question in an event loop, which is free while the model writes.
+
+        Arguments, result and errors are those of `run`. Tools run on the loop's thread, one call
+        after another; ``async def`` tools on a loop of their own. Several agents may run at the
+        same time, one agent answers one question at a time. Cancelling the task ends the request at
+        the server, and keeps the conversation; an interrupt raises `asyncio.CancelledError`.
+        """
+        with progress_line(question, wanted=options.get("progress")) as line:
+            options["observers"] = (*options.get("observers", ()), *line)
+            stream = self.astream(question, output_type=output_type, **options)
+            async for _ in stream:
+                pass
+        return stream.run
+
+    @takes_options
+    def astream(
+        self, question: str, *, output_type: Any = None, **options: Unpack[Options]
+    ) -> RunStream[Any]:
+        """Ask a question in an event loop and see every event: ``async for event in …``.
+
+        Arguments and errors are those of `arun`; the run is the stream's attribute ``run``.
+        """
+        run, begin, waits = self._asked("astream()", question, output_type, options)
+        observers = options.get("observers", ())
+        events = events_of(run, begin, waits, observers, self._current.set_awaited)
+        return RunStream(run, events)
+
+    @overload
+    def tool(self, f: F, /) -> F: ...
+    @overload
+    def tool(self, f: None = None, /, **options: Any) -> Callable[[F], F]: ...
+    def tool(self, f: Any = None, /, **options: Any) -> Any:
+        """Make a function a tool of this agent only, and leave it as it is.
+
+        Spelled ``@agent.tool``, ``@agent.tool(approve=True)`` or ``agent.tool(f)``.
+
+        Args:
+            f: The function; left out where options are given.
+            **options: As in `Tool.from_function`.
+
+        Raises:
+            ToolError: The function cannot be a tool, or there is no such option.
+        """
+        return decorate(self._own, f, options)
+
     def preview(self, question: str, **asked: Any) -> ev.AskModel:
         """The first request of a run with these arguments of `run`; nothing is asked or kept."""
-        exchange, _ = self._read(question, **asked)
+        exchange, _ = read_question(self._variables(), question, **asked)
         origin = exchange.origin
         tools = self.tools
         wire = self._wire(self._protocol(), tools)
-        window = _window(self.model, ChainMap({}, self._variables()))  # it makes no variables
+        window = window_of(self.model, ChainMap({}, self._variables()))  # it makes no variables
         guards = self._guards(self.model, tools, time.monotonic)
         flow = react_loop(wire, guards, self._past(origin), exchange, window=window)
         request = next(flow)
@@ -278,48 +361,52 @@ class Agent(AsksMany):
             request = flow.send(ev.ModelReply("yes") if isinstance(request, ev.AskModel) else None)
         return request
 
+    def __repr__(self) -> str:
+        number = len(self.exchanges)
+        questions = f"{number} question{'' if number == 1 else 's'}"
+        return f"<Agent model={self._model!r} tools=[{', '.join(self.tools)}] {questions}>"
+
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_attribute(self, name, AGENT)
+
     # ── inside ────────────────────────────────────────────────────────────────────────────────────
 
-    def _read(
-        self,
-        question: str,
-        output_type: Any = None,
-        until: Until | None = None,
-        images: Any = (),
-        origin: str = "",
-    ) -> tuple[Exchange, Answers]:
-        """Check everything about a question first, so that bad input costs nothing."""
-        if not isinstance(question, str):
-            raise _wrong("the question", question, "text to ask the model")
-        if not question.strip():
-            raise ValueError("the question is empty; expected text to ask the model")
-        answers = Answers(output_type, until, self._variables())
-        is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")
-        pictures = tuple(attached(each) for each in ([images] if is_one else images))
-        exchange = Exchange(question, images=pictures, form=answers.form, origin=origin)
-        return exchange, answers
+    def _asked(
+        self, of: str, question: str, output_type: Any, options: Options
+    ) -> tuple[Run[Any], Callable[[Sequence[Observer]], Events], Callable[[ev.Event], bool]]:
+        """Read a question: its run, what begins it, and what of it may be waited for aside."""
+        for name in options:
+            if name not in Options.__annotations__:
+                raise unknown_argument(of, name, ["output_type", *Options.__annotations__])
+        agent, given = self, {name: each for name, each in options.items() if name in OVERRIDES}
+        if given:
+            agent = copy.copy(self)  # the conversation and the chosen model are the same
+            if "tools" in given:
+                vars(agent).update(_tools=toolbox_of(given.pop("tools")), _own=Toolbox())
+            if "model" in given:
+                agent.model = given.pop("model")  # type: ignore[assignment]
+            agent.limits = replace(self.limits, **given)  # type: ignore[arg-type]
+        said = {
+            name: each for name, each in options.items() if name in ("until", "images", "origin")
+        }
+        asked = read_question(self._variables(), question, output_type, **said)  # type: ignore[arg-type]
+        run = Run[Any](question, _is_typed=output_type is not None)
+        waits = partial(waits_aside, agent.tools, decides=callable(self._approve))
+        return run, partial(agent._events, run, asked), waits  # noqa: SLF001
 
     def _events(
         self, run: Run, asked: tuple[Exchange, Answers], observers: Sequence[Observer]
     ) -> Events:
         """Everything that happens in a run; its record is kept however it ends."""
-        self._end_earlier()
+        self._current.end()
         exchange, answers = asked
         events = recorded(run, exchange, lambda: self._begin(run, exchange, answers, observers))
         for _ in range(2):  # an interrupt may come while it is kept
             events = kept(events, lambda: self._keep(exchange))
-        self._running = weakref.ref(events)
-        return observed(run, events, observers)
-
-    def _end_earlier(self) -> None:
-        """End a run that was left unfinished, as by a stream that nobody iterates any more."""
-        earlier = self._running()
-        if earlier is not None:
-            if inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING:
-                raise RuntimeError(
-                    "this agent is answering a question already; ask another agent, or wait"
-                )
-            earlier.close()
+        self._current.events = weakref.ref(events)
+        return events
 
     def _keep(self, exchange: Exchange) -> None:
         """Put an exchange into its place, where it is worth keeping; once is enough."""
@@ -336,6 +423,7 @@ class Agent(AsksMany):
             model = self.model
             spoken = model.protocol if self.protocol == "auto" else self.protocol
             run.model, run.protocol = model.name, spoken
+            run.note_price(getattr(model, "price", None))
         except (ModelError, ConfigurationError) as error:
             run.error = error
             missing = isinstance(error, ConfigurationError)
@@ -344,7 +432,7 @@ class Agent(AsksMany):
             return ended(exchange, ev.Interrupted("a request to the model"))
         begins = getattr(model, "begins", None)
         if begins is not None:  # a recording gives a cell that is run again what it gave before
-            begins(*_asked_by(exchange.origin))
+            begins(*asked_by(exchange.origin))
         between = getattr(model, "person", None)  # so that a person's answers are recorded too
         person: Person = Keyboard() if between is None else between(Keyboard())
         run.watch = Watch(variables) if self._undo else None
@@ -353,7 +441,7 @@ class Agent(AsksMany):
         guards = self._guards(model, tools, executor.clock)
         driver = Driver(
             run, exchange, self._past(exchange.origin), model, executor, guards,
-            lambda protocol: self._wire(protocol, tools), _window(model, variables),
+            lambda protocol: self._wire(protocol, tools), window_of(model, variables),
             answers.check if answers.are_checked else None, may_fall_back=self.protocol == "auto",
         )  # fmt: skip
         return driver.events(spoken)
@@ -403,54 +491,4 @@ class Agent(AsksMany):
         return tuple(self.exchanges[: place_of(self.exchanges, origin)])
 
 
-def _window(model: Model, namespace: Namespace) -> ContextWindow:
-    """How much the model can take, and where values go that there is no room for."""
-
-    def name_of(call: ev.ToolCall, outcome: ev.CallOutcome) -> str:
-        try:
-            return "" if outcome.value is None else keep(outcome.value, namespace, call.name)
-        except Exception:  # noqa: BLE001 - a namespace that refuses to store costs the name only
-            return ""
-
-    return ContextWindow(model, name_of)
-
-
-def _asked_by(origin: str) -> tuple[str, str]:
-    """Who asks, and which run of theirs it is where they may ask more than once in it.
-
-    An agent in Python gives no origin: the running cell stands for it. Both may be empty.
-    """
-    if origin:
-        return origin, ""
-    cell, execution = running_cell(current_shell())
-    return (f"{cell} in Python", execution) if cell else ("", "")
-
-
-def _toolbox(tools: Any) -> Toolbox | None:
-    if tools is None or isinstance(tools, Toolbox):
-        return tools
-    if isinstance(tools, Tool) or callable(tools):
-        return Toolbox(tools)
-    if isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable):
-        raise _wrong("tools", tools, "functions, Tools or a Toolbox")
-    return Toolbox(*tools)
-
-
-def _names(argument: str, value: Any) -> frozenset[str]:
-    """Names, one or several."""
-    is_one = isinstance(value, str) or not isinstance(value, Iterable)
-    names: list[Any] = [value] if is_one else list(value)
-    if not all(isinstance(each, str) for each in names):
-        raise _wrong(argument, value, "names of tools")
-    return frozenset(names)
-
-
-def _wrong(name: str, value: Any, expected: str) -> ValueError:
-    return ValueError(f"{name} is {value!r}; expected {expected}")
-
-
-@functools.cache
-def _ask_user() -> Tool:
-    from archytas_nb.kernel.person import ask_user
-
-    return Tool.from_function(ask_user, repeat=True)
+sys.modules[__name__].__class__ = NotTheClass

@@ -6,6 +6,7 @@ is brought to its ending, so that the record is whole. It knows no IPython and n
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -194,6 +195,29 @@ class Driver:
         if not verdict.fault:
             self.run.note_value(verdict.value)
         return verdict
+
+
+class Current:
+    """The run of an agent that goes on; the agent's copies for one question share it."""
+
+    def __init__(self) -> None:
+        self.events: Callable[[], Events | None] = lambda: None
+        self._is_awaited = False
+
+    def set_awaited(self, is_awaited: bool) -> None:  # noqa: FBT001
+        """Note that a task waits for the next event: nobody else may have it."""
+        self._is_awaited = is_awaited
+
+    def end(self) -> None:
+        """End a run that was left unfinished, as by a stream that nobody iterates any more."""
+        earlier = self.events()
+        if earlier is not None:
+            is_running = inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING
+            if is_running or self._is_awaited:
+                raise RuntimeError(
+                    "this agent is answering a question already; ask another agent, or wait"
+                )
+            earlier.close()
 
 
 def observed(run: Run, events: Events, observers: Sequence[Observer]) -> Events:

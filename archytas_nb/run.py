@@ -5,25 +5,51 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from archytas_nb.errors import (
     CassetteMiss,
     ConfigurationError,
     ModelError,
+    RunError,
     RunInterrupted,
     TaskFailed,
 )
+from archytas_nb.hints import RUN, unknown_attribute
 from archytas_nb.kernel.watch import Watch
 from archytas_nb.loop import events as ev
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
 
 Shows: TypeAlias = Literal["all", "answer", "status", "nothing"]
 """What is seen of a run where it is displayed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One reply of the model and what came of it.
+
+    Attributes:
+        number: Its number in the run, from 1.
+        thought: What the model wrote before its calls, or before its answer.
+        calls: Each call with its outcome, in order; none where the reply was the answer.
+    """
+
+    number: int
+    thought: str = ""
+    calls: tuple[tuple[ev.ToolCall, ev.CallOutcome], ...] = ()
+
+
 @dataclass(slots=True)
-class Run:
-    """What became of one question.
+class Run(Generic[T_co]):
+    """What became of one question; ``Run[int]`` where the answer had to be an int.
 
     Attributes:
         question: The question.
@@ -45,6 +71,8 @@ class Run:
     error: ModelError | ConfigurationError | None = None
     watch: Watch | None = None
     _value: Any = None
+    _is_typed: bool = False  # whether a type was asked for
+    _price: Any = None
     _pieces: list[ev.Delta] = field(default_factory=list)
     _shows: Shows = "all"
 
@@ -71,6 +99,21 @@ class Run:
         return self._value
 
     @property
+    def output(self) -> T_co:
+        """The value of the type that was asked for, or the answer as text where none was.
+
+        Raises:
+            RunError: There is no such value: the run is incomplete, or has failed.
+        """
+        if not self._is_typed:
+            return self.answer  # type: ignore[return-value]
+        if not isinstance(self.ending, ev.Answered):
+            error = RunError(f"the run has no value of the type that was asked for: {self.reason}")
+            error.run = self
+            raise error
+        return self._value  # type: ignore[no-any-return]
+
+    @property
     def said_so_far(self) -> str:
         """The text of the reply that is on its way."""
         return "".join(piece.text for piece in self._pieces if piece.kind == "text")
@@ -86,6 +129,10 @@ class Run:
     def note_value(self, value: Any) -> None:
         """Keep the value of an answer that was accepted."""
         self._value = value
+
+    def note_price(self, price: Any) -> None:
+        """Keep what the model's tokens cost."""
+        self._price = price
 
     @property
     def incomplete(self) -> bool:
@@ -107,18 +154,7 @@ class Run:
     @property
     def calls(self) -> list[tuple[ev.ToolCall, ev.CallOutcome]]:
         """Every call that was run, with its outcome, in order."""
-        return [(call, outcome) for _, call, outcome in self.steps]
-
-    @property
-    def steps(self) -> list[tuple[int, ev.ToolCall, ev.CallOutcome]]:
-        """Every call that was run, with the number of its step before it and its outcome."""
-        asked = [event for event in self.events if isinstance(event, ev.RunCalls)]
-        told = [event.outcomes for event in self.events if isinstance(event, ev.CallOutcomes)]
-        return [
-            (event.step, *pair)
-            for event, outcomes in zip(asked, told, strict=False)
-            for pair in zip(event.calls, outcomes, strict=True)
-        ]
+        return [pair for step in self.steps for pair in step.calls]
 
     @property
     def diff(self) -> ev.Diff:
@@ -144,6 +180,44 @@ class Run:
         if self.ending is None:
             raise RuntimeError("the run goes on: it can be undone when it has ended")
         return () if self.watch is None else self.watch.undo()
+
+    @property
+    def steps(self) -> list[Step]:
+        """The model's replies in order, each with its calls; a reply that was no use has none."""
+        made: dict[int, Step] = {}
+        asked: ev.RunCalls | None = None
+        for event in self.events:
+            match event:
+                case ev.AskModel(step=number) if number:
+                    made.setdefault(number, Step(number))
+                case ev.RunCalls():
+                    asked = event
+                    made[event.step] = dataclasses.replace(made[event.step], thought=event.thought)
+                case ev.CallOutcomes() if asked is not None:
+                    calls = tuple(zip(asked.calls, event.outcomes, strict=True))
+                    step = made[asked.step]
+                    made[asked.step] = dataclasses.replace(step, calls=(*step.calls, *calls))
+                case ev.Answered(thought=thought) if made:
+                    last = max(made)
+                    made[last] = dataclasses.replace(made[last], thought=thought)
+        return list(made.values())
+
+    @property
+    def messages(self) -> list[ev.Message]:
+        """The conversation as the model was sent it last, in wire form, and the answer."""
+        asked = [each for each in self.events if isinstance(each, ev.AskModel) and each.step]
+        sent = list(asked[-1].messages) if asked else []
+        return [*sent, {"role": "assistant", "content": self.answer}] if self.answer else sent
+
+    @property
+    def cost(self) -> float | None:
+        """USD, as far as the endpoint or ``genai-prices`` says; None where that is not known."""
+        usage = self.usage
+        if usage.usd:
+            return usage.usd
+        # An endpoint that does not count tokens does not say what they cost either.
+        counted = usage.input_tokens or usage.output_tokens
+        return None if self._price is None or not counted else float(self._price.cost(usage))
 
     @property
     def usage(self) -> ev.Usage:
@@ -172,7 +246,15 @@ class Run:
     def __repr__(self) -> str:
         return self.answer or f"<Run {self.status}: {self.reason}>"
 
-    def checked(self) -> Run:
+    def __format__(self, spec: str) -> str:
+        return format(self.answer, spec)
+
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_attribute(self, name, RUN)
+
+    def checked(self) -> Run[T_co]:
         """The run itself, where it was answered or a limit ended it.
 
         Raises:
@@ -225,6 +307,9 @@ class Run:
     def _ipython_display_(self) -> None:
         if self._shows != "nothing":
             raise NotImplementedError  # IPython then displays it as it displays any object
+
+    def _repr_html_(self) -> str | None:
+        return self._repr_mimebundle_()[0].get("text/html")
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
         from archytas_nb.trace import value_bundle

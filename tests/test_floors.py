@@ -19,6 +19,7 @@ FLOORS = {
     "models": 2, "kernel": 2, "trace": 2,
     "cassettes": 3,
     "agent": 4, "driver": 4, "answers": 4, "run": 4, "batch": 4,
+    "aio": 4, "hints": 4, "progress": 4, "question": 4,
     "magics": 5, "command": 5, "": 5, "__main__": 5, "pytest_plugin": 5,
 }  # fmt: skip
 ALONE = {

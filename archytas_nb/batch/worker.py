@@ -111,7 +111,7 @@ def ask(agent: Agent, question: str, output_type: Any) -> RowResult:
     price = getattr(agent.model, "price", None)
     result = partial(_result, price and price.cost, started)
     try:
-        run = agent.run(question, output_type=output_type)
+        run = agent.run(question, output_type=output_type, progress=False)
     except (ModelError, TaskFailed) as error:
         used = error.run.usage if error.run is not None else Usage()
         return result("failed", None, str(error), used, getattr(error, "kind", ""))

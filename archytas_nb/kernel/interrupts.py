@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from archytas_nb.errors import ToolTimeout
+from archytas_nb.loop.stop import stoppable
 
 _AGAIN = 1.0  # seconds until a limit is raised again in a tool that swallowed it
 _SOON = 0.02  # seconds until an exception that Python ignored is raised again
@@ -174,6 +175,10 @@ class CallGuard:
             before(number, frame)
             raise KeyboardInterrupt  # asyncio's handler only notes it, and the tool would go on
 
+    def on_stop(self) -> None:
+        """Note that another thread stops the run, which ends its ``async def`` tools."""
+        self.interrupts += 1
+
     def on_lost(self, kind: type[BaseException]) -> bool:
         """Whether an ignored exception is ours; if so it is raised again."""
         is_ours = issubclass(kind, (KeyboardInterrupt, ToolTimeout))
@@ -210,7 +215,7 @@ def guard_calls() -> Iterator[CallGuard]:
     try:
         if callable(interrupt):
             signal.signal(signal.SIGINT, partial(guard.on_interrupt, interrupt))
-        with _alarm(guard) if is_main else nullcontext():
+        with _alarm(guard) if is_main else nullcontext(), stoppable(guard.on_stop):
             yield guard
     finally:
         guard.raises = False

@@ -283,7 +283,10 @@ class ArchytasNB(Settings, Magics):
 
         def ask() -> Run:
             with TraceView(question.text, mode="quiet" if quiet else mode) as view:
-                return agent.run(question.text, observers=[view.on_event], **question.keywords)
+                observers = [view.on_event]
+                return agent.run(
+                    question.text, observers=observers, progress=False, **question.keywords
+                )
 
         run = self.conversation.ask(agent, ask, new=args.new)
         run.show(shown)

@@ -51,7 +51,8 @@ def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> 
 
 
 def _changes_in(asked: Asked, name: str) -> Iterator[str]:
-    for step, call, outcome in asked.run.steps:
+    made = [(step.number, *pair) for step in asked.run.steps for pair in step.calls]
+    for step, call, outcome in made:
         changes = () if outcome.diff is None else outcome.diff.changes
         for change in changes:
             if name == _root(change.name) or name in change.also:

@@ -270,7 +270,7 @@ class Conversation(Magics):
             self._running = False
             if run is not None:
                 self._remember(run, [each for each in self.exchanges if id(each) not in before])
-                self._note(run, agent)
+                self._note(run)
         return run
 
     def _remember(self, run: Run, kept: Sequence[Exchange]) -> None:
@@ -285,15 +285,12 @@ class Conversation(Magics):
         if run.watch is not None:
             _let_go(self.asked)
 
-    def _note(self, run: Run, agent: Agent) -> None:
+    def _note(self, run: Run) -> None:
         from archytas_nb.loop.events import ModelReply
 
-        usage, price = run.usage, getattr(agent.model, "price", None)
-        # An endpoint that does not count tokens does not say what they cost either.
-        counted = usage.input_tokens or usage.output_tokens
-        usd = usage.usd or (price.cost(usage) if price is not None and counted else None)
+        usage = run.usage
         seconds = sum(event.seconds for event in run.events if isinstance(event, ModelReply))
-        self.paid.append(Paid(usage, seconds, usd))
+        self.paid.append(Paid(usage, seconds, run.cost))
         _log.info(
             "a run with %s (%s) was %s after %.1f s: %d requests, %d tokens in, %d out",
             *(run.model, run.protocol, run.status, run.seconds),

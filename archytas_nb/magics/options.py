@@ -10,6 +10,7 @@ import ast
 import builtins
 import fnmatch
 import keyword
+import sys
 import typing
 from argparse import SUPPRESS, ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Callable, Iterable
@@ -200,6 +201,11 @@ def answer_type(source: str, namespace: dict[str, Any]) -> Any:
 
     code = compile(_expression(source, "--type"), "<--type>", "eval", dont_inherit=True)
     words = {name: getattr(typing, name) for name in ("Annotated", "Literal", "Optional", "Union")}
+    for library in ("polars", "pandas"):  # where it is loaded, its types need no import
+        loaded = sys.modules.get(library)
+        words |= {
+            name: getattr(loaded, name) for name in ("Series", "DataFrame") if hasattr(loaded, name)
+        }
     try:
         value = eval(code, words | namespace)  # noqa: S307 - an expression of the user's, like a cell
         if value is None:

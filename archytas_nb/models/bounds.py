@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from archytas_nb.loop.stop import stoppable
 from archytas_nb.models.completion import ServerError
 from archytas_nb.models.refusals import EndpointErrors
 
@@ -152,7 +153,8 @@ class Connection:
         if self._socket is not None:
             self._cutoff.connected(self._socket)
         try:
-            yield
+            with stoppable(self._cutoff.cut):
+                yield
         finally:
             self._cutoff.stop()
 

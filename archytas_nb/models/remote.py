@@ -14,12 +14,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from time import perf_counter, sleep
+from time import perf_counter
 from types import MappingProxyType, ModuleType
 from typing import Any, Literal, NamedTuple, Self
 
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Notice
+from archytas_nb.loop.stop import sleep
 from archytas_nb.models import choose, refusals
 from archytas_nb.models.bounds import Connection, Deadline
 from archytas_nb.models.capabilities import (

@@ -226,14 +226,19 @@ def tool(f: Any = None, /, **options: Any) -> Any:
     Raises:
         ToolError: The function cannot be a tool, or there is no such option.
     """
+    return decorate(toolbox, f, options)
+
+
+def decorate(box: Toolbox, f: Any, options: dict[str, Any]) -> Any:
+    """What ``@tool`` does, for any toolbox; raises ToolError."""
     unknown = [option for option in options if option not in _OPTIONS]
     if unknown:
         guess = did_you_mean(unknown[0], _OPTIONS) or ";"
         expected = f"expected {', '.join(_OPTIONS)}"
         raise ToolError(f"tool() has no option {unknown[0]!r}{guess} {expected}")
     if f is None:
-        return lambda each: tool(each, **options) if options else tool(each)
-    register(toolbox, f, options)
+        return lambda each: decorate(box, each, options)
+    register(box, f, options)
     return f
 
 

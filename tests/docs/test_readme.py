@@ -84,6 +84,8 @@ def test_plain_python_works_as_shown(kernel: Kernel, server: Server) -> None:
     snippet(kernel, "%%tool")
     server.plays += [CALL, Say(ANSWER)]
     assert ANSWER in snippet(kernel, "import archytas_nb as nb")
+    server.then = Say(ANSWER)
+    assert "Answered" in snippet(kernel, "import asyncio")
 
 
 def test_every_snippet_is_run_by_a_test() -> None:
@@ -95,6 +97,7 @@ def test_every_snippet_is_run_by_a_test() -> None:
         "%agent --python",
         "%agent_cassette",
         "import archytas_nb",
+        "import asyncio",
     )
     assert [code for code in SNIPPETS if not code.startswith(run)] == []
 

@@ -115,6 +115,9 @@ def test_a_frame_is_handed_over_by_the_name_of_its_variable(ask: Ask) -> None:
     frame = ask.shell.user_ns["birds"] = pd.DataFrame({"a": [1]})
     ask("--type pd.DataFrame --out same which", answer("birds"))
     assert ask.shell.user_ns["same"] is frame
+    assert "DataFrame" not in ask.shell.user_ns  # pandas is loaded, and that is enough
+    ask("-t DataFrame --out again which", answer("birds"))
+    assert ask.shell.user_ns["again"] is frame
 
 
 def test_an_answer_counts_only_when_the_condition_holds(ask: Ask) -> None:

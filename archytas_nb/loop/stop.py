@@ -1,0 +1,54 @@
+"""Ends what a run waits for from another thread, as the cancellation of an async run must."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+class Stop:
+    """A request to stop, which reaches every wait of the context that it is `current` in."""
+
+    current: ContextVar[Stop | None] = ContextVar("archytas_nb_stop", default=None)
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.ends: list[Callable[[], None]] = []
+
+    def set(self) -> None:
+        """Stop; may be called again, and on any thread."""
+        self.event.set()
+        for end in tuple(self.ends):
+            end()
+
+
+@contextmanager
+def stoppable(end: Callable[[], None]) -> Iterator[None]:
+    """Have a stop call `end`, maybe twice; an error of the block then becomes an interrupt."""
+    stop = Stop.current.get()
+    if stop is None:
+        yield
+        return
+    stop.ends.append(end)
+    try:
+        if stop.event.is_set():
+            end()
+        yield
+    except Exception:
+        if stop.event.is_set():
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        stop.ends.remove(end)
+
+
+def sleep(seconds: float) -> None:
+    """Sleep; a stop raises KeyboardInterrupt at once."""
+    stop = Stop.current.get()
+    if stop is None:
+        time.sleep(seconds)
+    elif stop.event.wait(seconds):
+        raise KeyboardInterrupt

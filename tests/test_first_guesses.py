@@ -1,0 +1,296 @@
+"""What a newcomer types first who knows other libraries: it works, or the error names the right spelling."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.errors import RunError
+from archytas_nb.loop.events import AskModel, ModelReply, Usage
+from archytas_nb.models.completion import Price
+from archytas_nb.testing import ScriptedModel
+
+
+def count(fruit: str) -> int:
+    """Count the fruit in stock.
+
+    Args:
+        fruit: Which one
+    """
+    return 3
+
+
+CALL = ("I look it up.", "count", {"fruit": "apples"})
+
+
+def scripted(*replies: Any, **options: Any) -> nb.Agent:
+    return nb.Agent([count], ScriptedModel(*(replies or (CALL, ("final_answer", 3)))), **options)
+
+
+def streamed() -> Any:
+    async def events() -> list[str]:
+        return [type(event).__name__ async for event in scripted().astream("How many?")]
+
+    return asyncio.run(events())[-1]
+
+
+def own_tool() -> Any:
+    agent = nb.Agent([], ScriptedModel(("double", {"n": 2}), ("final_answer", "4")))
+
+    @agent.tool
+    def double(n: int) -> int:
+        """Double a number."""
+        return 2 * n
+
+    return agent("Twice 2?").calls[0][1].value, double(4), list(agent.tools), "double" in nb.toolbox
+
+
+def optioned_tool() -> Any:
+    agent = nb.Agent([count], ScriptedModel())
+    agent.tool(name="total", approve=True)(lambda: 3)
+    return list(agent.tools), agent.tools["total"].approve
+
+
+def other_model() -> Any:
+    agent = scripted()
+    run = agent.run("How many?", model=ScriptedModel(("final_answer", "another")), tools=[])
+    return run.answer, agent("And now?").answer, len(agent.exchanges)
+
+
+def limited(**limits: Any) -> Any:
+    agent = scripted(CALL, ("final_answer", "At least 3."), CALL, ("final_answer", "3"))
+    run = agent.run("How many?", **limits)
+    return run.reason, agent("How many?").incomplete
+
+
+def model_of(*args: Any, **options: Any) -> Any:
+    agent = nb.Agent(*args, **options)
+    return agent._model, list(agent.tools)
+
+
+def ask(value: str = "run") -> nb.Run[Any]:
+    agent = scripted()
+    return agent.run("How many?", output_type=int) if value == "run" else agent.run("How many?")
+
+
+GUESSES: dict[str, tuple[Callable[[], Any], Any]] = {
+    "agent(…)": (lambda: scripted()("How many?").answer, "3"),
+    "await agent.arun(…)": (lambda: asyncio.run(scripted().arun("How many?")).answer, "3"),
+    "async for … in agent.astream(…)": (streamed, "Answered"),
+    "agent.run(…, max_steps=)": (lambda: limited(max_steps=1), ("max_steps=1", False)),
+    "agent.run(…, max_seconds=None)": (lambda: limited(max_seconds=None), ("", False)),
+    "agent.run(…, model=, tools=)": (other_model, ("another", "3", 2)),
+    'Agent("gpt-5", [f])': (lambda: model_of("gpt-5", [count]), ("gpt-5", ["count"])),
+    'Agent("gpt-5")': (lambda: model_of("gpt-5")[0], "gpt-5"),
+    'Agent([f], "gpt-5")': (lambda: model_of([count], "gpt-5"), ("gpt-5", ["count"])),
+    'Agent(model="gpt-5", tools=[f])': (
+        lambda: model_of(model="gpt-5", tools=[count]),
+        ("gpt-5", ["count"]),
+    ),
+    "@agent.tool": (own_tool, (4, 8, ["double"], False)),
+    "@agent.tool(…)": (optioned_tool, (["count", "total"], True)),
+    "run.steps": (
+        lambda: [(s.number, s.thought, [c.name for c, _ in s.calls]) for s in ask().steps],
+        [(1, "I look it up.", ["count"]), (2, "", [])],
+    ),
+    "run.messages": (
+        lambda: [each["role"] for each in ask().messages],
+        ["system", "user", "assistant", "user", "assistant"],
+    ),
+    "run.output": (lambda: (ask().output, ask("text").output), (3, "3")),
+    "run.cost": (lambda: ask().cost, None),
+    "json.dumps(run.to_json())": (lambda: json.loads(json.dumps(ask().to_json()))["answer"], "3"),
+    "run._repr_html_()": (lambda: "<details" in str(ask()._repr_html_()), True),
+    'f"{run:>10}"': (lambda: f"{ask():>10}|", "         3|"),
+    "str(run)": (lambda: str(ask()), "3"),
+    "repr(agent)": (
+        lambda: repr(nb.Agent([count], "gpt-5")),
+        "<Agent model='gpt-5' tools=[count] 0 questions>",
+    ),
+}
+
+
+@pytest.mark.parametrize("guess", GUESSES)
+def test_what_is_typed_first_works(guess: str) -> None:
+    attempt, expected = GUESSES[guess]
+    assert attempt() == expected
+
+
+HINTS: dict[str, tuple[str, str]] = {
+    **{
+        f"nb.Agent({name}='Be brief.')": ("TypeError", "instructions=")
+        for name in ("system_prompt", "system", "prompt", "system_message")
+    },
+    "nb.Agent(instruction='Be brief.')": ("TypeError", "'instructions'"),
+    "nb.Agent(model='gpt-5', functions=[count])": ("TypeError", "tools="),
+    "nb.Agent(llm='gpt-5')": ("TypeError", "model="),
+    "nb.Agent(model='gpt-5', temperature=0)": ("TypeError", "OpenAIModel("),
+    "nb.Agent(model='gpt-5', api_key='x')": ("TypeError", "OpenAIModel("),
+    "nb.Agent(max_iterations=3)": ("TypeError", "max_steps="),
+    "nb.Agent(output_type=int)": ("TypeError", "agent.run("),
+    "nb.Agent(result_type=int)": ("TypeError", "output_type="),
+    "nb.Agent(verbose=True)": ("TypeError", "progress="),
+    "nb.Agent(memory=True)": ("TypeError", "agent.messages"),
+    "nb.Agent(xyz=1)": ("TypeError", "instructions"),
+    "agent.run('How many?', max_turns=3)": ("TypeError", "max_steps="),
+    "agent.run('How many?', max_step=3)": ("TypeError", "'max_steps'"),
+    "agent.run('How many?', response_model=int)": ("TypeError", "output_type="),
+    "agent.run('How many?', message_history=[])": ("TypeError", "agent.messages"),
+    "agent.run('How many?', stream=True)": ("TypeError", "stream"),
+    "agent.run('How many?', instructions='Be brief.')": ("TypeError", "Agent("),
+    "agent.run('How many?', max_steps=0)": ("ValueError", "max_steps"),
+    "agent.run('How many?', tools='count')": ("ValueError", "functions"),
+    **{
+        f"agent.{name}('How many?')": ("AttributeError", 'run("…")')
+        for name in ("chat", "invoke", "ask", "query", "run_sync", "generate")
+    },
+    "agent.ainvoke('How many?')": ("AttributeError", "arun"),
+    "agent.run_stream('How many?')": ("AttributeError", "stream("),
+    "agent.history": ("AttributeError", "messages"),
+    "agent.clear()": ("AttributeError", "reset()"),
+    "agent.add_tool(count)": ("AttributeError", "tool("),
+    "agent.mesages": ("AttributeError", "'messages'"),
+    "agent.cost": ("AttributeError", "run.cost"),
+    **{
+        f"run.{name}": ("AttributeError", "answer")
+        for name in ("text", "content", "result", "output_text", "response", "anwser")
+    },
+    "run.data": ("AttributeError", "output"),
+    "run.tokens": ("AttributeError", "usage"),
+    "run.tool_calls": ("AttributeError", "calls"),
+    "run.all_messages()": ("AttributeError", "messages"),
+    "run.model_dump()": ("AttributeError", "to_json()"),
+    "nb.agent(model='gpt-5')": ("TypeError", "Agent"),
+    "nb.ChatAgent": ("AttributeError", "'Agent'"),
+    "nb.OpenAI('gpt-5')": ("AttributeError", "'OpenAIModel'"),
+}
+
+
+@pytest.mark.parametrize("typed", HINTS)
+def test_the_error_of_another_librarys_spelling_names_ours(typed: str) -> None:
+    names = {"nb": nb, "count": count, "agent": scripted(), "run": ask()}
+    kind, hint = HINTS[typed]
+    with pytest.raises((TypeError, AttributeError, ValueError)) as raised:
+        eval(typed, names)
+    assert type(raised.value).__name__ == kind
+    assert hint in str(raised.value)
+
+
+def test_each_spelling_that_a_hint_names_exists() -> None:
+    from archytas_nb import hints
+
+    agent, run = scripted(), ask()
+    for table, owner in ((hints.RUN, run), (hints.MODULE, nb)):
+        for ours in table.values():
+            assert hasattr(owner, ours.removesuffix("()"))
+    for ours in hints.AGENT.values():
+        first = ours.removeprefix("await agent.").split("(")[0]
+        assert first.startswith("the run") or hasattr(agent, first)
+    assert not {*hints.AGENT} & {*dir(nb.Agent)}
+    assert not {*hints.RUN} & {*dir(nb.Run)}
+
+
+@pytest.mark.parametrize(
+    "name", ["_repr_png_", "__array__", "_ipython_canary_method_should_not_exist_"]
+)
+def test_what_a_front_end_looks_for_is_simply_not_there(name: str) -> None:
+    assert not hasattr(scripted(), name)
+    assert not hasattr(ask(), name)
+
+
+def test_a_module_of_the_same_name_does_not_hide_the_hint() -> None:
+    code = "import archytas_nb as nb\ntry: nb.agent\nexcept AttributeError as e: print(e)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "did you mean 'Agent'" in done.stdout
+
+
+# ── what they promise ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_one_question_overrides_is_forgotten_after_it_and_the_conversation_is_shared() -> None:
+    agent = scripted(CALL, CALL, CALL, CALL, ("final_answer", "3"))
+    asked = agent.model.asked  # type: ignore[attr-defined]
+    agent.run("How many?", max_steps=1, max_reply_tokens=7, tools=[])
+    assert (agent.limits.max_steps, agent.limits.max_reply_tokens) == (20, None)
+    assert asked[0].max_tokens == 7
+    assert list(agent.tools) == ["count"]
+    agent.run("And now?", max_total_tokens=None)
+    assert [exchange.question for exchange in agent.exchanges] == ["How many?", "And now?"]
+
+
+def test_a_type_that_was_asked_for_is_never_replaced_by_text() -> None:
+    run = scripted(CALL, ("final_answer", "At least 3.")).run(
+        "How many?", output_type=int, max_steps=1
+    )
+    assert run.answer == "At least 3."
+    with pytest.raises(RunError, match="max_steps=1") as raised:
+        _ = run.output
+    assert raised.value.run is run
+
+
+@pytest.mark.parametrize(
+    ("usage", "price", "cost"),
+    [
+        (Usage(1, 1000, 0, 100), Price(1.0, 0.5, 10.0), 0.002),
+        (Usage(1, 1000, 0, 100, usd=0.5), Price(1.0, 0.5, 10.0), 0.5),
+        (Usage(1, 1000, 0, 100), None, None),
+        (Usage(1), Price(1.0, 0.5, 10.0), None),
+    ],
+)
+def test_a_run_costs_what_the_endpoint_says_or_the_price_of_its_tokens(
+    usage: Usage, price: Price | None, cost: float | None
+) -> None:
+    model = ScriptedModel(ModelReply('{"tool": "final_answer", "tool_input": "3"}', usage=usage))
+    model.price = price  # type: ignore[attr-defined]
+    assert nb.Agent([], model)("How many?").cost == (None if cost is None else pytest.approx(cost))
+
+
+def test_the_messages_of_a_run_are_what_was_sent_and_the_answer() -> None:
+    run = ask("text")
+    sent = [event for event in run.events if isinstance(event, AskModel)][-1].messages
+    assert run.messages == [*sent, {"role": "assistant", "content": "3"}]
+
+
+TYPED = """
+import archytas_nb as nb
+agent = nb.Agent("gpt-5")
+reveal_type(agent.run("?"))
+reveal_type(agent.run("?", output_type=int, max_steps=3).output)
+reveal_type(agent("?", output_type=list[str]).output)
+reveal_type(agent.run("?", output_type=int | None).output)
+async def main() -> None:
+    reveal_type(await agent.arun("?", output_type=float))
+def untyped(run: nb.Run) -> nb.Run: return run
+@agent.tool
+def double(n: int) -> int: return 2 * n
+reveal_type(double(2))
+agent.run("?", max_step=3)  # wrong
+nb.Agent(system_prompt="Be brief.")  # wrong
+agent.chat("?")  # wrong
+agent.run("?").text  # wrong
+"""
+REVEALED = ["Run[str]", "int", "list[str]", "Any", "Run[float]", "int"]
+
+
+def test_a_type_checker_knows_the_type_of_the_output(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    source = tmp_path / "user.py"
+    source.write_text(TYPED)
+    cache = Path(__file__).parents[1] / ".mypy_cache"
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    types = [line.split('"')[1] for line in lines if "Revealed type" in line]
+    short = [each.replace("builtins.", "").replace("archytas_nb.run.", "") for each in types]
+    assert short == REVEALED, done.stdout
+    errors = {int(line.split(":")[1]) for line in lines if ": error:" in line}
+    wrong = [number for number, line in enumerate(TYPED.splitlines(), 1) if "# wrong" in line]
+    assert sorted(errors) == wrong, done.stdout
