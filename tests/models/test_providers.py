@@ -79,7 +79,7 @@ def test_a_colon_without_a_provider_belongs_to_the_name(environ: pytest.MonkeyPa
     with pytest.raises(ConfigurationError, match="'groq:MODEL'"):
         choose_model("groq:")
     environ.setenv("GROQ_API_KEY", "sk é")
-    with pytest.raises(ConfigurationError, match="anew into GROQ_API_KEY"):
+    with pytest.raises(ConfigurationError, match="into GROQ_API_KEY"):
         choose_model("groq:big")
 
 
