@@ -120,7 +120,7 @@ class AnthropicModel(RemoteModel):
         return capabilities_of(self.base_url, name, "anthropic")
 
     def _begin(self) -> str:
-        return "where the API begins, without '/v1'"
+        return "the base URL of the API, without '/v1'"
 
 
 # ── the body of a request ─────────────────────────────────────────────────────────────────────────

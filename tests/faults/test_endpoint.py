@@ -42,7 +42,7 @@ def test_a_failure_that_passes_is_tried_again_in_sight(talk: Talk, play: Any) ->
     ("play", "kind", "move"),
     [
         (Status(429, "slow down"), "rate_limit", "Wait, or use another model or endpoint"),
-        (Status(500, "out of memory"), "server", "look at the server's log"),
+        (Status(500, "out of memory"), "server", "the server's log"),
         (Drop(), "unreachable", "look at the server's log"),
         (Say("Three.", cut=2), "unreachable", "look at the server's log"),
     ],
@@ -84,7 +84,7 @@ def test_a_wait_that_the_server_asks_for_is_kept(
 @both
 def test_a_wait_that_is_too_long_is_not_waited_for(talk: Talk, slept: list[float]) -> None:
     talk.with_(then=Status(429, headers={"Retry-After": "3600"}))
-    assert "asks to wait 3600 s" in talk.fails("rate_limit")
+    assert "to wait 3600 s" in talk.fails("rate_limit")
     assert slept == []
     assert len(talk.server.chats) == 1
     talk.goes_on()
@@ -114,7 +114,7 @@ def test_a_server_that_is_down_is_named_with_its_address(talk: Talk) -> None:
 def test_a_web_page_with_status_200_is_no_answer(talk: Talk) -> None:
     talk.with_(then=HTML)
     said = talk.fails("bad_reply")
-    assert f"{talk.server.url!r} answered with a web page: 'It works!'" in said
+    assert f"{talk.server.url!r} responded with a web page: 'It works!'" in said
     assert f"Set {talk.agent.model.url_name.split()[0]}" in said
     assert len(talk.server.chats) == 1
     talk.goes_on()
@@ -126,7 +126,7 @@ def test_an_error_without_v1_in_the_url_names_the_longer_url(talk: Talk, elsewhe
     model = OpenAIModel("tiny-1", talk.server.root, KEY, stream=talk.stream)
     talk.agent = Agent([add], model, protocol=talk.protocol, namespace={})  # type: ignore[arg-type]
     said = talk.fails("not_found" if elsewhere is None else "bad_reply")
-    assert f"Set OPENAI_BASE_URL (or base_url) to {talk.server.url!r}, if the API begins" in said
+    assert f"Set OPENAI_BASE_URL (or base_url) to {talk.server.url!r}, if that is" in said
     endpoint.close_clients(talk.server.root)
 
 
