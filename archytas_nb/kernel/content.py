@@ -118,8 +118,18 @@ def differences(old: Parts, new: Parts, label: Callable[[Any], str], most: int =
     if isinstance(old, tuple) and len(old) != len(new):
         return [f"{len(old):,} → {len(new):,} elements"]
     old, new = _labelled(old), _labelled(new)
-    found = [f"{label(each)} added" for each in new if each not in old]
-    found += [f"{label(each)} removed" for each in old if each not in new]
+    gone = {key: each for key, each in old.items() if key not in new}
+    found = []
+    for key, each in new.items():
+        if key not in old:
+            was = next((k for k, v in gone.items() if type(v) is Summary and v == each), None)
+            found.append(
+                f"{label(key)} added"
+                if was is None
+                else f"{label(was)} → {label(key).removeprefix('column ')}"
+            )
+            gone.pop(was, None)
+    found += [f"{label(each)} removed" for each in gone]
     resized = not same_value(old.get("rows"), new.get("rows"))
     for key, before in old.items():
         if key not in new or same_value(before, new[key]):

@@ -61,7 +61,8 @@ def _changes_in(asked: Asked, name: str) -> Iterator[str]:
 
 
 def _words(change: Change) -> str:
-    return f"{change.name} {change.kind} ({'; '.join(change.words)})"
+    words = "; ".join(change.words)
+    return f"{change.name} {change.kind} ({words if len(words) <= 100 else words[:99] + '…'})"
 
 
 def _line(call: ToolCall, name: str) -> str:

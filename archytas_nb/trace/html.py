@@ -64,7 +64,8 @@ _NUMBER = (
 )
 _TABLE = "border-collapse:collapse;border:0;margin:.3em 0;font-size:.92em"
 _TABLE_CELL = f"padding:.22em .75em;border:0;border-bottom:{LINE};white-space:nowrap"
-_CHANGE_CELL = f"padding:.22em .75em;border:0;border-bottom:{LINE};text-align:left"
+_CHANGE_CELL = f"padding:.22em .75em;border:0;border-bottom:{LINE};vertical-align:top"
+_CHANGE_CELL += ";overflow-wrap:break-word"  # "anywhere" would make the columns of names too narrow
 _PICTURE = "max-width:100%;height:auto;border-radius:4px;margin:.35em 0;background:#fff"
 
 _OPEN_STEPS, _MAX_STEPS = 12, 500  # of a longer run the earlier steps are folded into one line

@@ -146,7 +146,7 @@ def test_undo_leaves_contents_and_identities_as_before_in_1000_runs(
 
 
 def test_the_diff_in_words() -> None:
-    frame = pd.DataFrame({"x": [1, 2, 3], "y": [1.0, 2.0, None], "z": 0})
+    frame = pd.DataFrame({"x": [1, 2, 3], "y": [1.0, 2.0, None], "z": 0, "old": [5, 6, 7]})
     names: Names = {
         "df": frame,
         "same": frame,
@@ -158,6 +158,7 @@ def test_the_diff_in_words() -> None:
     names["other"] = pd.DataFrame({"a": [1]})
     with transaction(namespace=names) as t:
         frame["new"] = 1
+        frame.rename(columns={"old": "short"}, inplace=True)
         del frame["z"]
         frame["x"] = frame["x"].astype(float)
         frame.loc[0, "y"] = 9.0
@@ -174,7 +175,7 @@ def test_the_diff_in_words() -> None:
         "gone deleted: 1",
         "other rebound: DataFrame of 1 × 1 → DataFrame of 1 × 2; column 'b' added",
         "made made: list of 2",
-        "df (also same) changed: column 'new' added; column 'z' removed; column 'x': int64 → float64; column 'y': values",
+        "df (also same) changed: column 'old' → 'short'; column 'new' added; column 'z' removed; column 'x': int64 → float64; column 'y': values",
         "cfg changed: ['lr']: 0.1 → 0.01",
         "cfg['layers'] changed: 2 → 3 elements",
     ]
