@@ -22,11 +22,11 @@ import operator
 import os
 import re
 import warnings
-from collections import UserList, deque
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Mapping, MappingView
 from dataclasses import is_dataclass
 from itertools import zip_longest
-from types import CodeType, FrameType, ModuleType, SimpleNamespace
+from types import CodeType, FrameType, MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from IPython.core.error import UsageError
@@ -45,6 +45,8 @@ _ADVICE = "compute it in a cell, assign it to a variable and use that"
 _ENVIRONMENT = type(os.environ)
 _CLOSED = (ModuleType, FrameType, CodeType, _ENVIRONMENT)
 """Types that lead to the rest of the process, or to its keys."""
+_WRAPPERS = (MappingProxyType, ChainMap, UserDict, MappingView)
+"""Mappings whose items are those of another one."""
 _CONTAINERS = (dict, list, tuple, deque, UserList, Mapping, MappingView, SimpleNamespace)
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -114,7 +116,10 @@ def _value(node: ast.AST | None, names: Mapping[str, Any]) -> Any:  # noqa: C901
                 raise LookupFault(f"the attribute {name!r} is private")
             found = getattr(_value(owner, names), name)
         case ast.Subscript(value=owner, slice=key):
-            found = _value(owner, names)[_value(key, names)]
+            container = _value(owner, names)
+            if isinstance(container, _WRAPPERS) and _holds_environment(container):
+                raise LookupFault("it leads through the environment")
+            found = container[_value(key, names)]
         case ast.UnaryOp(op=op, operand=operand):
             return _OPERATORS[type(op)](_value(operand, names))
         case (

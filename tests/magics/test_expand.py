@@ -260,6 +260,16 @@ def test_a_value_that_holds_the_environment_is_refused(monkeypatch: pytest.Monke
                     expand(form, {"d": value})
 
 
+def test_no_item_of_the_environment_is_read_through_what_wraps_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CANARY_KEY", KEY)
+    for wrap in (MappingProxyType, ChainMap, lambda env: ChainMap({}, env)):
+        with pytest.raises(UsageError, match="environment"):
+            expand("{d['CANARY_KEY']}", {"d": wrap(os.environ)})
+    assert expand("{d['a']}", {"d": ChainMap({"a": 1})}).text == "1"
+
+
 def test_arrays_are_selected_and_compared_within_bounds() -> None:
     assert list(look("df[(df.a > 1) & ~(df.a > 5)].a", HOSTILE)) == [2.0]
     assert look("column[:3, None] == column[:3]", HOSTILE).sum() == 3
