@@ -82,7 +82,7 @@ class Gate:
         self.spent = spent
         self.replies = 0
         self.budget, self._price, self._rpm = budget, price, rpm
-        self._reserved = 0.0
+        self._reserved, self._going_on = 0.0, 0
         self._opens = 0.0  # when requests may begin again, after the endpoint asked for a pause
         self._begun: deque[float] = deque()
         self._changed = threading.Condition()
@@ -115,19 +115,22 @@ class Gate:
                     found = self._within(ask)
                     if found is not None:
                         break
-                    if self._reserved <= 0:
+                    if not self._going_on:
                         self.stop(f"the budget of {self.budget}")
                         continue
                     wait = None  # until another request is settled
                 self._changed.wait(wait)
             self._reserved += self._amount(found[1])
+            self._going_on += 1
             self._begun.append(time.monotonic())
             return found
 
     def leave(self, reserved: Usage, paid: Usage, *, replied: bool) -> None:
         """Settle a request for which something was reserved."""
         with self._changed:
-            self._reserved -= self._amount(reserved)
+            self._going_on -= 1
+            # Sums of fractions do not come back to 0 by themselves.
+            self._reserved = self._going_on and self._reserved - self._amount(reserved)
             self.spent += self.priced(paid)
             self.replies += replied
             self._changed.notify_all()
@@ -171,7 +174,7 @@ class Gate:
         to_send = self._amount(replace(whole, output_tokens=0))
         per_token = (self._amount(whole) - to_send) / most
         room = int((left - to_send) / per_token) if per_token > 0 else 0
-        if self._reserved > 0 or room < _LEAST_REPLY:
+        if self._going_on or room < _LEAST_REPLY:
             return None
         limited = replace(ask, max_tokens=room, thinking_tokens=None)
         return limited, replace(whole, output_tokens=room)

@@ -11,6 +11,7 @@ import itertools
 import os
 import queue
 import time
+import uuid
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
@@ -343,7 +344,7 @@ def _submit_elsewhere(settings: dict[str, Any], output_type: Any, executor: Exec
     settings = {**settings, "namespace": {}}
 
     def submit(_: str, question: str) -> Future[RowResult]:
-        return executor.submit(ask_elsewhere, settings, question, output_type)
+        return executor.submit(ask_elsewhere, settings, question, output_type, uuid.uuid4().hex)
 
     return submit
 

@@ -120,7 +120,7 @@ class Store:
             raise self._unwritable(error) from error
 
     def open(self) -> bool:
-        """Open the file for writing; whether another process has it open, or has crashed with it.
+        """Open the file for writing; every second process that has it open, or crashed, gets True.
 
         Raises:
             ConfigurationError: It cannot be written.
@@ -146,6 +146,7 @@ class Store:
             with contextlib.suppress(sqlite3.Error):  # another kernel has it open, and will do it
                 self._database.execute("PRAGMA busy_timeout=0")
                 self._database.execute("PRAGMA journal_mode=DELETE")
+                self._database.execute("PRAGMA user_version=0")
             self._database.close()
 
     def _open(self) -> bool:
@@ -154,15 +155,19 @@ class Store:
         # One connection for all threads, under a lock: a commit takes less time than a reply.
         database = sqlite3.connect(self.path or ":memory:", timeout=_WAIT, check_same_thread=False)
         try:
-            [mode] = database.execute("PRAGMA journal_mode").fetchone()
             _use_log(database)
             database.execute("PRAGMA synchronous=NORMAL")
+            database.execute("BEGIN IMMEDIATE")
             database.execute(_TABLE)
+            # How many have opened it since it was last closed by its only user.
+            [others] = database.execute("PRAGMA user_version").fetchone()
+            database.execute(f"PRAGMA user_version={others + 1}")
+            database.commit()
         except BaseException:
             database.close()
             raise
         self._database = database
-        return bool(mode == "wal")
+        return bool(others % 2)
 
 
 def _use_log(database: sqlite3.Connection) -> None:

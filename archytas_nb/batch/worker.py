@@ -124,8 +124,13 @@ def ask(agent: Agent, question: str, output_type: Any) -> RowResult:
     return result("done", answer, "", run.usage)
 
 
-def ask_elsewhere(settings: dict[str, Any], question: str, output_type: Any) -> RowResult:
-    """Ask about one row in another process."""
+def ask_elsewhere(
+    settings: dict[str, Any],
+    question: str,
+    output_type: Any,
+    attempt: str,  # noqa: ARG001
+) -> RowResult:
+    """Ask about one row in another process; a cluster may keep the result of an equal attempt."""
     model = GatedModel(without_retries(settings["model"]), Gate())
     return ask(Agent(**{**settings, "model": model}), question, output_type)
 

@@ -18,6 +18,7 @@ import pytest
 
 from archytas_nb import Agent, ConfigurationError, ModelError, OpenAIModel, Tool
 from archytas_nb.kernel import person
+from archytas_nb.models.completion import Price
 from archytas_nb.testing import ScriptedModel
 from tests.batch.shop import Shop
 from tests.servers.plays import Hang, Say, Status
@@ -72,11 +73,37 @@ def test_gives_a_frame_with_the_same_index_and_typed_columns(agent: Agent, shop:
     assert agent.exchanges == []
 
 
-def test_fills_columns_into_the_prompt_and_asks_equal_rows_once(agent: Agent, shop: Shop) -> None:
+def test_fills_columns_into_the_prompt_and_asks_equal_rows_once(
+    agent: Agent, shop: Shop, server: Server
+) -> None:
     data = pd.DataFrame({"text": ["row 1", "row 2", "row 1"], "n": [1, 2, 1]})
     out = agent.map(data, "Is {text} number {n}?", type=Label, store=None)
     assert list(out["number"]) == [1, 2, 1]
     assert shop.paid == {1: 1, 2: 1}
+    assert "Is row 2 number 2?" in server.chats[1].body["messages"][-1]["content"]
+
+
+class Priced(OpenAIModel):
+    """A model whose price is known: a USD for a million tokens, read or written."""
+
+    @property
+    def price(self) -> Price:
+        return Price(1.0, 1.0, 1.0)
+
+
+def test_a_budget_in_usd_needs_a_price_and_holds(agent: Agent, server: Server, shop: Shop) -> None:
+    with pytest.raises(ConfigurationError, match="tiny-1"):
+        agent.map(rows(9), "Label it.", store=None, budget="1 USD")
+    priced = Priced("tiny-1", base_url=server.url, api_key="none")
+    out = Agent([], model=priced, max_reply_tokens=300).map(
+        rows(90), "Label it.", store=None, budget=0.01
+    )
+    assert out["cost"].sum() == pytest.approx(shop.charged / 1e6)
+    assert 0.005 < out["cost"].sum() <= 0.01
+    assert set(out["status"]) == {"done", "open"}
+    fixed = Priced("tiny-1", base_url=server.url, api_key="none", max_tokens=9)
+    with pytest.raises(ConfigurationError, match="max_tokens"):
+        Agent([], model=fixed).map(rows(9), "Label it.", store=None, budget=1)
 
 
 def test_takes_polars_lists_and_dicts(agent: Agent) -> None:
