@@ -38,7 +38,7 @@ _EXAMPLES, _RULES, _TOOLS = (
 def names_of_tasks() -> tuple[str, ...]:
     """Two tasks of each kind of the choosing half, by their place alone: the second and the fifth."""
     kinds = ([task.name for task in selected("choose", [kind])] for kind in KINDS)
-    return tuple(names[place] for names in kinds for place in (1, 4))
+    return tuple(names[place] for names in kinds if names for place in (1, 4))
 
 
 @contextmanager

@@ -121,19 +121,22 @@ def attempt(task: Task, model: Any, settings: Settings = Settings()) -> Result:
     """
     scene = task.build()
     timed = Timed(Unconstrained(model) if settings.bare else model)
+    names = dict(scene.namespace)
+    code: dict[str, Any] = {"python": "auto"} if scene.runs_code else {}
     agent = (BareAgent if settings.bare else nb.Agent)(
         scene.tools,
         model=timed,
         protocol=settings.protocol,
         max_steps=settings.max_steps,
         max_seconds=settings.max_seconds,
-        namespace=dict(scene.namespace),
+        namespace=names,
+        **code,
     )
     started = time.perf_counter()
     with ablated(settings.without):
         runs = _asked(agent, scene)
     result = Result(task.name, task.kind, task.half, seconds=time.perf_counter() - started)
-    result.fault = scene.check(Finished(runs))
+    result.fault = scene.check(Finished(runs, names))
     result.solved = not result.fault
     result.statuses = [run.status for run in runs]
     result.protocol = runs[-1].protocol

@@ -5,7 +5,7 @@ Law of this file: values only. It knows no model and runs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ KINDS = (
     "no tool needed",
     "follow-up",
     "typed answer",
+    "code",
 )
 
 
@@ -36,6 +37,8 @@ class Finished:
     """What came of a scene: one run for each question, in order."""
 
     runs: Sequence[Run]
+    names: Mapping[str, Any] = field(default_factory=dict)
+    """The variables afterwards."""
 
     @property
     def last(self) -> Run:
@@ -71,6 +74,7 @@ class Scene:
         liar: The answer of a model that does nothing and claims success: it must not pass the check.
         namespace: The variables of the notebook.
         output_type: The type of the last answer, where one is asked for.
+        runs_code: Whether the model has the tool `python`.
     """
 
     tools: Sequence[Callable[..., Any]]
@@ -80,6 +84,7 @@ class Scene:
     liar: str = "Done. The result is 77."
     namespace: dict[str, Any] = field(default_factory=dict)
     output_type: Any = None
+    runs_code: bool = False
 
 
 @dataclass(frozen=True, slots=True)

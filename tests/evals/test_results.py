@@ -43,7 +43,9 @@ def test_the_numbers_of_the_readme_are_those_of_the_last_runs() -> None:
 def test_a_run_is_of_every_task_of_its_half(name: str) -> None:
     data, results = kept(name)
     half = name.partition("-")[0]
-    assert {each.name for each in results} == {task.name for task in selected(half)}  # type: ignore[arg-type]
+    tasks = selected(half)  # type: ignore[arg-type]
+    # Tasks with code are measured by themselves: small models are not offered it.
+    assert {each.name for each in results} == {task.name for task in tasks if task.kind != "code"}
     assert len(results) == data["tasks"]
 
 
