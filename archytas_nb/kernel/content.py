@@ -76,14 +76,14 @@ def same_value(one: Any, other: Any) -> bool:
     if one is other:
         return True
     cls: Any = type(one)
-    if cls is not type(other) or isinstance(one, (enum.Enum, list, dict)):
+    if cls is not type(other) or issubclass(cls, (enum.Enum, list, dict)):
         return False
     if cls in {float, str, bytes, bool, int, Summary}:
         equal = bool(one == other)
         if cls is float:
             return math.copysign(1, one) == math.copysign(1, other) if equal else one != one  # noqa: PLR0124
         return equal
-    if isinstance(one, tuple):
+    if issubclass(cls, tuple):
         return len(one) == len(other) and all(map(same_value, one, other))
     kind: Any = type(one)
     if is_of(kind, "numpy", "generic"):
@@ -100,11 +100,11 @@ def brief(value: Any) -> str:
     name: str = cls.__name__
     if cls is Summary:
         return str(value.text)
-    if isinstance(value, (str, bytes, bytearray)):
-        return f"{name} of {len(value):,} {'characters' if isinstance(value, str) else 'bytes'}"
+    if issubclass(cls, (str, bytes, bytearray)):
+        return f"{name} of {len(value):,} {'characters' if issubclass(cls, str) else 'bytes'}"
     if cls in {type(None), bool, float, dt.date} or (cls is int and abs(value) < 1 << 64):
         return repr(value)
-    if isinstance(value, (list, tuple, dict, set, frozenset, collections.deque)):
+    if issubclass(cls, (list, tuple, dict, set, frozenset, collections.deque)):
         return f"{name} of {len(value):,}"
     if not any(is_of(cls, *each) for each in _SHAPED):
         return name

@@ -190,11 +190,11 @@ def restore(records: Iterable[Record]) -> list[NotCovered]:
 
 def what_it_is(value: Any) -> str:
     """The kind of thing that is not watched: "module", "function", "sqlite3.Connection"."""
-    if isinstance(value, types.ModuleType):
+    cls = type(value)  # an object may say that it is of another class, or raise when it is asked
+    if issubclass(cls, types.ModuleType):
         return "module"
-    if isinstance(value, type):
+    if issubclass(cls, type):
         return "class"
-    if callable(value) and hasattr(value, "__name__"):
+    if issubclass(cls, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
         return "function"
-    cls = type(value)
     return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"

@@ -180,5 +180,5 @@ def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYT
 def users_variables(namespace: Namespace) -> Iterator[tuple[str, Any]]:
     """The user's variables: no names of Python or IPython, no transactions."""
     for name, value in dict(namespace).items():
-        if not NOT_THE_USERS.fullmatch(name) and not isinstance(value, Transaction):
+        if not NOT_THE_USERS.fullmatch(name) and type(value) is not Transaction:
             yield name, value

@@ -9,7 +9,6 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -81,8 +80,12 @@ class Watch:
             elif any(each.injected for each in tool.parameters):
                 code = "globals()"
             names |= set(_names_in(given)) & self._namespace.keys()
-            with suppress(SyntaxError):  # then nothing will run
+            try:
                 names |= names_read(code, self._namespace)
+            except SyntaxError:  # nothing will run
+                continue
+            except Exception:  # noqa: BLE001  (whatever an object does: it may reach anything)
+                names |= {name for name, _ in users_variables(self._namespace)}
         return transaction(*(names or {""}), namespace=self._namespace)
 
     @property

@@ -217,3 +217,29 @@ def test_what_code_uses_and_is_not_watched_is_named() -> None:
     names: Names = {"np": np, "numbers": iter([1, 2])}
     made = asked("next(numbers)\nnp.zeros(1)", names=names, python="undoable")
     assert [each.name for each in made.diff.not_watched] == ["numbers"]
+
+
+class Hostile:
+    """Raises whatever it is asked, as proxies do outside of their context."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError
+
+    def __hash__(self) -> int:
+        raise RuntimeError
+
+
+def test_objects_that_raise_whatever_they_are_asked_do_not_stop_a_watched_run() -> None:
+    names: Names = {"rows": [1], "box": [Hostile()]}
+    exec("def outer():\n    def f(): return g\n    if 0: g = 1\n    return f\nf = outer()", names)
+    names["proxy"] = Hostile()
+    code = "proxy, box, f\nother = type(proxy)()\nproxy = type(proxy)()\nrows.append(1)\n0"
+    made = asked(code, names=names, python="undoable")
+    assert made.calls[0][1].status == "done", made.calls[0][1].text
+    assert {each.name for each in made.diff.changes} == {"other", "proxy", "rows"}
+    made.undo()
+    assert names["rows"] == [1]
+    assert "other" not in names
