@@ -41,7 +41,7 @@ from archytas_nb.hints import (
     unknown_attribute,
 )
 from archytas_nb.kernel import Namespace, live_namespace
-from archytas_nb.kernel.approval import Approve
+from archytas_nb.kernel.approval import Approve, usable_policy
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard, Person, confirm
 from archytas_nb.kernel.python import MODES, PythonMode, python_tool
@@ -160,7 +160,7 @@ class Agent(AsksMany):
         self.instructions = instructions or ""
         self.limits = Limits(max_steps, max_errors, max_seconds, max_total_tokens, max_reply_tokens)
         self._namespace = namespace
-        self._approve = approve
+        self._approve = usable_policy(approve)
         self._asks_user = ask_user
         self._python = python
         self._undo = python in ("ask", "undoable") if undo is None else undo

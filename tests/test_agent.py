@@ -89,6 +89,11 @@ def test_a_question_that_is_empty_is_refused_before_anything_is_asked() -> None:
         agent().run("  ")
 
 
+def test_an_unknown_way_to_approve_is_refused_when_the_agent_is_made() -> None:
+    with pytest.raises(ValueError, match="approve is 'never'; expected 'ask', 'auto', 'deny'"):
+        agent(approve="never")
+
+
 def test_tools_refused_by_the_endpoint_are_offered_in_the_text_protocol_instead() -> None:
     class Refusing(ScriptedModel):
         def complete(self, ask: AskModel):

@@ -110,8 +110,9 @@ class Volatile:
             except (re.error, TypeError):
                 is_valid = False
             if not is_valid:
+                what = "not built in" if pattern is None else repr(pattern)
                 raise ConfigurationError(
-                    f"the volatile part {name!r} is {pattern!r}; expected one of "
+                    f"the volatile part {name!r} is {what}; expected one of "
                     f"{', '.join(PATTERNS)}, or a name of letters, digits and _ with a regular "
                     'expression that does not match the empty string: {"order": "ORD-[0-9]+"}'
                 )

@@ -43,6 +43,14 @@ class Decision:
     form: ApprovalForm | None = None  # what a person was shown and has decided; None for no person
 
 
+def usable_policy(approve: Approve | None) -> Approve | None:
+    """What is given, where it is a policy, a callable or None; ValueError otherwise."""
+    if not (approve is None or callable(approve) or approve in get_args(Policy)):
+        expected = "expected 'ask', 'auto', 'deny' or a callable"
+        raise ValueError(f"approve is {approve!r}; {expected}")
+    return approve
+
+
 class Approver:
     """Decides on the calls of one run.
 
@@ -52,12 +60,9 @@ class Approver:
     """
 
     def __init__(self, approve: Approve | None, allow: Collection[str], person: Person) -> None:
-        if not (approve is None or callable(approve) or approve in get_args(Policy)):
-            expected = "expected 'ask', 'auto', 'deny' or a callable"
-            raise ValueError(f"approve is {approve!r}; {expected}")
         if isinstance(allow, str):
             raise TypeError(f"allow is {allow!r}; expected the names of tools, as in [{allow!r}]")
-        self._approve: Approve = approve or "ask"
+        self._approve: Approve = usable_policy(approve) or "ask"
         self._allowed = set(allow)
         self._person = person
 

@@ -274,7 +274,9 @@ def _table(toolbox: Toolbox) -> Table:
 def _issues(tools: Sequence[Tool]) -> Message:
     """The warnings about each tool."""
     doubtful = ["\n  ! ".join([tool.name, *tool.issues]) for tool in tools if tool.issues]
-    return Message("\n".join(doubtful) or f"no issues in {len(tools)} tools")
+    return Message(
+        "\n".join(doubtful) or f"no issues in {len(tools)} tool{'s' * (len(tools) != 1)}"
+    )
 
 
 def _page(tool: Tool) -> Message:

@@ -152,7 +152,7 @@ def choose_model(
         raise found or ConfigurationError(
             f"model {name!r} needs an endpoint, but none is configured. Set OPENAI_API_KEY or "
             "OPENAI_BASE_URL (or %config ArchytasNB.base_url), or omit the model to use the "
-            "embedded one."
+            f"embedded one.{providers.misspelled(name)}"
         )
     if found:
         _warn_once(str(found))
@@ -185,6 +185,7 @@ def _at_provider(settings: ModelSettings, prefix: str, provider: Provider, name:
     chosen = _at_endpoint(settings, name, provider.base_url, key)
     if provider.key_name and not is_configured:
         chosen.errors.key_name = provider.key_name
+    chosen.errors.address_of = prefix
     return chosen
 
 

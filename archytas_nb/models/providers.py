@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from archytas_nb.errors import ArchytasError, ConfigurationError
+from archytas_nb.tools.names import nearest
 
 _log = logging.getLogger("archytas_nb")
 
@@ -67,6 +68,13 @@ def from_prefix(name: str, make: Make) -> Any:
     for each in added:
         _warn_once(f"{_shown(each)} is not used: the prefix '{prefix}:' is built in.")
     return make(prefix, provider, rest)
+
+
+def misspelled(name: str) -> str:
+    """What else a name may have been meant to be, where its prefix is nearly a known one."""
+    prefix, colon, rest = name.partition(":")
+    near = nearest(prefix, PROVIDERS) if colon else None
+    return f" (Did you mean '{near}:{rest}'?)" if near else ""
 
 
 def key_of(prefix: str, provider: Provider, name: str) -> str:

@@ -203,6 +203,8 @@ class EndpointErrors:
         names: tuple[str, str] = ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
     ) -> None:
         self.key_name, self._url_name = names
+        self.address_of = ""
+        """The prefix to which the address belongs, where a model's name selected it."""
         self._at = f"the endpoint {at!r}"
         self._url = at
         basic = base64.b64encode(":".join(user).encode()).decode() if user else ""
@@ -266,9 +268,12 @@ class EndpointErrors:
     def unreachable(self, why: str) -> RequestError:
         """No connection was made."""
         certificate = "certificate" in why.lower()
+        prefix = f"that address, and use the model's name without {self.address_of + ':'!r}"
         move = (
             "Its certificate is not trusted: set SSL_CERT_FILE, or check the host name."
             if certificate
+            else f"Start it. If it has another address, set {self._url_name} to {prefix}."
+            if self.address_of
             else f"Start it, or set {self._url_name} to the address of your model server."
         )
         text = f"no server answers at {self._url!r} ({shortened(why)}). {move}"

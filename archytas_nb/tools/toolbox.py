@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, overload
 
 from archytas_nb.errors import ToolError
-from archytas_nb.tools.names import did_you_mean
+from archytas_nb.tools.names import did_you_mean, shorten
 from archytas_nb.tools.tool import OPTIONS, Approval, Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -173,7 +173,8 @@ def methods(source: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
     chosen = [name for name, options in found.items() if options is not None]
     chosen = chosen or [name for name in found if not name.startswith("_")]
     if not chosen:
-        raise ToolError(f"{cls.__name__!r} has no public method that could be a tool")
+        expected = "expected a function, a tool, or an object with public methods"
+        raise ToolError(f"{shorten(repr(source), 60)} cannot be a tool; {expected}")
     return [(getattr(source, name), found[name] or {}) for name in chosen]
 
 

@@ -61,6 +61,15 @@ def test_a_rejected_key_of_a_provider_is_named(environ: pytest.MonkeyPatch) -> N
     assert server.chats[0].headers["authorization"] == "Bearer sk-groq"
 
 
+def test_a_server_of_a_prefix_that_does_not_answer_is_to_be_started(
+    environ: pytest.MonkeyPatch,
+) -> None:
+    environ.setitem(PROVIDERS, "ollama", Provider(HERE))
+    model = choose_model("ollama:tiny-1", ModelSettings(max_retries=0))
+    with pytest.raises(ModelError, match=r"Start it\..*without 'ollama:'"):
+        Agent([], model, namespace={}).run("Well?")
+
+
 def test_a_configured_key_is_for_the_configured_endpoint(environ: pytest.MonkeyPatch) -> None:
     key = ModelSettings(api_key="sk-config")
     assert choose_model("openai:gpt-5", key)._key == "sk-config"
@@ -76,6 +85,9 @@ def test_a_colon_without_a_provider_belongs_to_the_name(environ: pytest.MonkeyPa
     for name in ["qwen3:8b", "hf.co/a/b:Q4", ":x", "a b:c"]:
         model = choose_model(name)
         assert (model.name, model.base_url) == (name, HERE)
+    environ.delenv("OPENAI_BASE_URL")
+    with pytest.raises(ConfigurationError, match=r"Did you mean 'groq:llama'\?"):
+        choose_model("gropq:llama", ModelSettings(discover=False))
     with pytest.raises(ConfigurationError, match="'groq:MODEL'"):
         choose_model("groq:")
     environ.setenv("GROQ_API_KEY", "sk é")

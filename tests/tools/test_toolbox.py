@@ -216,6 +216,12 @@ def test_a_method_without_its_object_is_refused_in_one_sentence():
         Toolbox().add(Desk.see)
 
 
+def test_a_value_that_is_no_tool_is_shown():
+    for value in ("count", 3):
+        with pytest.raises(ToolError, match=f"{value!r} cannot be a tool; expected a function"):
+            Toolbox(value)
+
+
 def test_a_class_of_which_one_method_is_faulty_adds_none():
     class Desk:
         def a(self) -> str:
