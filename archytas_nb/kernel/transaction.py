@@ -69,13 +69,23 @@ class Transaction:
 
     @property
     def diff(self) -> Diff:
-        """What has changed: in the block so far, or from its beginning to its end."""
+        """What has changed: in the block so far, or from its beginning to its end.
+
+        Raises:
+            RuntimeError: The block has not begun.
+        """
+        self._require_begun()
         if self._diff is not None:
             return self._diff
         diff = self._compare()
         if self._state == "ended":  # an interrupt came between the block and `__exit__`
             self._diff = diff
         return diff
+
+    def _require_begun(self) -> None:
+        if self._state == "new":
+            move = "put the code to watch into `with nb.transaction() as t:`"
+            raise RuntimeError(f"the transaction has not begun; {move}")
 
     def _compare(self) -> Diff:
         now = dict(users_variables(self._namespace))
@@ -127,8 +137,7 @@ class Transaction:
         Raises:
             RuntimeError: The block has not begun.
         """
-        if self._state == "new":
-            raise RuntimeError("the transaction has not begun")
+        self._require_begun()
         self._state = "ended"  # also where an interrupt kept `__exit__` from being run
         if self._undone is not None:
             return self._undone

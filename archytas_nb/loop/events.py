@@ -110,6 +110,9 @@ class Diff:
         lines += [f"{title}: {', '.join(map(str, those))}" for title, those in notes if those]
         return "\n".join(lines)
 
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:  # noqa: FBT001 - IPython's protocol
+        printer.text(str(self))
+
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:

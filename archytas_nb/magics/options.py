@@ -216,7 +216,8 @@ def answer_type(source: str, namespace: dict[str, Any]) -> Any:
             f"--type {source!r} cannot be the type of an answer: {'; '.join(error.faults)}"
         ) from None
     except Exception as error:  # noqa: BLE001 - and so it may raise anything
-        known = [*visible(namespace), *dir(builtins)]
+        types = ("bool", "dict", "float", "int", "list", "set", "str", "tuple")
+        known = [*visible(namespace), *types]
         hint = did_you_mean(error.name or "", known) if isinstance(error, NameError) else ""
         raise UsageError(
             f"--type {source!r} cannot be evaluated: {one_line(error)}{hint}"

@@ -108,6 +108,9 @@ def test_a_mode_in_the_environment_counts_before_any_other(
     monkeypatch.setenv(switch.MODE, "replay")
     with pytest.raises(ConfigurationError, match="does not exist"):
         switch.insert_cassette(path, "auto")
+    monkeypatch.setenv(switch.MODE, "replya")
+    with pytest.raises(ConfigurationError, match=r"'replya'; expected one of .*'off'"):
+        switch.insert_cassette(path, "auto")
     monkeypatch.setenv(switch.MODE, "off")
     assert switch.insert_cassette(path, "record") is None
     monkeypatch.delenv(switch.MODE)

@@ -319,6 +319,8 @@ def test_undo_is_refused_before_the_block() -> None:
     t = transaction(namespace={})
     with pytest.raises(RuntimeError, match="has not begun"):
         t.undo()
+    with pytest.raises(RuntimeError, match="has not begun"):
+        _ = t.diff
     with t:
         pass
     with pytest.raises(RuntimeError, match="once"), t:

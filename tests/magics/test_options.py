@@ -84,6 +84,7 @@ def test_a_type_is_evaluated_in_the_notebook() -> None:
 def test_a_type_that_cannot_be_had_is_refused() -> None:
     for source, said in [
         ("lst[str]", "did you mean 'list'?"),
+        ("integer", "did you mean 'int'?"),
         ("int[", "not a Python expression"),
         ("None", "expected a type"),
         ("1/0", "Zero"),
