@@ -13,7 +13,17 @@ from collections.abc import Callable, Collection, Generator, MutableMapping, Seq
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Never, TypeAlias, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Never,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    get_args,
+    overload,
+)
 
 from archytas_nb.aio import RunStream, events_of, waits_aside
 from archytas_nb.answers import Answers
@@ -43,6 +53,7 @@ from archytas_nb.hints import (
 from archytas_nb.kernel import Namespace, live_namespace
 from archytas_nb.kernel.approval import Approve, usable_policy
 from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
 from archytas_nb.kernel.person import Keyboard, Person, confirm
 from archytas_nb.kernel.python import MODES, PythonMode, python_tool
 from archytas_nb.kernel.watch import Watch
@@ -68,6 +79,7 @@ from archytas_nb.question import (
     wrong,
 )
 from archytas_nb.run import Run
+from archytas_nb.tools.names import released
 from archytas_nb.tools.toolbox import Toolbox, decorate, toolbox
 
 __all__ = ["Agent", "Model", "Observer", "ProtocolName"]
@@ -98,6 +110,9 @@ class Agent(AsksMany):
             it, ``"deny"`` refuses it; or a function that decides on every call. None asks.
         ask_user: Whether the model has a tool for asking you questions.
         allow: Names of tools that run without approval.
+        context: Which variables are described below a question: those ``"mentioned"`` in it, also
+            those ``"changed"`` since the last one, ``"all"`` or ``"none"``. But for none, the model
+            has tools to read variables. ``"auto"`` is what suits the model.
         max_reply_tokens: Maximum number of tokens in one reply; None for 1,024 (small models) or
             16,384 (others).
         python: Whether the model has a tool that runs code in the namespace: ``"off"``, ``"ask"``
@@ -126,6 +141,7 @@ class Agent(AsksMany):
         *,
         ask_user: bool = False,
         allow: Collection[str] = (),
+        context: ContextName = "auto",
         max_reply_tokens: int | None = None,
         python: PythonMode = "off",
         undo: bool | None = None,
@@ -140,6 +156,8 @@ class Agent(AsksMany):
             raise wrong("protocol", protocol, "'auto', 'react' or 'native'")
         if python not in MODES:
             raise wrong("python", python, "'off', 'ask', 'undoable' or 'auto'")
+        if context not in (names := get_args(ContextName)):
+            raise wrong("context", context, f"one of {', '.join(map(repr, names))}")
         if instructions is not None and not isinstance(instructions, str):
             raise wrong("instructions", instructions, "text")
         if namespace is not None and not isinstance(namespace, MutableMapping):
@@ -166,6 +184,8 @@ class Agent(AsksMany):
         self._undo = python in ("ask", "undoable") if undo is None else undo
         self._allow = names_of("allow", allow)
         self.exchanges: list[Exchange] = []
+        self.context: ContextName = context
+        self._released: dict[str, Any] = {}  # results of a question that is asked again
         self._current = Current()
 
     @property
@@ -200,7 +220,9 @@ class Agent(AsksMany):
     @property
     def messages(self) -> list[ev.Message]:
         """The history in wire form, always one that a strict server accepts."""
-        return messages_of(self._wire(self._protocol(), self.tools), self.exchanges)
+        last = self.exchanges[-1] if self.exchanges else Exchange("")
+        tools = self._equipped(replace(last))  # a copy: what was sent stays as it is
+        return messages_of(self._wire(self._protocol(), tools), self.exchanges)
 
     def reset(self) -> None:
         """Start a new conversation with the same tools, model and settings."""
@@ -350,7 +372,7 @@ class Agent(AsksMany):
         """The first request of a run with these arguments of `run`; nothing is asked or kept."""
         exchange, _ = read_question(self._variables(), question, **asked)
         origin = exchange.origin
-        tools = self.tools
+        tools = self._equipped(exchange)
         wire = self._wire(self._protocol(), tools)
         window = window_of(self.model, ChainMap({}, self._variables()))  # it makes no variables
         guards = self._guards(self.model, tools, time.monotonic)
@@ -413,14 +435,28 @@ class Agent(AsksMany):
         if exchange.is_worth_keeping and all(each is not exchange for each in self.exchanges):
             place = place_of(self.exchanges, exchange.origin)
             self.exchanges[place : place + 1] = [exchange]
+        while self._released:  # what was not made again stays as it was
+            self._variables().setdefault(*self._released.popitem())
+
+    def _release(self, exchange: Exchange) -> None:
+        """Let a question that is asked again keep its results under the names that they had."""
+        place = place_of(self.exchanges, exchange.origin)
+        for step in (step for each in self.exchanges[place : place + 1] for step in each.steps):
+            for call, outcome in step.pairs:
+                name = released(outcome.text, outcome.value, call.name, self._variables())
+                if name:
+                    self._released[name] = outcome.value
 
     def _begin(
         self, run: Run, exchange: Exchange, answers: Answers, observers: Sequence[Observer]
     ) -> Events:
         """The events of a run, after its model was found; the ending alone where there is none."""
-        tools, variables = self.tools, self._variables()
+        variables = self._variables()
         try:
             model = self.model
+            if (begins := getattr(model, "begins", None)) is not None:
+                # A recording gives a cell that is run again what it gave before.
+                begins(*asked_by(exchange.origin))
             spoken = model.protocol if self.protocol == "auto" else self.protocol
             run.model, run.protocol = model.name, spoken
             run.note_price(getattr(model, "price", None))
@@ -430,9 +466,8 @@ class Agent(AsksMany):
             return ended(exchange, ev.Failed(str(error), by="setup" if missing else "endpoint"))
         except KeyboardInterrupt:
             return ended(exchange, ev.Interrupted("a request to the model"))
-        begins = getattr(model, "begins", None)
-        if begins is not None:  # a recording gives a cell that is run again what it gave before
-            begins(*asked_by(exchange.origin))
+        self._release(exchange)
+        tools = self._equipped(exchange)
         between = getattr(model, "person", None)  # so that a person's answers are recorded too
         person: Person = Keyboard() if between is None else between(Keyboard())
         run.watch = Watch(variables) if self._undo else None
@@ -472,7 +507,27 @@ class Agent(AsksMany):
             "namespace": self._variables(),
             "approve": self._approve,
             "allow": self._allow,
+            "context": "none",  # what a row is asked about stands in its question
         }
+
+    def _equipped(self, exchange: Exchange) -> Toolbox:
+        """The tools for a question, which gets what it is sent with of the variables."""
+        tools, place = self.tools, place_of(self.exchanges, exchange.origin)
+        found = context_of(
+            self.context, self._variables(), exchange.question, self.exchanges[:place],
+            self.exchanges[place] if place < len(self.exchanges) else None,
+            small=getattr(self.model, "is_small", False), alone=not tools,
+        )  # fmt: skip
+        if found is not None:
+            looks = [each for each in look_tools() if each.name not in tools]
+            # A tool that must be approved changes something: it is no way to see what there is.
+            instead = [name for name, tool in tools.items() if not tool.approve]
+            is_auto = self.context == "auto"
+            exchange.context = replace(
+                found, tools=tuple(each.name for each in looks), instead=tuple(instead) * is_auto
+            )
+            tools.extend(Toolbox(*looks))
+        return tools
 
     def _variables(self) -> Namespace:
         return live_namespace() if self._namespace is None else self._namespace

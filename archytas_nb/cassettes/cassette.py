@@ -184,6 +184,15 @@ class Cassette:
             if not execution or self._executions.get(origin) != execution:
                 self._executions[origin] = execution
                 self.tape.give_back(origin, _STALE if self.mode == "record" else None)
+                self._forget_learned()
+
+    def _forget_learned(self) -> None:
+        """Know of the models what was known at this place of the tape."""
+        self._learned = {}
+        for slot in self.tape.slots[: self.tape.at]:
+            if slot.user is not None and isinstance(slot.entry, RecordedReply):
+                known = self._learned.setdefault(slot.entry.request.model, {})
+                known.update(slot.entry.learned)
 
     def find(self, ask: AskModel, model: str = DEFAULT, origin: str = "") -> RecordedReply | None:
         """Use the recorded exchange for a request; None where there is none left.

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Json, ModelReply, WireCall
 from archytas_nb.models.secrets import passwords_in, replaced, without_shapes
+from archytas_nb.tools.names import is_secret
 
 Scrub: TypeAlias = Callable[[str], str]
 PartKind = Literal["message", "tool", "schema"]
@@ -26,11 +27,6 @@ DEFAULT = "default"
 
 # ── secrets ───────────────────────────────────────────────────────────────────────────────────────
 
-_SECRET_NAME = re.compile(
-    r"(?:(?:^|_)(?:API)?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)$"
-    r"|_(?:PAT|PASS|PWD|PW|COOKIES?|CREDENTIALS?|KEY_ID|KEY_BASE)$|(?:^|_)SECRET_",
-    re.IGNORECASE,
-)
 _NO_SECRET = re.compile(r".{0,7}|\D{0,15}|\d*", re.DOTALL)
 """Short values, words and numbers are placeholders such as ``not-needed``, and no secrets."""
 
@@ -237,7 +233,7 @@ class Matcher:
         """Names and values of the secrets that are known now."""
         found = list(self._hidden.items())
         for name, value in os.environ.items():
-            if _SECRET_NAME.search(name):
+            if is_secret(name):
                 found.append((name, value))
             elif "://" in value:
                 found += [(name, password) for password in passwords_in(value)]

@@ -69,12 +69,18 @@ class FunctionCalling:
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         self.tools: Mapping[str, ToolCard] = dict(tools)
+        self._instructions = instructions
         self.system: Message = system_message(_RULES, instructions)
         self._specs = {name: tool.spec() for name, tool in self.tools.items()}
         self._inputs: dict[str, Json] = {
             name: spec["function"]["parameters"] for name, spec in self._specs.items()
         }
         self.beside: Json = [*self._specs.values(), _FAIL_SPEC]
+
+    def without(self, names: Collection[str]) -> FunctionCalling:
+        """The same protocol without these tools."""
+        tools = {name: tool for name, tool in self.tools.items() if name not in names}
+        return FunctionCalling(tools, self._instructions)
 
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer where one is asked for."""

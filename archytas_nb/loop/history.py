@@ -124,6 +124,27 @@ class Cut:
     room: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a question is sent with of the notebook's variables.
+
+    Attributes:
+        text: A line for each variable; may be empty.
+        names: The variables that it is about, also those that there was no room for.
+        state: What each variable was, to see later which of them have changed.
+        tools: The names of the tools that look at variables.
+        instead: The names of the tools that a small model is to use instead where one fits.
+        is_offered: False where one fits: neither the text nor the tools are sent.
+    """
+
+    text: str = ""
+    names: tuple[str, ...] = ()
+    state: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    tools: tuple[str, ...] = ()
+    instead: tuple[str, ...] = ()
+    is_offered: bool = True
+
+
 @dataclass(slots=True)
 class Exchange:
     """One question, the steps towards its answer, and how it ended.
@@ -137,6 +158,7 @@ class Exchange:
         origin: What asked, such as a cell: a question of the same origin replaces this one. Empty
             where there is none.
         remark: What the model is told below the question; empty for nothing.
+        context: What the question is sent with of the notebook's variables; None for nothing.
         cut: What is not sent of the conversation up to the end of this exchange.
         sent: The messages of an exchange that is over, by the name of the wire protocol.
     """
@@ -148,6 +170,7 @@ class Exchange:
     form: AnswerForm | None = None
     origin: str = ""
     remark: str = ""
+    context: Context | None = None
     cut: Cut = Cut()
     sent: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -368,8 +391,10 @@ class Conversation:
             exchange.cut = cut
         self.remake()
 
-    def remake(self) -> None:
-        """Make the messages again from the record as it is now."""
+    def remake(self, wire: WireProtocol | None = None) -> None:
+        """Make the messages again from the record as it is now, by another protocol if given."""
+        if wire is not None:
+            self._wire, self.beside = wire, json_tokens(wire.beside)
         self.messages = messages_of(self._wire, ())
         self.tokens = message_tokens(self.messages)
         self.asides: dict[str, Json] = {}

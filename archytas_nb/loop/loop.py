@@ -101,6 +101,8 @@ def react_loop(
         TypeError: The driver sent something other than the reply to the request.
         ValueError: It sent the outcome of another call.
     """
+    if exchange.context is not None and not exchange.context.is_offered:
+        wire = wire.without(exchange.context.tools)
     tokens = guards.limits.reply_tokens(small=guards.small)
     conversation = Conversation(wire, past, exchange, window or ContextWindow(), tokens)
     loop = _Loop(wire, guards, past, exchange, conversation, checks)
@@ -378,6 +380,10 @@ class _Loop:
     def _fit(self) -> Generator[Request, Reply, NoReply | None]:
         """Ask a small model whether a tool fits, and tell it with the question where none does."""
         tools, question = self.wire.tools, self.exchange.question
+        context = self.exchange.context
+        offers = context is not None and context.is_offered
+        if context is not None and offers:
+            tools = {name: tools[name] for name in context.instead}
         if not self.guards.small or self.past or self.exchange.steps:
             return None
         if not 0 < len(tools) <= MAX_TOOLS or len(question) > MAX_QUESTION:
@@ -386,7 +392,13 @@ class _Loop:
         for name, tool in tools.items():
             if (judged := (yield from self._judge(fits(tool, question)))) != "no":
                 self.fitting = name
+                if context is not None and offers:
+                    self.exchange.context = replace(context, is_offered=False)
+                    self.wire = self.wire.without(context.tools)
+                    self.conversation.remake(self.wire)
                 return judged if isinstance(judged, NoReply) else None
+        if offers:  # the answer may stand below the question
+            return None
         if isinstance(judged := (yield from self._judge(known(question))), NoReply):
             return judged
         self.exchange.remark = KNOWN if judged == "yes" else IMPOSSIBLE

@@ -18,6 +18,7 @@ from archytas_nb.loop.reply import ANSWER, FAIL, Action, read_action, with_reaso
 
 GIVE_UP = "Give up, when the task cannot be done with these tools."
 _ROLE = "You answer a data scientist who works in a live Jupyter notebook."
+VARIABLES = "Variables of the notebook, as they are now (what is written here needs no tool):"
 THOUGHT_LENGTH = 200
 """Characters. Grammars of llama.cpp grow with it, and fail in the thousands: answers are bounded by
 tokens."""
@@ -107,6 +108,7 @@ class TextProtocol:
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         self.tools: Mapping[str, ToolCard] = dict(tools)
+        self._instructions = instructions
         texts = "\n\n".join([*(tool.text for tool in self.tools.values()), _ENDS])
         rules = _RULES.format(answer=ANSWER, fail=FAIL, tools=texts)
         self.system: Message = system_message(rules, instructions)
@@ -114,6 +116,11 @@ class TextProtocol:
             name: tool.input_schema() for name, tool in self.tools.items()
         }
         self._branches = {name: _branch(name, given) for name, given in self._inputs.items()}
+
+    def without(self, names: Collection[str]) -> TextProtocol:
+        """The same protocol without these tools."""
+        tools = {name: tool for name, tool in self.tools.items() if name not in names}
+        return TextProtocol(tools, self._instructions)
 
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer where one is asked for."""
@@ -212,6 +219,9 @@ def system_message(rules: str, instructions: str) -> Message:
 def question_message(exchange: Exchange, how: str) -> Message:
     """The message of a question; ``how`` introduces the type of an answer that is not text."""
     text = exchange.question
+    context = exchange.context
+    if context is not None and context.is_offered and context.text:
+        text = f"{text}\n\n{VARIABLES}\n{context.text}"
     if exchange.form is not None:
         text = f"{text}\n\n({how} {exchange.form.text})"
     if exchange.remark:

@@ -48,6 +48,7 @@ _CHOSEN = (
     "approve",
     "allow",
     "ask_user",
+    "context",
     "python",
     "undo",
     "quiet",
@@ -281,14 +282,15 @@ class ArchytasNB(Settings, Magics):
         shown: Shows = "status" if mode == "terminal" else "nothing"
         shown = "answer" if quiet and not silent else shown
 
-        def ask() -> Run:
-            with TraceView(question.text, mode="quiet" if quiet else mode) as view:
+        def ask(continues: str) -> Run:
+            with TraceView(question.text, "quiet" if quiet else mode, continues) as view:
                 observers = [view.on_event]
                 return agent.run(
                     question.text, observers=observers, progress=False, **question.keywords
                 )
 
-        run = self.conversation.ask(agent, ask, new=args.new)
+        origin = question.keywords["origin"]
+        run = self.conversation.ask(agent, ask, origin, new=args.new)
         run.show(shown)
 
         def cell_ended(*_: Any) -> None:  # elsewhere the run shows itself whole
@@ -336,6 +338,7 @@ class ArchytasNB(Settings, Magics):
             namespace=self.shell.user_ns,
             approve=settings.approve,
             allow=allowed,
+            context=settings.context,
             ask_user=may_ask and "ask_user" not in toolbox,
             python=python,
             undo=settings.undo,
@@ -345,7 +348,8 @@ class ArchytasNB(Settings, Magics):
     def _preview(self, agent: Agent, question: Question, args: Any) -> Any:
         from archytas_nb.magics.dry_run import DryRun
 
-        agent.exchanges = [] if args.new else list(self.conversation.exchanges)
+        origin = question.keywords["origin"]
+        agent.exchanges = self.conversation.exchanges_for(origin, new=args.new)
         ask = agent.preview(question.text, **question.keywords)
         limits = ", ".join(f"{name}={getattr(agent.limits, name)}" for name in _LIMITS[:4])
         facts = {

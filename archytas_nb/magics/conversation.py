@@ -1,10 +1,15 @@
-"""The conversation of a notebook, and the magics about it: history, undo, cost, cassette."""
+"""The conversations of a notebook, and the magics about them.
+
+A conversation is what stands above: a cell that is run again goes back to its own place in its own
+conversation and continues what came before it there, whatever was asked elsewhere meanwhile.
+"""
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
@@ -14,11 +19,11 @@ from archytas_nb.errors import ArchytasError, RunInterrupted
 from archytas_nb.kernel import running_cell
 from archytas_nb.magics.line import HELP, arguments, brief
 from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.thread import Paid, Thread
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
     from archytas_nb.cassettes.cassette import Cassette
-    from archytas_nb.loop.events import Usage
     from archytas_nb.loop.history import Exchange
     from archytas_nb.run import Run
 
@@ -33,15 +38,9 @@ _UNWATCHED = (
     "what the last question changed was not watched: use --python undoable, or set "
     "%config ArchytasNB.undo = True"
 )
+_UNNAMED = " "
+"""Begins the name of a question that no cell can ask again."""
 _log = logging.getLogger("archytas_nb")
-
-
-class Paid(NamedTuple):
-    """What one question cost; also that of a run that failed."""
-
-    usage: Usage
-    seconds: float  # of the model; in a replay those of the recording
-    usd: float | None  # None where the price is not known
 
 
 class Asked(NamedTuple):
@@ -64,9 +63,9 @@ class Message(NamedTuple):
 
 @magics_class
 class Conversation(Magics):
-    """The conversation of this notebook.
+    """The conversations of this notebook.
 
-    It outlives every question; each question gets an `Agent` of its own with the settings of that
+    They outlive every question; each question gets an `Agent` of its own with the settings of that
     moment, so that nothing of one question's options reaches the next.
     """
 
@@ -74,13 +73,20 @@ class Conversation(Magics):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.exchanges: list[Exchange] = []
-        self.paid: list[Paid] = []
+        self.thread = Thread()  # that of the last question
+        self._threads = [self.thread]
+        self._at = ""  # the name of the last question
+        self._numbers = itertools.count(1)
         self.asked: list[Asked] = []  # in the order of time
         self._count = 0  # the questions so far
         self._last: Run | None = None
         self._running = False
         self._asked = ("", 0)  # the last execution of a cell that asked, and how often it did
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """The exchanges of the conversation in which something was asked last."""
+        return self.thread.exchanges
 
     @no_var_expand
     @magic_arguments()
@@ -155,7 +161,7 @@ class Conversation(Magics):
         Requests, tokens, model seconds and, if prices are known, USD. Questions that were undone or
         replaced are included.
         """
-        return arguments(self.agent_cost.parser, line) and cost(self.paid)
+        return arguments(self.agent_cost.parser, line) and cost(self.thread.paid)
 
     @no_var_expand
     @magic_arguments()
@@ -209,11 +215,14 @@ class Conversation(Magics):
     # ── asking ────────────────────────────────────────────────────────────────────────────────────
 
     def reset(self) -> None:
-        """Start a new conversation."""
-        self.exchanges.clear()
-        self.paid.clear()
-        self.asked.clear()
-        self._last = None
+        """Forget the conversation and start a new one."""
+        self.thread.turns = dict.fromkeys(self.thread.turns)
+        self._begin("reset")
+
+    def exchanges_for(self, origin: str, *, new: bool) -> list[Exchange]:
+        """What a question continues, and the exchange that it replaces if any."""
+        past, earlier = self._past(origin, new=new)
+        return past if earlier is None else [*past, earlier]
 
     @property
     def _inputs(self) -> list[str]:
@@ -230,7 +239,9 @@ class Conversation(Magics):
         self._last = self.asked[-1].run if self.asked else None
         if last is None:
             return Message(f"nothing to undo: {_NOTHING}")
-        self.exchanges[:] = [each for each in self.exchanges if each is not last.exchange]
+        for name, exchange in self.thread.turns.items():
+            if exchange is last.exchange:  # its cell still finds its place
+                self.thread.turns[name] = None
         changes = undone(last)
         return Message(f"removed: {last.run.question}" + (f"\n{changes}" if changes else ""))
 
@@ -244,8 +255,10 @@ class Conversation(Magics):
         last, number = self._asked
         return f"{cell}#{number + 1 if execution == last else 1}" if cell else ""
 
-    def ask(self, agent: Agent, ask: Callable[[], Run], *, new: bool) -> Run:
+    def ask(self, agent: Agent, ask: Callable[[str], Run], origin: str, *, new: bool) -> Run:
         """Have an agent that was made for this question continue the conversation.
+
+        ``ask`` is called with what the question continues, where that is not obvious.
 
         Raises UsageError where a question of it is being answered, and what `Agent.run` raises;
         what the run cost is noted all the same.
@@ -254,22 +267,31 @@ class Conversation(Magics):
             raise UsageError(
                 "this conversation is already answering a question; a tool cannot ask another"
             )
-        if new:
-            self.reset()
         _, execution = running_cell(self.shell)
         self._asked = execution, self._asked[1] * (execution == self._asked[0]) + 1
-        agent.exchanges, self._running = self.exchanges, True
-        before = set(map(id, self.exchanges))
+        past, earlier = self._past(origin, new=new)
+        agent.exchanges = self.exchanges_for(origin, new=new)
+        last = self.thread.turns.get(self._at)
+        self._at = origin or f"{_UNNAMED}{next(self._numbers)}"
+        self._go_to(self._at, new=new)
+        continues = f"after: {past[-1].question}" if past and past[-1] is not last else ""
+        if self.thread.begins == "reset" and self.thread.is_first(self._at):
+            continues = "new conversation"
+        self._running = True
         run: Run | None = None
         try:
-            run = ask()
+            run = ask(continues)
         except (ArchytasError, RunInterrupted) as error:
             run = getattr(error, "run", None)
             raise
         finally:
             self._running = False
+            for exchange in agent.exchanges[len(past) :]:
+                self.thread.turns[self._at] = exchange
             if run is not None:
-                self._remember(run, [each for each in self.exchanges if id(each) not in before])
+                self._remember(
+                    run, [each for each in agent.exchanges[len(past) :] if each is not earlier]
+                )
                 self._note(run)
         return run
 
@@ -285,12 +307,72 @@ class Conversation(Magics):
         if run.watch is not None:
             _let_go(self.asked)
 
+    def _past(self, origin: str, *, new: bool) -> tuple[list[Exchange], Exchange | None]:
+        """The exchanges before a question, and the one that it replaces."""
+        own = self._own(origin)
+        if own is None:
+            return ([] if new else self.thread.exchanges), None
+        if new:
+            return [], own.turns[origin]
+        number = self._threads.index(own)
+        if own.begins == "new" and own.is_first(origin) and number:  # its --new was taken away
+            return self._threads[number - 1].exchanges, own.turns[origin]
+        return own.before(origin), own.turns[origin]
+
+    def _own(self, origin: str) -> Thread | None:
+        """The conversation in which a question of this origin was asked before."""
+        return next((each for each in self._threads if origin in each.turns), None)
+
+    def _go_to(self, name: str, *, new: bool) -> None:
+        """Make a question's conversation the current one, and give the question its place.
+
+        A cell that has got ``--new`` takes what follows it into another conversation, and one that
+        has lost it brings it back.
+        """
+        own = self._own(name)
+        if own is None:
+            if new:
+                self._begin("new")
+            self.thread.turns[name] = None
+            return
+        number = self._threads.index(own)
+        self.thread = own
+        if new and own.is_first(name):
+            own.begins = "new"
+        elif new:
+            names = list(own.turns)
+            moved = names[names.index(name) :]
+            self.thread = Thread("new", {each: own.turns.pop(each) for each in moved})
+            self._threads.insert(number + 1, self.thread)
+        elif own.begins == "new" and own.is_first(name) and number:
+            self.thread = self._threads[number - 1]
+            self.thread.turns |= own.turns
+            self.thread.paid += own.paid
+            self._threads.remove(own)
+        self._tidy()
+
+    def _begin(self, begins: Literal["new", "reset"]) -> None:
+        self.asked.clear()
+        self._last = None
+        self.thread = Thread(begins)
+        self._threads.append(self.thread)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Drop the conversations to which no cell can go back."""
+
+        def is_kept(thread: Thread) -> bool:
+            named = any(not name.startswith(_UNNAMED) for name in thread.turns)
+            return named or thread is self.thread
+
+        self._threads = [each for each in self._threads if is_kept(each)]
+
     def _note(self, run: Run) -> None:
         from archytas_nb.loop.events import ModelReply
 
         usage = run.usage
         seconds = sum(event.seconds for event in run.events if isinstance(event, ModelReply))
-        self.paid.append(Paid(usage, seconds, run.cost))
+        self.thread.paid.append(Paid(usage, seconds, run.cost))
         _log.info(
             "a run with %s (%s) was %s after %.1f s: %d requests, %d tokens in, %d out",
             *(run.model, run.protocol, run.status, run.seconds),

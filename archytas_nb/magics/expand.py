@@ -1,6 +1,7 @@
 r"""``{expr}`` in a question is replaced with its value, formatted like the result of a tool.
 
     {name}  {name.attr}  {df[:3]}  {df[df.year > 2008]}  {price:.2f}  {name!r}     replaced
+    {@name}                                                                        described
     {{  }}                                                                         one brace
     {"a": 1}  {a: 1}  {1, 2}  {see below}  { return x; }  \frac{n}{2}  e^{n}        unchanged
 
@@ -15,23 +16,21 @@ modules or the environment, so a pasted question cannot run code; compute values
 from __future__ import annotations
 
 import ast
-import gc
 import json
 import math
 import operator
 import os
 import re
 import warnings
-from collections import ChainMap, UserDict, UserList, deque
+from collections import ChainMap, UserDict
 from collections.abc import Callable, Mapping, MappingView
-from dataclasses import is_dataclass
 from itertools import zip_longest
-from types import CodeType, FrameType, MappingProxyType, ModuleType, SimpleNamespace
+from types import CodeType, FrameType, MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 from IPython.core.error import UsageError
 
-from archytas_nb.tools.names import did_you_mean, is_hidden, visible
+from archytas_nb.tools.names import did_you_mean, is_hidden, is_secret, visible
 
 MAX_SECONDS = 10.0
 """Maximum time for reading the values in a question."""
@@ -42,12 +41,10 @@ _ADVICE = "compute it in a cell, assign it to a variable and use that"
 
 # ── looking up one expression ─────────────────────────────────────────────────────────────────────
 
-_ENVIRONMENT = type(os.environ)
-_CLOSED = (ModuleType, FrameType, CodeType, _ENVIRONMENT)
+_CLOSED = (ModuleType, FrameType, CodeType, type(os.environ))
 """Types that lead to the rest of the process, or to its keys."""
 _WRAPPERS = (MappingProxyType, ChainMap, UserDict, MappingView)
 """Mappings whose items are those of another one."""
-_CONTAINERS = (dict, list, tuple, deque, UserList, Mapping, MappingView, SimpleNamespace)
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.USub: operator.neg, ast.Invert: operator.invert, ast.BitAnd: operator.and_,
@@ -116,8 +113,10 @@ def _value(node: ast.AST | None, names: Mapping[str, Any]) -> Any:  # noqa: C901
                 raise LookupFault(f"the attribute {name!r} is private")
             found = getattr(_value(owner, names), name)
         case ast.Subscript(value=owner, slice=key):
+            from archytas_nb.kernel.namespace import holds_environment
+
             container = _value(owner, names)
-            if isinstance(container, _WRAPPERS) and _holds_environment(container):
+            if isinstance(container, _WRAPPERS) and holds_environment(container):
                 raise LookupFault("it leads through the environment")
             found = container[_value(key, names)]
         case ast.UnaryOp(op=op, operand=operand):
@@ -154,6 +153,7 @@ def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 # ── replacing lookups in a question ───────────────────────────────────────────────────────────────
 
 _BRACE = re.compile(r"[{}]")
+_DESCRIBED = re.compile(r"\{@\s*([^\W\d]\w*)\s*\}")
 _TEX = re.compile(r"(?:\\[A-Za-z]{2,}\*?(?:\[[^][{}]*\])?[_^]?|\^)\Z")
 """Precedes a group of TeX: a command (longer than the escape ``\\n``), or an exponent's sign."""
 _SPEC = re.compile(r"(?:.?[<>=^])?[-+ ]?z?#?0?\d*[_,]?(?:\.\d+)?[bcdeEfFgGnosxX%]?|.*%[A-Za-z].*")
@@ -188,6 +188,10 @@ def expand(text: str, namespace: Mapping[str, Any], max_chars: int = 8000) -> Ex
             out.append(text[start])
             at += start not in closers and text[at : at + 1] == text[start]
             continue
+        if (named := _DESCRIBED.match(text, start)) is not None:
+            out.append(_described(named[1], namespace))
+            at = named.end()
+            continue
         before = start - 2 if text[start - 1 : start] in ("_", "^") else start - 1
         if end >= 0 and (before in tex or _TEX.search(text, max(0, start - 80), start)):
             tex.add(end)
@@ -209,6 +213,21 @@ def expand(text: str, namespace: Mapping[str, Any], max_chars: int = 8000) -> Ex
             closers.add(end)
         at = max(stop, start) + 1
     return Expanded("".join([*out, text[at:]]), tuple(images))
+
+
+def _described(name: str, namespace: Mapping[str, Any]) -> str:
+    """A variable with its type, shape and columns; raises UsageError."""
+    from archytas_nb.kernel.namespace import described
+
+    why = "" if name in namespace else f"no variable is named {name!r}"
+    if why:
+        why += did_you_mean(name, visible(namespace))
+    elif is_hidden(name) or is_secret(name):
+        why = f"{name!r} is private, belongs to IPython or is named like a secret"
+    if why:
+        raise UsageError(f"{why} ({{@{name}}}). In a question {{@name}} describes a variable.")
+    line = described(name, namespace[name]).removeprefix(f"{name}: ")
+    return f"{name} ({line})"
 
 
 def _pairs(text: str) -> dict[int, int]:
@@ -259,6 +278,7 @@ def _written(
     lookup: ast.FormattedValue, namespace: Mapping[str, Any], max_chars: int, images: list[str]
 ) -> str:
     """A lookup's value as the model reads it; raises LookupFault."""
+    from archytas_nb.kernel.namespace import holds_environment
     from archytas_nb.tools.render import clip, is_lazy, render
 
     value, spec, shown = look(lookup.value, namespace), _spec(lookup), ast.unparse(lookup.value)
@@ -267,7 +287,7 @@ def _written(
         raise LookupFault(
             f"{shown!r} is a {kind}, which can be read only once: convert it to a list"
         )
-    if not (hidden := _holds_environment(value)):
+    if not (hidden := holds_environment(value)):
         if re.search(r"\d{5}", spec):
             raise LookupFault(f"{shown!r} cannot be formatted: the width in {spec!r} is too large")
         if (
@@ -290,26 +310,6 @@ def _written(
     if hidden:
         raise LookupFault(f"{shown!r} contains the environment, which is never sent")
     return clip(text, max_chars)
-
-
-def _holds_environment(value: Any) -> bool:
-    """Whether the environment, or a view of it, is in the containers of a value at any depth."""
-    stack, seen, alive = [value], set(), []
-    while stack:
-        each = stack.pop()
-        kind = type(each)
-        if issubclass(kind, _ENVIRONMENT):
-            return True
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        if issubclass(kind, _CONTAINERS) or is_dataclass(kind) or hasattr(kind, "model_dump"):
-            parts = gc.get_referents(each)
-            stack += [it for it in parts if gc.is_tracked(it) or hasattr(type(it), "tolist")]
-        elif hasattr(kind, "tolist") and str(getattr(each, "dtype", "")) == "object":
-            stack.append(each.tolist())
-            alive.append(stack[-1])  # its id must not be given to another list
-    return False
 
 
 def one_line(what: BaseException | str, limit: int = 300) -> str:

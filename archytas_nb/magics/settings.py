@@ -155,6 +155,12 @@ class Settings(Configurable):
         "Whether the model has a tool for asking you questions; auto: unless it is a small model.",
         *("auto", "on", "off"),
     )
+    context = _choice(
+        "Which variables the model is told of below the question, with types, shapes and columns; "
+        "but for none it also has tools to look at variables. auto: mentioned with a small model, "
+        "changed with any other.",
+        *("auto", "none", "mentioned", "changed", "all"),
+    )
     python = _choice(
         "Whether the model may run code in the notebook: ask you first, run it and show what it "
         "changed (undoable), or run it unwatched (auto). This is not a sandbox. For small models, "

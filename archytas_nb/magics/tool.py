@@ -14,6 +14,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from archytas_nb.errors import ArchytasError, ToolError
+from archytas_nb.kernel import running_cell
 from archytas_nb.magics.conversation import Message, Table
 from archytas_nb.magics.line import HELP, arguments, brief
 
@@ -28,6 +29,10 @@ class ToolMagics(Magics):
     """The tools of this notebook."""
 
     shell: Any
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._cells: dict[str, str] = {}  # by the tool's name the cell that has defined it
 
     @no_var_expand
     @magic_arguments()
@@ -94,7 +99,11 @@ class ToolMagics(Magics):
             raise
         tools = [toolbox[name] for name in names]
         checked = {tool.name: check_examples(tool, self.shell.user_ns) for tool in tools if check}
-        return _registered(tools, known, checked)
+        cell_id, _ = running_cell(self.shell)
+        # A cell that is run again replaces its own tools, which goes without saying.
+        own = {name for name in names if cell_id and self._cells.get(name) == cell_id}
+        self._cells.update(dict.fromkeys(names, cell_id))
+        return _registered(tools, known.keys() - own, checked)
 
     def _register(
         self, toolbox: Toolbox, known: dict[str, Any], tree: ast.Module, options: dict[str, Any]

@@ -25,6 +25,11 @@ VAR = "$var"
 """The key of an explicit reference: ``{"$var": "df"}``."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_SECRET = re.compile(
+    r"(?:(?:^|_)(?:API)?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)$"
+    r"|_(?:PAT|PASS|PWD|PW|COOKIES?|CREDENTIALS?|KEY_ID|KEY_BASE)$|(?:^|_)SECRET_",
+    re.IGNORECASE,
+)
 _SHELL = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})  # IPython's own
 _MISSING = object()
 
@@ -115,7 +120,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
     name = name.strip()
     is_legal = name.isidentifier() and not keyword.iskeyword(name)
     found = namespace.get(name, _MISSING) if is_legal else _MISSING
-    if why := _withheld(name, found):
+    if why := withheld(name, found):
         fault = f"{name!r} is not passed to tools: {why}; expected {what}"
     elif found is _MISSING:
         fault = f"no variable is named {name!r}"
@@ -134,6 +139,11 @@ def visible(namespace: Mapping[str, Any]) -> list[str]:
 def is_hidden(name: str) -> bool:
     """Whether a name is private or IPython's."""
     return name.startswith("_") or name in _SHELL
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable, also one of the environment, is named like a secret."""
+    return _SECRET.search(name) is not None
 
 
 def is_instance(value: object, cls: Any) -> bool:
@@ -166,7 +176,21 @@ def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
     return f"{stem}_{number}"
 
 
-def _withheld(name: str, value: Any) -> str:
+def released(text: str, value: Any, hint: str, namespace: MutableMapping[str, Any]) -> str:
+    """Remove the variable that `keep` has made for a result, as its text says; return its name.
+
+    Empty where there is none, or where it holds something else now.
+    """
+    found = re.search(r"\(kept as the variable (\w+): ", text)
+    name = found[1] if found else ""
+    is_ours = name.rstrip("0123456789") == f"{re.sub(r'[^a-zA-Z0-9_]', '_', hint).strip('_')}_"
+    if not is_ours or namespace.get(name, _MISSING) is not value:
+        return ""
+    del namespace[name]
+    return name
+
+
+def withheld(name: str, value: Any) -> str:
     """Why a variable is not passed to a tool; an empty text where it may be."""
     from archytas_nb.tools.tool import is_tool
 
@@ -182,7 +206,7 @@ def _withheld(name: str, value: Any) -> str:
 def _hint(name: str, cls: Any, namespace: Mapping[str, Any], what: str) -> str:
     """Which variables hold what is expected, and which of them was probably meant."""
     held = [(each, namespace[each]) for each in visible(namespace)]
-    names = [each for each, it in held if is_instance(it, cls) and not _withheld(each, it)]
+    names = [each for each, it in held if is_instance(it, cls) and not withheld(each, it)]
     if not names:
         return f"; no variable holds {what}"
     near = nearest(name, names) or (names[0] if len(names) == 1 else None)

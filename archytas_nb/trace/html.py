@@ -110,10 +110,11 @@ def trace_html(*parts: Html | None) -> Html:
 
 
 def question_html(view: RunView) -> Html:
-    """The question, who answers it, and when it is over what that took."""
+    """The question, what it continues, who answers it, and when it is over what that took."""
     style = "white-space:pre-wrap;font-weight:600;flex:0 1 auto"
     question = element("strong", clip(view.question, _LARGEST_TEXT), style=style)
-    facts = [view.model_name, view.protocol, one_line(view.server, 200)]
+    facts = [one_line(view.continues, 60), view.model_name, view.protocol]
+    facts.append(one_line(view.server, 200))
     if view.ending is not None:
         tokens = view.usage.input_tokens + view.usage.output_tokens
         facts.append(views.clock(view.seconds) if view.seconds >= 1 else "")

@@ -26,7 +26,7 @@ from archytas_nb.trace import html as draw
 from archytas_nb.trace.activity import Activity, Streamed
 from archytas_nb.trace.html import CLASSES, DIM, LINE, PageLimits
 from archytas_nb.trace.panel import ASKED, panel_html
-from archytas_nb.trace.safe import Html, element, join, stylesheet
+from archytas_nb.trace.safe import Html, element, join, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
 from archytas_nb.trace.view import RunView, StepView, advance, fold
 
@@ -51,8 +51,9 @@ def display_mode(shell: Any) -> Mode:
 class TraceView:
     """Observes a run and shows it; an error in drawing is logged and never disturbs the run."""
 
-    def __init__(self, question: str, mode: Mode) -> None:
-        self.view, self._mode, self._closed = fold(question, ()), mode, False
+    def __init__(self, question: str, mode: Mode, continues: str = "") -> None:
+        self.view = replace(fold(question, ()), continues=tidy(continues, 200))
+        self._mode, self._closed = mode, False
         self._layer: LiveLayer | TerminalLayer | None = None
         try:
             if mode == "live":

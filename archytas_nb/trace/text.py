@@ -41,7 +41,8 @@ _HAZARDS = re.compile(
 
 def plain(view: RunView) -> str:
     """A run as plain text; of a long run the steps in the middle are counted, not written."""
-    blocks = [view.question, _steps(view), ending_lines(view)]
+    continues = f"\n({one_line(view.continues, 60)})" if view.continues else ""
+    blocks = [view.question + continues, _steps(view), ending_lines(view)]
     lines = "\n\n".join(block for block in blocks if block).split("\n")
     return "\n".join(line.rstrip() for line in lines)
 
@@ -50,7 +51,8 @@ def markdown(view: RunView) -> str:
     """A run as Markdown: the question in bold, the steps as a block of text, then the answer."""
     title, text, steps = views.ending_title(view.ending), _words(view), _steps(view)
     answer = "" if view.typed else views.answer_markdown(view.ending)
-    blocks = [f"**{escaped(view.question)}**", fenced(steps) if steps else ""]
+    continues = f" *({escaped(one_line(view.continues, 60))})*" if view.continues else ""
+    blocks = [f"**{escaped(view.question)}**{continues}", fenced(steps) if steps else ""]
     blocks.append(f"**{escaped(title)}**" if title else "")
     blocks.append(harmless(answer) if answer else fenced(text) if text else "")
     blocks.append(fenced("\n".join(grid_lines(view.table, _ANSWER_ROWS))) if view.table else "")

@@ -196,6 +196,7 @@ class RunView:
     usage: ev.Usage = field(default=ev.Usage(), compare=False)
     seconds: float = field(default=0.0, compare=False)  # of the model; in a replay as recorded
     server: str = ""  # who serves the model, where that was found out
+    continues: str = ""  # what the question continues, where that is not obvious
 
     @property
     def shown_steps(self) -> list[StepView]:

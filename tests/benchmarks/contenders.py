@@ -142,7 +142,7 @@ def _agent(url: str, protocol: Any, *, stream: bool) -> Any:
     from archytas_nb import Agent, OpenAIModel
 
     model = OpenAIModel("m", url, "none", stream=stream)
-    return Agent([add], model, protocol, max_steps=1_000_000, namespace={})
+    return Agent([add], model, protocol, max_steps=1_000_000, namespace={}, context="none")
 
 
 OURS = "archytas_nb"

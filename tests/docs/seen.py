@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 import archytas_nb as nb
+from archytas_nb.kernel.namespace import look_tools
 from archytas_nb.loop.verify import IMPOSSIBLE, KNOWN, fits, known
 from archytas_nb.testing import ScriptedModel
 
@@ -53,6 +56,20 @@ def lightest(species: str) -> int:
     return 2850
 
 
+def looking() -> dict[str, str]:
+    """What a model reads of the variables: the question with its digest, and the two tools."""
+    names = ["Biscoe", "Dream", "Torgersen"]
+    penguins = pd.DataFrame({"species": ["Gentoo"] * 2 + ["Adelie"], "island": names})
+    namespace = {"penguins": penguins.assign(mass=[5000, None, 3700]), "limit": 10}
+    call = ("look", {"name": "penguins", "what": "describe"})
+    requests = asked(call, ANSWER, tools=(), namespace=namespace, context="auto")
+    return {
+        "variables": requests[0].messages[-1]["content"],
+        "look": "\n\n".join(tool.text for tool in look_tools()),
+        "looked": last(requests[1]),
+    }
+
+
 QUESTION = "How many Gentoo penguins are there?"
 CALL = ("count_species", {"species": "Gentoo"})
 ANSWER = ("final_answer", "There are 124 Gentoo penguins.")
@@ -68,7 +85,8 @@ def asked(
 ) -> list[Any]:
     """Every request of a run."""
     scripted: ScriptedModel = model(*script, protocol=protocol)
-    nb.Agent(tools, model=scripted, namespace={}, **settings).run(QUESTION, output_type=output_type)
+    settings = {"namespace": {}, "context": "none"} | settings
+    nb.Agent(tools, model=scripted, **settings).run(QUESTION, output_type=output_type)
     return scripted.asked
 
 
@@ -112,6 +130,7 @@ def blocks() -> dict[str, str]:
     judged = "Which month has 28 days?"
     tool = nb.Agent([count_species], model=ScriptedModel(), namespace={}).tools["count_species"]
     return {
+        **looking(),
         "react-system": react[0].messages[0]["content"],
         "react-conversation": pretty(react[1].messages[1:]),
         "react-schema": pretty(

@@ -130,6 +130,7 @@ def attempt(task: Task, model: Any, settings: Settings = Settings()) -> Result:
         max_steps=settings.max_steps,
         max_seconds=settings.max_seconds,
         namespace=names,
+        context="none",  # the tasks are about the tools that they name
         **code,
     )
     started = time.perf_counter()

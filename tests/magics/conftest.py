@@ -14,8 +14,9 @@ from tests.live_kernel import NO_ENDPOINT, Kernel, live_kernel
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    """One kernel for a file of tests, with the extension loaded and no model named."""
-    with live_kernel(Path(tmp_path_factory.mktemp("kernel"))) as kernel:
+    """One kernel for a file of tests, with the extension loaded, no model named and a question sent as it is."""
+    folder = Path(tmp_path_factory.mktemp("kernel"))
+    with live_kernel(folder, ARCHYTAS_NB_CONTEXT="none") as kernel:
         assert kernel.run("%load_ext archytas_nb").status == "ok"
         yield kernel
 
@@ -41,6 +42,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     # What a test configures holds for the process, and would record all that the tests after it ask.
     monkeypatch.setattr(switch, "_state", switch._State())
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("ARCHYTAS_NB_CONTEXT", "none")  # a question is sent as it is
     before = nb.toolbox.snapshot()
     nb.toolbox.restore(({}, set()))
     hook, main = sys.excepthook, sys.modules["__main__"]

@@ -18,8 +18,9 @@ from archytas_nb.loop.events import (
     Usage,
 )
 from archytas_nb.loop.history import Exchange, Step
-from archytas_nb.magics.conversation import Paid, cost, history
+from archytas_nb.magics.conversation import cost, history
 from archytas_nb.magics.dry_run import DryRun
+from archytas_nb.magics.thread import Paid
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Kernel
 from tests.servers.plays import Say

@@ -286,3 +286,14 @@ def test_arrays_are_selected_and_compared_within_bounds() -> None:
     assert asked(text) == text
     assert len(asked("{" * 5000)) >= math.floor(2500)
     assert time.monotonic() - began < 10
+
+
+def test_an_at_sign_describes_a_variable_and_shows_no_value() -> None:
+    names = {"frame": pd.DataFrame({"city": ["Lima"]}), "token": "abc", "name": "Lima"}
+    text = expand("What is {@frame}, {@ name}, @x, {{@frame}}?", names).text
+    assert text.startswith("What is frame (DataFrame of 1 rows × 1 columns: city (")
+    assert text.endswith("), name (str of 4 characters), @x, {@frame}?")
+    assert "Lima" not in text
+    for missing, says in (("fame", "'frame'"), ("token", "secret"), ("_x", "private")):
+        with pytest.raises(UsageError, match=says):
+            expand(f"What is {{@{missing}}}?", names | {"_x": 1})

@@ -77,10 +77,14 @@ def test_a_cell_without_functions_is_refused(kernel: Kernel) -> None:
     assert "any functions" in cell.printed
 
 
-def test_a_cell_run_again_replaces_its_tool_and_says_so(kernel: Kernel) -> None:
-    kernel.run(COUNT)
-    cell = kernel.run(COUNT.replace("Count the", "Number of"))
-    assert "replaces the earlier one" in cell.result
+def test_a_tool_that_another_cell_defines_replaces_the_earlier_one_and_says_so(
+    kernel: Kernel,
+) -> None:
+    kernel.run(COUNT, cell_id="t1")
+    for cell_id, says_so in (("t1", False), ("t2", True), (None, True)):
+        cell = kernel.run(COUNT, cell_id=cell_id)
+        assert ("replaces the earlier one" in cell.result) == says_so
+    kernel.run(COUNT.replace("Count the", "Number of"))
     assert "Number of penguins" in kernel.run("%tools count").result
 
 

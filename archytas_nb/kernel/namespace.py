@@ -1,0 +1,373 @@
+"""What the model may know of the notebook's variables: a digest, and two tools that only read.
+
+The digest stands below a question and names variables, types, shapes and columns, never values. It
+is bounded and depends on nothing but the variables and the question.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import re
+import weakref
+from collections import Counter, UserList, deque
+from collections.abc import Iterator, Mapping, MappingView, Sequence
+from contextlib import suppress
+from dataclasses import is_dataclass
+from types import SimpleNamespace
+from typing import Any, Literal, TypeAlias
+
+from archytas_nb.loop.history import Context, Exchange
+from archytas_nb.tools import data
+from archytas_nb.tools.names import did_you_mean, is_secret, resolve, visible, withheld
+from archytas_nb.tools.render import is_lazy, render
+from archytas_nb.tools.signature import Namespace
+from archytas_nb.tools.tool import Tool
+
+ContextName: TypeAlias = Literal["auto", "none", "mentioned", "changed", "all"]
+"""Which variables the digest names: those that the question mentions; also those that are new or
+changed since the last question; or all. ``"auto"`` is what suits the model."""
+What: TypeAlias = Literal["head", "describe", "columns", "values"]
+
+MAX_CHARS = 1500
+"""Characters of a digest."""
+_LISTED = 4000  # characters of what `variables` returns
+_LINE = 600  # characters of the columns of one frame
+_DISTINCT_ROWS = 200_000  # more take too long to count different values
+_FREQUENT = 20  # different values of a column that are listed
+_CARDS = 40  # columns of which statistics are shown
+
+_ENVIRONMENT = type(os.environ)
+_CONTAINERS = (dict, list, tuple, deque, UserList, Mapping, MappingView, SimpleNamespace)
+
+
+def context_of(
+    kind: ContextName,
+    namespace: Mapping[str, Any],
+    question: str,
+    past: Sequence[Exchange] = (),
+    earlier: Exchange | None = None,
+    *,
+    small: bool = False,
+    alone: bool = False,
+) -> Context | None:
+    """What a question is sent with of the variables; None where the model may not look at them.
+
+    Args:
+        kind: Which variables are described.
+        namespace: The variables.
+        question: The question; a variable is mentioned where its whole name stands in it.
+        past: The exchanges before this one.
+        earlier: The exchange that this one replaces. Where it asked the same, the same variables
+            are described again, whatever cells below it have made since.
+        small: Whether the model is small: ``"auto"`` then describes only what is mentioned.
+        alone: Whether the model has no other tools.
+    """
+    if kind == "none":
+        return None
+    variables = dict(_variables(namespace))
+    places = {name: _place(name, question) for name in variables}
+    names = sorted((name for name in places if places[name] >= 0), key=places.__getitem__)
+    has_looked = any(each.context is not None and each.context.is_offered for each in past)
+    if kind == "auto" and small and not (names or alone or has_looked):
+        return None
+    now = {name: _state(value) for name, value in variables.items()}
+    if earlier is not None and earlier.context is not None and earlier.question == question:
+        others = [name for name in earlier.context.names if name in variables]
+    elif kind == "mentioned" or (kind == "auto" and small):
+        others = []
+    else:
+        last = past[-1].context if past and kind != "all" else None
+        known = last.state if last is not None else {}
+        others = [name for name, state in now.items() if not _is_same(known.get(name), state)]
+    names += [name for name in others if name not in names]
+    return Context(digest(variables, names), tuple(names), now)
+
+
+def digest(namespace: Mapping[str, Any], names: Sequence[str], max_chars: int = MAX_CHARS) -> str:
+    """Describe variables in a line each, in at most so many characters; others are counted."""
+    lines: list[str] = []
+    size = 0
+    for name in names:
+        line = described(name, namespace[name])
+        size += len(line) + 1
+        if size > max_chars - 40:
+            lines.append(f"… and {len(names) - len(lines)} more variables")
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+@functools.cache
+def look_tools() -> tuple[Tool, ...]:
+    """The tools `variables` and `look`, which read the user's variables and change nothing."""
+    return tuple(Tool.from_function(each, repeat=True) for each in (variables, look))
+
+
+def variables(namespace: Namespace) -> str:
+    """List the variables of the notebook with their types, shapes and columns."""
+    found = dict(_variables(namespace))
+    return digest(found, list(found), _LISTED) or "The notebook has no variables."
+
+
+def look(  # noqa: D417 - the model does not see the namespace
+    name: str, namespace: Namespace, what: What = "describe", column: str = ""
+) -> str:
+    """Look at a variable of the notebook; nothing is changed.
+
+    Args:
+        name: The name of the variable
+        what: head: the first rows or items; describe: statistics and frequent values of each column; columns: names, types, missing and different values; values: how often each value occurs
+        column: One column of a data frame; leave it out for all
+    """  # noqa: E501 - the model reads the line as it is
+    name = name.strip()
+    if not column and name not in namespace:  # small models send the column alone
+        owners = [each for each, it in _variables(namespace) if name in _columns_of(it)]
+        name, column = (owners[0], name) if len(owners) == 1 else (name, column)
+    value = resolve(name, object, namespace)
+    if why := _not_shown(name, value):
+        raise ValueError(f"{name!r} is not shown: {why}")
+    return _look(value, name, what, column)
+
+
+# ── one variable ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _look(value: Any, name: str, what: What, column: str) -> str:
+    if column:
+        columns = _columns_of(value)
+        if column not in columns:
+            expected = f"expected one of {', '.join(columns[:40])}" if columns else "it has none"
+            hint = did_you_mean(column, columns)
+            raise ValueError(f"{name!r} has no column {column!r}{hint}; {expected}")
+        frame, value = value, value[value.columns[columns.index(column)]]
+        if what in ("describe", "columns"):
+            return f"{described(name, frame)}\n{column}: {_card(value)}"
+        name = f"{name}[{column!r}]"
+    if what == "values":
+        return f"{name}: {_values(value, name)}"
+    if what == "head":
+        return f"{name}: {render(value).text}"
+    cards = _cards(value) if what == "describe" else []
+    if cards or what == "columns":
+        return "\n".join([described(name, value), *cards])
+    return f"{name}: {render(value).text}"
+
+
+def _columns_of(value: Any) -> list[str]:
+    has_columns = data.is_data(value) and hasattr(value, "columns")
+    return [str(each) for each in value.columns] if has_columns else []
+
+
+def _cards(value: Any) -> list[str]:
+    """What describes data beside type and shape, in a line for each column; empty for the rest."""
+    if not data.is_data(value):
+        return []
+    if not hasattr(value, "columns"):
+        return [_card(value)]
+    columns = list(value.columns)
+    is_pandas = hasattr(value, "iloc")
+    found = [value.iloc[:, n] if is_pandas else value[name] for n, name in enumerate(columns)]
+    pairs = zip(columns[:_CARDS], found, strict=False)
+    lines = [f"{name!s:.100}: {_card(column)}" for name, column in pairs]
+    return [*lines, f"… {len(columns) - _CARDS} more columns"] if len(columns) > _CARDS else lines
+
+
+def _card(column: Any) -> str:
+    """Missing values, range and mean of numbers, and how often values occur where there is room."""
+    with suppress(Exception):  # of values that cannot be compared or hashed
+        kind = getattr(column.dtype, "kind", "") or ("f" if column.dtype.is_numeric() else "O")
+        if kind in "mM":
+            return f"{_missing(column)} missing; from {column.min()} to {column.max()}"
+        counts, card = _counted(column) or [], ""
+        if hasattr(column, "value_counts"):
+            card = f"{_missing(column)} missing; "
+        if kind in "iuf":
+            lowest, highest, mean = map(_short, (column.min(), column.max(), column.mean()))
+            card += f"min {lowest}, max {highest}, mean {mean}"
+            if len(counts) > _FREQUENT:
+                return card
+            card += "; "
+        listed = ", ".join(f"{_label(each)} {count}×" for each, count in counts[:_FREQUENT])
+        more = f", … and {len(counts) - _FREQUENT} others" if len(counts) > _FREQUENT else ""
+        return f"{card}{len(counts)} different values: {listed}{more}"
+    return str(column.dtype)
+
+
+def _label(value: Any) -> str:
+    """A value as text; a missing one is no number."""
+    try:
+        is_missing = value is None or bool(value != value)  # noqa: PLR0124 - as NaN is
+    except (TypeError, ValueError):  # pandas' NA
+        is_missing = True
+    return "(missing)" if is_missing else f"{value!s:.60}"
+
+
+def _short(number: Any) -> str:
+    """A number as it is; a fraction with six digits."""
+    return str(number) if float(number).is_integer() else f"{number:.6g}"
+
+
+def _values(value: Any, name: str) -> str:
+    """How often each value occurs."""
+    if hasattr(value, "columns"):
+        columns = ", ".join(map(str, list(value.columns)[:40]))
+        raise ValueError(f"the values of which column of {name!r}? Give column: one of {columns}")
+    counts = _counted(value)
+    if counts is None:
+        kind = type(value).__name__
+        raise ValueError(f"{name!r} is of type {kind!r}, which holds no values to count")
+    lines = [f"{_label(each)}: {count}" for each, count in counts[:_FREQUENT]]
+    if len(counts) > _FREQUENT:
+        lines.append(f"… and {len(counts) - _FREQUENT} others")
+    return f"{len(counts)} different values\n" + "\n".join(lines)
+
+
+def _counted(value: Any) -> list[tuple[Any, int]] | None:
+    """Each value with how often it occurs, the most frequent first; None where it has none."""
+    if hasattr(value, "value_counts"):
+        if hasattr(value, "iloc"):
+            return [*value.value_counts(dropna=False).items()]
+        return [*value.value_counts(sort=True).rows()]
+    items = value.ravel().tolist() if data.is_data(value) else value
+    if not isinstance(items, (list, tuple, set, dict)):
+        return None
+    return Counter(map(_hashable, items)).most_common()
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return render(value, 200).text
+    return value
+
+
+def _head(value: Any) -> str:
+    """Type and shape."""
+    kind = type(value).__name__
+    if data.is_data(value):
+        if hasattr(value, "columns"):
+            rows, columns = value.shape
+            return f"{kind} of {rows} rows × {columns} columns"
+        return f"{kind} of {' × '.join(map(str, value.shape))} values of type {value.dtype}"
+    if type(value) in (list, tuple, set, frozenset, dict):
+        return f"{kind} of {len(value)} item{'s' * (len(value) != 1)}"
+    return f"{kind} of {len(value)} characters" if type(value) is str else kind
+
+
+def described(name: str, value: Any) -> str:
+    """A variable in one line: type, shape and columns, but no values, whatever the object does."""
+    with suppress(Exception):
+        if data.is_data(value) and hasattr(value, "columns"):
+            return f"{name}: {_head(value)}: {_columns(value)}"
+        if data.is_data(value) and hasattr(value, "describe"):
+            return f"{name}: {_head(value)}{_counts(value)}"
+        return f"{name}: {_head(value)}"
+    return f"{name}: {type(value).__name__}"
+
+
+def _columns(frame: Any) -> str:
+    """The columns with their types, as many as fit into a line."""
+    found: list[str] = []
+    for number, (name, kind) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        column = frame.iloc[:, number] if hasattr(frame, "iloc") else frame[name]
+        found.append(f"{name!s:.100} ({kind!s:.60}{_counts(column)})")
+        if sum(map(len, found)) > _LINE:
+            found[-1] = f"… {len(frame.columns) - number} more"
+            break
+    return ", ".join(found)
+
+
+def _counts(column: Any) -> str:
+    """How many values are missing, and for what is no number how many different ones there are."""
+    if len(column) > _DISTINCT_ROWS:
+        return ""
+    missing, is_pandas = _missing(column), hasattr(column, "isna")
+    text = f", {missing} missing" if missing else ""
+    with suppress(Exception):  # of values that cannot be hashed
+        is_number = column.dtype.kind in "iufcmM" if is_pandas else column.dtype.is_numeric()
+        if not is_number:
+            text += f", {column.nunique() if is_pandas else column.n_unique()} different"
+    return text
+
+
+def _missing(column: Any) -> int:
+    return int(column.isna().sum() if hasattr(column, "isna") else column.null_count())
+
+
+# ── which variables ───────────────────────────────────────────────────────────────────────────────
+
+
+def _variables(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The user's variables: no modules, tools, functions, classes, secrets, nor what is ours."""
+    for name in visible(namespace):
+        value = namespace[name]
+        kind = type(value)
+        is_ours = str(kind.__module__).partition(".")[0] == __name__.partition(".")[0]
+        if not (is_ours or is_secret(name) or withheld(name, value) or _is_code(value)):
+            yield name, value
+
+
+def _is_code(value: Any) -> bool:
+    kind = type(value)
+    return isinstance(value, type) or hasattr(kind, "__code__") or kind.__name__ in _FUNCTIONS
+
+
+_FUNCTIONS = frozenset({"function", "builtin_function_or_method", "method", "ufunc", "partial"})
+
+
+def _not_shown(name: str, value: Any) -> str:
+    """Why the value of a variable is not shown to the model; empty where it is."""
+    if is_secret(name):
+        return "it is named like a secret"
+    if is_lazy(value):
+        return f"reading a {type(value).__name__} would use it up"
+    return "it holds the environment" if holds_environment(value) else ""
+
+
+def holds_environment(value: Any) -> bool:
+    """Whether the environment, or a view of it, is in the containers of a value at any depth."""
+    stack, seen, alive = [value], set(), []
+    while stack:
+        each = stack.pop()
+        kind = type(each)
+        if issubclass(kind, _ENVIRONMENT):
+            return True
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if issubclass(kind, _CONTAINERS) or is_dataclass(kind) or hasattr(kind, "model_dump"):
+            parts = gc.get_referents(each)
+            stack += [it for it in parts if gc.is_tracked(it) or hasattr(type(it), "tolist")]
+        elif hasattr(kind, "tolist") and str(getattr(each, "dtype", "")) == "object":
+            stack.append(each.tolist())
+            alive.append(stack[-1])  # its id must not be given to another list
+    return False
+
+
+def _place(name: str, question: str) -> int:
+    found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", question)
+    return found.start() if found else -1
+
+
+# ── what has changed ──────────────────────────────────────────────────────────────────────────────
+
+
+def _state(value: Any) -> tuple[Any, int, str]:
+    """What a variable is now: its object, weakly where that is possible, and its type and shape."""
+    head = type(value).__name__
+    with suppress(Exception):
+        head = _head(value)
+    try:
+        return weakref.ref(value), id(value), head
+    except TypeError:
+        return None, id(value), head
+
+
+def _is_same(before: Any, now: tuple[Any, int, str]) -> bool:
+    """Whether a variable is as it was; another object may have got the id of one that is gone."""
+    if before is None or before[1:] != now[1:]:
+        return False
+    return before[0] is None or before[0]() is not None
