@@ -6,10 +6,9 @@ import copy
 import dataclasses
 import sys
 import time
-import warnings
 import weakref
 from collections import ChainMap
-from collections.abc import Callable, Collection, Generator, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,6 @@ from typing import (
     TypeAlias,
     TypeVar,
     Unpack,
-    get_args,
     overload,
 )
 
@@ -53,9 +51,9 @@ from archytas_nb.hints import (
 from archytas_nb.kernel import Namespace, live_namespace
 from archytas_nb.kernel.approval import Approve, usable_policy
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
+from archytas_nb.kernel.namespace import ContextName
 from archytas_nb.kernel.person import Keyboard, Person, confirm
-from archytas_nb.kernel.python import MODES, PythonMode, python_tool
+from archytas_nb.kernel.python import PythonMode, python_tool
 from archytas_nb.kernel.watch import Watch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.function_calling import FunctionCalling
@@ -70,16 +68,18 @@ from archytas_nb.question import (
     Tools,
     asked_by,
     asking_tool,
+    check_settings,
+    equipped,
     is_model,
     names_of,
     read_question,
+    released_by,
     takes_options,
     toolbox_of,
+    warn_of_max_tokens,
     window_of,
-    wrong,
 )
 from archytas_nb.run import Run
-from archytas_nb.tools.names import released
 from archytas_nb.tools.toolbox import Toolbox, decorate, toolbox
 
 __all__ = ["Agent", "Model", "Observer", "ProtocolName"]
@@ -101,11 +101,9 @@ class Agent(AsksMany):
         instructions: Added to the system prompt.
         max_steps: Maximum number of model replies in one run.
         max_errors: Maximum number of consecutive unusable replies and failed calls.
-        max_seconds: Maximum number of seconds of a run, not counting the time that you take to
-            answer; None for no limit.
+        max_seconds: Maximum seconds of a run, without your time to answer; None for no limit.
         max_total_tokens: Maximum number of input and output tokens of a run; None for no limit.
-        namespace: Where variables are looked up and large results are kept; None takes the live
-            one.
+        namespace: Where variables are looked up and kept; None takes the live one.
         approve: What happens where a tool wants approval: ``"ask"`` the person, ``"auto"`` runs
             it, ``"deny"`` refuses it; or a function that decides on every call. None asks.
         ask_user: Whether the model has a tool for asking you questions.
@@ -113,8 +111,7 @@ class Agent(AsksMany):
         context: Which variables are described below a question: those ``"mentioned"`` in it, also
             those ``"changed"`` since the last one, ``"all"`` or ``"none"``. But for none, the model
             has tools to read variables. ``"auto"`` is what suits the model.
-        max_reply_tokens: Maximum number of tokens in one reply; None for 1,024 (small models) or
-            16,384 (others).
+        max_reply_tokens: Maximum tokens in one reply; None for 1,024 (small models) or 16,384.
         python: Whether the model has a tool that runs code in the namespace: ``"off"``, ``"ask"``
             (after approval), ``"undoable"`` (at once; what it changes is shown and can be undone),
             or ``"auto"`` (at once). This is not a sandbox.
@@ -152,24 +149,9 @@ class Agent(AsksMany):
             raise unknown_argument("Agent()", name, arguments_of(Agent))
         if is_model(tools) and not is_model(model):
             tools, model = model, tools
-        if protocol not in ("auto", "react", "native"):
-            raise wrong("protocol", protocol, "'auto', 'react' or 'native'")
-        if python not in MODES:
-            raise wrong("python", python, "'off', 'ask', 'undoable' or 'auto'")
-        if context not in (names := get_args(ContextName)):
-            raise wrong("context", context, f"one of {', '.join(map(repr, names))}")
-        if instructions is not None and not isinstance(instructions, str):
-            raise wrong("instructions", instructions, "text")
-        if namespace is not None and not isinstance(namespace, MutableMapping):
-            raise wrong("namespace", namespace, "a dict of variables")
+        check_settings(protocol, python, context, instructions, namespace)
         if max_tokens is not _NOT_GIVEN:
-            # Unlike a DeprecationWarning, a FutureWarning is shown from any module of the user's.
-            warnings.warn(
-                f"max_tokens={max_tokens!r} is deprecated; use max_total_tokens, which limits all "
-                "tokens of a run (max_reply_tokens limits one reply)",
-                FutureWarning,
-                stacklevel=2,
-            )
+            warn_of_max_tokens(max_tokens)
             max_total_tokens = max_tokens
         self._tools, self._own = toolbox_of(tools), Toolbox()
         self._model: Any = model
@@ -371,12 +353,11 @@ class Agent(AsksMany):
     def preview(self, question: str, **asked: Any) -> ev.AskModel:
         """The first request of a run with these arguments of `run`; nothing is asked or kept."""
         exchange, _ = read_question(self._variables(), question, **asked)
-        origin = exchange.origin
         tools = self._equipped(exchange)
         wire = self._wire(self._protocol(), tools)
         window = window_of(self.model, ChainMap({}, self._variables()))  # it makes no variables
         guards = self._guards(self.model, tools, time.monotonic)
-        flow = react_loop(wire, guards, self._past(origin), exchange, window=window)
+        flow = react_loop(wire, guards, self._past(exchange.origin), exchange, window=window)
         request = next(flow)
         while not (isinstance(request, ev.AskModel) and request.step):
             # What a small model is asked beforehand is taken to be answered with yes.
@@ -384,9 +365,8 @@ class Agent(AsksMany):
         return request
 
     def __repr__(self) -> str:
-        number = len(self.exchanges)
-        questions = f"{number} question{'' if number == 1 else 's'}"
-        return f"<Agent model={self._model!r} tools=[{', '.join(self.tools)}] {questions}>"
+        asked, tools = len(self.exchanges), ", ".join(self.tools)
+        return f"<Agent model={self._model!r} tools=[{tools}] {asked} question{'s' * (asked != 1)}>"
 
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
@@ -438,15 +418,6 @@ class Agent(AsksMany):
         while self._released:  # what was not made again stays as it was
             self._variables().setdefault(*self._released.popitem())
 
-    def _release(self, exchange: Exchange) -> None:
-        """Let a question that is asked again keep its results under the names that they had."""
-        place = place_of(self.exchanges, exchange.origin)
-        for step in (step for each in self.exchanges[place : place + 1] for step in each.steps):
-            for call, outcome in step.pairs:
-                name = released(outcome.text, outcome.value, call.name, self._variables())
-                if name:
-                    self._released[name] = outcome.value
-
     def _begin(
         self, run: Run, exchange: Exchange, answers: Answers, observers: Sequence[Observer]
     ) -> Events:
@@ -466,7 +437,7 @@ class Agent(AsksMany):
             return ended(exchange, ev.Failed(str(error), by="setup" if missing else "endpoint"))
         except KeyboardInterrupt:
             return ended(exchange, ev.Interrupted("a request to the model"))
-        self._release(exchange)
+        self._released.update(released_by(exchange, self.exchanges, variables))
         tools = self._equipped(exchange)
         between = getattr(model, "person", None)  # so that a person's answers are recorded too
         person: Person = Keyboard() if between is None else between(Keyboard())
@@ -482,19 +453,13 @@ class Agent(AsksMany):
         return driver.events(spoken)
 
     def _executor(
-        self,
-        tools: Toolbox,
-        variables: Namespace,
-        person: Person,
-        observers: Sequence[Observer],
+        self, tools: Toolbox, variables: Namespace, person: Person, observers: Sequence[Observer],
         watch: Watch | None,
-    ) -> Executor:
+    ) -> Executor:  # fmt: skip
         """What runs the calls of one run."""
-        return KernelExecutor(
-            tools, variables, self._approve, person,
-            watched(observers, "output"), watched(observers, "person"),
-            allow=self._allow, watch=watch,
-        )  # fmt: skip
+        tells = watched(observers, "output"), watched(observers, "person")
+        given = tools, variables, self._approve, person, *tells
+        return KernelExecutor(*given, allow=self._allow, watch=watch)
 
     def _settings(self) -> dict[str, Any]:
         """The arguments that make such an agent, without its conversation."""
@@ -512,22 +477,8 @@ class Agent(AsksMany):
 
     def _equipped(self, exchange: Exchange) -> Toolbox:
         """The tools for a question, which gets what it is sent with of the variables."""
-        tools, place = self.tools, place_of(self.exchanges, exchange.origin)
-        found = context_of(
-            self.context, self._variables(), exchange.question, self.exchanges[:place],
-            self.exchanges[place] if place < len(self.exchanges) else None,
-            small=getattr(self.model, "is_small", False), alone=not tools,
-        )  # fmt: skip
-        if found is not None:
-            looks = [each for each in look_tools() if each.name not in tools]
-            # A tool that must be approved changes something: it is no way to see what there is.
-            instead = [name for name, tool in tools.items() if not tool.approve]
-            is_auto = self.context == "auto"
-            exchange.context = replace(
-                found, tools=tuple(each.name for each in looks), instead=tuple(instead) * is_auto
-            )
-            tools.extend(Toolbox(*looks))
-        return tools
+        small, names = getattr(self.model, "is_small", False), self._variables()
+        return equipped(self.tools, self.context, names, exchange, self.exchanges, small=small)
 
     def _variables(self) -> Namespace:
         return live_namespace() if self._namespace is None else self._namespace

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict, TypeVar
+import warnings
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, TypedDict, TypeVar, get_args
 
 from archytas_nb.answers import Answers, Until
 from archytas_nb.driver import Model, Observer
 from archytas_nb.kernel import Namespace, current_shell, running_cell
+from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
+from archytas_nb.kernel.python import MODES
 from archytas_nb.loop import events as ev
-from archytas_nb.loop.history import ContextWindow, Exchange
+from archytas_nb.loop.history import ContextWindow, Exchange, place_of
 from archytas_nb.tools.data import attached
-from archytas_nb.tools.names import keep
+from archytas_nb.tools.names import keep, released
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 
@@ -141,3 +145,71 @@ def asked_by(origin: str) -> tuple[str, str]:
         return origin, ""
     cell, execution = running_cell(current_shell())
     return (f"{cell} in Python", execution) if cell else ("", "")
+
+
+def equipped(
+    tools: Toolbox,
+    context: ContextName,
+    variables: Namespace,
+    exchange: Exchange,
+    exchanges: Sequence[Exchange],
+    *,
+    small: bool,
+) -> Toolbox:
+    """The tools for a question, with those that look at variables; notes its context."""
+    place = place_of(exchanges, exchange.origin)
+    earlier = exchanges[place] if place < len(exchanges) else None
+    found = context_of(
+        context, variables, exchange.question, exchanges[:place], earlier,
+        small=small, alone=not tools,
+    )  # fmt: skip
+    if found is not None:
+        looks = [each for each in look_tools() if each.name not in tools]
+        # A tool that must be approved changes something: it is no way to see what there is.
+        instead = [name for name, tool in tools.items() if not tool.approve]
+        names = tuple(each.name for each in looks)
+        fitting = tuple(instead) if context == "auto" else ()
+        exchange.context = replace(found, tools=names, instead=fitting)
+        tools.extend(Toolbox(*looks))
+    return tools
+
+
+def released_by(
+    exchange: Exchange, exchanges: Sequence[Exchange], variables: Namespace
+) -> dict[str, Any]:
+    """The results of a question that is asked again, by the names that they give up for it."""
+    place = place_of(exchanges, exchange.origin)
+    names: dict[str, Any] = {}
+    for step in (step for each in exchanges[place : place + 1] for step in each.steps):
+        for call, outcome in step.pairs:
+            if name := released(outcome.text, outcome.value, call.name, variables):
+                names[name] = outcome.value
+    return names
+
+
+def check_settings(
+    protocol: object, python: object, context: object, instructions: object, namespace: object
+) -> None:
+    """Raise ValueError where an argument of `Agent` is not of its kind."""
+    for name, value, known in (
+        ("protocol", protocol, ("auto", "react", "native")),
+        ("python", python, MODES),
+        ("context", context, get_args(ContextName)),
+    ):
+        if value not in known:
+            raise wrong(name, value, f"one of {', '.join(map(repr, known))}")
+    if instructions is not None and not isinstance(instructions, str):
+        raise wrong("instructions", instructions, "text")
+    if namespace is not None and not isinstance(namespace, MutableMapping):
+        raise wrong("namespace", namespace, "a dict of variables")
+
+
+def warn_of_max_tokens(value: object) -> None:
+    """Warn of the old name of ``max_total_tokens``, where `Agent` is made with it."""
+    # Unlike a DeprecationWarning, a FutureWarning is shown from any module of the user's.
+    warnings.warn(
+        f"max_tokens={value!r} is deprecated; use max_total_tokens, which limits all "
+        "tokens of a run (max_reply_tokens limits one reply)",
+        FutureWarning,
+        stacklevel=3,
+    )

@@ -14,7 +14,8 @@ from tests.servers.plays import Say
 from tests.servers.server import Server
 
 FOLDER = Path(__file__).parent.parent.parent / "notebooks"
-NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+# 08 shows what its variables were before, which is something else the second time.
+NOTEBOOKS = sorted(path for path in FOLDER.glob("*.ipynb") if not path.stem.startswith("08"))
 NOBODY = "http://127.0.0.1:9/v1"
 SHOWN = {"stream", "display_data", "update_display_data", "execute_result", "error"}
 
@@ -24,6 +25,7 @@ def outputs(cell: Cell) -> list[dict[str, Any]]:
     shown = [each["content"] for each in cell.messages if each["msg_type"] in SHOWN]
     for content in shown:
         content.pop("execution_count", None)
+        content.pop("transient", None)
         # IPython says so where an extension is loaded twice.
         content["text"] = (
             "" if "is already loaded" in content.get("text", "") else content.get("text")
