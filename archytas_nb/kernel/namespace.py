@@ -312,7 +312,7 @@ def _variables(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _is_code(value: Any) -> bool:
     kind = type(value)
-    return isinstance(value, type) or hasattr(kind, "__code__") or kind.__name__ in _FUNCTIONS
+    return issubclass(kind, type) or hasattr(kind, "__code__") or kind.__name__ in _FUNCTIONS
 
 
 _FUNCTIONS = frozenset({"function", "builtin_function_or_method", "method", "ufunc", "partial"})
