@@ -15,7 +15,8 @@ from archytas_nb.batch.gate import Gate, GatedModel
 from archytas_nb.batch.store import RowResult
 from archytas_nb.driver import Executor
 from archytas_nb.errors import ModelError, RunInterrupted, TaskFailed
-from archytas_nb.loop.events import CallOutcome, CheckAnswer, ToolCall, Usage
+from archytas_nb.loop.events import CallOutcome, CheckAnswer, ToolCall, Usage, Verdict
+from archytas_nb.models.refusals import shortened
 
 T = TypeVar("T")
 
@@ -118,7 +119,9 @@ def ask(agent: Agent, question: str, output_type: Any) -> RowResult:
     except RunInterrupted as stop:
         return result("open", None, "", stop.run.usage if stop.run is not None else Usage())
     if run.incomplete:
-        return result("failed", None, run.reason, run.usage)
+        faults = [each.fault for each in run.events if isinstance(each, Verdict) and each.fault]
+        why = f"{run.reason}: {faults[-1]}" if faults else run.reason
+        return result("failed", None, shortened(why), run.usage)
     checked = [each.answer for each in run.events if isinstance(each, CheckAnswer)]
     answer = checked[-1] if output_type is not None and checked else run.answer
     return result("done", answer, "", run.usage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -135,6 +136,12 @@ def test_refuses_arguments_that_cannot_be_used(
     with pytest.raises(ValueError, match=named):
         agent.map(data, options.pop("prompt", "Label it."), store=None, **options)
     assert not shop.asked
+
+
+def test_a_row_without_an_answer_of_the_type_says_what_was_wrong_with_it() -> None:
+    agent = Agent([], model=ScriptedModel(*[("final_answer", "many")] * 6))
+    table = agent.map(rows(1), "Count.", type=int, store=None)
+    assert re.match(r"max_errors=5: .*'?integer.*many", table["error"][0])
 
 
 def test_a_second_call_asks_nothing_and_a_failed_row_is_tried_again(
