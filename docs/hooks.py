@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,3 +19,10 @@ def on_files(files: Any, config: Any) -> Any:
         uri = f"notebooks/{path.name}"
         files.append(File(uri, str(ROOT), config.site_dir, config.use_directory_urls))
     return files
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Make a notebook's links to the folder ``docs`` links to the pages of the site."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return output
+    return re.sub(r'href="\.\./docs/([\w/-]+)\.md(#[^"]*)?"', r'href="../../\1/\2"', output)

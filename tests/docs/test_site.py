@@ -58,6 +58,16 @@ def test_the_notebooks_are_pages_with_their_traces(site: Path) -> None:
     assert "There are 124 Gentoo" in re.sub(r"<[^>]+>", "", page)
 
 
+def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
+    broken = []
+    for page in site.rglob("index.html"):
+        for link in re.findall(r'<a [^>]*href="([^":#]+)["#]', page.read_text(encoding="utf-8")):
+            there = page.parent / link
+            if not (there / "index.html" if there.is_dir() else there).exists():
+                broken.append((page.parent.name, link))
+    assert broken == []
+
+
 def test_public_names_are_described(site: Path) -> None:
     page = (site / "api" / "index.html").read_text(encoding="utf-8")
     for name in ("Agent", "Run", "Tool", "Toolbox", "OpenAIModel", "CassetteMiss"):
