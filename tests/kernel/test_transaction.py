@@ -21,6 +21,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from IPython.lib.pretty import pretty
 
 import archytas_nb.kernel
 from archytas_nb.kernel.transaction import transaction
@@ -311,6 +312,7 @@ def test_a_block_that_raises_can_be_undone() -> None:
         names["l"].append(2)
         raise ZeroDivisionError
     assert str(t.diff) == "l changed: 1 → 2 elements"
+    assert pretty(t.diff) == str(t.diff)  # as a cell shows it
     t.undo()
     assert names == {"l": [1]}
 
