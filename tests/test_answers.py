@@ -139,7 +139,7 @@ def test_what_is_said_at_a_limit_is_the_value_only_where_it_is_of_the_type(
 def test_the_question_says_what_the_answer_must_be(
     protocol: Protocol, kind: Any, said: str
 ) -> None:
-    agent = nb.Agent([], ScriptedModel(protocol=protocol))
+    agent = nb.Agent([], ScriptedModel(protocol=protocol), context="none")
     [_, message] = agent.preview("Where?", output_type=kind).messages
     assert message["content"].startswith("Where?\n\n(")
     assert "final_answer" in message["content"]
@@ -147,7 +147,7 @@ def test_the_question_says_what_the_answer_must_be(
 
 
 def test_the_text_protocol_binds_the_answer_to_its_schema() -> None:
-    ask = nb.Agent([], ScriptedModel()).preview("Where?", output_type=list[int])
+    ask = nb.Agent([], ScriptedModel(), context="none").preview("Where?", output_type=list[int])
     [answer] = [
         b for b in ask.schema["oneOf"] if b["properties"]["tool"] == {"const": "final_answer"}
     ]
@@ -155,7 +155,7 @@ def test_the_text_protocol_binds_the_answer_to_its_schema() -> None:
 
 
 def test_function_calling_offers_a_function_for_the_answer_only_where_it_has_a_type() -> None:
-    agent = nb.Agent([], ScriptedModel(protocol="native"))
+    agent = nb.Agent([], ScriptedModel(protocol="native"), context="none")
     names = [tool["function"]["name"] for tool in agent.preview("Where?", output_type=Point).tools]
     assert names == ["final_answer", "fail_task"]
     assert [tool["function"]["name"] for tool in agent.preview("Where?").tools] == ["fail_task"]

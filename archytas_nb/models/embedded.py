@@ -14,7 +14,7 @@ from typing import Literal
 
 from archytas_nb._version import __version__
 from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
-from archytas_nb.loop.events import AskModel, Delta, Message, Notice
+from archytas_nb.loop.events import AskModel, Delta, Json, Message, Notice
 from archytas_nb.models import process, weights
 from archytas_nb.models.bounds import Deadline
 from archytas_nb.models.capabilities import Asking, capabilities_of
@@ -30,6 +30,9 @@ _REPLY_SECONDS = 3600.0
 """How long a request may be silent: slow machines read a long prompt for minutes."""
 REPEAT_TEMPERATURE = 0.8
 DEFAULT_NAME = "Qwen2.5-Coder-1.5B-Instruct"
+
+_VALUES = frozenset({"const", "enum", "default", "examples"})
+_BOUNDS = (("minLength", "maxLength"), ("minItems", "maxItems"), ("minimum", "maximum"))
 
 
 class EmbeddedModel:
@@ -79,6 +82,7 @@ class EmbeddedModel:
             ConfigurationError: There are no weights, or no engine to run them.
             ModelError: The server did not start, or crashed in safe mode, too.
         """
+        ask = replace(ask, schema=without_contradictions(ask.schema))
         deadline, temperature, began = Deadline(ask.seconds), temperature_for(ask), time.monotonic()
         has_dropped = False
         while True:
@@ -273,6 +277,24 @@ def _watched(server: process.Server, hung: threading.Event) -> Iterator[None]:
         yield
     finally:
         over.set()
+
+
+def without_contradictions(schema: Json) -> Json:
+    """A JSON schema without limits that contradict each other: they take the engine all memory."""
+    if isinstance(schema, list):
+        return [without_contradictions(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    dropped: set[str] = set()
+    for low, high in _BOUNDS:
+        least, most = schema.get(low), schema.get(high)
+        if isinstance(least, (int, float)) and isinstance(most, (int, float)) and least > most:
+            dropped |= {low, high}
+    return {
+        name: part if name in _VALUES else without_contradictions(part)
+        for name, part in schema.items()
+        if name not in dropped
+    }
 
 
 def temperature_for(ask: AskModel) -> float:
