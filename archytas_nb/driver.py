@@ -1,7 +1,7 @@
 """Drives one run: carries out the loop's requests, sends it the replies, and yields every event.
 
-Whatever happens (an interrupt, an observer that breaks, one who iterates and goes away), the loop
-is brought to its ending, so that the record is whole. It knows no IPython and no library.
+Whatever happens (an interrupt, an observer that raises, a caller that stops iterating), the loop
+runs to its ending, so that the record is complete. Neither IPython nor any other library is used.
 """
 
 from __future__ import annotations
