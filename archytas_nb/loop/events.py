@@ -7,7 +7,7 @@ not count. A run alternates requests and replies, with notices in between, and h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 Json: TypeAlias = Any
@@ -180,7 +180,13 @@ class Usage:
     usd: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+        return Usage(
+            self.requests + other.requests,
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+            self.usd + other.usd,
+        )
 
 
 @dataclass(frozen=True, slots=True)

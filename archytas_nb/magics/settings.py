@@ -17,7 +17,6 @@ from traitlets import Bool, Dict, Enum, Float, Int, List, TraitError, Unicode
 from traitlets.config import Configurable
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models.capabilities import sendable
 
 
 class _Setting(traitlets.TraitType[Any, Any]):
@@ -82,6 +81,9 @@ class _Request(Dict):
     """Additional request fields: JSON values, without fields that have their own setting."""
 
     def validate(self, obj: Any, value: Any) -> Any:
+        # Imported here: loading the extension, which each notebook does, must be fast.
+        from archytas_nb.models.capabilities import sendable
+
         fields: dict[str, Any] = super().validate(obj, value) or {}
         for name in ("model", "base_url", "api_key", "timeout", "max_retries"):
             if name in fields:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -67,13 +68,11 @@ class Cutoff:
         self._waited = 0.0
         self._since: float | None = time.monotonic()
         self._connection: socket.socket | None = None
-        self._over = False
-        self._changed = threading.Condition()
-        threading.Thread(target=self._watch, name="archytas_nb-cutoff", daemon=True).start()
+        _watch.add(self)
 
     def connected(self, connection: socket.socket) -> None:
         """Name the connection; with a proxy there are two, one after the other."""
-        with self._changed:
+        with _watch.changed:
             self._connection = connection
             if self.ended:
                 _shut(connection)
@@ -89,36 +88,79 @@ class Cutoff:
         self._since = None
         self._waited = 0.0 if data or since is None else self._waited + now - since
 
-    def cut(self) -> None:
+    def cut(self, why: Literal["deadline", "silence", "cut"] = "cut") -> None:
         """Shut the connection down now, or as soon as there is one."""
-        with self._changed:
-            self.ended = self.ended or "cut"
+        with _watch.changed:
+            self.ended = self.ended or why
             if self._connection is not None:
                 _shut(self._connection)
+        self.stop()
 
     def stop(self) -> None:
         """The request is over."""
-        with self._changed:
-            self._over = True
-            self._changed.notify()
+        _watch.remove(self)
 
-    def _watch(self) -> None:
-        with self._changed:
-            while not self._over:
-                since = self._since
-                waiting = 0.0 if since is None else time.monotonic() - since
-                left = self._timeout - self._waited - waiting
-                if self._deadline.over:
-                    self.ended = "deadline"
-                elif since is not None and left <= 0:
-                    self.ended = "silence"
-                if self.ended:
-                    if self._connection is not None:
-                        _shut(self._connection)
+    def look(self) -> float:
+        """Shut the connection down where it is time to; else the seconds until the next look."""
+        since = self._since
+        waiting = 0.0 if since is None else time.monotonic() - since
+        left = self._timeout - self._waited - waiting
+        if self._deadline.over:
+            self.cut("deadline")
+        elif since is not None and left <= 0:
+            self.cut("silence")
+        # Where nothing is waited for now, the silence cannot become too long before that.
+        return self._deadline.within(max(left, 0.05))
+
+
+class _Watch:
+    """Looks after all requests of the process on one thread: to start one each would cost more."""
+
+    IDLE = 30.0
+    """Seconds without a request after which the thread ends."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self._cutoffs: set[Cutoff] = set()
+        self._thread: threading.Thread | None = None
+        self._next = 0.0
+
+    def add(self, cutoff: Cutoff) -> None:
+        with self.changed:
+            self._cutoffs.add(cutoff)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="archytas_nb-cutoff", daemon=True
+                )
+                self._thread.start()
+            elif time.monotonic() + cutoff.look() < self._next:
+                self.changed.notify()
+
+    def remove(self, cutoff: Cutoff) -> None:
+        with self.changed:
+            self._cutoffs.discard(cutoff)
+
+    def _run(self) -> None:
+        with self.changed:
+            while True:
+                pauses = [each.look() for each in list(self._cutoffs)]
+                pause = min([*pauses, self.IDLE])
+                self._next = time.monotonic() + pause
+                if not self.changed.wait(pause) and not self._cutoffs:
+                    self._thread = None
                     return
-                # Where nothing is waited for now, the silence cannot become too long before that.
-                pause = min(max(left, 0.05), threading.TIMEOUT_MAX)
-                self._changed.wait(self._deadline.within(pause))
+
+
+_watch = _Watch()
+
+
+def _after_fork() -> None:
+    global _watch  # noqa: PLW0603 - a child has neither the thread nor a lock that is free
+    _watch = _Watch()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _shut(connection: socket.socket) -> None:

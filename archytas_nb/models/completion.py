@@ -140,10 +140,13 @@ class CompletionReply:
 
     def take(self, chunk: Any, text: str) -> list[Delta]:
         """Add a chunk, or a whole completion; return the pieces of text that it brings."""
-        raise_error(chunk, text)
+        # Of the thousands of chunks of a reply nearly all hold a piece of text and nothing else.
+        if not isinstance(chunk, dict) or "error" in chunk or chunk.get("object") == "error":
+            raise_error(chunk, text)
         self.has_begun = True
         self._model = self._model or _str(chunk.get("model"))
-        self._usage = usage_in(chunk) or self._usage
+        if chunk.get("usage") or "x_groq" in chunk:
+            self._usage = usage_in(chunk) or self._usage
         deltas: list[Delta] = []
         if isinstance(chunk.get("prompt_progress"), dict):  # llama.cpp's, where it is asked for
             read, total = (_count(chunk["prompt_progress"], n) for n in ("processed", "total"))
