@@ -72,7 +72,7 @@ class Cutoff:
 
     def connected(self, connection: socket.socket) -> None:
         """Name the connection; with a proxy there are two, one after the other."""
-        with _watch.changed:
+        with _watch.lock:
             self._connection = connection
             if self.ended:
                 _shut(connection)
@@ -90,7 +90,7 @@ class Cutoff:
 
     def cut(self, why: Literal["deadline", "silence", "cut"] = "cut") -> None:
         """Shut the connection down now, or as soon as there is one."""
-        with _watch.changed:
+        with _watch.lock:
             self.ended = self.ended or why
             if self._connection is not None:
                 _shut(self._connection)
@@ -120,13 +120,16 @@ class _Watch:
     """Seconds without a request after which the thread ends."""
 
     def __init__(self) -> None:
-        self.changed = threading.Condition(threading.RLock())
+        self.lock = (
+            threading.RLock()
+        )  # an interrupt in a `with` of a condition would leave it locked
+        self._wake = threading.Condition(self.lock)
         self._cutoffs: set[Cutoff] = set()
         self._thread: threading.Thread | None = None
         self._next = 0.0
 
     def add(self, cutoff: Cutoff) -> None:
-        with self.changed:
+        with self.lock:
             self._cutoffs.add(cutoff)
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -134,19 +137,19 @@ class _Watch:
                 )
                 self._thread.start()
             elif time.monotonic() + cutoff.look() < self._next:
-                self.changed.notify()
+                self._wake.notify()
 
     def remove(self, cutoff: Cutoff) -> None:
-        with self.changed:
+        with self.lock:
             self._cutoffs.discard(cutoff)
 
     def _run(self) -> None:
-        with self.changed:
+        with self.lock:
             while True:
                 pauses = [each.look() for each in list(self._cutoffs)]
                 pause = min([*pauses, self.IDLE])
                 self._next = time.monotonic() + pause
-                if not self.changed.wait(pause) and not self._cutoffs:
+                if not self._wake.wait(pause) and not self._cutoffs:
                     self._thread = None
                     return
 
