@@ -36,27 +36,20 @@ if TYPE_CHECKING:
     from archytas_nb.tools.tool import Tool
     from archytas_nb.tools.toolbox import Toolbox, tool, toolbox
 
-_HOMES = {
-    "Agent": "agent",
-    "AnthropicModel": "models.anthropic",
-    "ArchytasError": "errors",
-    "ByName": "tools.names",
-    "CallOutcome": "loop.events",
-    "CassetteMiss": "errors",
-    "ConfigurationError": "errors",
-    "ModelError": "errors",
-    "OpenAIModel": "models.endpoint",
-    "Run": "run",
-    "RunInterrupted": "errors",
-    "TaskFailed": "errors",
-    "Tool": "tools.tool",
-    "ToolError": "errors",
-    "Toolbox": "tools.toolbox",
-    "cassette_scrub": "cassettes.match",
-    "tool": "tools.toolbox",
-    "toolbox": "tools.toolbox",
-    "transaction": "kernel.transaction",
+_NAMES = {
+    "agent": "Agent",
+    "cassettes.match": "cassette_scrub",
+    "errors": "ArchytasError CassetteMiss ConfigurationError ModelError RunInterrupted TaskFailed",
+    "kernel.transaction": "transaction",
+    "loop.events": "CallOutcome",
+    "models.anthropic": "AnthropicModel",
+    "models.endpoint": "OpenAIModel",
+    "run": "Run",
+    "tools.names": "ByName",
+    "tools.tool": "Tool ToolError",
+    "tools.toolbox": "Toolbox tool toolbox",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Agent",
@@ -87,11 +80,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: loading the extension must be fast."""
     if name not in _HOMES:
-        from archytas_nb.hints import MODULE
+        from archytas_nb.tools.names import did_you_mean
 
-        hint = f"did you mean {MODULE[name]!r}? It" if name in MODULE else "it"
+        names = ", ".join(__all__)
+        meant = did_you_mean(name, __all__)
         raise AttributeError(
-            f"module 'archytas_nb' has no attribute {name!r}; {hint} has {', '.join(__all__)}"
+            f"module 'archytas_nb' has no attribute {name!r}{meant}; it has {names}"
         )
     value = getattr(importlib.import_module(f"archytas_nb.{_HOMES[name]}"), name)
     globals()[name] = value

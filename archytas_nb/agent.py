@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import sys
 import time
+import warnings
 import weakref
 from collections import ChainMap
 from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -21,12 +21,12 @@ from typing import (
     TypeVar,
     Unpack,
     overload,
-)
+)  # fmt: skip
 
 from archytas_nb.aio import RunStream, events_of, waits_aside
-from archytas_nb.answers import Answers
 from archytas_nb.batch.methods import AsksMany
 from archytas_nb.driver import (
+    AnswerCheck,
     Current,
     Driver,
     Events,
@@ -34,20 +34,11 @@ from archytas_nb.driver import (
     Model,
     Observer,
     Spoken,
-    ended,
-    kept,
-    observed,
-    recorded,
+    played,
     watched,
 )
-from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.hints import (
-    AGENT,
-    NotTheClass,
-    arguments_of,
-    unknown_argument,
-    unknown_attribute,
-)
+from archytas_nb.errors import ConfigurationError, ModelError, users_frames
+from archytas_nb.hints import AGENT, unknown_argument, unknown_attribute
 from archytas_nb.kernel import Namespace, live_namespace
 from archytas_nb.kernel.approval import Approve, usable_policy
 from archytas_nb.kernel.execute import KernelExecutor
@@ -63,30 +54,26 @@ from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.progress import progress_line
 from archytas_nb.question import (
-    OVERRIDES,
     Options,
     Tools,
     asked_by,
     asking_tool,
     check_settings,
     equipped,
-    is_model,
-    names_of,
     read_question,
     released_by,
     takes_options,
     toolbox_of,
-    warn_of_max_tokens,
     window_of,
+    wrong,
 )
-from archytas_nb.run import Run
+from archytas_nb.run import Run, T
 from archytas_nb.tools.toolbox import Toolbox, decorate, toolbox
 
 __all__ = ["Agent", "Model", "Observer", "ProtocolName"]
 
 ProtocolName: TypeAlias = Literal["auto", "react", "native"]
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 _NOT_GIVEN: Any = object()
 
 
@@ -123,6 +110,7 @@ class Agent(AsksMany):
         ValueError: An argument is invalid.
     """
 
+    @users_frames
     def __init__(
         self,
         tools: Tools | str | Model = None,
@@ -146,12 +134,21 @@ class Agent(AsksMany):
         **unknown: Never,
     ) -> None:
         for name in unknown:
-            raise unknown_argument("Agent()", name, arguments_of(Agent))
-        if is_model(tools) and not is_model(model):
+            raise unknown_argument("Agent()", name, [*signature(Agent).parameters][1:-1])
+        if _is_model(tools) and not _is_model(model):
             tools, model = model, tools
         check_settings(protocol, python, context, instructions, namespace)
+        names = [allow] if isinstance(allow, str) else allow
+        if not (isinstance(names, Collection) and all(isinstance(each, str) for each in names)):
+            raise wrong("allow", allow, "names of tools")
         if max_tokens is not _NOT_GIVEN:
-            warn_of_max_tokens(max_tokens)
+            # Unlike a DeprecationWarning, a FutureWarning is shown from any module of the user's.
+            warnings.warn(
+                f"max_tokens={max_tokens!r} is deprecated; use max_total_tokens, which limits all "
+                "tokens of a run (max_reply_tokens limits one reply)",
+                FutureWarning,
+                stacklevel=3,
+            )
             max_total_tokens = max_tokens
         self._tools, self._own = toolbox_of(tools), Toolbox()
         self._model: Any = model
@@ -164,7 +161,7 @@ class Agent(AsksMany):
         self._asks_user = ask_user
         self._python = python
         self._undo = python in ("ask", "undoable") if undo is None else undo
-        self._allow = names_of("allow", allow)
+        self._allow = frozenset(names)
         self.exchanges: list[Exchange] = []
         self.context: ContextName = context
         self._released: dict[str, Any] = {}  # results of a question that is asked again
@@ -202,9 +199,9 @@ class Agent(AsksMany):
     @property
     def messages(self) -> list[ev.Message]:
         """The history in wire form, always one that a strict server accepts."""
-        last = self.exchanges[-1] if self.exchanges else Exchange("")
-        tools = self._equipped(replace(last))  # a copy: what was sent stays as it is
-        return messages_of(self._wire(self._protocol(), tools), self.exchanges)
+        last, model = self.exchanges[-1] if self.exchanges else Exchange(""), self.model
+        tools = self._equipped(replace(last), model)  # a copy: what was sent stays as it is
+        return messages_of(self._wire(self._protocol(model), tools), self.exchanges)
 
     def reset(self) -> None:
         """Start a new conversation with the same tools, model and settings."""
@@ -217,9 +214,9 @@ class Agent(AsksMany):
         return self.exchanges.pop().question if self.exchanges else None
 
     @overload
-    def run(self, question: str, **options: Unpack[Options]) -> Run[str]: ...
-    @overload
-    def run(self, question: str, *, output_type: type[T], **options: Unpack[Options]) -> Run[T]: ...
+    def run(
+        self, question: str, *, output_type: type[T] = ..., **options: Unpack[Options]
+    ) -> Run[T]: ...
     @overload
     def run(self, question: str, *, output_type: Any, **options: Unpack[Options]) -> Run[Any]: ...
     @takes_options
@@ -258,10 +255,8 @@ class Agent(AsksMany):
         run, begin, _ = self._asked("run()", question, output_type, options)
         try:
             with progress_line(question, wanted=options.get("progress")) as line:
-                observers = (*options.get("observers", ()), *line)
-                with closing(observed(run, begin(observers), observers)) as events:
-                    for _ in events:
-                        pass
+                for _ in begin((*options.get("observers", ()), *line)):
+                    pass
         except KeyboardInterrupt:
             raise run.interrupt() from None
         return run.checked()
@@ -284,18 +279,15 @@ class Agent(AsksMany):
             The run, as `run` does; raises what `run` raises, after the ending.
         """
         run, begin, _ = self._asked("stream()", question, output_type, options)
-        observers = options.get("observers", ())
         try:
-            yield from observed(run, begin(observers), observers)
+            yield from begin(options.get("observers", ()))
         except KeyboardInterrupt:
             raise run.interrupt() from None
         return run.checked()
 
     @overload
-    async def arun(self, question: str, **options: Unpack[Options]) -> Run[str]: ...
-    @overload
     async def arun(
-        self, question: str, *, output_type: type[T], **options: Unpack[Options]
+        self, question: str, *, output_type: type[T] = ..., **options: Unpack[Options]
     ) -> Run[T]: ...
     @overload
     async def arun(
@@ -329,8 +321,7 @@ class Agent(AsksMany):
         """
         run, begin, waits = self._asked("astream()", question, output_type, options)
         observers = options.get("observers", ())
-        events = events_of(run, begin, waits, observers, self._current.set_awaited)
-        return RunStream(run, events)
+        return RunStream(run, events_of(run, begin, waits, observers, self._current))
 
     @overload
     def tool(self, f: F, /) -> F: ...
@@ -353,10 +344,11 @@ class Agent(AsksMany):
     def preview(self, question: str, **asked: Any) -> ev.AskModel:
         """The first request of a run with these arguments of `run`; nothing is asked or kept."""
         exchange, _ = read_question(self._variables(), question, **asked)
-        tools = self._equipped(exchange)
-        wire = self._wire(self._protocol(), tools)
-        window = window_of(self.model, ChainMap({}, self._variables()))  # it makes no variables
-        guards = self._guards(self.model, tools, time.monotonic)
+        model = self.model
+        tools = self._equipped(exchange, model)
+        wire = self._wire(self._protocol(model), tools)
+        window = window_of(model, ChainMap({}, self._variables()))  # it makes no variables
+        guards = self._guards(model, tools, time.monotonic)
         flow = react_loop(wire, guards, self._past(exchange.origin), exchange, window=window)
         request = next(flow)
         while not (isinstance(request, ev.AskModel) and request.step):
@@ -375,6 +367,7 @@ class Agent(AsksMany):
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────
 
+    @users_frames
     def _asked(
         self, of: str, question: str, output_type: Any, options: Options
     ) -> tuple[Run[Any], Callable[[Sequence[Observer]], Events], Callable[[ev.Event], bool]]:
@@ -382,31 +375,27 @@ class Agent(AsksMany):
         for name in options:
             if name not in Options.__annotations__:
                 raise unknown_argument(of, name, ["output_type", *Options.__annotations__])
-        agent, given = self, {name: each for name, each in options.items() if name in OVERRIDES}
-        if given:
-            agent = copy.copy(self)  # the conversation and the chosen model are the same
-            if "tools" in given:
-                vars(agent).update(_tools=toolbox_of(given.pop("tools")), _own=Toolbox())
-            if "model" in given:
-                agent.model = given.pop("model")  # type: ignore[assignment]
-            agent.limits = replace(self.limits, **given)  # type: ignore[arg-type]
-        said = {
-            name: each for name, each in options.items() if name in ("until", "images", "origin")
-        }
-        asked = read_question(self._variables(), question, output_type, **said)  # type: ignore[arg-type]
+        agent = copy.copy(self)  # for this question; the conversation is the same
+        given: dict[str, Any] = {**options}
+        if "tools" in given:
+            vars(agent).update(_tools=toolbox_of(given["tools"]), _own=Toolbox())
+        if "model" in given:
+            agent.model = given["model"]
+        limits = {name: each for name, each in given.items() if hasattr(Limits, name)}
+        agent.limits = replace(self.limits, **limits) if limits else self.limits
+        about = {name: given[name] for name in ("until", "images", "origin") if name in given}
+        asked = read_question(self._variables(), question, output_type, **about)
         run = Run[Any](question, _is_typed=output_type is not None)
         waits = partial(waits_aside, agent.tools, decides=callable(self._approve))
-        return run, partial(agent._events, run, asked), waits  # noqa: SLF001
+        return run, partial(agent._events, run, *asked), waits  # noqa: SLF001
 
     def _events(
-        self, run: Run, asked: tuple[Exchange, Answers], observers: Sequence[Observer]
+        self, run: Run, exchange: Exchange, check: AnswerCheck | None, observers: Sequence[Observer]
     ) -> Events:
         """Everything that happens in a run; its record is kept however it ends."""
         self._current.end()
-        exchange, answers = asked
-        events = recorded(run, exchange, lambda: self._begin(run, exchange, answers, observers))
-        for _ in range(2):  # an interrupt may come while it is kept
-            events = kept(events, lambda: self._keep(exchange))
+        events = self._begin(run, exchange, check, observers)
+        events = played(run, exchange, events, partial(self._keep, exchange), observers)
         self._current.events = weakref.ref(events)
         return events
 
@@ -419,26 +408,30 @@ class Agent(AsksMany):
             self._variables().setdefault(*self._released.popitem())
 
     def _begin(
-        self, run: Run, exchange: Exchange, answers: Answers, observers: Sequence[Observer]
+        self, run: Run, exchange: Exchange, check: AnswerCheck | None, observers: Sequence[Observer]
     ) -> Events:
         """The events of a run, after its model was found; the ending alone where there is none."""
         variables = self._variables()
+        ending: ev.Ending | None = None
         try:
             model = self.model
             if (begins := getattr(model, "begins", None)) is not None:
                 # A recording gives a cell that is run again what it gave before.
                 begins(*asked_by(exchange.origin))
-            spoken = model.protocol if self.protocol == "auto" else self.protocol
+            spoken = self._protocol(model)
             run.model, run.protocol = model.name, spoken
-            run.note_price(getattr(model, "price", None))
+            run.price = getattr(model, "price", None)
         except (ModelError, ConfigurationError) as error:
-            run.error = error
-            missing = isinstance(error, ConfigurationError)
-            return ended(exchange, ev.Failed(str(error), by="setup" if missing else "endpoint"))
+            run.error, missing = error, isinstance(error, ConfigurationError)
+            ending = ev.Failed(str(error), by="setup" if missing else "endpoint")
         except KeyboardInterrupt:
-            return ended(exchange, ev.Interrupted("a request to the model"))
+            ending = ev.Interrupted("a request to the model")
+        if ending is not None:
+            exchange.ending = ending
+            yield ending
+            return
         self._released.update(released_by(exchange, self.exchanges, variables))
-        tools = self._equipped(exchange)
+        tools = self._equipped(exchange, model)
         between = getattr(model, "person", None)  # so that a person's answers are recorded too
         person: Person = Keyboard() if between is None else between(Keyboard())
         run.watch = Watch(variables) if self._undo else None
@@ -447,10 +440,10 @@ class Agent(AsksMany):
         guards = self._guards(model, tools, executor.clock)
         driver = Driver(
             run, exchange, self._past(exchange.origin), model, executor, guards,
-            lambda protocol: self._wire(protocol, tools), window_of(model, variables),
-            answers.check if answers.are_checked else None, may_fall_back=self.protocol == "auto",
+            partial(self._wire, tools=tools), window_of(model, variables), check,
+            may_fall_back=self.protocol == "auto",
         )  # fmt: skip
-        return driver.events(spoken)
+        yield from driver.events(spoken)
 
     def _executor(
         self, tools: Toolbox, variables: Namespace, person: Person, observers: Sequence[Observer],
@@ -463,28 +456,22 @@ class Agent(AsksMany):
 
     def _settings(self) -> dict[str, Any]:
         """The arguments that make such an agent, without its conversation."""
-        return {
-            "tools": list(self.tools.values()),
-            "model": self._model,
-            "protocol": self.protocol,
-            "instructions": self.instructions,
-            **dataclasses.asdict(self.limits),
-            "namespace": self._variables(),
-            "approve": self._approve,
-            "allow": self._allow,
-            "context": "none",  # what a row is asked about stands in its question
-        }
+        settings = {name: vars(self)[f"_{name}"] for name in ("model", "approve", "allow")}
+        settings |= {"protocol": self.protocol, "instructions": self.instructions}
+        # What a row is asked about stands in its question.
+        settings |= {"tools": list(self.tools.values()), "context": "none"}
+        return {**settings, **dataclasses.asdict(self.limits), "namespace": self._variables()}
 
-    def _equipped(self, exchange: Exchange) -> Toolbox:
+    def _equipped(self, exchange: Exchange, model: Model) -> Toolbox:
         """The tools for a question, which gets what it is sent with of the variables."""
-        small, names = getattr(self.model, "is_small", False), self._variables()
+        small, names = getattr(model, "is_small", False), self._variables()
         return equipped(self.tools, self.context, names, exchange, self.exchanges, small=small)
 
     def _variables(self) -> Namespace:
         return live_namespace() if self._namespace is None else self._namespace
 
-    def _protocol(self) -> Spoken:
-        return self.model.protocol if self.protocol == "auto" else self.protocol
+    def _protocol(self, model: Model) -> Spoken:
+        return model.protocol if self.protocol == "auto" else self.protocol
 
     def _wire(self, protocol: Spoken, tools: Toolbox) -> WireProtocol:
         return (FunctionCalling if protocol == "native" else TextProtocol)(tools, self.instructions)
@@ -497,4 +484,10 @@ class Agent(AsksMany):
         return tuple(self.exchanges[: place_of(self.exchanges, origin)])
 
 
-sys.modules[__name__].__class__ = NotTheClass
+def _is_model(value: Any) -> bool:
+    """Whether a value can only be meant as a model: a name, or an object that replies."""
+    return isinstance(value, str) or callable(getattr(value, "complete", None))
+
+
+for _many in (AsksMany.map, AsksMany.evaluate):  # Python's own messages name them so
+    _many.__qualname__ = f"Agent.{_many.__name__}"

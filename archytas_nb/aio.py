@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import queue
 import signal
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self
 
-from archytas_nb.driver import Events, Observer, observed
+from archytas_nb.driver import Current, Events, Observer
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.stop import Stop
 from archytas_nb.run import Run, T_co
 from archytas_nb.tools.toolbox import Toolbox
 
-R = TypeVar("R")
 _WAKE_SECONDS = 0.2
 _STOP_SECONDS = 3.0
 """How long a cancelled run waits for its request to end; a model of the user's may not notice."""
@@ -57,7 +55,7 @@ async def events_of(
     begin: Callable[[Sequence[Observer]], Events],
     waits: Callable[[ev.Event], bool],
     observers: Sequence[Observer],
-    set_busy: Callable[[bool], None],
+    current: Current,
 ) -> AsyncGenerator[ev.Event, None]:
     """The events of a run, and then what `Run.checked` raises; an interrupt cancels.
 
@@ -66,24 +64,60 @@ async def events_of(
         begin: Makes its events.
         waits: Whether what comes after an event is waited for on a thread.
         observers: Called on the loop's thread.
-        set_busy: Told whether the events are waited for now.
+        current: Notes whether the next event is waited for.
     """
-    worker, events = _Worker(set_busy), observed(run, begin(observers), ())
-    last: ev.Event | None = None
+    events = begin(())
+    event: ev.Event | None = None
     try:
         while True:
-            waiting = last is not None and waits(last)
-            last = await worker.call(lambda: next(events, None)) if waiting else next(events, None)
-            if last is None:
+            waiting = event is not None and waits(event)
+            event = await _next(events, current) if waiting else next(events, None)
+            if event is None:
                 break
             for observer in observers:
-                observer(last)
-            yield last
+                observer(event)
+            yield event
         run.checked()
     except KeyboardInterrupt:
         raise _cancelled(run) from run.interrupt()
     finally:
-        worker.end(events.close)
+        if not current.is_awaited:
+            events.close()
+
+
+async def _next(events: Events, current: Current) -> ev.Event | None:
+    """The next event, waited for on a thread; a cancellation stops the wait first."""
+    stop, done = Stop(), Future[ev.Event | None]()
+
+    def wait() -> None:
+        Stop.current.set(stop)
+        try:
+            done.set_result(next(events, None))
+        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+            done.set_exception(error)
+
+    def close(_: object) -> None:
+        events.close()
+        current.is_awaited = False
+
+    current.is_awaited = done.set_running_or_notify_cancel()
+    # A daemon, unlike the threads of an executor: it must not keep a program from its end.
+    run = contextvars.copy_context().run
+    threading.Thread(target=run, args=(wait,), name="archytas_nb-run", daemon=True).start()
+    awaited = asyncio.wrap_future(done)
+    try:
+        while not awaited.done():
+            # The loop of a kernel hears of an interrupt only when it wakes up.
+            await asyncio.wait([awaited], timeout=_WAKE_SECONDS)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait([awaited], timeout=_STOP_SECONDS)
+        if awaited.cancel() or awaited.exception():  # so that nothing is reported of it
+            done.add_done_callback(close)
+        raise
+    finally:
+        current.is_awaited = not done.done()
+    return awaited.result()
 
 
 def waits_aside(tools: Toolbox, event: ev.Event, *, decides: bool) -> bool:
@@ -105,75 +139,3 @@ def _cancelled(run: Run[Any]) -> asyncio.CancelledError:
         with suppress(KeyboardInterrupt):
             handler(signal.SIGINT, None)  # the loop's own, which did not hear of it
     return asyncio.CancelledError(str(run.interrupt()))
-
-
-class _Worker:
-    """One thread for the waits of a run, begun where it is needed.
-
-    A daemon, unlike those of an executor: a request must not keep a program from its end.
-    """
-
-    def __init__(self, set_busy: Callable[[bool], None]) -> None:
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._set_busy = set_busy
-        self._begun = self._busy = False
-
-    def _serve(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-
-    async def call(self, work: Callable[[], R]) -> R:
-        """Do work on the thread; a cancellation stops it first."""
-        loop, stop = asyncio.get_running_loop(), Stop()
-        future: asyncio.Future[R] = loop.create_future()
-
-        def job() -> None:
-            Stop.current.set(stop)
-            result, error = None, None
-            try:
-                result = work()
-            except BaseException as failure:  # noqa: BLE001 - raised where it is awaited
-                error = failure
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(_settle, future, result, error)
-
-        self._mark(busy=True)
-        self._jobs.put(partial(contextvars.copy_context().run, job))
-        if not self._begun:
-            self._begun = True
-            threading.Thread(target=self._serve, name="archytas_nb-run", daemon=True).start()
-        try:
-            while not future.done():
-                # The loop of a kernel hears of an interrupt only when it wakes up.
-                await asyncio.wait([future], timeout=_WAKE_SECONDS)
-        except asyncio.CancelledError:
-            stop.set()
-            await asyncio.wait([future], timeout=_STOP_SECONDS)
-            if future.done():
-                future.exception()  # so that it is not reported as never retrieved
-            raise
-        finally:
-            self._mark(busy=not future.done())
-        return future.result()
-
-    def end(self, close: Callable[[], None]) -> None:
-        """Close the events, on the thread where it has not come back from them; end the thread."""
-        if self._busy:
-            self._jobs.put(close)
-            self._jobs.put(lambda: self._mark(busy=False))
-        else:
-            close()
-        self._jobs.put(None)
-
-    def _mark(self, *, busy: bool) -> None:
-        self._busy = busy
-        self._set_busy(busy)
-
-
-def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)

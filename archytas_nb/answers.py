@@ -56,11 +56,6 @@ class Answers:
         self.form = None if self._tool is None else _form(self._tool)
 
     @property
-    def are_checked(self) -> bool:
-        """Whether there is anything to check."""
-        return self._tool is not None or self._until is not None
-
-    @property
     def by_reference(self) -> bool:
         """Whether an answer may be, or hold, the name of a variable."""
         return self._tool is not None and self._tool.parameters[0].type.by_reference

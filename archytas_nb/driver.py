@@ -29,13 +29,6 @@ Events: TypeAlias = Generator[ev.Event, None, None]
 Asking: TypeAlias = Generator[ev.Delta | ev.Notice, None, ev.ModelReply]
 """A reply on its way: its pieces, and the retries; it returns the reply."""
 
-_KINDS: dict[str, ev.NoReplyKind] = {
-    "no_tools": "no_tools",
-    "overflow": "overflow",
-    "deadline": "deadline",
-}
-"""Failures of an endpoint that the loop answers with another move; any other ends the run."""
-
 
 class Model(Protocol):
     """What an agent needs of a model."""
@@ -103,10 +96,10 @@ class Driver:
         try:
             while ending is None:
                 reply: ev.Reply = None
-                if not (why := self._writes_calls(request)):
+                if not (why := self._falls_back(request)):
                     stopped |= yield from shown(request)
                     reply = _not_done(request) if stopped else (yield from self._done(request))
-                    why = self._takes_no_tools(reply)
+                    why = self._falls_back(request, reply)
                 if why:  # nothing was done yet in this step: the loop goes on from the same record
                     note = ev.Notice("protocol", f"{why}: going on with the text protocol")
                     stopped |= yield from shown(note)
@@ -141,34 +134,27 @@ class Driver:
 
     def _flow(self, spoken: Spoken) -> Flow:
         self.run.protocol = spoken
-        checks = self.check is not None
-        wire = self.wire(spoken)
         return react_loop(
-            wire, self.guards, self.past, self.exchange, checks=checks, window=self.window
-        )
+            self.wire(spoken), self.guards, self.past, self.exchange,
+            checks=self.check is not None, window=self.window,
+        )  # fmt: skip
 
-    def _takes_no_tools(self, reply: ev.Reply) -> str:
-        """Why function calling does not work; empty where it may."""
-        is_native = self.may_fall_back and self.run.protocol == "native"
-        if not (is_native and isinstance(reply, ev.NoReply) and reply.kind == "no_tools"):
+    def _falls_back(self, request: ev.Request, reply: ev.Reply = None) -> str:
+        """Why the run goes on with the text protocol; empty where it does not."""
+        if not self.may_fall_back or self.run.protocol != "native":
             return ""
-        self.run.error = None
-        return "the endpoint takes no tools"
-
-    def _writes_calls(self, request: ev.Request) -> str:
-        """Why function calling does not suit the model, as far as seen; empty where it does."""
-        is_native = self.may_fall_back and self.run.protocol == "native"
-        asks = isinstance(request, ev.AskModel) and bool(request.tools)
-        is_shown = is_native and asks and self.model.protocol == "react"
+        if isinstance(reply, ev.NoReply) and reply.kind == "no_tools":
+            self.run.error = None
+            return "the endpoint takes no tools"
+        asks = reply is None and isinstance(request, ev.AskModel) and request.tools
+        is_shown = asks and self.model.protocol == "react"
         return "the model writes its calls into the text" if is_shown else ""
 
     def _done(self, request: ev.Request) -> Generator[ev.Event, None, ev.Reply]:
         """Carry out a request, but for calls."""
         if isinstance(request, ev.AskModel):
             return (yield from self._asked(request))
-        if isinstance(request, ev.CheckAnswer):
-            return self._checked(request)
-        return None
+        return self._checked(request) if isinstance(request, ev.CheckAnswer) else None
 
     def _asked(self, request: ev.AskModel) -> Generator[ev.Event, None, ev.ModelReply | ev.NoReply]:
         try:
@@ -177,8 +163,13 @@ class Driver:
             return ev.NoReply("interrupted")
         except (ModelError, ConfigurationError) as error:
             self.run.error = error
-            kind = _KINDS.get(getattr(error, "kind", ""), "endpoint")
-            return ev.NoReply(kind, self.run.said_so_far if kind == "deadline" else str(error))
+            match getattr(error, "kind", ""):
+                case "deadline":
+                    texts = [each.text for each in self.run.pieces if each.kind == "text"]
+                    return ev.NoReply("deadline", "".join(texts))
+                case "no_tools" | "overflow" as kind:  # the loop has another move
+                    return ev.NoReply(kind, str(error))
+            return ev.NoReply("endpoint", str(error))
         self.run.error = None  # whatever it was, the run got over it
         return reply
 
@@ -193,7 +184,7 @@ class Driver:
         except ToolTimeout:
             return ev.Verdict("checking it took longer than was left of this run's time")
         if not verdict.fault:
-            self.run.note_value(verdict.value)
+            self.run.value = verdict.value
         return verdict
 
 
@@ -202,36 +193,50 @@ class Current:
 
     def __init__(self) -> None:
         self.events: Callable[[], Events | None] = lambda: None
-        self._is_awaited = False
-
-    def set_awaited(self, is_awaited: bool) -> None:  # noqa: FBT001
-        """Note that a task waits for the next event: nobody else may have it."""
-        self._is_awaited = is_awaited
+        self.is_awaited = False  # by a task: nobody else may have the next event
 
     def end(self) -> None:
         """End a run that was left unfinished, as by a stream that nobody iterates any more."""
         earlier = self.events()
         if earlier is not None:
-            is_running = inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING
-            if is_running or self._is_awaited:
+            if self.is_awaited or inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING:
                 raise RuntimeError(
                     "this agent is answering a question already; ask another agent, or wait"
                 )
             earlier.close()
 
 
-def observed(run: Run, events: Events, observers: Sequence[Observer]) -> Events:
-    """Show every event to the observers and hand it out; their interrupt is the run's."""
-    interrupted = False
+def played(
+    run: Run, exchange: Exchange, events: Events, keep: Callable[[], None],
+    observers: Sequence[Observer],
+) -> Events:  # fmt: skip
+    """Note the events of a run, show them to the observers and hand them out.
+
+    However this ends, the run has its ending and is kept. An interrupt of who gets an event is the
+    run's, which is brought to a proper end.
+    """
+    started, interrupted = time.perf_counter(), False
+
+    def finish() -> None:
+        events.close()
+        exchange.ending = exchange.ending or ev.Interrupted("the run")
+        run.ending = exchange.ending
+        keep()
+
     try:
         event = next(events, None)
         while event is not None:
+            if isinstance(event, ev.Delta):
+                run.pieces.append(event)
+            else:
+                run.pieces.clear()
+                run.events.append(event)
+            run.seconds = time.perf_counter() - started
             try:
                 for observer in observers:
                     observer(event)
                 yield event
             except KeyboardInterrupt as stop:
-                # It hit an observer: the run must hear of it to come to a proper end.
                 interrupted = True
                 event = events.throw(stop)
             else:
@@ -241,51 +246,12 @@ def observed(run: Run, events: Events, observers: Sequence[Observer]) -> Events:
     except KeyboardInterrupt:  # it came between two events
         interrupted = True
     finally:
-        events.close()
+        try:
+            finish()
+        finally:  # an interrupt may come while it is kept
+            finish()
     if interrupted and not isinstance(run.ending, ev.Interrupted):
         raise KeyboardInterrupt  # too late to stop the run, but not what comes after it
-
-
-def kept(events: Events, keep: Callable[[], None]) -> Events:
-    """Hand events out, and keep the record however this ends."""
-    try:
-        yield from events
-    finally:
-        keep()
-
-
-def recorded(run: Run, exchange: Exchange, begin: Callable[[], Events]) -> Events:
-    """Begin a run and note its events; it has its ending however this ends."""
-    started = time.perf_counter()
-    events = _begun(begin)
-    try:
-        event = next(events, None)
-        while event is not None:
-            run.note(event)
-            run.seconds = time.perf_counter() - started
-            try:
-                yield event
-            except KeyboardInterrupt as interrupt:
-                event = events.throw(interrupt)
-            else:
-                event = next(events, None)
-    except StopIteration:  # an interrupt after the ending
-        pass
-    finally:
-        events.close()  # where the one who iterates went away
-        if exchange.ending is None:
-            exchange.ending = ev.Interrupted("the run")
-        run.ending = exchange.ending
-
-
-def _begun(begin: Callable[[], Events]) -> Events:
-    yield from begin()
-
-
-def ended(exchange: Exchange, ending: ev.Ending) -> Events:
-    """The events of a run that could not begin."""
-    exchange.ending = ending
-    yield ending
 
 
 def watched(

@@ -16,14 +16,16 @@ This module imports nothing from the package, so every other module can import i
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from types import MethodType, TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 if TYPE_CHECKING:
     from archytas_nb.run import Run
 
+F = TypeVar("F", bound=Callable[..., Any])
 ModelErrorKind = Literal[
     "unreachable", "timeout", "auth", "not_found", "rate_limit", "server", "bad_reply", "overflow",
     "deadline", "refused", "no_tools",
@@ -35,10 +37,12 @@ class UsersFrames:
 
     def _render_traceback_(self: Any) -> list[str]:
         shell = sys.modules["IPython"].get_ipython()  # IPython calls this, so it is there
-        frames = []
-        tb: TracebackType | None = self.__traceback__
+        frames: list[TracebackType] = []
+        is_inside, tb = False, self.__traceback__
         while tb is not None:
-            if not str(tb.tb_frame.f_globals.get("__name__", "")).startswith(f"{__package__}."):
+            module = str(tb.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+            is_inside = is_inside or module == __package__
+            if not (is_inside and module in (__package__, *sys.stdlib_module_names)):
                 frames.append(tb)
             tb = tb.tb_next
         shown: TracebackType | None = None
@@ -46,6 +50,22 @@ class UsersFrames:
             shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
         lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, shown)
         return lines
+
+
+def users_frames(function: F) -> F:
+    """Have IPython show also built-in errors of a public function as `UsersFrames` are shown."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            if not hasattr(error, "_render_traceback_"):
+                render = MethodType(UsersFrames._render_traceback_, error)
+                error._render_traceback_ = render  # type: ignore[union-attr]
+            raise
+
+    return cast("F", call)
 
 
 class ArchytasError(UsersFrames, Exception):

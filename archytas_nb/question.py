@@ -1,19 +1,18 @@
-"""What may be said with one question, and how the arguments of an agent are read."""
+"""The options of one question, and what an agent prepares for it."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypedDict, TypeVar, get_args
 
 from archytas_nb.answers import Answers, Until
-from archytas_nb.driver import Model, Observer
+from archytas_nb.driver import AnswerCheck, Model, Observer
 from archytas_nb.kernel import Namespace, current_shell, running_cell
 from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
-from archytas_nb.kernel.python import MODES
+from archytas_nb.kernel.python import PythonMode
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.history import ContextWindow, Exchange, place_of
 from archytas_nb.tools.data import attached
@@ -41,28 +40,15 @@ class Options(TypedDict, total=False):
     max_reply_tokens: int | None
 
 
-class _Own:
-    """The default of what overrides a setting of the agent's."""
-
-    def __repr__(self) -> str:
-        return "<as the agent's>"
-
-
-_ANNOTATED: Any = Options.__annotations__
-_DEFAULTS = {"until": None, "images": (), "origin": "", "observers": (), "progress": None}
-OVERRIDES = tuple(name for name in Options.__annotations__ if name not in _DEFAULTS)
-
-
 def takes_options(method: F) -> F:
     """Name the ``**options`` of a method in its signature, for help and completion."""
     signature = inspect.signature(method)
-    own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    kind = inspect.Parameter.KEYWORD_ONLY
-    more = [
-        inspect.Parameter(name, kind, default=_DEFAULTS.get(name, _Own()), annotation=ours)
-        for name, ours in ((each, ref.__forward_arg__) for each, ref in _ANNOTATED.items())
+    parameters = [each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
+        for name, kind in Options.__annotations__.items()
     ]
-    method.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return method
 
 
@@ -73,17 +59,20 @@ def read_question(
     until: Until | None = None,
     images: Any = (),
     origin: str = "",
-) -> tuple[Exchange, Answers]:
+) -> tuple[Exchange, AnswerCheck | None]:
     """Check everything about a question first, so that bad input costs nothing."""
     if not isinstance(question, str):
         raise wrong("the question", question, "text to ask the model")
     if not question.strip():
         raise ValueError("the question is empty; expected text to ask the model")
-    answers = Answers(output_type, until, variables)
+    is_checked = output_type is not None or until is not None
+    answers = Answers(output_type, until, variables) if is_checked else None
     is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")
-    pictures = tuple(attached(each) for each in ([images] if is_one else images))
-    exchange = Exchange(question, images=pictures, form=answers.form, origin=origin)
-    return exchange, answers
+    pictures = tuple(map(attached, [images] if is_one else images))
+    exchange = Exchange(
+        question, images=pictures, form=None if answers is None else answers.form, origin=origin
+    )
+    return exchange, None if answers is None else answers.check
 
 
 def toolbox_of(tools: Any) -> Toolbox | None:
@@ -97,18 +86,21 @@ def toolbox_of(tools: Any) -> Toolbox | None:
     return Toolbox(*tools)
 
 
-def is_model(value: Any) -> bool:
-    """Whether a value can only be meant as a model: a name, or an object that replies."""
-    return isinstance(value, str) or callable(getattr(value, "complete", None))
-
-
-def names_of(argument: str, value: Any) -> frozenset[str]:
-    """Names, one or several."""
-    is_one = isinstance(value, str) or not isinstance(value, Iterable)
-    names: list[Any] = [value] if is_one else list(value)
-    if not all(isinstance(each, str) for each in names):
-        raise wrong(argument, value, "names of tools")
-    return frozenset(names)
+def check_settings(
+    protocol: object, python: object, context: object, instructions: object, namespace: object
+) -> None:
+    """Raise ValueError where an argument of `Agent` is not of its kind."""
+    for name, value, known in (
+        ("protocol", protocol, ("auto", "react", "native")),
+        ("python", python, get_args(PythonMode)),
+        ("context", context, get_args(ContextName)),
+    ):
+        if value not in known:
+            raise wrong(name, value, f"one of {', '.join(map(repr, known))}")
+    if instructions is not None and not isinstance(instructions, str):
+        raise wrong("instructions", instructions, "text")
+    if namespace is not None and not isinstance(namespace, MutableMapping):
+        raise wrong("namespace", namespace, "a dict of variables")
 
 
 def wrong(name: str, value: Any, expected: str) -> ValueError:
@@ -167,8 +159,8 @@ def equipped(
         looks = [each for each in look_tools() if each.name not in tools]
         # A tool that must be approved changes something: it is no way to see what there is.
         instead = [name for name, tool in tools.items() if not tool.approve]
-        names = tuple(each.name for each in looks)
         fitting = tuple(instead) if context == "auto" else ()
+        names = tuple(each.name for each in looks)
         exchange.context = replace(found, tools=names, instead=fitting)
         tools.extend(Toolbox(*looks))
     return tools
@@ -185,31 +177,3 @@ def released_by(
             if name := released(outcome.text, outcome.value, call.name, variables):
                 names[name] = outcome.value
     return names
-
-
-def check_settings(
-    protocol: object, python: object, context: object, instructions: object, namespace: object
-) -> None:
-    """Raise ValueError where an argument of `Agent` is not of its kind."""
-    for name, value, known in (
-        ("protocol", protocol, ("auto", "react", "native")),
-        ("python", python, MODES),
-        ("context", context, get_args(ContextName)),
-    ):
-        if value not in known:
-            raise wrong(name, value, f"one of {', '.join(map(repr, known))}")
-    if instructions is not None and not isinstance(instructions, str):
-        raise wrong("instructions", instructions, "text")
-    if namespace is not None and not isinstance(namespace, MutableMapping):
-        raise wrong("namespace", namespace, "a dict of variables")
-
-
-def warn_of_max_tokens(value: object) -> None:
-    """Warn of the old name of ``max_total_tokens``, where `Agent` is made with it."""
-    # Unlike a DeprecationWarning, a FutureWarning is shown from any module of the user's.
-    warnings.warn(
-        f"max_tokens={value!r} is deprecated; use max_total_tokens, which limits all "
-        "tokens of a run (max_reply_tokens limits one reply)",
-        FutureWarning,
-        stacklevel=3,
-    )

@@ -22,10 +22,12 @@ from archytas_nb.loop import events as ev
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    T = TypeVar("T", default=str)
     T_co = TypeVar("T_co", covariant=True, default=Any)
 else:
     from typing import TypeVar
 
+    T = TypeVar("T")
     T_co = TypeVar("T_co", covariant=True)
 
 Shows: TypeAlias = Literal["all", "answer", "status", "nothing"]
@@ -47,6 +49,11 @@ class Step:
     calls: tuple[tuple[ev.ToolCall, ev.CallOutcome], ...] = ()
 
 
+_STATUS: dict[type, Literal["answered", "failed", "stopped", "interrupted"]] = {
+    ev.Answered: "answered", ev.Stopped: "stopped", ev.Interrupted: "interrupted",
+}  # fmt: skip
+
+
 @dataclass(slots=True)
 class Run(Generic[T_co]):
     """What became of one question; ``Run[int]`` where the answer had to be an int.
@@ -60,6 +67,9 @@ class Run(Generic[T_co]):
         seconds: Wall time of the whole run.
         error: What the endpoint's failure was, where that ended the run.
         watch: Keeps what undoes the changes of the variables; None where they were not watched.
+        value: The Python value that was asked for or handed over; None where there is none.
+        pieces: What has come of the next reply.
+        price: What the model's tokens cost, where that is known.
     """
 
     question: str
@@ -70,33 +80,21 @@ class Run(Generic[T_co]):
     seconds: float = 0.0
     error: ModelError | ConfigurationError | None = None
     watch: Watch | None = None
-    _value: Any = None
+    value: Any = None
+    pieces: list[ev.Delta] = field(default_factory=list, repr=False)
+    price: Any = None
     _is_typed: bool = False  # whether a type was asked for
-    _price: Any = None
-    _pieces: list[ev.Delta] = field(default_factory=list)
     _shows: Shows = "all"
 
     @property
     def status(self) -> Literal["answered", "failed", "stopped", "interrupted"]:
         """How the run ended."""
-        match self.ending:
-            case ev.Answered():
-                return "answered"
-            case ev.Stopped():
-                return "stopped"
-            case ev.Interrupted():
-                return "interrupted"
-        return "failed"
+        return _STATUS.get(type(self.ending), "failed")
 
     @property
     def answer(self) -> str:
         """The final answer, or the last words where a limit ended the run; empty otherwise."""
         return self.ending.text if isinstance(self.ending, (ev.Answered, ev.Stopped)) else ""
-
-    @property
-    def value(self) -> Any:
-        """The Python value that was asked for or handed over; None where there is none."""
-        return self._value
 
     @property
     def output(self) -> T_co:
@@ -111,28 +109,7 @@ class Run(Generic[T_co]):
             error = RunError(f"the run has no value of the type that was asked for: {self.reason}")
             error.run = self
             raise error
-        return self._value  # type: ignore[no-any-return]
-
-    @property
-    def said_so_far(self) -> str:
-        """The text of the reply that is on its way."""
-        return "".join(piece.text for piece in self._pieces if piece.kind == "text")
-
-    def note(self, event: ev.Event) -> None:
-        """Take an event in; pieces of a reply are kept only until it is there, or begins anew."""
-        if isinstance(event, ev.Delta):
-            self._pieces.append(event)
-        else:
-            self._pieces.clear()
-            self.events.append(event)
-
-    def note_value(self, value: Any) -> None:
-        """Keep the value of an answer that was accepted."""
-        self._value = value
-
-    def note_price(self, price: Any) -> None:
-        """Keep what the model's tokens cost."""
-        self._price = price
+        return self.value  # type: ignore[no-any-return]
 
     @property
     def incomplete(self) -> bool:
@@ -210,35 +187,25 @@ class Run(Generic[T_co]):
         return [*sent, {"role": "assistant", "content": self.answer}] if self.answer else sent
 
     @property
+    def usage(self) -> ev.Usage:
+        """Requests and tokens of the run."""
+        replies = [each.usage for each in self.events if isinstance(each, ev.ModelReply)]
+        return sum(replies, ev.Usage())
+
+    @property
     def cost(self) -> float | None:
         """USD, as far as the endpoint or ``genai-prices`` says; None where that is not known."""
         usage = self.usage
-        if usage.usd:
-            return usage.usd
         # An endpoint that does not count tokens does not say what they cost either.
-        counted = usage.input_tokens or usage.output_tokens
-        return None if self._price is None or not counted else float(self._price.cost(usage))
-
-    @property
-    def usage(self) -> ev.Usage:
-        """Requests and tokens of the run."""
-        return sum(
-            (event.usage for event in self.events if isinstance(event, ev.ModelReply)), ev.Usage()
-        )
+        if usage.usd or self.price is None or not (usage.input_tokens or usage.output_tokens):
+            return usage.usd or None
+        return float(self.price.cost(usage))
 
     def to_json(self) -> dict[str, ev.Json]:
         """The run as JSON: its question, ending, usage and events, without live Python objects."""
-        return {
-            "question": self.question,
-            "status": self.status,
-            "answer": self.answer,
-            "reason": self.reason,
-            "model": self.model,
-            "protocol": self.protocol,
-            "seconds": self.seconds,
-            "usage": dataclasses.asdict(self.usage),
-            "events": to_json(self.events),
-        }
+        names = ("question", "status", "answer", "reason", "model", "protocol", "seconds")
+        facts = {name: getattr(self, name) for name in names}
+        return {**facts, "usage": dataclasses.asdict(self.usage), "events": to_json(self.events)}
 
     def __str__(self) -> str:
         return self.answer
@@ -263,17 +230,23 @@ class Run(Generic[T_co]):
             TaskFailed: The model gave up.
             RunInterrupted: A person interrupted.
         """
+        error: RunError | ConfigurationError | None = None
         if isinstance(self.error, CassetteMiss):
             # However the run got over it: a replay that has left its recording fails.
-            self.error.run = self
-            raise self.error from None
-        match self.ending:
-            case ev.Failed(reason=reason, by=by):
-                error = TaskFailed(reason) if by == "model" else self._endpoint_error(reason)
-                error.run = self
-                raise error from None
-            case ev.Interrupted():
-                raise self.interrupt()
+            error = self.error
+        elif isinstance(self.ending, ev.Interrupted):
+            raise self.interrupt()
+        elif isinstance(self.ending, ev.Failed):
+            reason, error = self.ending.reason, self.error
+            if self.ending.by == "model":
+                error = TaskFailed(reason)
+            elif error is None:
+                error = ModelError(reason)
+            elif isinstance(error, ModelError) and error.kind == "overflow":
+                error = ModelError(reason, kind="overflow", status=error.status)
+        if error is not None:
+            error.run = self
+            raise error from None
         return self
 
     def interrupt(self) -> RunInterrupted:
@@ -297,13 +270,6 @@ class Run(Generic[T_co]):
         """
         self._shows = what
 
-    def _endpoint_error(self, reason: str) -> ModelError | ConfigurationError:
-        """What the endpoint failed with; of an overflow the loop has more to say."""
-        error = self.error
-        if isinstance(error, ModelError) and error.kind == "overflow":
-            return ModelError(reason, kind=error.kind, status=error.status)
-        return error or ModelError(reason)
-
     def _ipython_display_(self) -> None:
         if self._shows != "nothing":
             raise NotImplementedError  # IPython then displays it as it displays any object
@@ -316,8 +282,7 @@ class Run(Generic[T_co]):
         from archytas_nb.trace.view import fold
 
         if self._shows == "status":
-            asked = [event.step for event in self.events if isinstance(event, ev.AskModel)]
-            steps = max(asked, default=0)
+            steps = len(self.steps)
             text = f"<Run {self.status} in {steps} step{'s' if steps != 1 else ''}>"
             return {"text/plain": text}, {}
         view = fold(self.question, self.events, model=self.model, protocol=self.protocol)
@@ -329,13 +294,10 @@ def to_json(value: Any) -> ev.Json:
 
     Live Python objects (`CallOutcome.value` and ``.error``, `Verdict.value`) are left out.
     """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if dataclasses.is_dataclass(value):
         names = [each.name for each in dataclasses.fields(value)]
         fields = {name: getattr(value, name) for name in names if name not in ("value", "error")}
-        return {
-            "event": type(value).__name__,
-            **{key: to_json(item) for key, item in fields.items()},
-        }
+        return {"event": type(value).__name__, **{key: to_json(fields[key]) for key in fields}}
     if isinstance(value, (tuple, list)):
         return [to_json(item) for item in value]
     if isinstance(value, Mapping):
