@@ -9,6 +9,7 @@ import warnings
 import weakref
 from collections import ChainMap
 from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from inspect import signature
@@ -254,7 +255,7 @@ class Agent(AsksMany):
         """
         run, begin, _ = self._asked("run()", question, output_type, options)
         try:
-            with progress_line(question, wanted=options.get("progress")) as line:
+            with _progress(question, options) as line:
                 for _ in begin((*options.get("observers", ()), *line)):
                     pass
         except KeyboardInterrupt:
@@ -304,7 +305,7 @@ class Agent(AsksMany):
         same time, one agent answers one question at a time. Cancelling the task ends the request at
         the server, and keeps the conversation; an interrupt raises `asyncio.CancelledError`.
         """
-        with progress_line(question, wanted=options.get("progress")) as line:
+        with _progress(question, options) as line:
             options["observers"] = (*options.get("observers", ()), *line)
             stream = self.astream(question, output_type=output_type, **options)
             async for _ in stream:
@@ -482,6 +483,12 @@ class Agent(AsksMany):
 
     def _past(self, origin: str) -> tuple[Exchange, ...]:
         return tuple(self.exchanges[: place_of(self.exchanges, origin)])
+
+
+def _progress(question: str, options: Options) -> AbstractContextManager[tuple[Observer, ...]]:
+    """The observer that shows what goes on; none where it is not wanted."""
+    wanted = options.get("progress")
+    return nullcontext(()) if wanted is False else progress_line(question, wanted=wanted)
 
 
 def _is_model(value: Any) -> bool:
