@@ -1,29 +1,23 @@
-"""Finds the tool calls in a reply's text: in JSON, in tags, as Python code, after ``Action:``.
+"""Finds the tool calls in the text of a reply: as JSON, after a mark of the model, as Python code.
 
-Thoughts in ``<think>`` blocks, and all that follows an outcome which the model invented, are no
-part of the text; but inside of a value every mark is just text. It takes linear time.
+Thoughts are taken off first, and all that follows an outcome that the model invented is left out;
+inside of a value every mark is just text. It takes linear time.
 """
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import functools
-import json
 import re
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from archytas_nb.loop.events import Json
 from archytas_nb.loop.lenient import (
-    STRICT,
     Reading,
     UnreadableError,
     canonical,
     read_json,
     replace_surrogates,
-    unique,
 )
 
 Schemas = Mapping[str, Json]
@@ -36,51 +30,42 @@ _THOUGHT = ("thought", "thoughts", "reasoning", "rationale")
 _BESIDE_INPUT = {*_NAME, *_INPUT, *_THOUGHT, "type", "id", "index", "toolcalls"}
 _BESIDE_NAME = "arguments beside the tool's name"
 
-_THINK = r"<think(?:ing)?>|\[THINK\]|<\|channel\|>analysis<\|message\|>"
 _UNTHINK = r"</think(?:ing)?>|\[/THINK\]"
-_THOUGHT_ENDS = re.compile(rf"{_UNTHINK}|<\|end\|>(?:<\|start\|>assistant)?|(?=<\|channel\|>)")
-_THINK_MARK = re.compile(rf"{_THINK}|{_UNTHINK}|<\|end\|>(?:<\|start\|>assistant)?")
-_VALUE = re.compile(r"""(?:\[\s*)?\{\s*(?:["'“”‘’}]|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
-_PART_BEFORE = re.compile(  # a key, or a mark of DeepSeek's and Kimi's models
-    r"""(?:["'“”‘’]\s*:\s*|(?:<｜tool▁sep|<\|tool_call_arg)[^{}]*)\Z"""
+_THOUGHTS = re.compile(
+    r"\s*(?:<think(?:ing)?>|\[THINK\]|<\|channel\|>analysis<\|message\|>)"
+    rf"(.*?)(?:{_UNTHINK}|<\|end\|>(?:<\|start\|>assistant)?|(?=<\|channel\|>)|\Z)",
+    re.DOTALL,
 )
+_ENDS_THOUGHT = re.compile(_UNTHINK)
+_FINAL = re.compile(r"\A\s*<\|channel\|>final<\|message\|>|<\|return\|>\s*\Z")
+_QUOTE = re.compile(r'(?<!\\)"')
+_VALUE = re.compile(r"""(?:\[\s*)?\{\s*(?:["'“”‘’}]|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
+_KEY_BEFORE = re.compile(r"""["'“”‘’]\s*:\s*\Z""")
 _DEBRIS = re.compile(r"""["'“”‘’]\s*\}|,\s*["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""")
 _LOOKS_LIKE_CALL = re.compile(
-    r"""\b(?:tool|tool_input|arguments|action|function|name|final_answer|fail_task)["'”’]?\s*:"""
+    r"""\b(?:thought|tool|tool_input|arguments|action|function|name|final_answer|fail_task)["'”’]?\s*:"""
 )
 _LINE_BEFORE = re.compile(r"[\s\"'`>(]*(?:```\w*|<[^<>]*>|\[[A-Z_]+\]|\w+(?: \w+)?:)*[\s\"'`]*\Z")
 _LINE_AFTER = re.compile(r"(?:[ \t\r\"'`\])};,.]|<[^<>\n]*>)*+(?=\n|\Z)")
 _NOTHING_AFTER = re.compile(r"[\s\"'`\])};,.]*\Z")
-_INPUT_ENDS = re.compile(
-    r"\n\s*(?:Observation|Outcome|Thought|Action|Final Answer)\b|\n\s*\n|```|\Z"
-)
-_BRACKET = re.compile(  # or a string, in which there may be some
-    r"'''(?:[^\\]|\\.)*?'''|\"\"\"(?:[^\\]|\\.)*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\""
-    r"|\\.|[(\[{}\])]",
-    re.DOTALL,
-)
-_ARGUMENT = re.compile(r"\s*<parameter=([\w.-]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
-_ARGUMENTS_END = re.compile(r"\s*</(?:function|tool_call)>")
-_BEFORE_NAME = r"<function=|\[TOOL_CALLS\]\s*|\bto=(?:functions\.)?"  # Llama, Mistral, gpt-oss
-_AFTER_NAME = r">|\[CALL_ID\]\w+|\[ARGS\]|<\|message\|>|<\|(?:channel|constrain)\|>\s*\w+|json\b|\s"
 
 
 @functools.lru_cache(maxsize=64)
 def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Where a thought, an invented outcome or a call may begin; the group's name says which."""
+    """Where an invented outcome, a call or a value begins; the group's name says which."""
     known = "|".join(re.escape(name).replace("_", "[._]") for name in names) or r"(?!)"
-    head = r"^[ \t`>*]*(?:(?:Action|Call|Tool|Tool call|Function call)\s*:\s*)?(?:print\()?"
     over = r"Observation\b|Outcome of \w+|<\|im_start\|>|<\|eot_id\|>|(?:User|Human)\s*:"
+    head = r"<function=|\[TOOL_CALLS\]\s*|\bto=|^[ \t]*(?:Action|Tool)\s*:\s*`?"
+    after = (
+        r"[>\s`]|\[CALL_ID\]\w+|\[ARGS\]|<\|[^<>|\n]*\|>|(?:commentary|json)\b"
+        r"|(?:Action|Tool)[ _]Input\s*:"
+    )
+    label = r"(?:Action|(?:Tool |Function )?Call|Tool)\s*:\s*"
+    line = rf"^(?:[ \t`>*\[]|<[^<>\n]*>)*+(?:{label})?(?:print\()?"
     return re.compile(
-        rf"(?P<think>{_THINK})|(?P<unthink>{_UNTHINK})"
-        r"|(?P<blank><\|channel\|>final<\|message\|>|<\|return\|>)"
-        rf"|(?P<over>^[ \t]*(?:{over}))"
-        rf"|(?:{head}|(?<=<tool_call>)|(?<=\|>))"
-        rf"(?P<code>\[?(?:functions\.|tools\.)?(?:{known})(?:\.call)?\s*\()"
-        rf"|^[ \t]*(?:Action|Tool)\s*:\s*`?(?P<headed>{known})`?[ \t]*\n"
-        r"\s*(?:Action|Tool)[ _]Input\s*:[ \t]*"
-        rf"|(?:{_BEFORE_NAME})(?P<named>{known})(?:{_AFTER_NAME})*(?=\{{)"
-        rf"|<function=(?P<tags>{known})>\s*(?=<(?:parameter|/))"
+        rf"(?P<over>^[ \t]*(?:{over}))"
+        rf"|(?:{head})(?:functions\.)?(?P<head>{known})(?:{after})*+(?=\{{)"
+        rf"|{line}(?:functions\.|tools\.)?(?P<code>{known})(?:\.call)?(?=\()"
         r"|(?P<value>[{\[])",
         re.MULTILINE,
     )
@@ -111,124 +96,112 @@ class Place:
     end: int
     calls: tuple[Call, ...] = ()
     why: str = ""
-    marked: bool = False  # as a call, by what stands around it
-
-    @property
-    def known(self) -> bool:
-        """Whether there is a tool for one of its calls."""
-        return any(call.known for call in self.calls)
+    alone: bool = True  # marked as a call or on a line of its own, and so no part of a sentence
 
 
-class Scan:
+@dataclass(slots=True)
+class Found:
     """What a text holds.
 
     Attributes:
-        text: The text with thoughts blanked out, and cut where the model invented an outcome.
+        text: The text without thoughts, up to an outcome that the model invented.
+        thoughts: What it thought.
         places: What may be calls, in order.
-        was_cut: Whether it was cut.
-        thoughts: What stood in ``<think>`` blocks.
+        was_cut: Whether an invented outcome was cut off.
     """
 
-    def __init__(self, text: str, tools: Schemas) -> None:
-        self.text: str = replace_surrogates(text)
-        self.places: list[Place] = []
-        self.was_cut = False
-        self._tools = tools
-        self._budget = 30 * len(text) + 10_000  # characters which broken places may cost
-        self._shown = 0  # what stands before is a thought
-        self._visible = list(self.text) if _THINK_MARK.search(self.text) else []
-        self._thoughts: list[str] = []
-        end = self._scan()
-        self.text = "".join(self._visible[:end]) if self._visible else self.text[:end]
-        self.thoughts = "\n".join(each for each in self._thoughts if each)
+    text: str
+    thoughts: str
+    places: list[Place] = field(default_factory=list)
+    was_cut: bool = False
 
-    def _scan(self) -> int:
-        """Find all; return where the text ends."""
-        text, at = self.text, 0
-        marks = _marks(tuple(sorted(self._tools, key=len, reverse=True)))
-        while mark := marks.search(text, at):
-            start, at = mark.span()
-            kind = str(mark.lastgroup)
-            if kind in ("think", "unthink", "blank"):
-                at = self._hide(kind, start, at)
-            elif kind == "over":
-                if self.places:
-                    self.was_cut = True
-                    return start
-            elif self._budget < 0:
-                if _LOOKS_LIKE_CALL.search(text, start):
-                    why = "it is too long or too broken to be read"
-                    self.places.append(Place(start, len(text), why=why))
+
+def split_thoughts(text: str) -> tuple[str, str]:
+    """Split a text into what it says and the thoughts before that."""
+    text, at = replace_surrogates(text), 0
+    thoughts = []
+    while thought := _THOUGHTS.match(text, at):
+        thoughts.append(thought[1])
+        at = thought.end()
+    # Some servers swallow the opening mark. In a string, the closing one is just text.
+    for end in _ENDS_THOUGHT.finditer(text, at):
+        before = text[at : end.start()]
+        if len(thoughts) > 100 or len(_QUOTE.findall(before)) % 2:
+            break
+        thoughts.append(before)
+        at = end.end()
+    return _FINAL.sub("", text[at:]).strip(), "\n".join(filter(None, map(str.strip, thoughts)))
+
+
+def find_calls(text: str, tools: Schemas) -> Found:
+    """Find all that may be a call in a text."""
+    found = Found(*split_thoughts(text))
+    text, at = found.text, 0
+    budget = 30 * len(text) + 10_000  # characters that broken places may cost
+    marks = _marks(tuple(sorted(tools, key=len, reverse=True)))
+    while mark := marks.search(text, at):
+        at = mark.end()
+        if mark["over"]:
+            if found.places:
+                found.text, found.was_cut = text[: mark.start()], True
                 break
-            elif place := self._place(kind, mark):
-                at = max(at, place.end)
-                if place.calls or place.why:
-                    self.places.append(place)
-        return len(text)
-
-    def _hide(self, kind: str, start: int, end: int) -> int:
-        """Blank out a thought, or a mark of the model's template; return where the text goes on."""
-        self._visible = self._visible or list(self.text)
-        if kind == "think":
-            ends = _THOUGHT_ENDS.search(self.text, end)
-            end = ends.end() if ends else len(self.text)
-        elif kind == "unthink":  # some servers swallow the opening mark
-            start, self._shown = self._shown, end
-            self.places.clear()
-        if kind != "blank":
-            thought = "".join(self._visible[start:end])
-            self._thoughts.append(_THINK_MARK.sub("", thought).strip())
-        self._visible[start:end] = " " * (end - start)
-        return end
-
-    def is_alone(self, place: Place) -> bool:
-        """Whether a place is marked, or fills its line or the end of the text: no sentence."""
-        text, start = self.text, place.start
-        if place.marked:
-            return True
-        if not _LINE_AFTER.match(text, place.end):
-            return False
-        line = max(text.rfind("\n", max(0, start - 200), start) + 1, start - 200)
-        before = _LINE_BEFORE.match(text[line:start])
-        return before is not None or _NOTHING_AFTER.match(text, place.end) is not None
-
-    def _place(self, kind: str, mark: re.Match[str]) -> Place | None:
-        """What begins at a mark; None where it is just text."""
-        text, start, tools = self.text, mark.start("code" if kind == "code" else 0), self._tools
-        marked = kind in ("named", "tags")
-        end = 0
-        if kind == "code":
-            end = _balanced(text, start)
-            if not self.is_alone(Place(start, end)):  # a sentence that mentions a call
-                self._budget -= end - start
-                return None
-        elif kind == "value":
-            if not _VALUE.match(text, start):
-                return None
-            marked = _PART_BEFORE.search(text, max(0, start - 80), start) is not None
+            continue
         try:
-            if kind == "code":
-                return Place(start, end, _read_code(text[start:end], tools))
-            if kind != "value":
-                read = _read_tags if kind == "tags" else _read_headed
-                name = resolve_name(mark[kind], tools)
-                reading = read(text, mark.end(), tools.get(name))
-                return Place(start, reading.end, (_decoded(name, reading, tools),), marked=marked)
-            if marked:
-                raise UnreadableError(start, "a name or a brace is missing before it")
-            reading = read_json(text, start, may_be_open=True)
-            following = text.find("{", reading.end)
-            if _DEBRIS.search(text, reading.end, len(text) if following == -1 else following):
-                raise UnreadableError(reading.end, "a brace closes it before its end")
-            return Place(start, reading.end, _calls_in(reading, tools))
+            if budget < 0:
+                raise UnreadableError(mark.start(), "it is too long or too broken to be read")
+            place = _place(text, mark, tools)
         except UnreadableError as error:
-            end = end or _balanced(text, start if kind == "value" else mark.end())
-            self._budget -= len(text)
-            at = max(error.at, start)
-            near = repr(text[max(0, at - 20) : at + 20]) if at < len(text) else "its end"
-            is_call = kind != "value" or marked or _LOOKS_LIKE_CALL.search(text, start, end)
-            why = f"{error.why}, at {near}" if is_call else ""
-            return Place(start, end, why=why, marked=marked)
+            budget -= len(text)
+            start = mark.start()
+            if not mark["value"] or _LOOKS_LIKE_CALL.search(text, start):
+                wrong = max(error.at, start)
+                near = repr(text[max(0, wrong - 20) : wrong + 20]) if text[wrong:] else "its end"
+                found.places.append(Place(start, len(text), why=f"{error.why}, at {near}"))
+                break
+            if budget < 0:
+                break
+            continue
+        if place is not None:
+            at = max(at, place.end)
+            found.places += [place] if place.calls else []
+    return found
+
+
+def _place(text: str, mark: re.Match[str], tools: Schemas) -> Place | None:
+    """What begins at a mark; None where it is just text."""
+    start = mark.start()
+    if not mark["value"]:
+        name = resolve_name(mark["head"] or mark["code"], tools)
+        line_end = text.find("\n", mark.end())
+        last = text.rfind(")", mark.end(), None if line_end == -1 else line_end)
+        if mark["code"] and last != -1 and not _LINE_AFTER.match(text, last + 1):
+            return None  # a sentence that mentions a call
+        reading = read_json(text, mark.end())
+        if mark["code"]:
+            values, named = reading.value
+            reading = replace(reading, value=_by_name(values, named, tools.get(name)))
+        given, repairs, fault = decoded(reading.value, tools.get(name))
+        repairs = (*reading.repairs, *repairs)
+        return Place(start, reading.end, (Call(name, given, repairs=repairs, fault=fault),))
+    if not _VALUE.match(text, start):
+        return None
+    if _KEY_BEFORE.search(text, max(0, start - 80), start):
+        raise UnreadableError(start, "a name or a brace is missing before it")
+    reading = read_json(text, start, may_be_open=True)
+    following = text.find("{", reading.end)
+    if _DEBRIS.search(text, reading.end, len(text) if following == -1 else following):
+        raise UnreadableError(reading.end, "a brace closes it before its end")
+    calls = [_checked(each, reading, tools) for each in _meant(reading.value, tools)]
+    return Place(start, reading.end, tuple(calls), alone=_is_alone(text, start, reading.end))
+
+
+def _is_alone(text: str, start: int, end: int) -> bool:
+    """Whether a part of a text fills its line, or the end of the text."""
+    if not _LINE_AFTER.match(text, end):
+        return False
+    line = max(text.rfind("\n", max(0, start - 200), start) + 1, start - 200)
+    before = _LINE_BEFORE.match(text[line:start])
+    return before is not None or _NOTHING_AFTER.match(text, end) is not None
 
 
 def resolve_name(name: str, tools: Schemas) -> str:
@@ -254,133 +227,21 @@ def decoded(given: Json, schema: Json) -> tuple[Json, tuple[str, ...], str]:
     return inner.value, ("JSON inside a string", *inner.repairs), ""
 
 
-def _balanced(text: str, start: int) -> int:
-    """The index after the bracket that closes the first one from an index on, or the text's end."""
-    depth = 0
-    for each in _BRACKET.finditer(text, start):
-        if each[0] in "{[(":
-            depth += 1
-        elif each[0] in "}])":
-            depth -= 1
-            if depth <= 0:
-                return each.end()
-    return len(text)
-
-
-# ── forms of calls ────────────────────────────────────────────────────────────────────────────────
-
-
-def _decoded(name: str, reading: Reading, tools: Schemas) -> Call:
-    given, repairs, fault = decoded(reading.value, tools.get(name))
-    return Call(name, given, repairs=(*reading.repairs, *repairs), fault=fault)
-
-
-def _read_headed(text: str, at: int, _: Json) -> Reading:
-    """The input after ``Action Input:`` or a tool's name: a value, or the bare text."""
-    if text[at : at + 1] in ("{", "[", '"', "'"):
-        return read_json(text, at)
-    ends = _INPUT_ENDS.search(text, at)
-    bare = text[at : ends.start() if ends else len(text)].strip()
-    try:
-        reading = read_json(bare)
-        value = reading.value if reading.end == len(bare) else bare
-    except UnreadableError:
-        value = bare or None
-    return Reading(value, at + len(bare))
-
-
-def _read_tags(text: str, at: int, schema: Json) -> Reading:
-    """The arguments in tags, one each, as Qwen's models write them."""
-    pairs: list[tuple[str, Json]] = []
-    while argument := _ARGUMENT.match(text, at):
-        key, value = argument.groups()
-        if not _is_text(_fields(schema).get(key)):
-            with contextlib.suppress(ValueError, RecursionError):
-                value = replace_surrogates(STRICT.decode(value.strip()))
-        pairs.append((key, value))
-        at = argument.end()
-    end = _ARGUMENTS_END.match(text, at)
-    if end is None:
-        raise UnreadableError(at, "a tag is not closed")
-    return Reading(unique(pairs) or None, end.end())
-
-
-def _is_text(schema: Json) -> bool:
-    """Whether a schema takes text only, or null: what looks like a number is then text too."""
-    if not isinstance(schema, Mapping):
-        return False
-    kinds = schema.get("type")
-    if kinds is None:
-        return "enum" in schema and all(isinstance(each, str) for each in schema["enum"])
-    return {"string"} <= {*([kinds] if isinstance(kinds, str) else kinds)} <= {"string", "null"}
-
-
-def _read_code(code: str, tools: Schemas) -> tuple[Call, ...]:
-    """The calls of a piece of Python: a call, or a list of calls."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # backslashes that are no escapes
-            tree = ast.parse(code, mode="eval").body
-        nodes = tree.elts if isinstance(tree, ast.List) else [tree]
-        return tuple(_code_call(node, tools) for node in nodes)
-    except UnreadableError:
-        raise
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise UnreadableError(0, "it is no call that Python can read") from None
-
-
-def _code_call(node: ast.expr, tools: Schemas) -> Call:
-    """A call with its arguments; those without names get them from the tool's schema."""
-    if not isinstance(node, ast.Call) or any(each.arg is None for each in node.keywords):
-        raise UnreadableError(0, "a call's values must be literals")
-    name = resolve_name(ast.unparse(node.func), tools)
-    given = [_literal(each) for each in node.args]
-    named = unique([(str(each.arg), _literal(each.value)) for each in node.keywords])
-    fields = list(_fields(tools.get(name)))
-    if len(given) == 1 and not named and (len(fields) < 2 or isinstance(given[0], dict)):
-        value: Json = given[0]
-    elif len(given) > len(fields) or {*fields[: len(given)]} & {*named}:
+def _by_name(values: list[Json], named: dict[str, Json], schema: Json) -> Json:
+    """The arguments of a call in Python; those without names get them from the tool's schema."""
+    fields = list(_fields(schema))
+    if len(values) == 1 and not named and (len(fields) < 2 or isinstance(values[0], dict)):
+        return values[0]
+    if len(values) > len(fields) or {*fields[: len(values)]} & {*named}:
         raise UnreadableError(0, "it has values without names")
-    else:
-        value = {**dict(zip(fields, given, strict=False)), **named} or None
-    value = replace_surrogates(value)  # which also bounds its depth
-    return Call(name, value, known=name in tools, repairs=("a call written as code",))
+    return {**dict(zip(fields, values, strict=False)), **named} or None
 
 
-def _literal(node: ast.expr) -> Json:
-    """The value of a literal of Python, or of JSON."""
-    match node:
-        case ast.Constant(value=str(text)):  # JSON writes one character as two surrogates
-            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case ast.Constant(value=(bool() | None) as value):
-            return value
-        case ast.Constant(value=(int() | float()) as value) if abs(value) < 10**308:
-            return value
-        case ast.Name(id=("true" | "false" | "null") as name):
-            return json.loads(name)
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=(int() | float())) as number):
-            return -_literal(number)
-        case ast.List(elts=items) | ast.Tuple(elts=items):
-            return [_literal(each) for each in items]
-        case ast.Dict(keys=keys, values=values):
-            pairs = zip(keys, values, strict=True)
-            members: list[tuple[Json, Json]]
-            members = [(_literal(key) if key else None, _literal(value)) for key, value in pairs]
-            if all(isinstance(key, str) for key, _ in members):
-                return unique(members)
-    raise UnreadableError(0, "a call's values must be literals")
-
-
-# ── a decoded value → the calls that it means ─────────────────────────────────────────────────────
-
-
-def _calls_in(reading: Reading, tools: Schemas) -> tuple[Call, ...]:
-    """The calls that a value means; none where it is only data."""
-    calls = [_checked(each, reading, tools) for each in _meant(reading.value, tools)]
-    return tuple(replace(each, repairs=(*reading.repairs, *each.repairs)) for each in calls)
+# ── a value → the calls that it means ─────────────────────────────────────────────────────────────
 
 
 def _meant(value: Json, tools: Schemas) -> list[Call]:
+    """The calls that a value means; none where it is only data."""
     if isinstance(value, list):
         return [each for item in value for each in _meant(item, tools)]
     if not isinstance(value, dict):
@@ -405,10 +266,8 @@ def _meant(value: Json, tools: Schemas) -> list[Call]:
         return [Call(known[0], thought=thought, fault=fault)]
     if known or (names and (inputs or {"tool", "action"} & {*names})):
         name = known[0] if known else next(iter(names.values()))
-        beside = {key: each for key, each in value.items() if _folded(key) not in _BESIDE_INPUT}
         call = Call(name, thought=thought, known=bool(known))
-        given = [each for key, each in value.items() if _folded(key) in _INPUT]
-        return [_with_input(call, given, beside, tools.get(name))]
+        return [_with_input(call, value, tools.get(name))]
     heads = [key for key in value if key in tools]
     if len(heads) == 1 and all(_folded(key) in _THOUGHT for key in value if key != heads[0]):
         repairs = ("the tool's name in place of a key",)
@@ -420,12 +279,14 @@ def _folded(key: str) -> str:
     return re.sub("[-_ ]", "", key.casefold())
 
 
-def _with_input(call: Call, given: list[Json], beside: dict[str, Json], schema: Json) -> Call:
+def _with_input(call: Call, value: dict[str, Json], schema: Json) -> Call:
     """Give a call its input, which stands under a key of its own or beside the tool's name."""
     fields, kind = _fields(schema), schema.get("type") if isinstance(schema, Mapping) else None
+    given = [each for key, each in value.items() if _folded(key) in _INPUT]
+    beside = {key: each for key, each in value.items() if _folded(key) not in _BESIDE_INPUT}
     if given:
         some = [each for each in given if each not in (None, {}, "")] or given[:1]
-        if len(some) > 1 and len({canonical(each) for each in some}) > 1:
+        if len({canonical(each) for each in some}) > 1:
             return replace(call, fault="it gives two different inputs")
         for key in beside if isinstance(some[0], dict) else ():
             if key in fields and key not in some[0]:
@@ -434,8 +295,8 @@ def _with_input(call: Call, given: list[Json], beside: dict[str, Json], schema: 
     if not beside or kind == "null":
         return call
     if kind == "string" and len(beside) == 1:
-        value = next(iter(beside.values()))
-        return replace(call, input=value, repairs=("an input under a key of its own",))
+        repairs = ("an input under a key of its own",)
+        return replace(call, input=next(iter(beside.values())), repairs=repairs)
     if fields and set(schema.get("required", ())) <= set(beside) <= set(fields):
         return replace(call, input=beside, repairs=(_BESIDE_NAME,))
     return replace(call, fault="it has no tool_input")
@@ -445,12 +306,13 @@ def _checked(call: Call, reading: Reading, tools: Schemas) -> Call:
     """Check a call against its schema: where something was repaired, it must make sense."""
     schema = tools.get(call.name)
     given, repairs, fault = decoded(call.input, schema)
-    call = replace(call, input=given, repairs=(*call.repairs, *repairs), fault=call.fault or fault)
-    if call.fault or not (reading.repairs or call.repairs):
+    repairs = (*reading.repairs, *call.repairs, *repairs)
+    call = replace(call, input=given, repairs=repairs, fault=call.fault or fault)
+    if call.fault or not repairs:
         return call
     if not call.known:
         return replace(call, fault=f"there is no tool named {call.name!r}")
-    if reading.open and (given is None or _BESIDE_NAME in call.repairs):
+    if reading.open and (given is None or _BESIDE_NAME in repairs):
         return replace(call, fault="it is cut off")
     fields = _fields(schema)
     for key in given if isinstance(given, dict) else ():

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from archytas_nb.loop.calls import resolve_name
+from archytas_nb.loop.calls import resolve_name, split_thoughts
 from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply, WireCall
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
 from archytas_nb.loop.reply import (
@@ -23,7 +23,6 @@ from archytas_nb.loop.reply import (
     only_value,
     read_action,
     read_arguments,
-    split_think,
     with_reasoning,
 )
 from archytas_nb.loop.text_protocol import (
@@ -143,7 +142,7 @@ class FunctionCalling:
         return with_reasoning(action, reply)
 
     def _from_calls(self, reply: ModelReply, form: AnswerForm | None) -> Action:
-        thought, reasoning = split_think(reply.text)
+        thought, reasoning = split_thoughts(reply.text)
         calls: list[tuple[str, Json]] = []
         unread: list[tuple[int, str]] = []
         extras: dict[int, Json] = {}

@@ -1,8 +1,9 @@
 """Reads JSON as models write it: strict JSON first, then one tolerant parser.
 
 The parser repairs what has one meaning: trailing and missing commas, comments, other quotes,
-Python's literals, bare keys, raw line breaks, quotes and backslashes in strings that are not
-escaped, and a missing last brace. No other value that was cut off is completed.
+Python's literals, bare keys, raw line breaks, backslashes that are not escaped, and a missing last
+brace. A quote that is not escaped is part of a string where nothing follows it that may follow a
+value, and where such quotes come in pairs. Arguments in Python are read by the same rules.
 """
 
 from __future__ import annotations
@@ -10,37 +11,37 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
 from archytas_nb.loop.events import Json
 
 MAX_DEPTH = 80
-"""Levels of nesting which are read; no tool takes more, and recursion elsewhere must return."""
+"""Levels of nesting that are read; no tool takes more, and recursion elsewhere must return."""
 
-_PAIRS = {'"': '"', "'": "'", "“": '“”"', "”": '“”"', "‘": "‘’'", "’": "‘’'"}
-_QUOTES = {mark: re.compile(rf"\\.|[{ends}]", re.DOTALL) for mark, ends in _PAIRS.items()}
-"""By opening quote: the quotes which may close the string, and escapes, which are skipped."""
-
-_COMMENT = (  # with a quote in it, it may be part of a string
-    r"""(?://|\#)(?:[^\n"'“”‘’]|(?<=\w)['’](?=\w))*+(?=\n|\Z)"""
-    r"""|/\*(?:[^"'“”‘’*]|(?<=\w)['’](?=\w)|\*(?!/))*+\*/"""
-)
+_CLOSERS = {"{": "}", "[": "]", "(": ")"}
+_ENDS_VALUE = r"""\s*(?:["”’'()\[\]{},:#]|//|/\*|</|<\||```|\Z)"""
+_IN_WORD = r"(?<=\w)['’](?=\w)"
+_STRINGS = {
+    opening: re.compile(rf"{opening}((?:[^{ends}\\]|\\.|{inside})*+)[{ends}]", re.DOTALL)
+    for opening, ends, inside in (
+        ('"', '"', rf'"(?!{_ENDS_VALUE})'),
+        ("'", "'", _IN_WORD),
+        ("“", '“”"', r"(?!)"),
+        ("”", '“”"', r"(?!)"),
+        ("‘", "‘’'", _IN_WORD),
+        ("’", "‘’'", _IN_WORD),
+    )
+}
+_EXACT_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
+_COMMENT = r"""(?://|\#)[^\n"'“”‘’]*+(?=\n|\Z)|/\*[^"'“”‘’*]*+\*/"""
+"""One with a quote in it may be the rest of a string that is broken."""
 _GAP = re.compile(rf"(?:\s|{_COMMENT})*+")
-_KEY = r"""(?:"[^"\n]*"|'[^'\n]*'|[“”][^“”\n]*[“”]|[‘’][^‘’\n]*[‘’]|[A-Za-z_][\w-]*)\s*:"""
-_MEMBER_FOLLOWS = re.compile(rf"{_KEY}|\}}")
-_ITEM_FOLLOWS = re.compile(r"""["'“”‘’\[{\]\d.+-]|(?:true|false|null|True|False|None)\b""")
-_KEY_FOLLOWS = re.compile(r"""["'“”‘’]\w[^"'“”‘’\n]*["'“”‘’]\s*:""")
-_BARE_KEY = re.compile(r"([A-Za-z_][\w-]*)(?=\s*:)")
-_ENDS_TEXT = re.compile(r"\s*(?:\Z|[`<,\])}])|[^\S\n]*\n")
-_ENDS_OBJECT = re.compile(r"""\s*(?:\Z|</|<\||```)|[^\S\n]*\n\s*[^"'“”‘’{}\[\]:,\s]""")
-_STRING_THEN_BRACE = re.compile(r"""["'“”‘’]\s*\}""")
-_SWALLOWED = re.compile(r"""\s*[^{\[\s].*?,\s*["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""", re.DOTALL)
-"""A text, but no JSON, in which there seems to be a member of the object around it."""
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
-_WORD = re.compile(r"[A-Za-z_]+(?![\w(.])")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
+_WORD = re.compile(r"[A-Za-z_][\w-]*")
 _LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_KEY_FOLLOWS = re.compile(r"""["'“”‘’]\w[^"'“”‘’\n]*["'“”‘’]\s*:""")
+_ENDS_OBJECT = re.compile(r"\s*(?:\Z|</|<\||```)|[^\S\n]*\n\s*(?:Observation|Outcome)\b")
 _ESCAPE = re.compile(r"""\\(u[0-9a-fA-F]{4}|.)|["]""", re.DOTALL)
 _OTHER_ESCAPE = re.compile(
     r"\\(?:x[0-9a-fA-F]|U[0-9a-fA-F]{2}|u[0-9a-fA-F]|N\{|0|[1-7][0-7]{2}|[av](?![a-z])|\n)"
@@ -69,23 +70,26 @@ class Reading:
 
 
 def read_json(text: str, at: int = 0, *, may_be_open: bool = False) -> Reading:
-    """Read the JSON value which begins at an index; text after it is ignored. It takes linear time.
+    """Read the JSON value that begins at an index; text after it is ignored. It takes linear time.
 
     Args:
         text: Any text.
-        at: Where the value begins.
+        at: Where the value begins; at a parenthesis, the arguments of a call in Python are read as
+            a list of the values and an object of the named ones.
         may_be_open: Whether the last closing brace may be missing.
 
     Raises:
         UnreadableError: There is no value, it is cut off, or it has more than one meaning.
     """
+    parser = _Parser(text, at, may_be_open=may_be_open)
     try:
+        if text.startswith("(", at):
+            return Reading(replace_surrogates(list(parser.group())), parser.at, ("a call in code",))
         try:
             value, end = STRICT.raw_decode(text, at)
             return Reading(replace_surrogates(value), end)
         except json.JSONDecodeError:
-            parser = _Parser(text, at, may_be_open=may_be_open)
-        value = replace_surrogates(parser.value())
+            value = replace_surrogates(parser.value())
         return Reading(value, parser.end, tuple(parser.repairs), parser.open)
     except RecursionError:
         raise UnreadableError(at, "it is nested too deeply") from None
@@ -146,184 +150,126 @@ class _Parser:
     """Reads a value that is nearly JSON, from left to right in linear time."""
 
     def __init__(self, text: str, at: int, *, may_be_open: bool) -> None:
-        self.end = at  # after the last token
+        self.at = self.end = at  # where it reads; the end of the last token
         self.repairs: dict[str, None] = {}
         self.open = False
-        self._text, self._at = text, at
-        self._may_be_open = may_be_open
-        self._closers: list[str] = []  # of the objects and arrays which are open
+        self._text, self._may_be_open = text, may_be_open
+        self._closers: list[str] = []  # of what is open
 
     def value(self) -> Json:
         """Read the value that comes next."""
         mark = self._skip()
-        if mark in ("{", "["):
-            if len(self._closers) > MAX_DEPTH:
-                raise UnreadableError(self._at, "it is nested too deeply")
-            self._closers.append("}" if mark == "{" else "]")
-            self._take(self._at + 1)
-            value = unique(list(self._members())) if mark == "{" else list(self._items())
-            self._closers.pop()
-            return value
-        if mark in _PAIRS:
+        if mark in _CLOSERS:
+            items, members = self.group()
+            if mark == "(" and members:
+                raise UnreadableError(self.at, "a call's values must be literals")
+            return members if mark == "{" else items
+        if mark in _STRINGS:
             return self._string()
-        if number := _NUMBER.match(self._text, self._at):
-            try:
-                value = STRICT.decode(number[0])
-            except json.JSONDecodeError:  # an octal number? a date? a code?
-                raise UnreadableError(self._at, f"{number[0]} is no JSON number") from None
+        if number := _NUMBER.match(self._text, self.at):
             self._take(number.end())
-            return value
-        word = _WORD.match(self._text, self._at)
+            return STRICT.decode(number[0])
+        word = _WORD.match(self._text, self.at)
         if word is None or word[0] not in _LITERALS:
-            raise UnreadableError(self._at, "expected a value" if mark else "it is cut off")
+            raise UnreadableError(self.at, "expected a value" if mark else "it is cut off")
         if word[0][0].isupper():
             self.repairs["Python's True, False or None"] = None
         self._take(word.end())
         return _LITERALS[word[0]]
 
-    def _members(self) -> Iterator[tuple[str, Json]]:
+    def group(self) -> tuple[list[Json], dict[str, Json]]:
+        """Read the items and the members between the brackets that open here."""
+        opener = self._text[self.at]
+        if len(self._closers) > MAX_DEPTH:
+            raise UnreadableError(self.at, "it is nested too deeply")
+        self._closers.append(_CLOSERS[opener])
+        self._take(self.at + 1)
+        items: list[Json] = []
+        members: list[tuple[str, Json]] = []
         more = self._goes_on(is_first=True)
         while more:
-            key = self._key()
-            if self._skip() != ":":
-                raise UnreadableError(self._at, "expected a colon after the key")
-            self._take(self._at + 1)
-            yield key, self.value()
+            name = _WORD.match(self._text, self.at) if opener == "(" else None
+            if opener == "{":
+                members.append((self._key(), self.value()))
+            elif name and self._text.startswith("=", name.end()):
+                self._take(name.end() + 1)
+                members.append((name[0], self.value()))
+            else:
+                items.append(self.value())
             more = self._goes_on()
-
-    def _items(self) -> Iterator[Json]:
-        more = self._goes_on(is_first=True)
-        while more:
-            yield self.value()
-            more = self._goes_on()
+        self._closers.pop()
+        return items, unique(members)
 
     def _take(self, end: int) -> None:
-        self._at = self.end = end
+        self.at = self.end = end
 
     def _skip(self) -> str:
         """Skip white space and comments; return the character that follows, empty at the end."""
-        start, self._at = self._at, self._after_gap(self._at)
-        if self._text[start : self._at].strip():
+        gap = _GAP.match(self._text, self.at)
+        if gap and gap[0].strip():
             self.repairs["a comment"] = None
-        return self._text[self._at : self._at + 1]
-
-    def _after_gap(self, at: int) -> int:
-        gap = _GAP.match(self._text, at)
-        return gap.end() if gap else at
+        self.at = gap.end() if gap else self.at
+        return self._text[self.at : self.at + 1]
 
     def _goes_on(self, *, is_first: bool = False) -> bool:
-        """Whether the innermost object or array has another member; else it is closed."""
+        """Whether what is open has another member; else it is closed."""
         mark, closer = self._skip(), self._closers[-1]
         if mark == "," and not is_first:
-            self._at += 1
+            self.at += 1
             mark = self._skip()
             if mark != closer:
                 return True
             self.repairs["a trailing comma"] = None
         if mark == closer:
-            self._take(self._at + 1)
+            self._take(self.at + 1)
             return False
         if is_first:
             return True
-        if closer == "}" and _KEY_FOLLOWS.match(self._text, self._at):
+        if closer == "}" and _KEY_FOLLOWS.match(self._text, self.at):
             self.repairs["a missing comma"] = None
             return True
-        # A number at the end of the text may have lost digits.
-        if self._is_over(self.end) and (mark or not self._text[self.end - 1].isdigit()):
+        if self._closers == ["}"] and self._is_over():
             self.repairs["a missing brace at the end"] = None
             self.open = True
             return False
-        what = "brace" if closer == "}" else "bracket"
-        why = f"expected a comma or a closing {what}" if mark else "it is cut off"
-        raise UnreadableError(self._at, why)
+        raise UnreadableError(self.at, f"expected , or {closer}" if mark else "it is cut off")
 
-    def _is_over(self, end: int) -> bool:
-        """Whether only the outermost brace is missing: what follows cannot belong to the object."""
-        return (
-            self._may_be_open
-            and self._closers == ["}"]
-            and _ENDS_OBJECT.match(self._text, end) is not None
-            and _last_string_then_brace(self._text) < end
-        )
+    def _is_over(self) -> bool:
+        """Whether only the last brace is missing: nothing that follows can belong to the object."""
+        text, end = self._text, self.end
+        is_whole = text[end - 1] in "}]\"'“”‘’"  # a number may have lost digits
+        follows = _ENDS_OBJECT.match(text, end) is not None
+        return self._may_be_open and is_whole and follows and _last_mark(text) < end
 
     def _key(self) -> str:
         mark = self._skip()
-        if bare := _BARE_KEY.match(self._text, self._at):
+        if mark in _STRINGS:
+            key = self._string(is_key=True)
+        elif bare := _WORD.match(self._text, self.at):
             self.repairs["a key without quotes"] = None
             self._take(bare.end())
-            return bare[1]
-        if mark not in _PAIRS:
-            why = "expected a key in double quotes" if mark else "it is cut off"
-            raise UnreadableError(self._at, why)
-        close = next(self._quotes(), -1)
-        if close == -1:
-            raise UnreadableError(self._at, "a key has no closing quote")
-        return self._decoded(self._at + 1, close, 1)
+            key = bare[0]
+        else:
+            raise UnreadableError(
+                self.at, "expected a key in double quotes" if mark else "it is cut off"
+            )
+        if self._skip() != ":":
+            raise UnreadableError(self.at, "expected a colon after the key")
+        self._take(self.at + 1)
+        return key
 
-    def _string(self) -> str:
-        mark, at = self._text[self._at], self._at
-        if self._text.startswith(mark * 3, at):
-            close = self._text.find(mark * 3, at + 3)
-            if close != -1:
-                self.repairs["triple quotes"] = None
-                return self._decoded(at + 3, close, 3)
-        return self._decoded(at + 1, self._closing_quote(), 1)
-
-    def _closing_quote(self) -> int:
-        """The index of the quote which closes the string value that opens here.
-
-        It is the first which leaves the quotes inside in pairs, as those of a quotation, and after
-        which the object or array goes on.
-        """
-        for inside, n in enumerate(self._quotes()):
-            opens = inside % 2 == 0
-            if opens and self._string_may_end(n + 1):
-                if inside and _SWALLOWED.match(self._text, self._at + 1, n):
-                    break
-                if inside:
-                    self.repairs["quotes in a string that were not escaped"] = None
-                return n
-            if not self._may_turn(n, opens=opens):
-                break
-        raise UnreadableError(self._at, "a string has no closing quote")
-
-    def _quotes(self) -> Iterator[int]:
-        """The quotes which may close the string here; no escapes, or apostrophes in words."""
-        text = self._text
-        for each in _QUOTES[text[self._at]].finditer(text, self._at + 1):
-            n = each.start()
-            around = text[n - 1] + text[n + 1 : n + 2]
-            is_in_word = text[n] != '"' and len(around) == 2 and around.isalnum()
-            if text[n] != "\\" and not is_in_word:
-                yield n
-
-    def _string_may_end(self, end: int) -> bool:
-        """Whether what follows is the rest of the object or array that the string is in."""
-        text = self._text
-        if not self._closers:
-            return _ENDS_TEXT.match(text, end) is not None
-        at, closer = self._after_gap(end), self._closers[-1]
-        if text.startswith(closer, at):
-            return True
-        if text.startswith(",", at):
-            follows = _MEMBER_FOLLOWS if closer == "}" else _ITEM_FOLLOWS
-            return follows.match(text, self._after_gap(at + 1)) is not None
-        if closer == "}" and _KEY_FOLLOWS.match(text, at):
-            return True
-        return self._is_over(end)
-
-    def _may_turn(self, n: int, *, opens: bool) -> bool:
-        """Whether a quotation may begin or end at a quote: its outer side is no letter."""
-        before, after = self._text[n - 1], self._text[n + 1 : n + 2]
-        starts = before in " \t\n([{=<>:,/+-\"'“”‘’"
-        if opens:
-            return starts or not (after.isspace() or after in ",:;.!?)]}")
-        return not starts or after in " \t\n)]}=<>:;,.!?/+-\"'“”‘’"
-
-    def _decoded(self, start: int, close: int, width: int) -> str:
-        """The text of a string whose quotes are so many characters wide."""
-        raw = self._text[start:close]
+    def _string(self, *, is_key: bool = False) -> str:
+        """Read a string, with the backslashes in it as what they can only mean."""
+        opening, start = self._text[self.at], self.at
+        pattern = _EXACT_STRING if is_key and opening == '"' else _STRINGS[opening]
+        found = pattern.match(self._text, start)
+        raw = found[1] if found else ""
         escapes = [each for each in _ESCAPE.finditer(raw) if each[1]]
+        inside = raw.count('"') - sum(each[1] == '"' for each in escapes) if opening == '"' else 0
+        if found is None or inside % 2:
+            raise UnreadableError(start, "a string has no closing quote")
+        if inside:
+            self.repairs["quotes in a string that were not escaped"] = None
         strange = [each for each in escapes if not _is_known(each[1])]
         if strange:
             mixed = any(_is_known(each[1]) and each[1][0] in "bfnrtu\\" for each in escapes)
@@ -332,9 +278,9 @@ class _Parser:
             self.repairs["backslashes in a string that were not escaped"] = None
         if any(mark in raw for mark in "\n\t\r"):
             self.repairs["a raw line break or tab in a string"] = None
-        if width == 1 and self._text[start - 1] != '"':
+        if opening != '"':
             self.repairs["quotes that JSON does not know"] = None
-        self._take(close + width)
+        self._take(found.end())
         return str(json.loads(f'"{_ESCAPE.sub(_as_json, raw)}"', strict=False))
 
 
@@ -351,6 +297,6 @@ def _as_json(match: re.Match[str]) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _last_string_then_brace(text: str) -> int:
-    """The index of the last quote with a closing brace after it, or -1."""
-    return max((each.start() for each in _STRING_THEN_BRACE.finditer(text)), default=-1)
+def _last_mark(text: str) -> int:
+    """The index of the last quote or bracket, or -1."""
+    return max(text.rfind(mark) for mark in "{}[]\"'“”‘’")

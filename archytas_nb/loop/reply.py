@@ -14,25 +14,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from archytas_nb.loop.calls import Call, Place, Scan, Schemas, decoded
+from archytas_nb.loop.calls import Call, Found, Place, Schemas, decoded, find_calls
 from archytas_nb.loop.events import Json, ModelReply
 from archytas_nb.loop.history import AnswerForm
 from archytas_nb.loop.lenient import UnreadableError, read_json, replace_surrogates
 
 ANSWER = "final_answer"
 FAIL = "fail_task"
+_ENDS = (ANSWER, FAIL)
 _MAX_SHOWN = 300
 _FORM = '{"thought": "…", "tool": "…", "tool_input": …}'
 _REACT_FORM = f"Reply with one JSON object, and nothing else: {_FORM}"
 _NATIVE_FORM = "Make it a function call, or reply with the answer in plain text."
 _FEWER_WORDS = "Your reply was cut off for its length. Say it in fewer words."
 _TEXT = {"type": "string"}
-_ENDS = (ANSWER, FAIL)
 
-_UNREAD_TAG = re.compile(
-    r"<(?:\w+:)?tool_calls?>|<function=|<function_calls>|<invoke name=|<\|python_tag\|>"
-    r"|\[TOOL_CALLS\]|<\|tool_call|<｜tool▁|<\|channel\|>commentary|<\w+_function_call>"
+_TAG_OF_CALL = re.compile(
+    r"<(?:\w+:)?tool_calls?>|<function=|<function_calls>|<\|python_tag\|>|\[TOOL_CALLS\]"
+    r"|<\|channel\|>commentary|\bAction[ _]Input\s*:|<\w+_function_call>"
 )
+_OTHER_TAG = re.compile(
+    r"<parameter=|<invoke name=|<arg_key>|<\|tool_call_?\w*begin|<｜tool▁|<\|tool_call>"
+)
+"""Marks of models whose servers read them; where none has, they are not read here either."""
 _BETWEEN = re.compile(
     r"(?:```\w*|<[^<>]*>|\b(?:and|then)\b|\b(?:Action|Call)\s*:|[\s,;`\]\[\"'])*+"
 )
@@ -91,12 +95,6 @@ class Action:
         return self.answer is not None or self.null
 
 
-def split_think(text: str) -> tuple[str, str]:
-    """Return the text outside ``<think>`` blocks, and the text inside of them."""
-    scan = Scan(text, {})
-    return scan.text.strip(), scan.thoughts
-
-
 def read_action(
     text: str,
     tools: Schemas,
@@ -122,17 +120,21 @@ def read_action(
     Returns:
         The action; with `fault` set where the text means none.
     """
-    scan = Scan(text, {**tools, ANSWER: _TEXT if form is None else form.schema, FAIL: _TEXT})
+    found = find_calls(text, {**tools, ANSWER: _TEXT if form is None else form.schema, FAIL: _TEXT})
     ask = _NATIVE_FORM if strict else _REACT_FORM
-    found = scan.places
+    places = found.places
     if strict:
-        found = [each for each in found if scan.is_alone(each) and (each.why or each.known)]
-    if found:
-        action = _called(scan, found, ask, form)
+        places = [each for each in places if each.alone and (each.why or _is_known(each))]
+    before = found.text[: places[0].start] if places else found.text
+    tag = _OTHER_TAG.search(before) or (strict and not places and _TAG_OF_CALL.search(before))
+    if tag:
+        action = _fault(ask, f"the call after {tag[0]!r} could not be read.")
+    elif places:
+        action = _called(found, places, ask, form)
     else:
-        as_answer = prose_is_answer and not refused
-        prose_form = None if cut else form
-        action = _prose(scan.text.strip(), ask, as_answer=as_answer, strict=strict, form=prose_form)
+        action = _prose(
+            found.text, ask, as_answer=prose_is_answer and not refused, form=None if cut else form
+        )
         if cut and action.answers:
             action = replace(action, fault=_FEWER_WORDS, cut="answer")
     if refused and action.fault:
@@ -140,8 +142,8 @@ def read_action(
         words = words if len(words) <= 300 else f"{words[:299]}…"
         return _fault(ask, f"the server refused it ({words}).")
     if cut and action.fault and not action.cut:
-        action = _cut_off(action, scan, ask)
-    return replace(action, reasoning=scan.thoughts)
+        action = _cut_off(action, found, ask)
+    return replace(action, reasoning=found.thoughts)
 
 
 def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
@@ -173,25 +175,27 @@ def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
     return None if fault else given, ", ".join(dict.fromkeys([*repairs, *more])), fault
 
 
-def _called(scan: Scan, found: Sequence[Place], ask: str, form: AnswerForm | None) -> Action:
+def _is_known(place: Place) -> bool:
+    return any(call.known for call in place.calls)
+
+
+def _called(found: Found, places: Sequence[Place], ask: str, form: AnswerForm | None) -> Action:
     """The action of a text that holds something which may be a call."""
-    first = found[0]
+    first = places[0]
+    shown = _quoted(found, first)
     if first.why:
-        return _fault(ask, f"{_quoted(scan, first)} could not be read: {first.why}.")
-    if len(found) > 1 and not first.known and any(each.known for each in found):
-        named = first.calls[0].name
-        return _fault(ask, f"{_quoted(scan, first)} names {named!r}, and there is no such tool.")
-    calls, notes, fault = _wanted(scan, found)
-    fault = fault or next(
-        (f"{_quoted(scan, first)} was not run: {call.fault}." for call in calls if call.fault), ""
-    )
-    if fault:
+        return _fault(ask, f"{shown} could not be read: {first.why}.")
+    if not _is_known(first) and any(_is_known(each) for each in places):
+        return _fault(ask, f"{shown} names {first.calls[0].name!r}, and there is no such tool.")
+    calls, notes, fault = _wanted(found, places)
+    faults = (f"{shown} was not run: {call.fault}." for call in calls if call.fault)
+    if fault := fault or next(faults, ""):
         return _fault(ask, fault)
     thought = next((call.thought for call in calls if call.thought), "")
     if not thought:
-        thought = _INTRODUCTION.sub("", scan.text[: first.start]).strip(" \n\t\"'`[")[:500]
+        thought = _INTRODUCTION.sub("", found.text[: first.start]).strip(" \n\t\"'`[")[:500]
     notes = [*(each for call in calls for each in call.repairs), *notes]
-    notes += ["an invented outcome was cut off"] * scan.was_cut
+    notes += ["an invented outcome was cut off"] * found.was_cut
     repaired = ", ".join(dict.fromkeys(notes))
     others = tuple((call.name, call.input) for call in calls if call.name not in _ENDS)
     given = [call.input for call in calls if call.name == ANSWER][:1]
@@ -206,29 +210,27 @@ def _called(scan: Scan, found: Sequence[Place], ask: str, form: AnswerForm | Non
     return Action(thought, failure=reason or "no reason given", repaired=repaired)
 
 
-def _wanted(scan: Scan, found: Sequence[Place]) -> tuple[list[Call], list[str], str]:
+def _wanted(found: Found, places: Sequence[Place]) -> tuple[list[Call], list[str], str]:
     """The calls to run and notes for the person; or, as the third, why none is run.
 
     Several calls are run where the form says that several are meant. Of loose objects in a row the
     first is run, as one reply is one step; an answer after it counts. Words between two different
     calls may take the first one back, so nothing is run.
     """
-    calls, notes = list(found[0].calls), []
-    if len(found) == 1:
-        return calls, [], ""
+    calls, notes = list(places[0].calls), []
     several = len(calls) > 1
-    keys = {call.key for call in calls}
-    for earlier, later in itertools.pairwise(found):
+    keys = {call.key for call in calls} if places[1:] else set()
+    for earlier, later in itertools.pairwise(places):
         if later.calls and {call.key for call in later.calls} <= keys:
             notes.append("a call that was written twice")
             continue
-        gap = scan.text[earlier.end : later.start]
+        gap = found.text[earlier.end : later.start]
         if not _BETWEEN.fullmatch(gap):
-            two = f"{_quoted(scan, found[0])} and {_quoted(scan, later)}"
+            two = f"{_quoted(found, places[0])} and {_quoted(found, later)}"
             return [], [], f"it holds two different calls, {two}."
         several = several or _SEVERAL.search(gap) is not None
         if later.why and several:
-            return [], [], f"{_quoted(scan, later)} could not be read: {later.why}."
+            return [], [], f"{_quoted(found, later)} could not be read: {later.why}."
         if not several and (later.why or any(call.name not in _ENDS for call in later.calls)):
             notes.append("more than one call: only the first was taken")
             break
@@ -237,11 +239,7 @@ def _wanted(scan: Scan, found: Sequence[Place]) -> tuple[list[Call], list[str], 
     return calls, notes, ""
 
 
-def _prose(
-    prose: str, ask: str, *, as_answer: bool, strict: bool, form: AnswerForm | None
-) -> Action:
-    if strict and (tag := _UNREAD_TAG.search(prose)):
-        return _fault(ask, f"the call after {tag[0]!r} could not be read.")
+def _prose(prose: str, ask: str, *, as_answer: bool, form: AnswerForm | None) -> Action:
     if not prose:
         return Action(fault=f"Your reply was empty. {ask}")
     if as_answer:
@@ -262,14 +260,14 @@ def _typed(prose: str, form: AnswerForm) -> Json:
     return prose if fault else answer_in(given, form)
 
 
-def _cut_off(action: Action, scan: Scan, ask: str) -> Action:
+def _cut_off(action: Action, found: Found, ask: str) -> Action:
     """What there is of a reply that was cut off before anything in it was whole."""
-    begun = read_partial(scan.text[scan.places[-1].start :]) if scan.places else Partial()
+    begun = read_partial(found.text[found.places[-1].start :]) if found.places else Partial()
     if begun.tool == ANSWER and begun.text.strip():
         return Action(begun.thought, answer=begun.text, fault=_FEWER_WORDS, cut="answer")
-    if not scan.text.strip():
+    if not found.text:
         fault = f"Your reply was cut off for its length before it said anything. {ask}"
-        return replace(action, fault=fault, cut="reasoning" if scan.thoughts else "other")
+        return replace(action, fault=fault, cut="reasoning" if found.thoughts else "other")
     fault = (
         f"Your reply was cut off for its length, and nothing was run. Send less in one reply. {ask}"
     )
@@ -280,8 +278,8 @@ def _fault(ask: str, what: str) -> Action:
     return Action(fault=f"Your reply was not used, and nothing was run: {what} {ask}")
 
 
-def _quoted(scan: Scan, place: Place) -> str:
-    words = " ".join(scan.text[place.start : place.end].split())
+def _quoted(found: Found, place: Place) -> str:
+    words = " ".join(found.text[place.start : place.end].split())
     return f"«{words if len(words) <= 120 else f'{words[:80]} … {words[-30:]}'}»"
 
 

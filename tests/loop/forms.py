@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from typing import Any
 
 from tests.loop.truths import Made, Style, Truth, as_json, envelope, kind, meant, with_text
 
@@ -295,12 +294,14 @@ def mistral_list(t: Truth, o: Truth, rng: random.Random) -> Made:
 
 @kind
 def marks_of_other_models(t: Truth, o: Truth, rng: random.Random) -> Made:
-    """DeepSeek, Kimi and GLM: their servers read them, so that here they are only not run."""
+    """DeepSeek, Kimi, GLM and Qwen: their servers read them, so that here they are only not run."""
     return rng.choice(
         [
             f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{t.name}\n```json\n{_given(t, rng)}\n```",
             f"<｜tool▁call▁begin｜>{t.name}<｜tool▁sep｜>{_given(t, rng)}<｜tool▁call▁end｜>",
             f"<|tool_call_begin|>functions.{t.name}:0<|tool_call_argument_begin|>{_given(t, rng)}",
+            f"<function={t.name}>\n<parameter=a>{_given(t, rng)}</parameter>\n</function>",
+            f"<tool_call>\n<function={t.name}>\n<parameter=a>1</parameter>\n</function>\n</tool_call>",
             f"<tool_call>{t.name}\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
         ]
     ), ()
@@ -320,47 +321,3 @@ def lfm(t: Truth, o: Truth, rng: random.Random) -> Made:
         return None
     given = ", ".join(f"{key}={value!r}" for key, value in t.input.items())
     return f"<|tool_call_start|>[{t.name}({given})]<|tool_call_end|>", meant(t)
-
-
-def _in_tags(t: Truth) -> dict[str, str] | None:
-    """The arguments as text; None where the text would not say what they are."""
-    found = {}
-    for key, value in t.input.items():
-        kinds = t.schema["properties"].get(key, {}).get("type")
-        if isinstance(value, str) is not (kinds == "string") or "</" in str(value):
-            return None
-        found[key] = value if isinstance(value, str) else json.dumps(value)
-    return found
-
-
-def _fields(t: Truth, pattern: str, rng: random.Random) -> str | None:
-    given: Any = _in_tags(t)
-    if not given:
-        return None
-    gap = rng.choice(["", "\n"])
-    if not gap and any(value[:1] == "\n" or value[-1:] == "\n" for value in given.values()):
-        return None
-    return "\n".join(
-        pattern.format(key=key, value=f"{gap}{value}{gap}") for key, value in given.items()
-    )
-
-
-@kind
-def qwen(t: Truth, o: Truth, rng: random.Random) -> Made:
-    fields = _fields(t, "<parameter={key}>{value}</parameter>", rng)
-    call = f"<function={t.name}>\n{fields}\n</function>"
-    texts = [
-        call,
-        f"<tool_call>\n{call}\n</tool_call>",
-        f"I look.\n\n<tool_call>\n{call}\n</tool_call>",
-    ]
-    return None if fields is None else (rng.choice(texts), meant(t))
-
-
-@kind
-def tags_cut_off(t: Truth, o: Truth, rng: random.Random) -> Made:
-    fields = _fields(t, "<parameter={key}>{value}</parameter>", rng)
-    if fields is None:
-        return None
-    text = f"<tool_call>\n<function={t.name}>\n{fields}\n</function>"
-    return text[: rng.randrange(len("<tool_call>\n<function="), len(text) - len("</function>"))], ()

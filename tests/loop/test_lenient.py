@@ -44,9 +44,25 @@ def test_where_a_comma_is_missing_between_values_nothing_is_taken(text: str) -> 
         read_json(text)
 
 
-def test_a_quotation_that_looks_like_a_key_stays_in_its_text() -> None:
-    for inside in ('he wrote ("b": 2) here', 'say "x" "b": "y" and go'):
+@over(
+    "inside, is_read",
+    [
+        ('say "hi" to them', True),
+        ('"hi" to <a href="x">them</a>', True),
+        ('a 5" pipe', False),
+        ('he wrote ("b": 2) here', False),
+        ('say "x" "b": "y" and go', False),
+        ('say "yes", "no": 3', False),
+    ],
+)
+def test_quotes_that_are_not_escaped_are_text_where_they_can_only_be_that(
+    inside: str, is_read: bool
+) -> None:
+    if is_read:
         assert read_json(f'{{"a": "{inside}"}}').value == {"a": inside}
+        return
+    with pytest.raises(UnreadableError):
+        read_json(f'{{"a": "{inside}"}}')
 
 
 @over(

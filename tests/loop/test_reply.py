@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb.loop.calls import split_thoughts
 from archytas_nb.loop.reply import (
     Action,
     Partial,
     read_action,
     read_arguments,
     read_partial,
-    split_think,
 )
 from tests.loop.cards import over
 
@@ -44,7 +44,6 @@ def read(text: str, *, prose_is_answer: bool = False, strict: bool = False) -> A
         ('{"tool": "write", "tool_input": "<think> is a tag"}', (("write", "<think> is a tag"),)),
         ('<think>a<think>b</think>c</think>{"tool": "now"}', (("now", None),)),
         ('{"tool": "write", "tool_input": "say "hi" to them"}', (("write", 'say "hi" to them'),)),
-        ('{"tool": "write", "tool_input": """two\nlines"""}', (("write", "two\nlines"),)),
         ('{"tool": "write", "tool_input": "{\\"a\\": 1}"}', (("write", '{"a": 1}'),)),
         ('{"tool": "add", "tool_input": "{\\"a\\": 1}"}', (("add", {"a": 1}),)),
         ('{"tool": "add", "a": 1, "b": 2}', (("add", {"a": 1, "b": 2}),)),
@@ -54,10 +53,11 @@ def read(text: str, *, prose_is_answer: bool = False, strict: bool = False) -> A
         ('add(1, b="x")', (("add", {"a": 1, "b": "x"}),)),
         ('write("x")', (("write", "x"),)),
         ("now()", (("now", None),)),
-        ('[add(a=1), write("x")]', (("add", {"a": 1}), ("write", "x"))),
+        ('[add(a=1), write("x")]', (("add", {"a": 1}),)),
+        ("print(add({'a': True}))", (("add", {"a": True}),)),
         ('[{"tool": "add", "tool_input": {"a": 1}}, {"tool": "now", "tool_input": null}]',
          (("add", {"a": 1}), ("now", None))),
-        ("Action: write\nAction Input: hello there\nObservation: x", (("write", "hello there"),)),
+        ('Action: add\nAction Input: {"a": 1}\nObservation: x', (("add", {"a": 1}),)),
         ('{"tool": "lookup", "tool_input": 1}', (("lookup", 1),)),
     ],
 )  # fmt: skip
@@ -85,13 +85,15 @@ def test_reads_calls(text: str, calls: Any) -> None:
         ('{"tool": "add", "tool_input": {"a": NaN}}', "NaN is no JSON value"),
         ('{"tool": "add", "tool_input": {"a": 1e999}}', "too large"),
         ('{"tool": "add", "why": "because"}', "no tool_input"),
-        ("add(a=open('x'))", "must be literals"),
-        ("add(**{'a': 1})", "must be literals"),
-        ("add(a=-1e999)", "must be literals"),
-        (f"add(a=0x{'f' * 5000})", "must be literals"),
+        ("add(a=open('x'))", "expected a value"),
+        ("add(**{'a': 1})", "expected a value"),
+        ("add(a=-1e999)", "too large"),
+        (f"add(a=0x{'f' * 5000})", "expected a value"),
         (f"add(a={'[' * 90}{']' * 90})", "nested too deeply"),
-        (f"add(a={'[' * 5000}{']' * 5000})", "no call that Python can read"),
-        (f"[add(a=1), x{'()' * 3000}]", "could not be read"),
+        (f"add(a={'[' * 5000}{']' * 5000})", "nested too deeply"),
+        ("add(1, a=2)", "values without names"),
+        ('{"tool": "write", "tool_input": "{"a": 1}"}', "no closing quote"),
+        ("Action: write\nAction Input: hello there", "plain text"),
         ('{"tool": "lookup", "tool_input": 1} {"tool": "now"}', "no such tool"),
         ('{"thought": "hm"}', "no tool is named"),
         (
@@ -195,7 +197,7 @@ def test_a_call_in_the_text_is_taken_for_a_call(text: str) -> None:
     ],
 )  # fmt: skip
 def test_separates_thoughts_in_the_marks_of_every_model(text: str, said: str, thought: str) -> None:
-    assert split_think(text) == (said, thought)
+    assert split_thoughts(text) == (said, thought)
 
 
 @over(
@@ -217,11 +219,10 @@ def test_an_answer_that_mentions_a_call_or_is_json_stays_the_answer(text: str) -
 
 @over(
     "text",
-    ["<tool_call>add{a=1}</tool_call>", "<function=add><parameter=a>1</parameter>",
-     '[TOOL_CALLS]sum[ARGS]{"a": 1}', "<function=add><parameter=a>1",
+    ["<tool_call>add{a=1}</tool_call>", "<function=add><parameter=a>1</parameter></function>",
+     '[TOOL_CALLS]sum[ARGS]{"a": 1}', "Action: add\nAction Input: 1",
      '<invoke name="sum"><parameter name="a">1</parameter></invoke>',
      "<start_function_call>call:add{a:1}<end_function_call>", "<|tool_call>call:add{a:1}<tool_call|>",
-     "<function=add><parameter=a>1</parameter><parameter=a>2</parameter></function>",
      '{"name": "add", "arguments": {"a": 1'],
 )  # fmt: skip
 def test_a_call_in_the_text_that_cannot_be_read_is_neither_run_nor_shown(text: str) -> None:
@@ -231,8 +232,8 @@ def test_a_call_in_the_text_that_cannot_be_read_is_neither_run_nor_shown(text: s
 
 
 def test_thoughts_are_no_part_of_an_answer() -> None:
-    assert split_think("<think>a</think> b <think>c") == ("b", "a\nc")
-    assert split_think("a</think>b") == ("b", "a")
+    assert split_thoughts("<think>a</think> b") == ("b", "a")
+    assert split_thoughts("a</think>b") == ("b", "a")
 
 
 # ── arguments of function calling ─────────────────────────────────────────────────────────────────
@@ -288,39 +289,6 @@ def test_deep_nesting_is_a_fault(depth: int, strict: bool) -> None:
         in read_action(text, {"look": None}, prose_is_answer=strict, strict=strict).fault
     )
     assert "nested too deeply" in read_arguments(f'{{"place": {deep}}}')[2]
-
-
-# ── calls in tags ─────────────────────────────────────────────────────────────────────────────────
-
-
-def argument(schema: Any, value: str) -> Any:
-    tools = {"put": {"type": "object", "properties": {"a": schema}}}
-    text = f"<function=put>\n<parameter=a>{value}</parameter>\n</function>"
-    [(_, given)] = read_action(text, tools, prose_is_answer=False).calls
-    return given["a"]
-
-
-@over("value", ["3", "true", "null", '{"x": 1}', " a ", "two\nlines", "<b>bold</b>", ""])
-@over("schema", [{"type": "string"}, {"type": ["string", "null"]}, {"enum": ["3", "x"]}])
-def test_text_in_tags_stays_text_where_the_schema_wants_text(schema: Any, value: str) -> None:
-    assert argument(schema, value) == argument(schema, f"\n{value}\n") == value
-
-
-@over("schema, value, meant",
-    [
-        ({"type": "integer"}, "3", 3), ({"type": "number"}, "\n3.5\n", 3.5), ({}, "3", 3),
-        ({"type": "boolean"}, "true", True), ({"type": "array"}, '["a", 1]', ["a", 1]),
-        ({"type": "object"}, '{"x": 1}', {"x": 1}), ({"type": ["string", "integer"]}, "3", 3),
-        ({"type": "integer"}, "three", "three"), ({}, "NaN", "NaN"),
-    ],
-)  # fmt: skip
-def test_text_in_tags_is_read_as_json_elsewhere(schema: Any, value: str, meant: Any) -> None:
-    assert argument(schema, value) == meant
-
-
-@over("fields", ["<parameter=a>1", "<parameter=a>1</parameter>", "<parameter=a>1</a></function>"])
-def test_refuses_a_call_whose_tag_is_not_closed(fields: str) -> None:
-    assert "a tag is not closed" in read(f"<function=add>{fields}").fault
 
 
 # ── a reply that is still being written ─────────────────────────────────────────────────────────

