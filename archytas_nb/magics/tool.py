@@ -19,7 +19,6 @@ from archytas_nb.magics.conversation import Message, Table
 from archytas_nb.magics.line import HELP, arguments, brief
 
 if TYPE_CHECKING:
-    from archytas_nb.tools.docstring import Example
     from archytas_nb.tools.tool import Tool
     from archytas_nb.tools.toolbox import Toolbox
 
@@ -58,11 +57,6 @@ class ToolMagics(Magics):
         action="store_true",
         help="The tool has no side effects, so a map may run it in parallel.",
     )
-    @argument(
-        "--check",
-        action="store_true",
-        help="Run the docstring examples through the tool; no model is used.",
-    )
     @cell_magic
     def tool(self, line: str, cell: str) -> Any:
         """Run the cell and turn its functions into tools.
@@ -76,7 +70,6 @@ class ToolMagics(Magics):
         ``Annotated[str, archytas_nb.ByName]``.
         """
         __tracebackhide__ = True
-        from archytas_nb.tools.docstring import check_examples
         from archytas_nb.tools.toolbox import toolbox
 
         parsed = arguments(self.tool.parser, line, "%%")
@@ -87,7 +80,6 @@ class ToolMagics(Magics):
             for key, value in vars(parsed).items()
             if value is not None and value is not False
         }
-        check = options.pop("check", False)
         before, known = toolbox.snapshot(), dict(toolbox)
         try:
             tree = run_cell(self.shell, cell)
@@ -97,13 +89,11 @@ class ToolMagics(Magics):
             if isinstance(error, ArchytasError):
                 raise brief(error) from None
             raise
-        tools = [toolbox[name] for name in names]
-        checked = {tool.name: check_examples(tool, self.shell.user_ns) for tool in tools if check}
         cell_id, _ = running_cell(self.shell)
-        # A cell that is run again replaces its own tools, which goes without saying.
+        # That a cell replaces its own tools when it is run again is not worth a note.
         own = {name for name in names if cell_id and self._cells.get(name) == cell_id}
         self._cells.update(dict.fromkeys(names, cell_id))
-        return _registered(tools, known.keys() - own, checked)
+        return _registered([toolbox[name] for name in names], known.keys() - own)
 
     def _register(
         self, toolbox: Toolbox, known: dict[str, Any], tree: ast.Module, options: dict[str, Any]
@@ -245,10 +235,8 @@ def _public_names(tree: ast.Module, *kinds: type[ast.stmt]) -> list[str]:
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _registered(
-    tools: Sequence[Tool], replaced: Collection[str], checked: Mapping[str, Sequence[Example]]
-) -> Message:
-    """The tools of a cell, with what is to be mended and the results of their examples."""
+def _registered(tools: Sequence[Tool], replaced: Collection[str]) -> Message:
+    """The tools of a cell, each with its first warning."""
     lines = []
     for tool in tools:
         note = " (replaces the earlier one)" if tool.name in replaced else ""
@@ -256,17 +244,7 @@ def _registered(
         hint = f" (and {more} more: %tools --check)" if more > 0 else ""
         lines.append(f"tool {tool.name}{note}")
         lines += [f"  ! {each}{hint}" for each in tool.issues[:1]]
-        if tool.name in checked:
-            lines += [_checked(each) for each in checked[tool.name]] or ["  ! no examples to check"]
     return Message("\n".join(lines))
-
-
-def _checked(example: Example) -> str:
-    source = example.source.strip()
-    if example.problem:
-        return f"  ✗ {source}: {example.problem}"
-    text = example.outcome.text if example.outcome else ""
-    return f"  ✓ {source} → {text.splitlines()[0] if text else ''}"
 
 
 def _table(toolbox: Toolbox) -> Table:

@@ -115,7 +115,6 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
         "source_name": source_name,
         "text": _protocol_text(wire_name, prose, sent, output),
         "description": "\n\n".join(described),
-        "examples": sig.doc.examples,
         "issues": (*issues, *more_issues),
         "is_async": sig.is_async,
         "parameters": tuple(parameters),

@@ -64,7 +64,6 @@ class Tool:
         source_name: The name before it was made legal, such as ``"math.factorial"``.
         text: What the model reads in the text protocol.
         description: What the model reads beside the schema in function calling.
-        examples: What the docstring shows of calls.
         issues: What differs between docstring and signature without harm.
         is_async: Whether a call gives an awaitable.
         parameters: The arguments, in order.
@@ -76,7 +75,6 @@ class Tool:
     source_name: str
     text: str
     description: str
-    examples: str
     issues: tuple[str, ...]
     is_async: bool
     parameters: tuple[Parameter, ...]

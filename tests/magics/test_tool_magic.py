@@ -138,17 +138,6 @@ def test_a_page_shows_text_schema_and_cost(kernel: Kernel) -> None:
     assert "tokens in each request" in page
 
 
-def test_check_runs_the_examples_as_a_model_would(kernel: Kernel) -> None:
-    cell = kernel.run(
-        '%%tool --check\ndef half(n: int) -> float:\n    """Halve a number.\n\n    Args:\n        n: It\n\n'
-        "    Examples:\n        >>> half(3)\n        1.5\n        >>> half('many')\n"
-        '    """\n    return n / 2\n'
-    )
-    assert cell.status == "ok", cell.error + cell.printed
-    assert "✓ half(3) → 1.5" in cell.result
-    assert "✗ half('many')" in cell.result
-
-
 def test_a_class_with_decorated_methods_gives_its_methods(kernel: Kernel) -> None:
     cell = kernel.run(
         "%%tool\nfrom archytas_nb import tool\nclass Counter:\n    n = 0\n    @tool\n"

@@ -134,7 +134,7 @@ DOCS: dict[str, str] = {
         *a: The first.
         b: The second,
           with more: a colon.
-        c - The third. Defaults to True.
+        c: The third. Defaults to True.
 
     Returns:
         float: How many.
