@@ -1,4 +1,4 @@
-"""Turn an annotation into a type that pydantic validates as JSON, and into words for the model.
+"""Turn an annotation into a type that pydantic validates, and into words for the model.
 
 What JSON cannot carry, such as a data frame, becomes a reference to a variable.
 """
@@ -14,15 +14,14 @@ import numbers
 import types
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import typing_extensions
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import core_schema
 
-from archytas_nb.tools.names import ByName, a, referred, resolve
+from archytas_nb.tools.names import VAR, ByName, a, referred, resolve
 
 _LAZY = {collections.abc.Iterable, collections.abc.Collection, collections.abc.Reversible}
 _SCALARS = (str, int, float, dt.datetime, dt.date, dt.time, dt.timedelta)
@@ -33,7 +32,7 @@ ENUM = "x-enum"
 
 
 class Unusable(Exception):
-    """An annotation that means nothing to the validator; the message says why."""
+    """An annotation that cannot be validated; the message says why."""
 
 
 class UndefinedTypeError(Unusable):
@@ -144,70 +143,26 @@ class JsonSchema(GenerateJsonSchema):
         return super().arguments_schema(dict(schema, metadata={}))  # type: ignore[arg-type]
 
 
-class _Made:
+def _made(cls: Any) -> AfterValidator:
     """Turns a validated value into a class of its own, such as ``pandas.Timestamp``."""
 
-    def __init__(self, cls: Any) -> None:
-        self.cls = cls
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        return core_schema.no_info_after_validator_function(self._make, handler(source))
-
-    def _make(self, value: Any) -> Any:
+    def make(value: Any) -> Any:
         try:
-            made = self.cls(value)
+            made = cls(value)
         except Exception as error:
-            raise ValueError(f"expected {a(self.cls.__name__)}: {error}") from error
+            raise ValueError(f"expected {a(cls.__name__)}: {error}") from error
         if isinstance(value, float) and math.isfinite(value) and not math.isfinite(made):
-            raise ValueError(f"expected a number that {a(self.cls.__name__)} can hold")
+            raise ValueError(f"expected a number that {a(cls.__name__)} can hold")
         return made
 
+    return AfterValidator(make)
 
-class Reference:
-    """Marks a place of a type where the model names a variable instead of giving a value.
 
-    Attributes:
-        label: How the type is written.
-        explicit: Whether a bare name would be taken for text.
-    """
+class Reference(NamedTuple):
+    """A place of a type where the model names a variable instead of giving a value."""
 
-    def __init__(
-        self, cls: Any, label: str, *, explicit: bool, whole: TypeAdapter[Any] | None
-    ) -> None:
-        self.cls, self.label, self.explicit = cls, label, explicit
-        self._words = f"the name of a variable that holds {a(label)}"
-        self._whole = whole  # the type that JSON could carry too, of which `cls` is the outer part
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Validate by looking the variable up; the namespace is the validation's context."""
-        return core_schema.with_info_plain_validator_function(self._validate)
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        """Say in words what to send."""
-        named = {"type": "string", "description": self._words}
-        if not self.explicit:
-            return named
-        return {
-            "type": "object",
-            "description": self._words,
-            "properties": {"$var": named},
-            "required": ["$var"],
-            "additionalProperties": False,
-        }
-
-    def _validate(self, value: Any, info: Any) -> Any:
-        if self.explicit and isinstance(value, str):
-            raise ValueError(f'expected {{"$var": "{self._words}"}}')
-        is_name = isinstance(value, str) or referred(value)
-        if self._whole is not None and info.mode == "json" and not is_name:
-            raise ValueError(f"expected {self._words}")
-        found = resolve(value, self.cls, info.context, self.label)
-        if self._whole is not None:
-            try:
-                self._whole.validate_python(found, strict=True)
-            except ValidationError:
-                raise ValueError(f"the variable {value!r} does not hold {a(self.label)}") from None
-        return found
+    label: str  # how the type is written
+    explicit: bool  # whether a bare name would be taken for text
 
 
 class Rewriter:
@@ -218,52 +173,77 @@ class Rewriter:
         self._typed_dicts: dict[Any, Any] = {}
 
     def rewrite(self, annotation: Any, *, beside_text: bool = False) -> Any:
-        """Return the type to validate with; raises Unusable where the annotation is no type."""
+        """Return the type to validate with; raises Unusable where the annotation is not a type."""
         origin, args = get_origin(annotation), get_args(annotation)
         if origin is Annotated:
             return self._annotated(args[0], annotation.__metadata__, beside_text=beside_text)
         if _is_union(annotation):
-            text = str in args
-            inside = tuple(self.rewrite(each, beside_text=text) for each in args)
+            inside = tuple(self.rewrite(each, beside_text=str in args) for each in args)
             return Union[inside]  # noqa: UP007
         if origin is Callable or annotation is Callable:
-            return self._reference(Callable, "function", beside_text)
+            return self._reference(Callable, "function", explicit=beside_text)
         if (origin or annotation) in _LAZY:  # pydantic would validate these while they are read
             return list[(self.rewrite(args[0]) if args else Any,)]  # type: ignore[misc]
         if typing_extensions.is_typeddict(annotation):
             return self._typed_dict(annotation)
-        if isinstance(origin, type) and args:
-            return self._generic(annotation, origin, args, beside_text)
-        if _is_carried(annotation):
+        rewritten = self._generic(annotation) if isinstance(origin, type) and args else annotation
+        if rewritten is not None and _is_carried(rewritten):
             # Before 2.11 pydantic did not say of a bare Counter that its values are integers.
-            return collections.Counter[Any] if annotation is collections.Counter else annotation
-        if not isinstance(annotation, type):
-            raise Unusable(f"{annotation!r} is no type that can be checked")
-        base = _scalar_base(annotation)
+            return collections.Counter[Any] if annotation is collections.Counter else rewritten
+        cls = origin or annotation
+        if not isinstance(cls, type):
+            raise Unusable(f"{annotation!r} is not a type that can be checked")
+        base = None if args else _scalar_base(cls)
         if base is not None:
-            return Annotated[base, _Made(annotation)]
-        return self._reference(annotation, type_text(annotation), beside_text)
+            return Annotated[base, _made(cls)]
+        return self._reference(cls, type_text(annotation), explicit=beside_text)
 
-    def _generic(
-        self, annotation: Any, origin: Any, args: tuple[Any, ...], beside_text: object
-    ) -> Any:
+    def _generic(self, annotation: Any) -> Any:
+        """A generic type with its parameters rewritten; None where one is not a type."""
+        args = get_args(annotation)
         try:
             inside = tuple(each if each is ... else self.rewrite(each) for each in args)
         except UndefinedTypeError:
             raise
         except Unusable:  # a parameter of a class that JSON cannot carry, such as ndarray's shape
-            return self._reference(origin, type_text(annotation), beside_text)
+            return None
         same = all(one is other for one, other in zip(args, inside, strict=True))
-        candidate = annotation if same else origin[inside]
-        if _is_carried(candidate):
-            return candidate
-        return self._reference(origin, type_text(annotation), beside_text)
+        return annotation if same else get_origin(annotation)[inside]
 
     def _reference(
-        self, cls: Any, label: str, explicit: object, whole: TypeAdapter[Any] | None = None
+        self, cls: Any, label: str, *, explicit: bool, whole: TypeAdapter[Any] | None = None
     ) -> Any:
-        self.references.append(Reference(cls, label, explicit=bool(explicit), whole=whole))
-        return Annotated[Any, self.references[-1]]
+        """A type that looks a variable up; the namespace is the context of the validation.
+
+        A `whole` type, which JSON could carry too, is validated when its variable is found.
+        """
+        words = f"the name of a variable that holds {a(label)}"
+
+        def look_up(value: Any, info: Any) -> Any:
+            if explicit and isinstance(value, str):
+                raise ValueError(f'expected {{"$var": "{words}"}}')
+            if whole is None:
+                return resolve(value, cls, info.context, label)
+            if not isinstance(value, str) and not referred(value):
+                raise ValueError(f"expected {words}")
+            found = resolve(value, cls, info.context, label)
+            try:
+                whole.validate_python(found, strict=True)
+            except ValidationError:
+                raise ValueError(f"the variable {value!r} does not hold {a(label)}") from None
+            return found
+
+        schema: dict[str, Any] = {"type": "string", "description": words}
+        if explicit:
+            schema = {
+                "type": "object",
+                "description": words,
+                "properties": {VAR: schema},
+                "required": [VAR],
+                "additionalProperties": False,
+            }
+        self.references.append(Reference(label, explicit))
+        return Annotated[Any, PlainValidator(look_up), WithJsonSchema(schema)]
 
     def _annotated(self, annotation: Any, metadata: tuple[Any, ...], *, beside_text: bool) -> Any:
         if not any(each is ByName or isinstance(each, ByName) for each in metadata):
@@ -272,32 +252,26 @@ class Rewriter:
         cls = get_origin(inner) or inner
         is_class = isinstance(cls, type) and cls is not Any and not _is_union(inner)
         if not is_class or typing_extensions.is_typeddict(cls):
-            cls = object  # no class of its own: the whole type decides
+            cls = object  # isinstance cannot tell: the whole type decides
         whole = TypeAdapter(Rewriter().rewrite(annotation))
-        return self._reference(cls, type_text(annotation), beside_text, whole)
+        return self._reference(cls, type_text(annotation), explicit=beside_text, whole=whole)
 
     def _typed_dict(self, source: Any) -> Any:
         """Rebuild a ``typing.TypedDict``, which pydantic refuses before Python 3.12."""
-        if source in self._typed_dicts:
-            return self._typed_dicts[source]
-        try:
-            hints = typing.get_type_hints(source, include_extras=True)
-        except NameError as error:
-            raise UndefinedTypeError(error) from error
-        wrap = {
-            name: typing.Required if name in source.__required_keys__ else typing.NotRequired
-            for name in hints
-        }
-        made: Any = typing_extensions.TypedDict(  # type: ignore[misc]
-            source.__name__, {name: each[Any] for name, each in wrap.items()}
-        )
-        made.__doc__, made.__module__ = source.__doc__, source.__module__
-        self._typed_dicts[source] = made  # before its fields: it may contain itself
-        for name, hint in hints.items():
-            is_wrapped = get_origin(hint) in {typing.Required, typing.NotRequired}
-            inner = self.rewrite(get_args(hint)[0] if is_wrapped else hint)
-            made.__annotations__[name] = wrap[name][inner]
-        return made
+        if source not in self._typed_dicts:
+            made: Any = typing_extensions.TypedDict(source.__name__, {})  # type: ignore[misc]
+            made.__doc__, made.__module__ = source.__doc__, source.__module__
+            made.__required_keys__ = source.__required_keys__
+            self._typed_dicts[source] = made  # before its fields: it may contain itself
+            try:
+                hints = typing.get_type_hints(source, include_extras=True)
+            except NameError as error:
+                raise UndefinedTypeError(error) from error
+            for name, hint in hints.items():
+                is_wrapped = get_origin(hint) in {typing.Required, typing.NotRequired}
+                inner = self.rewrite(get_args(hint)[0] if is_wrapped else hint)
+                made.__annotations__[name] = inner
+        return self._typed_dicts[source]
 
 
 def _is_carried(annotation: Any) -> bool:

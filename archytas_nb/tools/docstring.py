@@ -25,6 +25,7 @@ _TYPE = re.compile(r"(?<=\().*?(?=\)\s*:)")  # Google's, in brackets before a co
 _UNION = re.compile(r"([\w.\[\], ]+\|[\w.\[\], |]+):\s*(.*)", re.DOTALL)
 _OPTIONAL = re.compile(r"\boptional\b(?!\[)|\bdefaults?\b", re.IGNORECASE)
 _DEFAULT = re.compile(r"\bdefaults?\b(?!\s*dict)", re.IGNORECASE)
+_GOOGLE = google.GoogleParser()
 _MASK = "\0"  # stands for a colon in a type, which the parser would take for the type's end
 
 
@@ -98,7 +99,7 @@ def _read(style: str, parts: dict[str, list[str]]) -> list[DocstringMeta]:
         return numpydoc.parse("\n".join(text)).meta
     text = ["", *(["Args:", *args] if args else []), *(["Returns:", *returns] if returns else [])]
     masked = _TYPE.sub(lambda kind: kind[0].replace(":", _MASK), "\n".join(text))
-    return google.parse(masked).meta
+    return _GOOGLE.parse(masked).meta
 
 
 def _docstring(prose: list[str], found: Iterable[DocstringMeta]) -> Docstring:

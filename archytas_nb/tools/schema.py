@@ -156,19 +156,15 @@ def full(parameters: Sequence[Parameter]) -> Schema:
     result: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     if required := [each.name for each in parameters if not each.optional]:
         result["required"] = required
-    if defs:
-        result["$defs"] = defs
-    return result
+    return {**result, "$defs": defs} if defs else result
 
 
 def _default(value: Any) -> Schema:
-    """The default, where JSON can say exactly what it is."""
+    """The default, where JSON can say what it is."""
     if value is None or type(value) in (str, bool, int):
         return {"default": value}
     try:
         plain = to_jsonable_python(value)
-        if type(value) in (float, list, dict) and plain != value:
-            return {}
         json.dumps(plain, allow_nan=False)
     except Exception:  # noqa: BLE001  (a sentinel, NaN, or an object whose methods fail)
         return {}
@@ -177,21 +173,20 @@ def _default(value: Any) -> Schema:
 
 def _merged(one: ArgumentType, defs: Schema) -> Schema:
     """Add a type's definitions to the common ones; another type of the same name gets a number."""
-    renamed = {}
+    if not one.defs:
+        return one.schema
+    text, names = json.dumps([one.schema, one.defs]), {}
     for name, each in one.defs.items():
         new, number = name, 1
-        while new in defs and defs[new] != each:
+        while defs.get(new, each) != each:
             number += 1
             new = f"{name}_{number}"
-        renamed[name] = new
-
-    def rename(schema: Schema) -> Schema:
-        new = f"#/$defs/{renamed[ref_name(schema)]}" if "$ref" in schema else ""
-        return {**schema, "$ref": new} if new else schema
-
-    for name, each in one.defs.items():
-        defs[renamed[name]] = _mapped(each, rename)
-    return _mapped(one.schema, rename) if renamed else one.schema
+        names[name] = new
+        text = text.replace(f'"#/$defs/{name}"', f'"#/$defs/{new}"')
+    schema, found = json.loads(text)
+    defs.update({names[name]: each for name, each in found.items()})
+    merged: Schema = schema
+    return merged
 
 
 def normalized(schema: Schema) -> Schema:
@@ -247,10 +242,10 @@ def input_schema(parameters: Sequence[Parameter], schema: Schema) -> Schema:
 _DEPTH = 2  # how often a type may occur inside itself before it is left open: a grammar is finite
 _SIMPLE_FORMATS = {"date", "time", "date-time", "uuid"}
 _NOT_SIMPLE = {
-    "$defs", "pattern", "uniqueItems", "propertyNames", "patternProperties", "discriminator",
-    "examples", "title", "anyOf", "oneOf", "allOf", "prefixItems",
+    "$ref", "$defs", "pattern", "uniqueItems", "propertyNames", "patternProperties",
+    "discriminator", "examples", "title", "anyOf", "oneOf", "prefixItems",
 }  # fmt: skip
-_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
 def simple(schema: Schema) -> Schema:
@@ -262,11 +257,12 @@ def simple(schema: Schema) -> Schema:
 def _simple(schema: Any, defs: Schema, trail: tuple[str, ...]) -> Any:
     if not isinstance(schema, dict):
         return schema
-    if "$ref" in schema:
-        return _in_place(schema, defs, trail)
     result: Schema = {}
-    for each in schema.get("allOf", ()):
-        result.update(_simple(each, defs, trail))
+    if "$ref" in schema:
+        name = ref_name(schema)
+        is_open = trail.count(name) >= _DEPTH
+        target = {"type": defs[name].get("type", "object")} if is_open else defs[name]
+        result = _simple(target, defs, (*trail, name))
     for key, value in schema.items():
         if key == "properties":
             result[key] = {name: _simple(each, defs, trail) for name, each in value.items()}
@@ -276,20 +272,22 @@ def _simple(schema: Any, defs: Schema, trail: tuple[str, ...]) -> Any:
             result[key] = value
     if "prefixItems" in schema:
         result["items"] = _union([_simple(each, defs, trail) for each in schema["prefixItems"]])
-    branches = [_simple(each, defs, trail) for each in branches_of(schema)]
-    if isinstance(schema.get("type"), list):
-        branches = [{"type": each} for each in result.pop("type")]
-    return {**_union(branches), **result} if branches else _typed_enum(result)
+    if branches := branches_of(schema):
+        return {**_union([_simple(each, defs, trail) for each in branches]), **result}
+    return _typed(result, choices_of(schema)) if choices_of(schema) else result
 
 
-def _in_place(schema: Schema, defs: Schema, trail: tuple[str, ...]) -> Schema:
-    name = ref_name(schema)
-    beside = {key: each for key, each in schema.items() if key != "$ref"}
-    target = defs.get(name, {})
-    if trail.count(name) >= _DEPTH:
-        return {**({"type": target["type"]} if "type" in target else {}), **beside}
-    found: Schema = _simple(target, defs, (*trail, name))
-    return {**found, **_simple(beside, defs, trail)}
+def _typed(schema: Schema, choices: list[Any]) -> Schema:
+    """Give the choices of each type a schema of their own."""
+    groups: dict[str, list[Any]] = {}
+    for each in choices:
+        groups.setdefault(_TYPES.get(type(each), "null"), []).append(each)
+    parts = [
+        {"type": kind, **({"enum": each} if kind != "null" else {})}
+        for kind, each in groups.items()
+    ]
+    rest = {key: each for key, each in schema.items() if key not in {"enum", "const", "type"}}
+    return {**rest, **_union(parts)}
 
 
 def branches_of(schema: Mapping[str, Any]) -> list[Any]:
@@ -298,58 +296,14 @@ def branches_of(schema: Mapping[str, Any]) -> list[Any]:
     return found
 
 
-def _typed_enum(schema: Schema) -> Schema:
-    """Split an enum of several types, and give each part its type."""
-    groups: dict[str, list[Any]] = {}
-    for value in choices_of(schema):
-        groups.setdefault(_TYPES.get(type(value), "null"), []).append(value)
-    if not groups:
-        return schema
-    rest = {key: each for key, each in schema.items() if key not in {"enum", "const", "type"}}
-    parts = [
-        {"type": "null"} if kind == "null" else {"type": kind, "enum": each}
-        for kind, each in groups.items()
-    ]
-    return {**rest, **(parts[0] if len(parts) == 1 else {"oneOf": parts})}
-
-
 def _union(branches: list[Schema]) -> Schema:
-    """Join branches so that a value fits exactly one of them."""
+    """Any of the branches, each named once; an empty schema where one takes anything."""
     flat: list[Schema] = []
     for part in (part for each in branches for part in each.get("oneOf", [each])):
-        if not part or set(part) <= {"description"}:
-            return {}  # one branch takes anything
+        if not part.keys() - {"description"}:
+            return {}
         if part not in flat:
             flat.append(part)
-    by_type: dict[str, list[Schema]] = {}
-    for part in flat:
-        by_type.setdefault(str(part.get("type")), []).append(part)
-    if "number" in by_type:
-        by_type.pop("integer", None)  # every integer is a number
-    joined: list[Schema] = []
-    for kind, parts in by_type.items():
-        joined += parts if len(parts) == 1 else _same_type(kind, parts)
-    return joined[0] if len(joined) == 1 else {"oneOf": joined}
-
-
-def _same_type(kind: str, parts: list[Schema]) -> list[Schema]:
-    """Unite choices; otherwise keep the widest schema and let the validator decide."""
-    if kind == "None":
-        return [{}]
-    if all("enum" in each for each in parts):
-        choices = list(dict.fromkeys(value for each in parts for value in each["enum"]))
-        return [{"type": kind, "enum": choices}]
-    if kind == "array":
-        items = _union([each.get("items", {}) for each in parts])
-        return [{"type": kind, **({"items": items} if items else {})}]
-    if kind == "object" and all(_is_distinct(each, parts) for each in parts):
-        return parts
-    described = {"description": parts[0]["description"]} if "description" in parts[0] else {}
-    return [{"type": kind, **described}]
-
-
-def _is_distinct(one: Schema, parts: list[Schema]) -> bool:
-    """Whether the object is closed and requires a field that no other has."""
-    others = {name for each in parts if each is not one for name in each.get("properties", {})}
-    is_closed = one.get("additionalProperties") is False
-    return is_closed and bool(set(one.get("required", ())) - others)
+    if {"type": "number"} in flat:  # every integer is a number
+        flat = [each for each in flat if each != {"type": "integer"}]
+    return flat[0] if len(flat) == 1 else {"oneOf": flat}

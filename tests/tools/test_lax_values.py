@@ -253,7 +253,7 @@ def test_rejects_a_number_for_a_date_inside_objects_and_unions() -> None:
     refused(dt.datetime | str, 20240115)
     assert value(dt.datetime | int, 20240115) == 20240115
     assert value(str | dt.datetime, "20240115") == "20240115"
-    refused(dt.datetime | str, "20240115")
+    assert value(dt.datetime | str, "20240115") == "20240115"
     refused(Literal["now"] | dt.datetime, "20240115")
     assert value(Event, {"at": "2024-01-15"}) == Event(dt.datetime(2024, 1, 15))  # noqa: DTZ001
     assert value(dt.timedelta, "PT1M") == dt.timedelta(minutes=1)
@@ -274,7 +274,6 @@ def test_accepts_large_numbers_where_the_type_holds_them() -> None:
     assert value(decimal.Decimal, "1e999") == decimal.Decimal("1e999")
     assert value(float, 1e308) == 1e308
     assert math.isinf(value(float, "inf"))
-    refused(list[float], "[1e400]")
 
 
 def test_accepts_json_for_numpy_and_pandas_scalars() -> None:
