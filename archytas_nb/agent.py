@@ -7,7 +7,6 @@ import dataclasses
 import time
 import warnings
 import weakref
-from collections import ChainMap
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -65,7 +64,6 @@ from archytas_nb.question import (
     released_by,
     takes_options,
     toolbox_of,
-    window_of,
     wrong,
 )
 from archytas_nb.run import Run, T
@@ -348,9 +346,8 @@ class Agent(AsksMany):
         model = self.model
         tools = self._equipped(exchange, model)
         wire = self._wire(self._protocol(model), tools)
-        window = window_of(model, ChainMap({}, self._variables()))  # it makes no variables
         guards = self._guards(model, tools, time.monotonic)
-        flow = react_loop(wire, guards, self._past(exchange.origin), exchange, window=window)
+        flow = react_loop(wire, guards, self._past(exchange.origin), exchange, model=model)
         request = next(flow)
         while not (isinstance(request, ev.AskModel) and request.step):
             # What a small model is asked beforehand is taken to be answered with yes.
@@ -441,7 +438,7 @@ class Agent(AsksMany):
         guards = self._guards(model, tools, executor.clock)
         driver = Driver(
             run, exchange, self._past(exchange.origin), model, executor, guards,
-            partial(self._wire, tools=tools), window_of(model, variables), check,
+            partial(self._wire, tools=tools), check,
             may_fall_back=self.protocol == "auto",
         )  # fmt: skip
         yield from driver.events(spoken)

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ToolTimeout
 from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop import events as ev
-from archytas_nb.loop.history import ContextWindow, Exchange, WireProtocol
+from archytas_nb.loop.history import Exchange, WireProtocol
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
 from archytas_nb.run import Run
@@ -81,7 +81,6 @@ class Driver:
     executor: Executor
     guards: Guards  # fresh for this run
     wire: Callable[[Spoken], WireProtocol]
-    window: ContextWindow
     check: AnswerCheck | None = None  # None where any answer will do
     may_fall_back: bool = False  # to the text protocol, where function calling does not work
 
@@ -136,7 +135,7 @@ class Driver:
         self.run.protocol = spoken
         return react_loop(
             self.wire(spoken), self.guards, self.past, self.exchange,
-            checks=self.check is not None, window=self.window,
+            checks=self.check is not None, model=self.model,
         )  # fmt: skip
 
     def _falls_back(self, request: ev.Request, reply: ev.Reply = None) -> str:

@@ -13,10 +13,9 @@ from archytas_nb.driver import AnswerCheck, Model, Observer
 from archytas_nb.kernel import Namespace, current_shell, running_cell
 from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
 from archytas_nb.kernel.python import PythonMode
-from archytas_nb.loop import events as ev
-from archytas_nb.loop.history import ContextWindow, Exchange, place_of
+from archytas_nb.loop.history import Exchange, place_of
 from archytas_nb.tools.data import attached
-from archytas_nb.tools.names import keep, released
+from archytas_nb.tools.names import released
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 
@@ -114,18 +113,6 @@ def asking_tool() -> Tool:
     from archytas_nb.kernel.person import ask_user
 
     return Tool.from_function(ask_user, repeat=True)
-
-
-def window_of(model: Model, namespace: Namespace) -> ContextWindow:
-    """How much the model can take, and where values go that there is no room for."""
-
-    def name_of(call: ev.ToolCall, outcome: ev.CallOutcome) -> str:
-        try:
-            return "" if outcome.value is None else keep(outcome.value, namespace, call.name)
-        except Exception:  # noqa: BLE001 - a namespace that refuses to store costs the name only
-            return ""
-
-    return ContextWindow(model, name_of)
 
 
 def asked_by(origin: str) -> tuple[str, str]:

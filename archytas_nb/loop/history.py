@@ -1,21 +1,20 @@
 """The record of a conversation, the messages it becomes, and what is left out of a long one.
 
 A conversation is a list of `Exchange`s: a question, its steps and its ending. A wire protocol turns
-them into messages, so the protocol can change and the record can be shortened without losing
-anything. A call and its outcome live in one `Step`, so they cannot be separated.
+them into messages, so the protocol can change and less can be sent while the record stays whole. A
+call and its outcome live in one `Step`, so they cannot be separated.
 
-`compacted` decides what is left out (a `Cut`), and `view` shows the record through it. First old
-outcomes are shortened, oldest first; then the beginning is left out: old exchanges, and at last the
+Where the model has no room for all, the beginning is left out (a `Cut`): old exchanges, then the
 first steps of the running one. The system prompt, the running question and its last step are always
-sent; outcomes of that step are shortened only where nothing else is left. Compacting costs a
-server's prompt cache, so it goes half of the way that is possible.
+sent; where that is still too long, the outcomes of this step are shortened. Leaving something out
+costs a server's prompt cache, so it goes half of the way that is possible.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -45,12 +44,10 @@ _MARGIN = 150
 """Tokens for the chat template, and for the words that make a turn the last one."""
 _MIN_REPLY = 1024
 """Tokens of a reply for which the conversation is shortened in any case."""
-HEAD = 200
-"""Characters that are left of an old outcome."""
-_HEADS = (4000, 2000, 1000, 500, HEAD)
-"""The same for outcomes of the last step, which the model has not read yet."""
-_NOTE = 120
-"""About how long the note is that replaces what is left out: shortening by less is no gain."""
+_LENGTHS = (4000, 2000, 1000, 500, 200)
+"""Characters that are left of the beginning of each outcome of the last step."""
+_TAIL = 100
+"""The same of its end, where it says under which name a long result is kept."""
 
 # ── the record ────────────────────────────────────────────────────────────────────────────────────
 
@@ -66,23 +63,14 @@ class AnswerForm:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply of the model and its outcomes.
+    """One reply of the model and its outcomes: one for each call, in the same order."""
 
-    Attributes:
-        thought: The text beside the calls; it is sent back.
-        calls: The calls; empty for a reply that could not be used.
-        outcomes: One for each call, in the same order.
-        correction: What the model is told about a reply that could not be used; empty otherwise.
-        reasoning: The reasoning that came apart from the text; not part of the conversation.
-        extras: What the server sent beside each call, by the call's id; not part of it either.
-    """
-
-    thought: str = ""
+    thought: str = ""  # the text beside the calls; it is sent back
     calls: tuple[ToolCall, ...] = ()
     outcomes: tuple[CallOutcome, ...] = ()
-    correction: str = ""
-    reasoning: str = ""
-    extras: Mapping[str, Json] = field(default_factory=dict)
+    correction: str = ""  # what the model is told about a reply that could not be used
+    reasoning: str = ""  # came apart from the text; not part of the conversation
+    extras: Mapping[str, Json] = field(default_factory=dict)  # what came beside a call, by its id
 
     def __post_init__(self) -> None:
         if [call.id for call in self.calls] != [outcome.call_id for outcome in self.outcomes]:
@@ -107,71 +95,41 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How much of a record is not sent. It only grows, so that each request extends the one before.
+    """What is not sent of a record. It only grows, so that each request extends the one before."""
 
-    Attributes:
-        short: The outcomes that are shortened, by the id of their call: the length of the
-            beginning that is left, and the variable with the whole value.
-        dropped: How many exchanges from the first on are not sent.
-        omitted: How many steps of the first exchange that is sent are not sent.
-        room: Tokens that a request may have, where the endpoint has refused a longer one; else
-            None.
-    """
-
-    short: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    dropped: int = 0
-    omitted: int = 0
-    room: int | None = None
+    dropped: int = 0  # exchanges, from the first on
+    omitted: int = 0  # steps of the first exchange that is sent
+    short: Mapping[str, int] = field(default_factory=dict)  # characters of outcomes, by call id
+    room: int | None = None  # tokens, where the endpoint has refused a longer request
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a question is sent with of the notebook's variables.
+    """What a question is sent with of the notebook's variables."""
 
-    Attributes:
-        text: A line for each variable; may be empty.
-        names: The variables that it is about, also those that there was no room for.
-        state: What each variable was, to see later which of them have changed.
-        tools: The names of the tools that look at variables.
-        instead: The names of the tools that a small model is to use instead where one fits.
-        is_offered: False where one fits: neither the text nor the tools are sent.
-    """
-
-    text: str = ""
-    names: tuple[str, ...] = ()
+    text: str = ""  # a line for each variable
+    names: tuple[str, ...] = ()  # also of variables that there was no room for
+    # What each variable was, to see later which of them have changed.
     state: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    tools: tuple[str, ...] = ()
-    instead: tuple[str, ...] = ()
-    is_offered: bool = True
+    tools: tuple[str, ...] = ()  # those that look at variables
+    instead: tuple[str, ...] = ()  # tools that a small model is to use instead, where one fits
+    is_offered: bool = True  # False where one fits: neither the text nor the tools are sent
 
 
 @dataclass(slots=True)
 class Exchange:
-    """One question, the steps towards its answer, and how it ended.
-
-    Attributes:
-        question: The user's question.
-        steps: Grows while the run goes on.
-        ending: None while the run goes on.
-        images: Images that the user attached: PNG or JPEG, base64.
-        form: How the answer is to be given; None for text.
-        origin: What asked, such as a cell: a question of the same origin replaces this one. Empty
-            where there is none.
-        remark: What the model is told below the question; empty for nothing.
-        context: What the question is sent with of the notebook's variables; None for nothing.
-        cut: What is not sent of the conversation up to the end of this exchange.
-        sent: The messages of an exchange that is over, by the name of the wire protocol.
-    """
+    """One question, the steps towards its answer, and how it ended."""
 
     question: str
     steps: list[Step] = field(default_factory=list)
-    ending: Ending | None = None
-    images: tuple[str, ...] = ()
-    form: AnswerForm | None = None
-    origin: str = ""
-    remark: str = ""
+    ending: Ending | None = None  # while the run goes on
+    images: tuple[str, ...] = ()  # PNG or JPEG in base64
+    form: AnswerForm | None = None  # of the answer; None for text
+    origin: str = ""  # such as a cell: a question of the same origin replaces this one
+    remark: str = ""  # what the model is told below the question
     context: Context | None = None
-    cut: Cut = Cut()
+    cut: Cut = Cut()  # what is not sent of the conversation up to the end of this exchange
+    # The messages of an exchange that is over, by the name of the wire protocol.
     sent: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -206,37 +164,53 @@ def place_of(exchanges: Sequence[Exchange], origin: str) -> int:
 
 # ── what is left out ──────────────────────────────────────────────────────────────────────────────
 
-Size: TypeAlias = Callable[[Sequence[Exchange]], int]
-"""Counts the tokens of the messages of these exchanges, the system prompt included."""
-
-NameOf: TypeAlias = Callable[[ToolCall, CallOutcome], str]
-"""Names the variable that holds an outcome's value, made where there is none; empty where there is
-no value."""
-
 
 def view(exchanges: Sequence[Exchange], cut: Cut) -> list[Exchange]:
     """What is sent of a record, which is not changed: shortened exchanges are copies."""
-    if cut == Cut(room=cut.room):
-        return list(exchanges)
-    shown = []
-    for n, exchange in enumerate(exchanges[cut.dropped :], cut.dropped):
-        question, omitted = exchange.question, cut.omitted if n == cut.dropped else 0
-        if n == cut.dropped > 0:
+    shown = list(exchanges[cut.dropped :])
+    if cut.dropped or cut.omitted:
+        first, n = shown[0], cut.dropped
+        question = first.question
+        if n:
             before = "question and its answer" if n == 1 else f"{n} questions and their answers"
             question = f"(Left out here: the first {before}.)\n\n{question}"
-        if omitted:
-            what = "first step" if omitted == 1 else f"first {omitted} steps"
-            names = Counter(call.name for step in exchange.steps[:omitted] for call in step.calls)
+        if n := cut.omitted:
+            what = "first step" if n == 1 else f"first {n} steps"
+            names = Counter(call.name for step in first.steps[:n] for call in step.calls)
             called = ", ".join(f"{name} {n}×" if n > 1 else name for name, n in names.items())
             called = called and f", with calls of {called}"
             question = f"{question}\n\n(Left out here: the {what}{called}.)"
-        steps = [_shortened(step, cut) for step in exchange.steps[omitted:]]
-        shown.append(replace(exchange, question=question, steps=steps))
+        shown[0] = replace(first, question=question, steps=first.steps[cut.omitted :])
+    for n, exchange in enumerate(shown if cut.short else ()):
+        if any(call.id in cut.short for step in exchange.steps for call in step.calls):
+            shown[n] = replace(exchange, steps=[_shortened(step, cut) for step in exchange.steps])
     return shown
 
 
+def _shortened(step: Step, cut: Cut) -> Step:
+    outcomes = [
+        _short(each, cut.short[each.call_id]) if each.call_id in cut.short else each
+        for each in step.outcomes
+    ]
+    return replace(step, outcomes=tuple(outcomes))
+
+
+def _short(outcome: CallOutcome, length: int) -> CallOutcome:
+    """An outcome without images, and without the middle of a long text."""
+    text = outcome.text
+    note = f"\n… (shortened from {len(text):,} characters) …\n"
+    if len(text) > length + len(note) + _TAIL:
+        text = f"{text[:length].rstrip()}{note}{text[-_TAIL:].lstrip()}"
+    elif outcome.images:
+        text = f"{text}\n… (the image is not shown any more)"
+    return replace(outcome, text=text, images=())
+
+
 def compacted(
-    exchanges: Sequence[Exchange], cut: Cut, budget: int, size: Size, name_of: NameOf
+    exchanges: Sequence[Exchange],
+    cut: Cut,
+    budget: int,
+    size: Callable[[Sequence[Exchange]], int],
 ) -> Cut:
     """Leave out as much more as is needed.
 
@@ -244,8 +218,7 @@ def compacted(
         exchanges: The record; the last one is running.
         cut: What is left out already, and stays so.
         budget: Tokens that the messages may have.
-        size: Counts them.
-        name_of: Called for each outcome that is shortened.
+        size: Counts the tokens of the messages of exchanges, the system prompt included.
 
     Returns:
         The same cut where the budget is kept; the deepest possible one where it cannot be.
@@ -256,80 +229,22 @@ def compacted(
 
     if size_of(cut) <= budget:
         return cut
-    cuts = [cut, *_cuts(exchanges, cut)]
-    least = size_of(found := cuts[-1])
-    if least <= budget:
+    last, steps = len(exchanges) - 1, exchanges[-1].steps
+    cuts = [cut]
+    cuts += (replace(cut, dropped=n, omitted=0) for n in range(cut.dropped + 1, last + 1))
+    cuts += (replace(cuts[-1], omitted=n) for n in range(cuts[-1].omitted + 1, len(steps)))
+    if (least := size_of(cuts[-1])) <= budget:
+        # Sizes fall from cut to cut, but for the few tokens of a note.
         wanted = least + (budget - least) // 2
-        # Sizes fall from cut to cut but for a few tokens: a note may be longer than what it
-        # replaces.
-        at = bisect.bisect_left(cuts, -wanted, key=lambda each: -size_of(each))
-        found = next(each for each in cuts[min(at, len(cuts) - 1) :] if size_of(each) <= budget)
-    else:
-        for head in _HEADS:
-            found = _shorter(exchanges[-1].steps[-1:], found, head)
-            if size_of(found) <= budget:
-                break
-    # Only what is sent is kept, and what is new in it gets its name.
-    short = {}
-    for call, outcome in (pair for step in _sent(exchanges, found) for pair in step.pairs):
-        if call.id in found.short:
-            known = cut.short.get(call.id)
-            name = name_of(call, outcome) if known is None else known[1]
-            short[call.id] = found.short[call.id][0], name
-    return replace(found, short=short)
-
-
-def _cuts(exchanges: Sequence[Exchange], cut: Cut) -> Iterator[Cut]:
-    """All further cuts except of the last step, each a little deeper than the one before."""
-    last = len(exchanges) - 1
-    for step in _sent(exchanges, cut)[: -1 if exchanges[-1].steps else None]:
-        if (deeper := _shorter([step], cut, HEAD)) != cut:
-            yield (cut := deeper)
-    for n in range(cut.dropped + 1, last + 1):
-        yield (cut := replace(cut, dropped=n, omitted=0))
-    for n in range(cut.omitted + 1, len(exchanges[last].steps)):
-        yield (cut := replace(cut, omitted=n))
-
-
-def _sent(exchanges: Sequence[Exchange], cut: Cut) -> list[Step]:
-    steps = [step for exchange in exchanges[cut.dropped :] for step in exchange.steps]
-    return steps[cut.omitted :]
-
-
-def _shorter(steps: Iterable[Step], cut: Cut, head: int) -> Cut:
-    """The cut with the outcomes shortened so far, under names of about the right length."""
-    short = dict(cut.short)
-    for call, outcome in (pair for step in steps for pair in step.pairs):
-        name = "" if outcome.value is None else f"{call.name}_999"
-        before, name = short.get(call.id, (None, name))
-        if (before is None or head < before) and _gains(outcome, head):
-            short[call.id] = head, name
-    return replace(cut, short=short)
-
-
-def _gains(outcome: CallOutcome, head: int) -> bool:
-    return bool(outcome.images) or len(outcome.text) > head + _NOTE
-
-
-def _shortened(step: Step, cut: Cut) -> Step:
-    if not any(call.id in cut.short for call in step.calls):
-        return step
-    outcomes = (
-        _short(each, *cut.short[each.call_id]) if each.call_id in cut.short else each
-        for each in step.outcomes
-    )
-    return replace(step, outcomes=tuple(outcomes))
-
-
-def _short(outcome: CallOutcome, head: int, name: str) -> CallOutcome:
-    """An outcome with less text and no images; as it is where that is no gain."""
-    if not _gains(outcome, head):
-        return outcome
-    text, what = outcome.text, "the image is not shown any more"
-    where = f'; full value in {name}: send "{name}" to pass it on' if name else ""
-    if len(text) > head + _NOTE:
-        what, text = f"shortened from {len(text):,} characters", text[:head].rstrip()
-    return replace(outcome, text=f"{text}\n… ({what}{where})".lstrip(), images=())
+        return cuts[bisect.bisect_left(cuts, -wanted, key=lambda each: -size_of(each))]
+    deepest = cuts[-1]
+    for length in _LENGTHS if steps else ():
+        ids = [call.id for call in steps[-1].calls]
+        short = {id_: min(length, cut.short.get(id_, length)) for id_ in ids}
+        deepest = replace(deepest, short={**cut.short, **short})
+        if size_of(deepest) <= budget:
+            break
+    return deepest
 
 
 # ── what is sent ──────────────────────────────────────────────────────────────────────────────────
@@ -347,49 +262,30 @@ def messages_of(wire: WireProtocol, exchanges: Sequence[Exchange]) -> list[Messa
     return valid
 
 
-@dataclass(frozen=True, slots=True)
-class ContextWindow:
-    """The model, which may know its ``context_tokens``, and names for shortened values."""
-
-    model: object = None
-    name_of: NameOf = lambda *_: ""
-
-
 class Conversation:
-    """The messages of a run, which grow with the record and are compacted where it is too long.
+    """The messages of a run, which grow with the record and are compacted where it is too long."""
 
-    Args:
-        wire: The wire protocol.
-        past: The exchanges before this one.
-        exchange: This one; what is left out is noted in it.
-        window: How much the model can take.
-        reply_tokens: Maximum number of tokens in a reply.
-
-    Attributes:
-        messages: What is sent next.
-        tokens: About how many tokens they have.
-        beside: About how many tokens are sent beside them.
-        reply_tokens: As given; less after a request was refused for its length.
-        asides: What came with the calls in them; see `AskModel.asides`.
-    """
+    messages: list[Message]  # what is sent next
+    tokens: int  # about how many they have
+    beside: int  # tokens of what is sent beside them
+    asides: dict[str, Json]  # what came with their calls; see `AskModel.asides`
 
     def __init__(
         self,
         wire: WireProtocol,
         past: Sequence[Exchange],
         exchange: Exchange,
-        window: ContextWindow,
-        reply_tokens: int,
+        model: object,  # it may know its context_tokens, also later
+        reply_tokens: int,  # half of it after a request was refused for its length
     ) -> None:
-        self._wire, self._window, self.reply_tokens = wire, window, reply_tokens
+        self._model, self.reply_tokens = model, reply_tokens
         self._exchange, self._exchanges = exchange, [*past, exchange]
-        self.beside = json_tokens(wire.beside)
         if not exchange.steps and past:
             cut, count = past[-1].cut, len(past)
             if cut.dropped >= count:  # some of these exchanges may be gone since
                 cut = replace(cut, dropped=count, omitted=0)
             exchange.cut = cut
-        self.remake()
+        self.remake(wire)
 
     def remake(self, wire: WireProtocol | None = None) -> None:
         """Make the messages again from the record as it is now, by another protocol if given."""
@@ -397,7 +293,7 @@ class Conversation:
             self._wire, self.beside = wire, json_tokens(wire.beside)
         self.messages = messages_of(self._wire, ())
         self.tokens = message_tokens(self.messages)
-        self.asides: dict[str, Json] = {}
+        self.asides = {}
         for exchange in view(self._exchanges, self._exchange.cut):
             messages, tokens = self._sent(exchange)
             self.messages += messages
@@ -414,20 +310,12 @@ class Conversation:
             self.asides = {**self.asides, **asides}
 
     def compact(self) -> str:
-        """Compact where the messages are too long for the model.
-
-        Returns:
-            What was done, for a person; empty where nothing was.
-        """
+        """Compact where the messages are too long for the model; return what was done, in words."""
         too_long = self.tokens > self._budget()
         return self._compact("the conversation is too long") if too_long else ""
 
     def compact_more(self) -> str:
-        """Compact after the endpoint refused the messages for their length.
-
-        Returns:
-            What was done, for a person.
-        """
+        """Compact after the endpoint refused the messages; return what was done, in words."""
         sent, exchange = self.tokens, self._exchange
         self.reply_tokens = max(self.reply_tokens // 2, 1)
         exchange.cut = replace(exchange.cut, room=max(sent * 3 // 4, 1))
@@ -441,7 +329,7 @@ class Conversation:
 
     def _compact(self, why: str) -> str:
         before, cut = self.tokens, self._exchange.cut
-        deeper = compacted(self._exchanges, cut, self._budget(), self._size, self._window.name_of)
+        deeper = compacted(self._exchanges, cut, self._budget(), self._size)
         if deeper == cut:
             return ""
         self._exchange.cut = deeper
@@ -453,7 +341,7 @@ class Conversation:
 
     def _budget(self) -> int:
         """Tokens that the messages may have."""
-        context = getattr(self._window.model, "context_tokens", None) or CONTEXT_TOKENS
+        context = getattr(self._model, "context_tokens", None) or CONTEXT_TOKENS
         # A reply may be longer than this where there is room; the conversation is not shortened for
         # it.
         reply = min(self.reply_tokens, max(context // 4, _MIN_REPLY))

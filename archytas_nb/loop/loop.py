@@ -46,7 +46,6 @@ from archytas_nb.loop.events import (
     Verdict,
 )
 from archytas_nb.loop.history import (
-    ContextWindow,
     Conversation,
     Exchange,
     Step,
@@ -85,7 +84,7 @@ def react_loop(
     exchange: Exchange,
     *,
     checks: bool = False,
-    window: ContextWindow | None = None,
+    model: object = None,
 ) -> Flow:
     """Run one question to its ending.
 
@@ -95,7 +94,7 @@ def react_loop(
         past: The exchanges before this one.
         exchange: This one; steps are added to it, and at last its ending.
         checks: Whether answers are checked before they count.
-        window: How much the model can take; None where nothing is known of it.
+        model: The model, which may know its ``context_tokens``.
 
     Raises:
         TypeError: The driver sent something other than the reply to the request.
@@ -104,7 +103,7 @@ def react_loop(
     if exchange.context is not None and not exchange.context.is_offered:
         wire = wire.without(exchange.context.tools)
     tokens = guards.limits.reply_tokens(small=guards.small)
-    conversation = Conversation(wire, past, exchange, window or ContextWindow(), tokens)
+    conversation = Conversation(wire, past, exchange, model, tokens)
     loop = _Loop(wire, guards, past, exchange, conversation, checks)
     exchange.ending = yield from loop.run()
     return exchange.ending

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from archytas_nb.loop.events import (
     Stopped,
     ToolCall,
 )
-from archytas_nb.loop.history import HEAD, Cut, Exchange, Step, compacted, messages_of, view
+from archytas_nb.loop.history import Cut, Exchange, Step, compacted, messages_of, view
 from archytas_nb.loop.limits import message_tokens
 from tests.loop.cards import PROTOCOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
@@ -66,20 +67,16 @@ def records(draw: Any, most_steps: int = 5) -> list[Exchange]:
 
 
 class Judge:
-    """Counts tokens in a wire form, and names values as a session does."""
+    """Counts tokens in a wire form."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.wire = wire(protocol)
-        self.names: dict[str, str] = {}
 
     def size(self, exchanges: Any) -> int:
         return message_tokens(messages_of(self.wire, exchanges))
 
-    def name_of(self, call: ToolCall, outcome: CallOutcome) -> str:
-        return self.names.setdefault(call.id, f"{call.name}_{len(self.names) + 1}")
-
     def cut(self, record: list[Exchange], budget: int, cut: Cut | None = None) -> Cut:
-        return compacted(record, cut or Cut(), budget, self.size, self.name_of)
+        return compacted(record, cut or Cut(), budget, self.size)
 
     def sent(self, record: list[Exchange], cut: Cut) -> list[Any]:
         return messages_of(self.wire, view(record, cut))
@@ -130,7 +127,7 @@ def test_the_budget_is_kept_wherever_it_can_be(
     [last] = view(record, cut)  # only the question is left, and its last step, shortened
     assert len(last.steps) <= 1
     for outcome in (outcome for step in last.steps for outcome in step.outcomes):
-        assert len(outcome.text) < HEAD + 250
+        assert len(outcome.text) < 500
         assert outcome.images == ()
 
 
@@ -179,10 +176,8 @@ def test_a_smaller_budget_only_ever_cuts_more(
     second = judge.cut(record, min(one, two), first)
     assert second.dropped >= first.dropped
     assert judge.size(view(record, second)) <= judge.size(view(record, first)) + 30
-    for id_, short in second.short.items():
-        if id_ in first.short:
-            assert short[0] <= first.short[id_][0]
-            assert short[1] == first.short[id_][1]
+    for id_, length in first.short.items():
+        assert second.short[id_] <= length
 
 
 @given(records(), st.sampled_from(PROTOCOLS), st.integers(1, 6000))
@@ -198,15 +193,14 @@ def test_between_two_compactions_each_request_extends_the_one_before(
 
 
 @cases
-def test_a_later_means_is_taken_only_where_the_earlier_ones_are_used_up(
+def test_outcomes_are_shortened_only_in_the_last_step_and_where_nothing_else_is_left(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
-    cut, last = Judge(protocol).cut(record, budget), len(record) - 1
-    sent = [step for exchange in record[cut.dropped : last] for step in exchange.steps]
-    sent = [*sent, *record[-1].steps[:-1]][cut.omitted :]
-    long = [each.call_id for step in sent for each in step.outcomes if len(each.text) > HEAD + 200]
-    assert not (cut.dropped or cut.omitted) or set(long) <= set(cut.short)
-    assert not cut.omitted or cut.dropped == last
+    cut = Judge(protocol).cut(record, budget)
+    assert not cut.omitted or cut.dropped == len(record) - 1
+    if cut.short:
+        assert set(cut.short) == {call.id for call in record[-1].steps[-1].calls}
+        assert (cut.dropped, cut.omitted) == (len(record) - 1, len(record[-1].steps) - 1)
 
 
 @settings(max_examples=20)
@@ -237,43 +231,31 @@ def step(id_: str, text: str) -> Step:
     return Step("so", (call,), (CallOutcome("done", text, value=object(), call_id=id_),))
 
 
-def talk() -> list[Exchange]:
-    """Three exchanges with an outcome of 2,000 characters each, two in the running one."""
+def talk(count: int = 2) -> list[Exchange]:
+    """Exchanges with an outcome of 2,000 characters each, two in the running one."""
     past = [
-        Exchange(f"Q{n}?", [step(f"q{n}s1c1", "word " * 400)], Answered(f"A{n}")) for n in (1, 2)
+        Exchange(f"Q{n}?", [step(f"q{n}s1c1", "word " * 400)], Answered(f"A{n}"))
+        for n in range(1, count + 1)
     ]
-    return [*past, Exchange("Q3?", [step("q3s1c1", "word " * 400), step("q3s2c1", "word " * 400)])]
+    return [
+        *past,
+        Exchange(f"Q{count + 1}?", [step("q3s1c1", "word " * 400), step("q3s2c1", "word " * 400)]),
+    ]
 
 
 @over_protocols
-def test_first_old_outcomes_are_shortened_and_say_where_the_whole_value_is(
+def test_first_the_oldest_exchanges_are_left_out_with_one_line_that_says_so(
     protocol: Protocol,
 ) -> None:
-    judge = Judge(protocol)
-    record = talk()
-    cut = judge.cut(record, judge.size(record) - 1)
-    assert cut.dropped == 0
-    assert cut.short
-    text = view(record, cut)[0].steps[0].outcomes[0].text
-    assert text.startswith("word word")
-    assert (
-        'shortened from 2,000 characters; full value in look_1: send "look_1" to pass it on' in text
-    )
-    assert view(record, cut)[2].steps[1] == record[2].steps[1], "the last step is not old"
-
-
-@over_protocols
-def test_then_the_oldest_exchanges_are_left_out_with_one_line_that_says_so(
-    protocol: Protocol,
-) -> None:
-    judge, record = Judge(protocol), talk()
+    judge, record = Judge(protocol), talk(4)
     cuts = [judge.cut(record, budget) for budget in range(judge.size(record), 0, -10)]
-    assert {cut.dropped for cut in cuts} >= {0, 1, 2}, "one after the other, oldest first"
-    notes = {1: "first question and its answer", 2: "first 2 questions and their answers"}
-    for dropped, note in notes.items():
-        cut = next(cut for cut in cuts if cut.dropped == dropped)
-        asked = f"Q{dropped + 1}?"
-        assert view(record, cut)[0].question == f"(Left out here: the {note}.)\n\n{asked}"
+    assert {cut.dropped for cut in cuts} >= {0, 3, 4}, "oldest first, half of the way"
+    for cut in (Cut(dropped=1), *cuts):
+        n = cut.dropped
+        note = "question and its answer" if n == 1 else f"{n} questions and their answers"
+        if n and not cut.omitted:
+            asked = f"(Left out here: the first {note}.)\n\nQ{n + 1}?"
+            assert view(record, cut)[0].question == asked
         assert fault_of(judge.sent(record, cut)) == ""
 
 
@@ -306,35 +288,19 @@ def test_at_last_the_last_outcome_keeps_as_much_as_there_is_room_for(protocol: P
     assert lengths[-1] < 400
 
 
-def test_an_image_that_is_old_is_not_sent_any_more() -> None:
-    record = talk()
-    plot = ToolCall("q1s2c1", "plot", {})
-    image = CallOutcome(
-        "done", "[image: Figure]", value=object(), images=("iVBORw0KGgo=",), call_id=plot.id
-    )
-    record[0].steps.append(Step("", (plot,), (image,)))
+def test_a_shortened_outcome_keeps_its_end_and_loses_its_images() -> None:
+    long = "word " * 2000 + '(kept as the variable look_1: send "look_1" to pass it on)'
+    record = [Exchange("Q?", [step("q1s1c1", long)])]
     judge = Judge("react")
-    cut = judge.cut(record, judge.size(record) - 1600)
-    outcome = view(record, cut)[0].steps[1].outcomes[0]
-    assert outcome.images == ()
-    assert outcome.text.startswith(
-        "[image: Figure]\n… (the image is not shown any more; full value in plot_"
-    )
-
-
-def test_an_outcome_without_a_value_names_none() -> None:
-    record = talk()
-    failed = ToolCall("q1s2c1", "look", {})
-    record[0].steps.append(
-        Step("", (failed,), (CallOutcome("error", "bad " * 300, call_id=failed.id),))
-    )
-    judge = Judge("react")
-    cut = compacted(
-        record, Cut(), 1, judge.size, lambda call, outcome: "" if outcome.value is None else "x"
-    )
-    assert "q1s2c1" not in cut.short, "what is not sent needs no name"
-    [name] = {name for _, name in cut.short.values()}
-    assert name == "x"
+    [shown] = view(record, judge.cut(record, judge.size([Exchange("Q?")]) + 900))
+    text = shown.steps[0].outcomes[0].text
+    assert re.match(r"(word )+word\n… \(shortened from 10,058 characters\) …\n", text)
+    assert text.endswith('(kept as the variable look_1: send "look_1" to pass it on)')
+    image = CallOutcome("done", "[image]", images=("iVBORw0KGgo=",), call_id="q1s1c1")
+    record = [Exchange("Q?", [Step("", (ToolCall("q1s1c1", "plot", {}),), (image,))])]
+    [shown] = view(record, judge.cut(record, judge.size(record) - 1))
+    assert shown.steps[0].outcomes[0].text == "[image]\n… (the image is not shown any more)"
+    assert shown.steps[0].outcomes[0].images == ()
 
 
 CALL = ToolCall("q01s01c01", "add", {"a": 1})

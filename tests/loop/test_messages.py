@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from archytas_nb.loop.events import Answered, CallOutcome, ToolCall
 from archytas_nb.loop.history import (
-    ContextWindow,
     Conversation,
     Cut,
     Exchange,
@@ -47,11 +46,8 @@ def sending(
     past: list[Exchange],
     exchange: Exchange,
     context: int | None = None,
-    **room: Any,
 ) -> Conversation:
-    return Conversation(
-        wire(protocol), past, exchange, ContextWindow(Holds(context), **room), REPLY
-    )
+    return Conversation(wire(protocol), past, exchange, Holds(context), REPLY)
 
 
 @over_protocols
@@ -90,7 +86,7 @@ def test_with_the_reply_and_the_tools_it_stays_within_what_the_model_can_take(
 def test_what_a_model_says_of_its_room_later_counts_from_then_on(protocol: Protocol) -> None:
     model = Holds(None)
     running = Exchange("Well?", [step(1, n) for n in range(20)])
-    it = Conversation(wire(protocol), [], running, ContextWindow(model), REPLY)
+    it = Conversation(wire(protocol), [], running, model, REPLY)
     assert it.compact() == ""
     model.context_tokens = 1500
     assert it.compact()
@@ -117,7 +113,7 @@ def test_room_for_a_long_reply_leaves_most_of_the_context_to_the_conversation(
     protocol: Protocol, context: int
 ) -> None:
     running = Exchange("Well?")
-    it = Conversation(wire(protocol), [], running, ContextWindow(Holds(context)), REPLY_TOKENS)
+    it = Conversation(wire(protocol), [], running, Holds(context), REPLY_TOKENS)
     while it.tokens < context // 2:
         running.steps.append(step(1, len(running.steps), 50))
         it.add(running.steps[-1])
@@ -153,24 +149,6 @@ def test_a_cut_of_exchanges_that_are_gone_leaves_the_question_alone() -> None:
     assert "Two?" in it.messages[-1]["content"]
 
 
-def test_each_outcome_that_is_shortened_is_named_once() -> None:
-    named: list[str] = []
-
-    def name_of(call: ToolCall, outcome: CallOutcome) -> str:
-        named.append(call.id)
-        return f"look_{len(named)}"
-
-    running = Exchange("Well?", [step(1, n) for n in range(20)])
-    it = sending("react", [], running, 2500, name_of=name_of)
-    it.compact()
-    for n in range(20, 40):
-        running.steps.append(step(1, n))
-        it.add(running.steps[-1])
-        it.compact()
-    assert len(named) == len(set(named))
-    assert all(name for _, name in running.cut.short.values())
-
-
 @over_protocols
 def test_a_long_conversation_is_put_into_messages_once(protocol: Protocol) -> None:
     """Each question made the messages of all the questions before it anew, so 2,000 took 37 seconds."""
@@ -187,15 +165,15 @@ def test_a_long_conversation_is_put_into_messages_once(protocol: Protocol) -> No
     past: list[Exchange] = []
     for n in range(200):
         running = Exchange(f"Question {n}?")
-        it = Conversation(form, past, running, ContextWindow(Holds(10**9)), REPLY)
+        it = Conversation(form, past, running, Holds(10**9), REPLY)
         running.steps.append(step(n, 1, words=3))
         it.add(running.steps[-1])
         running.ending = Answered("done")
         past.append(running)
     assert made <= 2 * 200
-    assert Conversation(
-        form, past, Exchange("Last?"), ContextWindow(), REPLY
-    ).messages == messages_of(wire(protocol), [*past, Exchange("Last?")])
+    assert Conversation(form, past, Exchange("Last?"), None, REPLY).messages == messages_of(
+        wire(protocol), [*past, Exchange("Last?")]
+    )
 
 
 @over_protocols
@@ -203,13 +181,13 @@ def test_an_exchange_that_goes_on_or_ends_otherwise_is_put_into_messages_anew(
     protocol: Protocol,
 ) -> None:
     first, last = Exchange("One?", [step(1, 1)], Answered("1")), Exchange("Two?")
-    Conversation(wire(protocol), [first], last, ContextWindow(), REPLY)
+    Conversation(wire(protocol), [first], last, None, REPLY)
     first.ending = Answered("another")
     first.steps.append(step(1, 2))
-    it = Conversation(wire(protocol), [first], last, ContextWindow(), REPLY)
+    it = Conversation(wire(protocol), [first], last, None, REPLY)
     assert it.messages == messages_of(wire(protocol), [first, last])
     other = "native" if protocol == "react" else "react"
-    assert Conversation(wire(other), [first], last, ContextWindow(), REPLY).messages == messages_of(
+    assert Conversation(wire(other), [first], last, None, REPLY).messages == messages_of(
         wire(other), [first, last]
     )
 
