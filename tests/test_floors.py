@@ -48,7 +48,7 @@ DOORS = {
     "huggingface_hub": {"models"},
     "genai_prices": {"models.completion"},
     "httpx": {"models"},
-    "filelock": {"models"},
+    "filelock": {"models", "cassettes.file"},
     "platformdirs": {"models"},
     "psutil": {"models.process"},
     "xxhash": {"kernel.content"},

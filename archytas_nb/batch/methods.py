@@ -126,6 +126,6 @@ def mapped(agent: AsksMany, data: Any, prompt: str, plan: Plan) -> Any:
 def _shown(progress: bool) -> dict[str, Any]:  # noqa: FBT001
     if not progress:
         return {}
-    from archytas_nb.trace.progress import Progress
+    from archytas_nb.progress import Progress
 
     return {"show": Progress().show}

@@ -54,31 +54,29 @@ def explain(request: Request, tape: Tape, path: str, rerun: str) -> CassetteMiss
 
 def nearest_reply(request: Request, tape: Tape) -> RecordedReply | None:
     """The recorded exchange that a request most probably was before something changed."""
-    best: tuple[tuple[int, ...], RecordedReply | None] = ((), None)
-    for place, slot in enumerate(tape.slots):
-        if isinstance(slot.entry, RecordedReply):
-            likeness = _likeness(request, slot.entry.request)
-            near = place >= tape.at, -abs(place - tape.at)
-            best = max(
-                best, ((slot.user is None, *likeness, *near), slot.entry), key=lambda b: b[0]
-            )
-    return best[1]
+    refs, tools = ([part.ref for part in parts] for parts in (request.messages, request.tools))
 
+    def likeness(place: int) -> tuple[int, ...]:
+        slot = tape.slots[place]
+        assert isinstance(slot.entry, RecordedReply)  # noqa: S101
+        other = slot.entry.request
+        theirs = [part.ref for part in other.messages]
+        step = request.step == other.step
+        same = sum(map(str.__eq__, refs, theirs)) - abs(len(refs) - len(theirs))
+        # Where an earlier question failed, the conversation is shorter, but its end is the same.
+        last = step and refs[-1:] == theirs[-1:]
+        offered = len(set(tools) & {part.ref for part in other.tools})
+        return slot.user is None, last, same, step, offered, place >= tape.at, -abs(place - tape.at)
 
-def _likeness(one: Request, other: Request) -> tuple[int, ...]:
-    """How similar two requests are: the last message, equal messages, the step, the tools."""
-    refs = [[part.ref for part in each.messages] for each in (one, other)]
-    same = sum(a == b for a, b in zip(*refs, strict=False))
-    step = one.step == other.step
-    # Where an earlier question failed, the conversation is shorter, but its end is the same.
-    last = step and refs[0][-1:] == refs[1][-1:]
-    tools = len({p.ref for p in one.tools} & {p.ref for p in other.tools})
-    return last, same - abs(len(refs[0]) - len(refs[1])), step, tools
+    places = [n for n, slot in enumerate(tape.slots) if isinstance(slot.entry, RecordedReply)]
+    found = tape.slots[max(places, key=likeness)].entry if places else None
+    return found if isinstance(found, RecordedReply) else None
 
 
 def first_difference(now: Request, recorded: Request) -> Difference:
     """The first difference between two requests, in an order in which one explains the next."""
-    limit, old_limit = _limit(now), _limit(recorded)
+    ends = (_text(each.messages[-1]) if each.messages else "" for each in (now, recorded))
+    limit, old_limit = ("".join(_LIMIT.findall(end)[:1]) or "none" for end in ends)
     if limit != old_limit:
         text = f"the run ends at a different limit ({limit} now, {old_limit} in the recording)"
         return Difference("settings", text)
@@ -120,12 +118,6 @@ def first_difference(now: Request, recorded: Request) -> Difference:
     return Difference("settings", f"{text}, but the limit is {now.max_tokens} now")
 
 
-def _limit(request: Request) -> str:
-    """The limit that ends the run; the last turn has neither tools nor the usual end."""
-    found = _LIMIT.findall(_text(request.messages[-1])) if request.messages else []
-    return found[0] if found else "none"
-
-
 def _places(request: Request) -> dict[str, Part]:
     """The parts of a request by their places, in the order in which they are compared."""
     tools = zip(_names(request), request.tools, strict=False)
@@ -136,10 +128,10 @@ def _places(request: Request) -> dict[str, Part]:
 
 def _meaning(part: Part, request: Request, line: int) -> tuple[MissCause, str]:
     """What a change in a line of a part means, and the tool that it is about."""
-    if part.kind != "message":
-        function = part.content.get("function", part.content) if part.kind == "tool" else {}
-        return ("tool", str(function.get("name"))) if part.kind == "tool" else ("settings", "")
-    role, lines = part.content.get("role"), _text(part).split("\n")
+    if part.kind == "tool":
+        return "tool", str(part.content.get("function", part.content).get("name"))
+    role = part.content.get("role") if part.kind == "message" else "schema"
+    lines = _text(part).split("\n")
     if role == "system":  # in the text protocol it contains the texts of the tools
         heads = [each for each in lines[:line] if each and not each.startswith(" ")]
         tool = heads[-1].removesuffix(":") if heads else ""
@@ -149,7 +141,7 @@ def _meaning(part: Part, request: Request, line: int) -> tuple[MissCause, str]:
         made = [c["function"]["name"] for c in calls if c["id"] == part.content.get("tool_call_id")]
         return "outcome", made[-1] if made else ""
     if role != "user":
-        return "conversation", ""
+        return ("settings" if role == "schema" else "conversation"), ""
     tools = _OUTCOME.findall("\n".join(lines[: line + 1]))
     return ("outcome", tools[-1]) if tools else ("question", "")
 
@@ -179,23 +171,23 @@ def _text(part: Part) -> str:
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
     """The length of the common beginning of two texts or lists."""
-    pairs = itertools.takewhile(lambda each: each[0] == each[1], zip(one, other, strict=False))
-    return sum(1 for _ in pairs)
+    differ = (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differ, min(len(one), len(other)))
 
 
 def text_difference(before: str, after: str) -> tuple[int, str, str]:
     """The first differing line of two texts, its place as text, and a diff of a few cut lines."""
-    old, new = before.split("\n"), after.split("\n")
-    if old == new:
+    if before == after:
         return 0, "", ""
+    old, new = before.split("\n"), after.split("\n")
     line = _common(old, new)
     at = _common("".join(old[line : line + 1]), "".join(new[line : line + 1]))
-    changes = itertools.islice(difflib.unified_diff(old, new, n=0, lineterm=""), 3, None)
-    hunk = list(itertools.takewhile(lambda each: not each.startswith("@"), changes))
-    shown = []
-    for each in (text for sign in "-+" for text in [h for h in hunk if h[0] == sign][:4]):
-        begin = max(1, min(at - _WIDTH // 3, len(each) - _WIDTH))
-        end = begin + _WIDTH
-        cut = f"{'…' if begin > 1 else ''}{each[begin:end]}{'…' if end < len(each) else ''}"
-        shown.append(f"    {each[0]} {cut}")
-    return line, f", line {line + 1}, character {at + 1}", "\n".join(shown)
+    diff = difflib.unified_diff(old, new, n=0, lineterm="")
+    hunk = list(itertools.takewhile(lambda each: each[0] != "@", itertools.islice(diff, 3, None)))
+    kept = [each for sign in "-+" for each in [line for line in hunk if line[0] == sign][:4]]
+    lines = []
+    for sign, text in ((each[0], each[1:]) for each in kept):
+        begin = max(0, min(at - _WIDTH // 3, len(text) - _WIDTH))
+        cut = text[begin : begin + _WIDTH]
+        lines.append(f"    {sign} {'…' if begin else ''}{cut}{'…' if text[begin:] != cut else ''}")
+    return line, f", line {line + 1}, character {at + 1}", "\n".join(lines)

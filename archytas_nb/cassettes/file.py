@@ -21,7 +21,6 @@ import os
 import shutil
 import stat
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,11 +31,10 @@ from archytas_nb.cassettes.match import DEFAULT, Matcher, Part, PartKind, Reques
 from archytas_nb.errors import ConfigurationError, ModelErrorKind
 from archytas_nb.loop.events import Json, ModelReply, Usage, WireCall
 
+if sys.platform != "win32":
+    import fcntl
+
 VERSION = 2
-_INVALID = (ValueError, KeyError, TypeError, AttributeError)  # what parsing wrong JSON raises
-_WAIT = 20.0  # seconds for a lock that is held for milliseconds
-_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # of file systems without locks
-_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.ENOENT)
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class CassetteFile:
         self.models: dict[str, dict[str, Json]] = {}
         self.warning = ""
         self._matcher = matcher
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: tuple[int, ...] | None = None
         self._header: Json = None  # as it is in the file; None where nothing can be appended
         self._refs: set[str] = set()  # of the parts in the file
 
@@ -146,7 +144,7 @@ class CassetteFile:
                     parts[found["ref"]] = self._matcher.part(kind, found[kind])
                 else:
                     entries.append(_entry(found, parts, self._matcher))
-            except (*_INVALID, StopIteration) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
                 name = repr(str(self.path))
                 if 1 < number == len(lines) and not text.endswith("\n"):  # a process was killed
                     self.warning = f"the last line of {name} is incomplete and was ignored"
@@ -174,7 +172,7 @@ class CassetteFile:
     def write(self, entries: Sequence[Entry]) -> None:
         """Replace the file's contents; where that fails, the file is unchanged."""
         self.check()
-        self._header, header, refs = None, self._new_header(), set[str]()
+        header, refs = self._new_header(), set[str]()
         lines = [_dump(header), *(line for each in entries for line in lines_of(each, refs))]
         target = self.path.resolve()  # a link stays a link
         beside = target.with_name(f".{target.name}.part")
@@ -211,32 +209,29 @@ class CassetteFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from writing it.
-
-        The lock is beside the cassette, as processes may have different temporary folders.
-        """
+        """Keep other processes from writing it: its folder is locked, which leaves no lock file."""
         self.check()
         target = self.path.resolve()
-        lock = target.with_name(f".{target.name}.lock")
-        until = time.monotonic() + _WAIT
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            while (held := _acquire(lock)) is None:
-                if time.monotonic() > until:
-                    raise TimeoutError(
-                        f"another process has held the lock {str(lock)!r} for {_WAIT:g} s"
-                    )
-                time.sleep(0.005)
+            held = None if sys.platform == "win32" else os.open(target.parent, os.O_RDONLY)
         except OSError as error:
             raise self._unwritable(error) from error
         try:
-            with suppress(OSError):  # what a killed process has left
-                target.with_name(f".{target.name}.part").unlink()
-            yield
+            if held is None:  # Windows cannot lock a folder
+                from filelock import FileLock
+
+                with FileLock(target.with_name(f".{target.name}.lock")):
+                    yield
+            else:
+                with suppress(OSError):  # a file system without locks
+                    fcntl.flock(held, fcntl.LOCK_EX)
+                with suppress(OSError):  # what a killed process has left
+                    target.with_name(f".{target.name}.part").unlink()
+                yield
         finally:
-            with suppress(OSError):  # Windows does not remove an open file
-                lock.unlink()  # before another process can hold it
-            os.close(held)
+            if held is not None:
+                os.close(held)
 
     def _new_header(self) -> Json:
         header: Json = {"cassette": VERSION}
@@ -250,36 +245,12 @@ class CassetteFile:
             "use mode 'replay'"
         )
 
-    def _signature(self) -> tuple[int, int, int] | None:
+    def _signature(self) -> tuple[int, ...] | None:
         try:
             found = self.path.stat()
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _acquire(lock: Path) -> int | None:
-    """Open and lock a file that may be removed at any moment; None where it is held elsewhere."""
-    held = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-    is_mine = False
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(held, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_mine = os.path.samestat(os.fstat(held), lock.lstat())
-    except OSError as error:
-        is_mine = error.errno in _NO_LOCKS
-        if not is_mine and error.errno not in _HELD:
-            raise
-    finally:
-        if not is_mine:
-            os.close(held)
-    return held if is_mine else None
 
 
 def lines_of(entry: Entry, refs: set[str]) -> Iterator[str]:

@@ -142,7 +142,7 @@ class ArchytasNB(Settings, Magics):
         from archytas_nb.batch.methods import mapped
         from archytas_nb.magics import options
         from archytas_nb.magics.tool import refresh_tools
-        from archytas_nb.trace.progress import Progress
+        from archytas_nb.progress import Progress
 
         if re.search(r"(?<!\S)(?:-h|--help)(?!\S)", line):
             return print_help(self.agent_map.parser)

@@ -12,7 +12,7 @@ from typing import Any
 from archytas_nb._version import __version__
 from archytas_nb.trace.html import html as run_html
 from archytas_nb.trace.html import value_html
-from archytas_nb.trace.safe import tidy
+from archytas_nb.trace.safe import embedded, tidy
 from archytas_nb.trace.text import fenced, harmless, markdown, plain
 from archytas_nb.trace.view import RunView, answer_markdown
 
@@ -22,7 +22,7 @@ Bundle = tuple[dict[str, str], dict[str, Any]]
 
 def bundle(view: RunView) -> Bundle:
     """A run as Jupyter displays and saves it."""
-    page = {"text/markdown": markdown(view), "text/html": str(run_html(view))}
+    page = {"text/markdown": markdown(view), "text/html": embedded(run_html(view))}
     return {"text/plain": plain(view), **page}, _metadata(view)
 
 
@@ -30,7 +30,7 @@ def value_bundle(view: RunView, text: str, *, with_steps: bool) -> Bundle:
     """A finished run as the value of a cell: the answer, and where wanted the steps, folded."""
     answer = answer_markdown(view.ending)
     prose = harmless(answer) if answer else fenced(text)
-    page = {"text/markdown": prose, "text/html": str(value_html(view, with_steps=with_steps))}
+    page = {"text/markdown": prose, "text/html": embedded(value_html(view, with_steps=with_steps))}
     return {"text/plain": tidy(text), **page}, _metadata(view)
 
 

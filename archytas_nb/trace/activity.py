@@ -1,6 +1,6 @@
-"""What a run does at this moment: the line at the end of its live trace, and what is being written.
+"""What a run does at this moment: its status line, and what is being written.
 
-Nothing in it is kept: what it shows of a reply or a call stands in the view when that is over.
+Nothing of it is kept: what is shown of a reply or a call is in the view as soon as it is complete.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.reply import read_partial
@@ -19,10 +19,10 @@ from archytas_nb.trace.view import RunView, clock
 _STREAMED = 6_000
 _OUTPUT, _LINES, _LINE = 4_000, 12, 200
 _DOING = {
-    ev.Started: "asking the model",
-    ev.AskModel: "asking the model",
+    ev.Started: "waiting for the model",
+    ev.AskModel: "waiting for the model",
     ev.ModelReply: "reading the reply",
-    ev.CallOutcomes: "asking the model",
+    ev.CallOutcomes: "waiting for the model",
     ev.CheckAnswer: "checking the answer",
 }
 _WAIT = re.compile(r"(?<=Trying again in )[\d.]+(?= s)")
@@ -44,20 +44,20 @@ class Activity:
     """What a run does at this moment; bounded in size, however much a tool prints.
 
     Args:
-        now: A clock that never goes back, in seconds.
+        now: A monotonic clock, in seconds.
 
     Attributes:
-        form: The call that a person is asked about, or that was just decided; None for none.
+        form: The call that waits for approval, or that was just decided; None for none.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.form: ev.ApprovalForm | None = None
         self._now = now
         self._doing, self._since = "starting", now()
-        self._calls = ""  # the names of the calls that run; empty where none does
+        self._calls = ""  # the names of the running calls
         self._wait = 0.0  # seconds from `_since` until a retry; 0 for none
         self._is_asked = False  # whether a person is asked something
-        self._aside = False  # whether the model is asked about the question, not to answer it
+        self._aside = False  # whether the model is asked which tools fit, not to answer
         self._forget()
 
     def _forget(self) -> None:
@@ -76,12 +76,10 @@ class Activity:
                 self.form = event.form
         elif event.kind == "status":
             self._doing, self._wait = one_line(tidy(event.text), 160), 0
-        elif self._aside:
-            return
         elif event.kind == "output":
             self._output = (self._output + event.text)[-_OUTPUT:]
             self._lines += event.text.count("\n")
-        else:
+        elif not self._aside:
             is_text = event.kind == "text"
             (self._text if is_text else self._reasoning).append(event.text)
             self._doing, self._wait = ("writing" if is_text else "thinking"), 0
@@ -96,21 +94,21 @@ class Activity:
         self.form, self._is_asked = None, False
         if isinstance(event, ev.AskModel):
             self._aside = event.step == 0
-            self._doing = "seeing whether a tool fits" if self._aside else self._doing
+            self._doing = "checking whether a tool fits" if self._aside else self._doing
         elif isinstance(event, ev.RunCalls):
             self._calls = one_line(", ".join(call.name for call in event.calls), 80)
         elif isinstance(event, ev.Notice):
             self._doing, self._wait = one_line(tidy(event.text), 160), event.seconds
 
     def _words(self) -> str:
-        """What is done, with the time since it began or until it goes on."""
+        """What is done, with the time since it began or until the retry."""
         passed = self._now() - self._since
         if self._is_asked:
             return "waiting for you"
         if self._calls:
             return f"running {self._calls}" + (f" {clock(passed)}" if passed >= 1 else "")
         if self._wait and passed >= self._wait:
-            return "asking the model again"
+            return "trying again"
         return _WAIT.sub(f"{math.ceil(self._wait - passed)}", self._doing)
 
     def streamed(self) -> Streamed | None:
@@ -118,11 +116,16 @@ class Activity:
         if not (self._text or self._reasoning or self._output):
             return None
         partial = read_partial("".join(self._text))
-        words, thought = tidy(partial.text)[-_STREAMED:], tidy(partial.thought)
-        now = Streamed(tidy("".join(self._reasoning))[-_STREAMED:], thought, output=self._printed())
-        if partial.tool in {"", "final_answer", "fail_task"}:
-            return replace(now, answer=words)
-        return replace(now, tool=partial.tool, given=words)
+        words = tidy(partial.text)[-_STREAMED:]
+        is_call = partial.tool not in {"", "final_answer", "fail_task"}
+        return Streamed(
+            reasoning=tidy("".join(self._reasoning))[-_STREAMED:],
+            thought=tidy(partial.thought),
+            tool=partial.tool if is_call else "",
+            given=words if is_call else "",
+            answer="" if is_call else words,
+            output=self._printed(),
+        )
 
     def _printed(self) -> str:
         lines = tidy(self._output).split("\n")[-_LINES:]

@@ -1,6 +1,6 @@
-"""A run as a static page fragment: folded steps and the answer, with no script and nothing to load.
+"""A run as static HTML: folded steps and the answer, without scripts and external resources.
 
-It reads well where styles are stripped: JupyterLab takes style sheets and variables from an
+It reads well where styles are stripped: JupyterLab removes style sheets and variables from an
 untrusted notebook, GitHub all styles. So the sheet has only what ``style`` attributes cannot do,
 and marks are characters. Colours are visible on dark and on light. The size is bounded.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from archytas_nb.loop.events import Failed, Interrupted
+from archytas_nb.loop.events import Failed
 from archytas_nb.tools.render import clip
 from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
@@ -18,7 +18,7 @@ from archytas_nb.trace.safe import Html, Table, element, join, one_line
 from archytas_nb.trace.view import CallView, RunView, Shown, StepView
 
 CLASS, FOLDED_ONLY = "archytas-nb-trace", "archytas-nb-folded"
-"""The classes of a trace, and of what a summary need not say while it is unfolded."""
+"""The classes of a trace, and of the part of a summary that is shown only while it is folded."""
 CLASSES = f"{CLASS} tex2jax_ignore mathjax_ignore"  # MathJax takes "$5 and $10" for a formula
 SHEET = (
     f".{CLASS} summary::marker{{color:rgba(128,128,128,.9)}}"
@@ -63,9 +63,10 @@ _NUMBER = (
     "font-variant-numeric:tabular-nums"
 )
 _TABLE = "border-collapse:collapse;border:0;margin:.3em 0;font-size:.92em"
-_TABLE_CELL = f"padding:.22em .75em;border:0;border-bottom:{LINE};white-space:nowrap"
-_CHANGE_CELL = f"padding:.22em .75em;border:0;border-bottom:{LINE};vertical-align:top"
-_CHANGE_CELL += ";overflow-wrap:break-word"  # "anywhere" would make the columns of names too narrow
+_CELL = f"padding:.22em .75em;border:0;border-bottom:{LINE}"
+# "anywhere" would make the columns of names too narrow.
+_CHANGE_CELL = f"{_CELL};vertical-align:top;overflow-wrap:break-word"
+_SCROLLED = "overflow:auto;max-height:28em"
 _PICTURE = "max-width:100%;height:auto;border-radius:4px;margin:.35em 0;background:#fff"
 
 _OPEN_STEPS, _MAX_STEPS = 12, 500  # of a longer run the earlier steps are folded into one line
@@ -89,7 +90,7 @@ class PageLimits:
 def html(view: RunView) -> Html:
     """The question, the steps and the answer; errors and pictures are unfolded, the rest is not.
 
-    Why a run has failed stands in the error below its trace.
+    The reason of a failure is left out: it is in the error below the trace.
     """
     ending = _ending(view, reason=False)
     return trace_html(question_html(view), _steps(view.shown_steps), ending)
@@ -99,18 +100,18 @@ def value_html(view: RunView, *, with_steps: bool) -> Html:
     """A run as the value of a cell: the answer, and where wanted the steps, folded."""
     steps, folded = view.shown_steps, None
     if steps and with_steps:
-        title = element("em", f"in {_count(len(steps), 'step')}", style=DIM)
+        title = element("em", _count(len(steps), "step"), style=DIM)
         folded = _details(title, question_html(view), _steps(steps))
     return trace_html(_ending(view, reason=True), folded)
 
 
 def trace_html(*parts: Html | None) -> Html:
-    """Parts of a trace with its style sheet."""
-    return element("div", safe.stylesheet(SHEET), *parts, class_=CLASSES, style=ROOT)
+    """Parts of a saved trace with its style sheet."""
+    return element("div", safe.stylesheet(SHEET, linked=True), *parts, class_=CLASSES, style=ROOT)
 
 
 def question_html(view: RunView) -> Html:
-    """The question, what it continues, who answers it, and when it is over what that took."""
+    """The question, what it continues, the model, and after the run its time and tokens."""
     style = "white-space:pre-wrap;font-weight:600;flex:0 1 auto"
     question = element("strong", clip(view.question, _LARGEST_TEXT), style=style)
     facts = [one_line(view.continues, 60), view.model_name, view.protocol]
@@ -119,10 +120,9 @@ def question_html(view: RunView) -> Html:
         tokens = view.usage.input_tokens + view.usage.output_tokens
         facts.append(views.clock(view.seconds) if view.seconds >= 1 else "")
         facts.append(f"{tokens:,} tokens" if tokens else "")
-    if line := " · ".join(filter(None, facts)):
-        style = f"{DIM};font-size:.82em"
-        return element("p", question, " ", element("span", line, style=style), style=_HEAD)
-    return element("p", question, style=_HEAD)
+    line = " · ".join(filter(None, facts))
+    told = element("span", line, style=f"{DIM};font-size:.82em") if line else None
+    return element("p", question, " " if line else None, told, style=_HEAD)
 
 
 def answer_html(answer: str) -> Html:
@@ -131,7 +131,7 @@ def answer_html(answer: str) -> Html:
 
 
 def thought_html(thought: str) -> Html:
-    """The model's reason for what it does."""
+    """What the model wrote before a call."""
     words = element("em", thought, style="white-space:pre-wrap")
     return element("p", words, style="margin:.3em 0;opacity:.8")
 
@@ -139,10 +139,8 @@ def thought_html(thought: str) -> Html:
 def step_html(
     step: StepView, limits: PageLimits, *, doing: str = "", streamed: Html | None = None
 ) -> Html:
-    """A step; one that goes on is unfolded, and has what the model is `doing` and is `streamed`."""
-    unfolded = (
-        bool(doing) or step.failed or any(call.pictures or call.changes for call in step.calls)
-    )
+    """A step; the one in progress is unfolded, with what the model is `doing` and `streamed`."""
+    unfolded = bool(doing) or step.failed or any(c.pictures or c.changes for c in step.calls)
     head = _head(step, doing, unfolded=unfolded)
     return _details(head, *_body(step, limits), streamed, unfolded=unfolded)
 
@@ -176,8 +174,8 @@ def _steps(steps: list[StepView]) -> Html | None:
 
 
 def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
-    """The line of a folded step; of an unfolded one it leaves out what stands below it."""
-    spared: dict[str, str | bool] = {"class": FOLDED_ONLY, "style": unfolded and "display:none"}
+    """The summary of a step; what the body of an unfolded step repeats is hidden meanwhile."""
+    hidden: dict[str, str | bool] = {"class": FOLDED_ONLY, "style": unfolded and "display:none"}
     mark = "…" if doing and not step.calls else step.mark
     style = "display:inline-block;min-width:1.05em;font-weight:600;color:"
     parts: list[str] = [
@@ -194,9 +192,9 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         parts.append(element("span", f" · {call.decided}", style=DIM) if call.decided else "")
         room = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
         told = element("span", f" {one_line(result, room)}" if result else "", style=DIM)
-        parts.append(element("span", told, **spared))
-    if more := len(step.calls) - _SUMMARY_CALLS:
-        parts.append(f" · {more:,} more calls" if more > 0 else "")
+        parts.append(element("span", told, **hidden))
+    if more := max(0, len(step.calls) - _SUMMARY_CALLS):
+        parts.append(f" · {more:,} more calls")
     if step.calls:
         for each in dict.fromkeys(note.mark for note in step.notes):
             parts.append(element("span", f" {each}", style=f"color:{_COLOURS[each]}"))
@@ -204,7 +202,7 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         topic = doing if doing and not step.failed else one_line(_topic(step), 120)
         below = step.thought and not (doing or step.rejected)
         words = element("span", topic, style=DIM)
-        parts.append(element("span", words, **(spared if below else {})))
+        parts.append(element("span", words, **(hidden if below else {})))
     several = len(step.calls) > 1  # none of them is cut off at the end of the line
     return element("span", *parts, style="white-space:normal") if several else join(*parts)
 
@@ -226,16 +224,13 @@ def _body(step: StepView, limits: PageLimits) -> Iterator[Html]:
     if step.thought:
         yield thought_html(clip(step.thought, limits.each))
     for note in step.notes:
-        yield _note(f"{note.mark} {note.kind}", note.text, limits)
+        style = f"color:{_COLOURS[note.mark]};font-weight:600"
+        word = element("span", f"{note.mark} {note.kind} ", style=style)
+        yield element("p", word, clip(note.text, limits.each), style="margin:.3em 0")
     for reply in step.rejected:
         yield element("pre", clip(reply, limits.each), style=PRE + _edge(_BAD))
     for call in step.calls:
         yield join(*_call(call, limits, alone=len(step.calls) == 1))
-
-
-def _note(mark: str, value: str, limits: PageLimits) -> Html:
-    word = element("span", f"{mark} ", style=f"color:{_COLOURS[mark[0]]};font-weight:600")
-    return element("p", word, clip(value, limits.each), style="margin:.3em 0")
 
 
 def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
@@ -248,9 +243,10 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
     if not named:
         code = element("code", short if len(short) <= 300 else call.name, style=CODE)
         yield element("div", code, f" → {call.text}" if in_line else None, style=CALL)
-        for name, value in arguments if len(short) > 300 else ():
+    for name, value in arguments if len(short) > 300 else ():
+        if name not in long:
             given = f"{name} = {clip(value, limits.each)}" if name else value
-            yield join() if name in long else element("pre", given, style=PRE)
+            yield element("pre", given, style=PRE)
     for name, value in call.texts:  # arguments of several lines, named where there are others
         if name and len(arguments) > 1:
             yield element("div", name, style=_SMALL)
@@ -260,8 +256,7 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
         yield _outcome(call, limits)
     if call.changes:
         rows = Table(("variable", "", "change"), call.changes)
-        drawn = safe.table(rows, style=_TABLE, cell=_CHANGE_CELL, head=";font-weight:600")
-        yield element("div", drawn, style="overflow:auto;max-height:28em")
+        yield element("div", _drawn(rows, _CHANGE_CELL), style=_SCROLLED)
     for remark in call.remarks:
         yield element("div", remark, style=_SMALL)
 
@@ -276,7 +271,7 @@ def _outcome(call: CallView, limits: PageLimits) -> Html:
         return element("div", "…", style=DIM)
     result = clip(call.prefix + call.text, limits.each)
     if call.table:
-        title = element("em", "as the model read it", style=_SMALL)
+        title = element("em", "what the model read", style=_SMALL)
         return join(_table(call.table), _details(title, element("pre", result, style=PRE)))
     if call.status == "done" and call.shown and call.text == views.NOTHING:
         return join()
@@ -288,10 +283,13 @@ def _outcome(call: CallView, limits: PageLimits) -> Html:
 
 
 def _table(value: Table) -> Html:
-    drawn = safe.table(value, style=_TABLE, cell=_TABLE_CELL, head=";font-weight:600")
-    more = element("div", f"… {value.left_out:,} more rows", style=_SMALL)
-    foot = more if value.left_out else None
-    return element("div", drawn, foot, style="overflow:auto;max-height:28em")
+    more = element("div", f"… {_count(value.left_out, 'more row')}", style=_SMALL)
+    drawn = _drawn(value, f"{_CELL};white-space:nowrap")
+    return element("div", drawn, more if value.left_out else None, style=_SCROLLED)
+
+
+def _drawn(value: Table, cell: str) -> Html:
+    return safe.table(value, style=_TABLE, cell=cell, head=";font-weight:600")
 
 
 def _shown(item: Shown, limits: PageLimits) -> Html:
@@ -299,7 +297,7 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
         media_type, data = item.picture
         limits.pictures -= len(data)
         drawn = safe.picture(media_type, data, _PICTURE) if limits.pictures >= 0 else None
-        size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: left out]"
+        size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: too large to be shown here]"
         return element("div", drawn) if drawn else element("p", size, style=DIM)
     value = clip(item.text, limits.each)
     if item.prose:
@@ -308,22 +306,12 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
     return element("pre", value, style=f"{PRE};max-height:9em{style}")
 
 
-# JupyterLab leaves the input box of an interrupted question where it was, and nobody reads it.
-_INTERRUPTED = "archytas-nb-interrupted"
-FADE_BOX = (
-    f".jp-OutputArea-child:has(.{_INTERRUPTED})~.jp-OutputArea-stdin-item"
-    "{opacity:.25;filter:grayscale(1)}"
-)
-
-
 def _ending(view: RunView, *, reason: bool) -> Html:
     title, words = views.ending_title(view.ending), views.ending_text(view.ending)
     head = body = None
     if title:
-        strong = element("strong", title)
-        head = element("p", strong, style=f"margin:.5em 0 .3em;color:{_COLOURS[title[0]]}")
-    if isinstance(view.ending, Interrupted):
-        head = element("div", safe.stylesheet(FADE_BOX), head, class_=_INTERRUPTED)
+        style = f"margin:.5em 0 .3em;color:{_COLOURS[title[0]]}"
+        head = element("p", element("strong", title), style=style)
     if isinstance(view.ending, Failed):
         body = element("p", words, style=PROSE) if reason and words else None
     elif words and view.typed:

@@ -1,12 +1,12 @@
-"""Show a run while it happens, in the way that fits where it happens.
+"""Shows a run while it happens.
 
     live      a person before a notebook: widgets, replaced by one static output at the end
     static    no person there (nbclient, nbconvert, papermill): one static output at the end
     terminal  IPython without a kernel: lines on stdout as they come
     quiet     nothing
 
-Widgets are gone with their kernel: so the run so far also stands in a static output, which the
-widgets hide. At the end it becomes the final output, and all widgets are closed.
+Widgets are gone with their kernel. So the run so far is also in a static output, which the widgets
+hide; at the end it becomes the final output, and all widgets are closed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from archytas_nb.trace import bundle
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.activity import Activity, Streamed
 from archytas_nb.trace.html import CLASSES, DIM, LINE, PageLimits
-from archytas_nb.trace.panel import ASKED, panel_html
+from archytas_nb.trace.panel import NOT_DECIDED, panel_html
 from archytas_nb.trace.safe import Html, element, join, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
 from archytas_nb.trace.view import RunView, StepView, advance, fold
@@ -41,11 +41,25 @@ def display_mode(shell: Any) -> Mode:
     if kernel is None:
         return "terminal"
     # A console has a person too, but draws no widgets and updates. Only a notebook names its cell.
+    is_notebook = "cellId" in _request(kernel).get("metadata", {})
+    return "live" if is_notebook and getattr(kernel, "_allow_stdin", False) else "static"
+
+
+def _request(kernel: Any) -> dict[str, Any]:
+    """The message that the front end sent to run the cell; empty where there is none."""
     try:
-        notebook = "cellId" in kernel.get_parent("shell")["metadata"]
-    except (AttributeError, KeyError, TypeError):
-        notebook = False
-    return "live" if notebook and getattr(kernel, "_allow_stdin", False) else "static"
+        return dict(kernel.get_parent("shell"))
+    except (AttributeError, TypeError):
+        return {}
+
+
+def _owns_cell() -> bool:
+    """Whether the cell has nothing but the question, so that nothing else is displayed in it."""
+    from IPython import get_ipython
+
+    request = _request(getattr(get_ipython(), "kernel", None))
+    code = str(request.get("content", {}).get("code", "")).strip()
+    return code.startswith("%%agent") or (code.startswith("%agent") and "\n" not in code)
 
 
 class TraceView:
@@ -61,9 +75,7 @@ class TraceView:
             elif mode == "terminal":
                 self._layer = TerminalLayer()
         except Exception:  # noqa: BLE001
-            _log.exception(
-                "the live trace could not be shown; the run is shown when it has finished"
-            )
+            _log.exception("the run cannot be shown live; it is shown when it has finished")
 
     def __enter__(self) -> Self:
         return self
@@ -89,7 +101,7 @@ class TraceView:
         return drawn
 
     def close(self) -> None:
-        """Show the run as it will stay; called again, it does nothing."""
+        """Show the finished run; called again, it does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -108,11 +120,17 @@ def _display(data: dict[str, Any], metadata: dict[str, Any] | None = None, **mor
     return display(data, raw=True, metadata=metadata, **more)  # type: ignore[no-untyped-call]
 
 
-# ── the pieces of a live page, each in its own widget; they look as in the static output ──────────
+def _clear_output() -> None:
+    from IPython.display import clear_output
+
+    clear_output(wait=True)  # type: ignore[no-untyped-call]
+
+
+# ── the parts of a live trace, each in its own widget; they look as in the static output ──────────
 
 _CURSOR = "▍"
-_COPY = "archytas-nb-kept-"  # with a number: the class of the static copy of a run that goes on
-# The widgets hide the copy; where they are gone, the copy hides the error in their place.
+_COPY = "archytas-nb-kept-"  # with a number: the class of the static copy of a running run
+# The widgets hide the copy; where they are gone, the copy hides the error that replaces them.
 _HIDE_COPY = "{0}{{display:none}}.jp-OutputArea-child:has({0}){{display:none}}"
 _HIDE_ERROR = (
     ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.archytas-nb-trace))"
@@ -131,15 +149,15 @@ def live_question(view: RunView, number: int = 0) -> Html:
 
 
 def static_copy(view: RunView, number: int, form: ev.ApprovalForm | None = None) -> Html:
-    """The static copy of a run that goes on, visible only where its widgets are not."""
+    """The static copy of a running run, visible only where its widgets are not."""
     name = f"{_COPY}{number:d}"
-    panel = _piece(panel_html(form, ASKED)) if form else None
-    hides = stylesheet(_HIDE_ERROR.format(f".{name}"))
+    panel = _piece(panel_html(form, NOT_DECIDED)) if form and not form.decision else None
+    hides = stylesheet(_HIDE_ERROR.format(f".{name}"), linked=True)
     return element("div", hides, draw.html(view), panel, class_=name)
 
 
 def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:
-    """A step, with what of it is being written; the newest one goes on, and is unfolded."""
+    """A step, with what of it is being written; the newest one is unfolded."""
     doing = "waiting for the reply"
     if streamed is not None:
         doing = "answering" if streamed.answer else "thinking"
@@ -161,12 +179,12 @@ def without_arguments(step: StepView, tool: str) -> StepView:
 
 
 def live_answer(words: str) -> Html:
-    """An answer as far as it is written."""
+    """The part of an answer that is written."""
     return _piece(draw.answer_html(words + _CURSOR)) if words else join()
 
 
 def live_status(words: str) -> Html:
-    """The line that says what goes on."""
+    """The line that says what the run does."""
     style = f"{DIM};font-size:.9em;font-variant-numeric:tabular-nums;margin:.35em 0"
     return _piece(element("div", words, style=style))
 
@@ -202,8 +220,8 @@ class LiveLayer:
     """Shows a run in widgets.
 
     While the main thread waits, another one updates the clock and draws what came too soon after
-    the last drawing; `_lock` guards what both use. A step that is over is not drawn again, so it
-    stays folded or unfolded as a person left it.
+    the last drawing; `_lock` protects what both use. A finished step is not drawn again, so it
+    stays folded or unfolded as the user left it.
     """
 
     def __init__(self, view: RunView) -> None:
@@ -217,6 +235,7 @@ class LiveLayer:
         self._all: list[Any] = []
         self._lock = threading.RLock()
         self._due, self._over = threading.Event(), threading.Event()
+        self._has_asked = False  # whether the person has typed something below the cell
         self._number = next(_numbers)
         self._html_type = ipywidgets.HTML
         # One layout and one style serve all: each would be a model, and a message, of its own.
@@ -244,6 +263,7 @@ class LiveLayer:
         with self._lock:
             self._view = view
             self._activity.take(event)
+            self._has_asked |= isinstance(event, ev.Delta) and event.kind == "person"
             if isinstance(event, ev.Delta) and event.form is not None:
                 self._draw()
                 self._static.update(self._copy(), raw=True)
@@ -261,8 +281,14 @@ class LiveLayer:
         with self._lock:
             try:
                 data, metadata = bundle(view)
-                self._static.update(data, raw=True, metadata=metadata)
-                self._live.update({}, raw=True)
+                if self._has_asked and _owns_cell():
+                    # JupyterLab keeps a line for each line that was typed, and the input box of an
+                    # interrupted question: the cell is displayed anew without them.
+                    _clear_output()
+                    _display(data, metadata)
+                else:
+                    self._static.update(data, raw=True, metadata=metadata)
+                    self._live.update({}, raw=True)
             finally:
                 for widget in reversed(self._all):
                     with suppress(Exception):

@@ -1,4 +1,4 @@
-"""The panel of a call that waits for approval: its arguments, and what a person has changed."""
+"""The panel of a call that waits for approval: its arguments, and what the user has changed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from archytas_nb.trace import html as draw
 from archytas_nb.trace.html import DIM, LINE
 from archytas_nb.trace.safe import MONO, Html, code, element, join
 
-WAITS, ASKED = "waits for you", "asked for approval: not decided"
-"""What the panel says of the call: while it waits, and in a copy that may outlive its kernel."""
+WAITING, NOT_DECIDED = "waiting for approval", "approval was requested, but not given"
+"""The state of the call: while a person is asked, and in a copy that may outlive its kernel."""
 _MOST = 200_000  # characters of a value: 100,000 at most, and some are spelled out
 _FRAME = (
     f"border:{LINE};border-left:3px solid #c9851b;border-radius:6px;padding:.5em .9em .6em;"
@@ -22,7 +22,7 @@ _NAME = f"{MONO};{DIM}"
 _VALUE = f"{MONO};white-space:pre-wrap;overflow-wrap:anywhere"
 _OLD = f"{_VALUE};{DIM};text-decoration:line-through"
 _BLOCK = f"{draw.PRE};margin:.2em 0 .4em"
-_KEYS = "name = value in the line below changes an argument before the call is run"
+_HINT = "To change an argument before the call is run, type name = value below."
 _SQL = re.compile(
     r"\s*(?:--[^\n]*\n\s*)*(?:select|insert|update|delete|with|create|drop|alter)\b", re.IGNORECASE
 )
@@ -31,19 +31,19 @@ _PYTHON = re.compile(
 )
 
 
-def panel_html(form: ApprovalForm, state: str = WAITS) -> Html:
-    """A call that waits for approval; once it is decided, one line that says so."""
+def panel_html(form: ApprovalForm, state: str = WAITING) -> Html:
+    """A call that waits for approval; after the decision, one line with the decision."""
     if form.decision:
         call = element("code", form.tool, style=draw.CODE)
         return element("div", call, f" · {form.decision}", style=f"{DIM};font-size:.9em")
     head = element("code", form.tool, style=f"{draw.CODE};font-weight:600")
-    told = element("span", f" {state}", style="color:#b06a1c;font-size:.9em")
+    told = element("span", f" · {state}", style="color:#b06a1c;font-size:.9em")
     why = element("p", form.why, style=draw.PROSE) if form.why else None
-    keys = element("div", _KEYS, style=f"{DIM};font-size:.82em;margin-top:.4em")
     body = [join(*_argument(each)) for each in form.arguments]
+    if state == WAITING and body:
+        body.append(element("div", _HINT, style=f"{DIM};font-size:.82em;margin-top:.4em"))
     body = body or [element("em", "no arguments", style=DIM)]
-    below = keys if state == WAITS and form.arguments else None
-    return element("div", element("div", head, told), why, *body, below, style=_FRAME)
+    return element("div", element("div", head, told), why, *body, style=_FRAME)
 
 
 def _argument(given: FormArgument) -> Iterator[Html]:
@@ -70,7 +70,7 @@ def _argument(given: FormArgument) -> Iterator[Html]:
 
 
 def language_of(name: str, text: str) -> str:
-    """The language of a text of several lines, as far as it is plain; empty for prose."""
+    """The language of a text of several lines, where it is obvious; else empty."""
     if _SQL.match(text) and "python" not in name:
         return "sql"
     is_code = name in {"code", "python", "script", "source"} or _PYTHON.search(text)

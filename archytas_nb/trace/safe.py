@@ -1,8 +1,8 @@
-"""The only door to HTML: makes text from models and tools safe to show.
+"""Makes text from models and tools safe to show; no other module of the trace writes HTML.
 
-A live notebook is a trusted page: a script in an output runs, and an image from elsewhere tells its
-server that the notebook was opened. So text from models and tools becomes escaped text, Markdown
-without raw HTML and images, cells of a table, or an image that the page itself carries.
+In a live notebook, which is trusted, a script in an output runs, and a remote image tells its
+server that the notebook was opened. So such text becomes escaped text, Markdown without raw HTML
+and images, cells of a table, or an image that is embedded in the page.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from html import escape
 from itertools import islice
 from typing import Any
+from urllib.parse import quote
 
 from archytas_nb.tools.render import clip, type_name
 
@@ -42,7 +43,7 @@ _NUMBER = re.compile(r"[-+−]?[\d,._]*\d(?:\.\d*)?(?:[eE][-+]?\d+)?\s?%?")
 _BLANK = {"", "…", "nan", "NaT", "None", "<NA>", "inf", "-inf"}
 _TAGS = {"code", "details", "div", "em", "img", "p", "pre", "span", "strong", "summary"}
 _TAGS |= {"table", "tbody", "td", "th", "thead", "tr"}
-_ATTRIBUTES = {"style", "class", "open", "title", "src", "alt"}
+_ATTRIBUTES = {"style", "class", "open", "src", "alt"}
 _LINKS = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f]+", re.IGNORECASE)
 _CODE = (
     f"{MONO};white-space:pre-wrap;overflow-wrap:anywhere;padding:.6em .8em;border-radius:6px;"
@@ -152,39 +153,47 @@ def text(value: str) -> Html:
 
 
 def element(tag: str, *children: str | None, **attributes: str | bool) -> Html:
-    """Build an element of HTML and texts, which are escaped; ``class_`` stands for ``class``.
+    """Build an element; children that are not HTML are escaped, and None is left out.
 
-    None stands for no child, and False for no attribute.
+    ``class_`` stands for ``class``; an attribute that is False is left out.
 
     Raises:
-        ValueError: A tag, an attribute or an address that a trace has no use for.
+        ValueError: A tag, an attribute or an image address that a trace does not need.
     """
-    opening = f"<{tag}"
+    written = ""
     for given, value in attributes.items():
-        name = "class" if given == "class_" else given
+        name = given.rstrip("_")
         if name not in _ATTRIBUTES or (name == "src" and not str(value).startswith("data:image/")):
-            raise ValueError(f"a trace has no use for {name}={value!r}")
-        if value is True:
-            opening += f" {name}"
-        elif value is not False:
-            opening += f' {name}="{_style(value) if name == "style" else escape(value)}"'
+            raise ValueError(f"not allowed in a trace: {name}={value!r}")
+        if value is not False:
+            written += f" {name}" if value is True else f' {name}="{_attribute(value)}"'
     if tag not in _TAGS:
-        raise ValueError(f"a trace has no use for <{tag}>")
-    return Html(f"{opening}>" if tag == "img" else f"{opening}>{join(*children)}</{tag}>")
+        raise ValueError(f"not allowed in a trace: <{tag}>")
+    return Html(f"<{tag}{written}>" + ("" if tag == "img" else f"{join(*children)}</{tag}>"))
 
 
-_style = lru_cache(escape)  # there are few, and each is used often
+_attribute = lru_cache(escape)  # styles are few, and each is used often
 
 
 def join(*parts: str | None) -> Html:
     """Concatenate HTML and texts, which are escaped."""
-    drawn = [part if type(part) is Html else text(part) for part in parts if part]
-    return Html("".join(drawn))
+    return Html("".join(part if type(part) is Html else text(part) for part in parts if part))
 
 
-def stylesheet(css: str) -> Html:
-    """A style sheet; nothing in it may come from a run."""
+def stylesheet(css: str, *, linked: bool = False) -> Html:
+    """A style sheet; nothing in it may come from a run.
+
+    What is saved has a link to it: where a page may have no style sheet (on GitHub), the link is
+    removed as a whole, but of a ``<style>`` the rules would be left as text.
+    """
+    if linked:
+        return Html(f'<link rel="stylesheet" href="data:text/css,{quote(css)}">')
     return Html(f"<style>{css}</style>")
+
+
+def embedded(page: str) -> str:
+    """HTML that may also stand in a Markdown file, where an empty line would end it."""
+    return re.sub(r"\n(?=[ \t]*\n)", "&#10;", page)
 
 
 def picture(media_type: str, data: str, style: str) -> Html | None:
@@ -285,51 +294,41 @@ def _formula_html(_: Any, tokens: Any, index: int, *__: Any) -> str:
 _LONGEST_CODE = 10_000
 _LANGUAGES = {name: name for name in ("python", "sql", "json", "bash")}
 _LANGUAGES |= {"py": "python", "python3": "python", "ipython": "python", "sh": "bash"}
-# Of one lightness, so that they can be read on dark and on light.
-_CODE_STYLES = {
-    "Keyword": "color:#a35ccf",
-    "Operator.Word": "color:#a35ccf",
-    "Name.Builtin": "color:#2f78c8",
-    "Name.Function": "color:#2f78c8",
-    "Name.Class": "color:#2f78c8",
-    "Name.Decorator": "color:#2f78c8",
-    "Name.Tag": "color:#2f78c8",
-    "Literal.String": "color:#2b8a50",
-    "Literal.Number": "color:#b06a1c",
-    "Comment": "opacity:.65",
-}
+_PURPLE, _BLUE = "#a35ccf", "#2f78c8"  # of one lightness: they can be read on dark and on light
+_COLOURS = {"Keyword": _PURPLE, "Operator.Word": _PURPLE, "Comment": "#808080"}
+_COLOURS |= {"Literal.String": "#2b8a50", "Literal.Number": "#b06a1c"}
+_COLOURS |= {f"Name.{kind}": _BLUE for kind in ("Builtin", "Function", "Class", "Decorator", "Tag")}
 
 
 @lru_cache(maxsize=256)
 def code(value: str, language: str) -> Html:
     """Code, coloured where its language is known; it stays the same text."""
-    name = _LANGUAGES.get(language.lower())
-    value = tidy(value, 1_000_000)
+    name, value = _LANGUAGES.get(language.lower()), tidy(value, 1_000_000)
     if name is None or len(value) > _LONGEST_CODE:
         return text(value)
     try:
-        from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+        from pygments import highlight, lexers  # type: ignore[import-untyped]
     except ImportError:  # IPython brings it
         return text(value)
-    parts: list[tuple[str, str]] = []
-    for kind, piece in get_lexer_by_name(name, stripnl=False, ensurenl=False).get_tokens(value):
-        path = ".".join(kind) + "."
-        style = next((css for at, css in _CODE_STYLES.items() if path.startswith(f"{at}.")), "")
-        if parts and (parts[-1][0] == style or not piece.strip()):  # one span for neighbours
-            parts[-1] = parts[-1][0], parts[-1][1] + piece
-        else:
-            parts.append((style, piece))
-    spans = (element("span", Html(escape(s)), style=css) if css else escape(s) for css, s in parts)
-    return Html("".join(spans))
+    lexer = lexers.get_lexer_by_name(name, stripnl=False, ensurenl=False)
+    drawn: str = highlight(value, lexer, _formatter())
+    return Html(drawn if value.endswith("\n") else drawn.removesuffix("\n"))
+
+
+@cache
+def _formatter() -> Any:
+    from pygments import formatters, style, token
+
+    styles = {token.string_to_tokentype(name): colour for name, colour in _COLOURS.items()}
+    colours = type("TraceStyle", (style.Style,), {"styles": styles})
+    return formatters.HtmlFormatter(nowrap=True, noclasses=True, style=colours)
 
 
 # ── formulas ──────────────────────────────────────────────────────────────────────────────────────
 # MathJax reads TeX that can make links, styles and classes. A formula is left to it only where all
 # its commands are known to draw and do nothing else; any other is shown as code.
 
-_LONGEST = 2_000
-_COMMAND = re.compile(r"\\([A-Za-z]+\*?|.)", re.DOTALL)
-_ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}")
+_COMMAND = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}|\\([A-Za-z]+\*?|.)", re.DOTALL)
 _PAIRS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
 # Single dollar signs are the ends of a formula where they stand like brackets, unlike "$5".
 _DOLLARS = re.compile(r"(?<![\w$])\$(?=[^$]*[A-Za-z\\^_=<>])(?!\s)([^$]{1,2000})(?<!\s)\$(?![\w$])")
@@ -350,7 +349,8 @@ operatorname operatorname* displaystyle textstyle scriptstyle quad qquad dots ld
 ddots colon hline begin end boxed
 """
 _PLACES = "matrix pmatrix bmatrix vmatrix cases array aligned align align* split"
-_DRAWING, _ENVIRONMENTS = {*_COMMANDS.split(), *"\\{}|,;:!%_#& "}, set(_PLACES.split())
+_DRAWING = {("", name) for name in [*_COMMANDS.split(), *"\\{}|,;:!%_#& "]}
+_DRAWING = (_DRAWING - {("", "begin"), ("", "end")}) | {(name, "") for name in _PLACES.split()}
 
 
 def _formula(state: Any, silent: bool) -> bool:  # noqa: FBT001 (markdown-it calls a rule so)
@@ -358,7 +358,7 @@ def _formula(state: Any, silent: bool) -> bool:  # noqa: FBT001 (markdown-it cal
     source, at = state.src, state.pos
     if closing := _PAIRS.get(source[at : at + 2]):
         # Many may begin and none end: so the search is bounded.
-        end = source.find(closing, at + 2, min(state.posMax, at + 4 * _LONGEST))
+        end = source.find(closing, at + 2, min(state.posMax, at + 8_000))
         if end < 0 or not source[at + 2 : end].strip():
             return False
         past, draws = end + 2, _only_draws(source[at + 2 : end])
@@ -374,12 +374,5 @@ def _formula(state: Any, silent: bool) -> bool:  # noqa: FBT001 (markdown-it cal
 
 
 def _only_draws(tex: str) -> bool:
-    names, environments = _COMMAND.findall(tex), _ENVIRONMENT.findall(tex)
-    return (
-        len(tex) <= _LONGEST
-        and _DRAWING.issuperset(names)
-        and _ENVIRONMENTS.issuperset(environments)
-        and sum(name in {"begin", "end"} for name in names) == len(environments)
-        and "$" not in tex
-        and not tex.endswith("\\")
-    )
+    is_whole = len(tex) <= 2_000 and "$" not in tex and not tex.endswith("\\")
+    return is_whole and _DRAWING.issuperset(_COMMAND.findall(tex))

@@ -1,8 +1,7 @@
-"""Fold the events of a run into the values that every drawing of it shows.
+"""Folds the events of a run into a `RunView`, which text, Markdown, HTML and widgets draw.
 
-Text, Markdown, HTML and widgets all draw a `RunView`, so that they cannot differ in content. Views
-are bounded in size whatever a tool printed, and hold none of the user's objects. What differs in a
-second run (tokens, seconds) is not compared.
+A view is bounded in size whatever a tool printed, and holds none of the user's objects. What
+differs in a second run (tokens, seconds) is not compared.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import PurePath
 from typing import Literal, assert_never
 
@@ -24,9 +22,9 @@ MARKS: dict[str | None, str] = dict(zip(_KINDS.split(), "✓✗⊘■–↻↺�
 MARKS |= {None: "…", "no reply": "✗", "answer": "✗", "check": "↺"}
 """The marks of a call's status and of a note's kind; other notes have ``!``."""
 _TITLES = {
-    "compaction": "the conversation was too long: its beginning was shortened",
-    "check": "the model was asked once more before its answer counts",
-    "repair": "",  # how a reply was read is of no interest until the step is unfolded
+    "compaction": "the conversation was too long, so its beginning was shortened",
+    "check": "the model was asked to check its answer",
+    "repair": "",  # how a reply was read is of interest only where the step is unfolded
     "protocol": "",
 }
 UNUSABLE = "the reply could not be used"
@@ -41,7 +39,7 @@ _PRINTED = "\n\nIt printed:\n"  # how the kernel tells the model what a tool pri
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a tool printed or displayed: text, Markdown or a formula (`prose`), or a picture."""
+    """What a tool printed or displayed: text, Markdown or a formula (`prose`), or an image."""
 
     kind: Literal["stdout", "stderr", "display"]
     text: str = ""
@@ -81,9 +79,6 @@ class CallView:
         differs = self.differs or (0,) * len(names)
         values = (_cut(x, limit, at) for (_, x), at in zip(self.arguments, differs, strict=True))
         pairs = [name + value for name, value in zip(names, values, strict=True)]
-        if sum(map(len, pairs)) > 3 * width - len(self.name):  # what is as before is left out
-            kept = (x if at >= 0 else "…" for x, at in zip(pairs, differs, strict=True))
-            pairs = [key for key, _ in groupby(kept)]
         return one_line(f"{self.name}({', '.join(pairs)})", 3 * width)
 
     @property
@@ -99,7 +94,7 @@ class CallView:
 
     @property
     def result(self) -> str:
-        """The text; of a table its title; of nothing but pictures their number."""
+        """The text; of a table its title; where there are only images, their number."""
         text = self.text.strip("\n")
         if self.status == "refused" and self.decision:
             return self.decision
@@ -108,13 +103,13 @@ class CallView:
             text = rest if given.endswith("}") and rest else text
         if self.status == "done" and self.table:
             title = text.partition("\n")[0]
-            return title if title.startswith("DataFrame") else "a table"
+            return title if title.startswith("DataFrame") else "table"
         if self.status != "done" or text != NOTHING or not self.pictures:
             return text
-        return "a picture" if self.pictures == 1 else f"{self.pictures} pictures"
+        return "1 image" if self.pictures == 1 else f"{self.pictures} images"
 
     def summary(self, limit: int) -> str:
-        """The result in one line: its first line, and of several faults the first."""
+        """The result in one line: its first line, and of an error also the first detail."""
         text = self.result
         printed = [item.text.strip() for item in self.shown if item.text.strip()]
         if text == NOTHING and printed:
@@ -141,13 +136,13 @@ class Note:
 
     @property
     def title(self) -> str:
-        """What is said of it in a line; empty where there is nothing that a person needs."""
+        """Its text in one line; empty where it is of no interest to a person."""
         return _TITLES.get(self.kind, self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """One reply of the model and what came of it."""
+    """One reply of the model, its calls and their results."""
 
     number: int  # 0 holds what happened before the model was asked
     thought: str = ""
@@ -159,43 +154,40 @@ class StepView:
 
     @property
     def failed(self) -> bool:
-        """Whether something went wrong that a person should see at once."""
+        """Whether an error should be visible without unfolding."""
         errors = any(call.status == "error" for call in self.calls)
         return errors or bool(self.rejected) or any(note.mark == "✗" for note in self.notes)
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to show but the ending that came of it."""
+        """Whether there is nothing to show of it but the ending of the run."""
         return not (self.thought or self.reasoning or self.calls or self.notes or self.rejected)
 
     @property
     def mark(self) -> str:
         """The mark of the worst that happened in it."""
         statuses = [call.status for call in self.calls]
-        for status in ("error", "interrupted", "refused", "not_run"):
-            if status in statuses:
-                return MARKS[status]
-        if self.failed:
-            return MARKS["error"]
-        if not statuses and self.notes:
-            return self.notes[-1].mark
-        return MARKS[None] if None in statuses else MARKS["done"]
+        worst: tuple[ev.Status | None, ...] = ("error", "interrupted", "refused", "not_run", None)
+        status = next((each for each in worst if each in statuses), "done")
+        if self.failed and status in {"done", None}:
+            status = "error"
+        return MARKS[status] if statuses or self.failed or not self.notes else self.notes[-1].mark
 
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A run as far as it went."""
+    """A run, or the beginning of one."""
 
     question: str
     model: str = ""  # as the server names it, or as it was asked for
     protocol: str = ""
     steps: tuple[StepView, ...] = ()
-    ending: ev.Ending | None = None  # None while it goes on, or where it was cut off
+    ending: ev.Ending | None = None  # None while it runs, or where the kernel died
     typed: bool = False  # whether the answer is a value of a type that was asked for, not prose
     table: Table | None = None  # the answer, where it is a data frame
     usage: ev.Usage = field(default=ev.Usage(), compare=False)
     seconds: float = field(default=0.0, compare=False)  # of the model; in a replay as recorded
-    server: str = ""  # who serves the model, where that was found out
+    server: str = ""  # what serves the model, where that is known
     continues: str = ""  # what the question continues, where that is not obvious
 
     @property
@@ -415,14 +407,14 @@ def _row(change: ev.Change) -> tuple[str, str, str]:
 def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
     if called := dict.fromkeys(outcome.called):
         times = [(name, outcome.called.count(name)) for name in called]
-        yield f"tools called: {', '.join(f'{name} × {n}' if n > 1 else name for name, n in times)}"
+        yield f"called {', '.join(f'{name} × {n}' if n > 1 else name for name, n in times)}"
     diff = outcome.diff or ev.Diff()
     notes = (("not watched", diff.not_watched), ("cannot be undone", diff.not_kept))
     yield from (
         one_line(f"{title}: {', '.join(map(str, each))}", 300) for title, each in notes if each
     )
     if diff:
-        yield "%agent_undo puts the variables back"
+        yield "%agent_undo restores the variables"
 
 
 def _shown(output: ev.Output) -> Shown:
@@ -430,7 +422,7 @@ def _shown(output: ev.Output) -> Shown:
     for media_type in PICTURES:
         if isinstance(data.get(media_type), str):
             return Shown(output.kind, picture=(media_type, data[media_type]))
-    if _WIDGET in data:  # it lives in its kernel; its words are those of the moment it was made
+    if _WIDGET in data:  # its text is that of the moment it was made
         return Shown(output.kind, "[a widget]")
     prose = markup_of(output) in {"text/markdown", "text/latex"}
     return Shown(output.kind, tidy(words_of(output)), prose)
@@ -443,12 +435,12 @@ _FAILURES: dict[ev.FailedBy, str] = {
     "model": "✗ The model gave up",
     "endpoint": "✗ The endpoint failed",
     "cassette": "✗ The cassette has no reply for this request",
-    "setup": "✗ No model could be asked",
+    "setup": "✗ The run could not start",
 }
 
 
 def clock(seconds: float) -> str:
-    """A time as a person writes it."""
+    """A duration in minutes and seconds."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
@@ -463,10 +455,11 @@ def ending_title(ending: ev.Ending | None) -> str:
         case ev.Stopped(cut=True):
             return f"■ {'Incomplete' if ending.text else 'No'} answer: {tidy(ending.limit, 200)}"
         case ev.Stopped():
-            more = "; incomplete answer" if ending.text else ""
+            more = "; the answer is incomplete" if ending.text else ""
             return f"■ Stopped by the limit {tidy(ending.limit, 200)}{more}"
         case ev.Interrupted():
-            return f"■ Interrupted during {tidy(ending.during, 200)}"
+            during = "a tool call" if ending.during == "a tool" else tidy(ending.during, 200)
+            return f"■ Interrupted during {during}"
         case None:
             return "■ The run did not finish"
 

@@ -387,21 +387,6 @@ def test_a_killed_process_holds_no_lock(
     assert names(tmp_path) == ["x.jsonl"]
 
 
-def test_waiting_too_long_for_a_lock_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("archytas_nb.cassettes.file._WAIT", 0.05)
-    path = tmp_path / "x.jsonl"
-    with (
-        CassetteFile(path, Matcher()).locked(),
-        pytest.raises(ConfigurationError, match="another process"),
-        CassetteFile(path, Matcher()).locked(),
-    ):
-        pass
-    with CassetteFile(path, Matcher()).locked():
-        pass
-
-
 @pytest.mark.skipif(getattr(os, "geteuid", int)() == 0, reason="root may write everywhere")
 def test_names_a_read_only_folder(tmp_path: Path) -> None:
     folder = tmp_path / "closed"

@@ -24,8 +24,9 @@ from archytas_nb.loop.events import (
     Verdict,
 )
 from archytas_nb.trace.activity import Activity
-from archytas_nb.trace.html import FADE_BOX, html, value_html
+from archytas_nb.trace.html import SHEET, html, value_html
 from archytas_nb.trace.live import live_answer, live_question, live_status, live_step
+from archytas_nb.trace.safe import stylesheet
 from archytas_nb.trace.view import RunView, advance, fold
 from tests.trace.samples import answer, ask, call, png
 
@@ -127,9 +128,9 @@ def faults_of(page: str) -> list[str]:
     """What is wrong with a piece of HTML; empty where it is harmless and well formed."""
     page.encode("utf-8")
     parser = _Faults()
-    # The style sheets of an empty live page and of an interrupted run may stand; no other may.
+    # The style sheets of an empty live page and of a saved one may stand; no other may.
     sheets = re.findall("<style>.*?</style>", live_question(RunView("")))
-    for constant in (*sheets, f"<style>{FADE_BOX}</style>"):
+    for constant in (*sheets, stylesheet(SHEET, linked=True)):
         page = page.replace(constant, "")
     parser.feed(page)
     parser.close()

@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import bleach
 import nbformat
 import pytest
-from nbconvert import HTMLExporter
+from markdown_it import MarkdownIt
+from nbconvert import HTMLExporter, MarkdownExporter
 
 from archytas_nb import __version__
 from archytas_nb.loop.events import CallOutcomes
@@ -88,6 +90,33 @@ def test_a_page_made_of_a_notebook_has_the_trace_and_loads_nothing_for_it(name: 
     assert view.question in text
     for step in view.steps:
         assert all(f"{call.name}(" in text for call in step.calls)
+
+
+def as_on_github(markdown: str) -> str:
+    """Markdown as GitHub shows it: some tags become text, and all but harmless elements are removed."""
+    page = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)
+    page = re.sub(
+        r"<(?=/?(?:title|textarea|style|xmp|iframe|noembed|noframes|script)\b)", "&lt;", page
+    )
+    tags = "h2 p strong em code pre div span table thead tbody tr th td details summary ol li img"
+    return str(bleach.clean(page, tags=tags.split(), attributes={"details": ["open"]}, strip=True))
+
+
+def test_a_trace_in_an_exported_markdown_file_is_text_with_foldable_steps() -> None:
+    """nbconvert prefers HTML: it has no rules that are left as text, and an empty line does not end it."""
+    hostile = "one\n\n![x](https://example.org/x.png)\n \n    # two\n\n<b>three"
+    events = [*call(1, "read", {"sql": hostile}, hostile), *answer(2, f"```python\n{hostile}\n```")]
+    data, metadata = bundle(fold("What is in it?", events))
+    book = notebook(nbformat.v4.new_output("display_data", data, metadata=metadata))
+    book.cells.append(nbformat.v4.new_markdown_cell("## After it"))
+    markdown, _ = MarkdownExporter().from_notebook_node(book)
+    shown = as_on_github(markdown)
+    assert "archytas" not in shown
+    assert "<img" not in shown
+    assert shown.count("<pre>") == 4  # the cell, the argument, the result, the answer
+    assert shown.count("<details>") == 1
+    assert shown.count("# two") == 4  # also in the summary
+    assert shown.rstrip().endswith("<h2>After it</h2>")
 
 
 @needs_chromium

@@ -228,22 +228,22 @@ def test_the_status_says_what_is_done_the_step_the_time_and_the_tokens() -> None
     retry = Notice("retry", "503. Trying again in 2.5 s (1 of 3).", seconds=2.5)
     for event, later, expected in (
         (None, 0, "starting"),
-        (AskModel(1, ()), 5, "asking the model"),
+        (AskModel(1, ()), 5, "waiting for the model"),
         (Notice("progress", "Loading the local model m (3 s)"), 0, "Loading the local model m (3 s)"),
         (Delta("status", "reading the prompt: 256 of 443 tokens"), 1, "reading the prompt: 256 of 443 tokens"),
         (Delta("reasoning", "hm"), 0, "thinking"),
         (words("The"), 0, "writing"),
         (retry, 0, "503. Trying again in 3 s (1 of 3)."),
         (None, 1, "503. Trying again in 2 s (1 of 3)."),
-        (None, 2, "asking the model again"),
+        (None, 2, "trying again"),
         (words("The"), 0, "writing"),
         (RUNNING, 0, "running measure"),
         (None, 75, "running measure 1 min 15 s"),
         (Delta("person", "Run it?", form), 9, "waiting for you"),
         (Delta("person", ""), 0, "running measure"),  # the time counts from the answer
         (None, 3, "running measure 3 s"),
-        (DONE, 0, "asking the model"),
-        (AskModel(0, ()), 0, "seeing whether a tool fits"),
+        (DONE, 0, "waiting for the model"),
+        (AskModel(0, ()), 0, "checking whether a tool fits"),
     ):  # fmt: skip
         if event:
             activity.take(event)

@@ -63,7 +63,7 @@ Simulate a thousand years
 
 1. ■ simulate(years=1000) → Interrupted by the user while it ran.
 
-■ Interrupted during a tool
+■ Interrupted during a tool call
 """,
     "limit": """\
 Find the word
@@ -71,7 +71,7 @@ Find the word
 1. look_up("the first word") → nothing found
 2. look_up("the second word") → nothing found
 
-■ Stopped by the limit max_steps=2; incomplete answer
+■ Stopped by the limit max_steps=2; the answer is incomplete
 I found nothing so far.
 """,
     "failed": """\
@@ -113,13 +113,13 @@ See `count_species`.
 Draw the masses
 
    A picture says more.
-1. plot_masses(by="species") → 2 pictures
+1. plot_masses(by="species") → 2 images
      ┆ drawing 3 groups
      ┆ UserWarning: 2 rows without a mass
      ┆ [image/png]
      ┆ [image/png]
 
-2. head(rows=3) → a table
+2. head(rows=3) → table
      │    island  mean_mass_g
      │ 0  a               0.0
      │ 1  b               3.5
@@ -136,7 +136,7 @@ df.groupby('species').mean()
     "shortened": """\
 How long is the log?
 
-   ≡ the conversation was too long: its beginning was shortened
+   ≡ the conversation was too long, so its beginning was shortened
    ↻ http://127.0.0.1:1/v1 answered 429; trying again in 2 s
 1. count_lines(path="app.log") → 150000
 

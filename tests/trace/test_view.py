@@ -320,13 +320,6 @@ def test_where_calls_are_cut_what_differs_between_two_of_them_is_shown() -> None
     assert step.calls[0].signature(len(whole)) == whole
 
 
-def test_of_many_arguments_those_that_differ_are_shown() -> None:
-    many = {f"argument_{n}": "a value of some length" for n in range(40)}
-    calls = [ToolCall("a", "f", {**many, "argument_30": text}) for text in ("one", "two")]
-    [step] = fold("q", [*ask(1), RunCalls(1, tuple(calls))]).steps
-    assert step.calls[1].signature(60) == 'f(…, argument_30="two", …)'
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
