@@ -5,17 +5,14 @@ The signature decides what is required, optional and of which type; the docstrin
 
 from __future__ import annotations
 
-import collections.abc
 import copy
 import functools
 import inspect
 import re
-import sys
 import typing
-from collections.abc import Callable, Iterable, MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Any, NewType, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -34,15 +31,6 @@ MISSING: Any = inspect.Parameter.empty
 Namespace = NewType("Namespace", MutableMapping[str, Any])
 """The annotation of a parameter that gets the live namespace; the model does not see it."""
 
-_OURS = str(Path(__file__).parent.parent)
-_MUTABLE = (list, dict, set, bytearray)
-_YIELDING = (
-    collections.abc.Generator, collections.abc.Iterator, collections.abc.Iterable,
-    collections.abc.AsyncGenerator, collections.abc.AsyncIterator, collections.abc.AsyncIterable,
-)  # fmt: skip
-_GENERATES = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-_AWAITS = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -53,8 +41,7 @@ class Parameter:
     type: ArgumentType
     default: Any  # `MISSING` for a required one
     positional: bool  # whether it can only be passed by position
-    explicit: bool  # whether the default must be passed: it is in a ``Field(…)`` or mutable
-    simple: bool  # whether, alone, it is sent as the bare value
+    simple: bool = False  # whether, alone, it is sent as the bare value
     injected: bool = False  # whether it is the namespace, which the model does not see
 
     @property
@@ -64,7 +51,8 @@ class Parameter:
 
     def fresh_default(self) -> Any:
         """The default; a mutable one is copied, so that calls do not share it."""
-        return copy.deepcopy(self.default) if isinstance(self.default, _MUTABLE) else self.default
+        is_mutable = isinstance(self.default, (list, dict, set, bytearray))
+        return copy.deepcopy(self.default) if is_mutable else self.default
 
     def line(self, indent: str) -> str:
         """Its line in the text protocol."""
@@ -72,52 +60,55 @@ class Parameter:
         return _line(f"{self.type.text}{', optional' if self.optional else ''}", text, indent)
 
 
-@dataclass(slots=True)
-class Signature:
-    """What is known of a callable."""
+class _Definition:
+    """What is found out about a callable."""
 
-    name: str
-    is_async: bool  # whether a call gives an awaitable
-    bound: set[str]  # names that the signature once had and that ``partial`` has bound
-    doc: Docstring = field(default_factory=Docstring)
-    parameters: list[inspect.Parameter] = field(default_factory=list)  # annotations resolved
-    returns: Any = MISSING  # the resolved annotation
-    faults: list[str] = field(default_factory=list)  # why it cannot be a tool
-    issues: list[str] = field(default_factory=list)  # what is missing without harm
+    def __init__(self, f: Callable[..., Any], name: str | None) -> None:
+        self.f = f
+        self.base, self.bound = _unwrapped(f)
+        self.source_name = _name(f, self.base) if name is None else name
+        self.parameters: list[Parameter] = []
+        self.faults: list[str] = []  # why it cannot be a tool
+        self.issues: list[str] = []  # what is missing or differs without harm
 
 
 def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
     """What a tool is made of, as fields of `Tool`; raises ToolError with every fault."""
-    if isinstance(f, type):
-        why = f"Toolbox({f.__name__}) makes tools of its methods"
-        raise ToolError(f"{f.__name__!r} is a class: {why}")
-    if not callable(f):
-        why = "expected a function (Toolbox(obj) makes tools of an object's methods)"
-        raise ToolError(f"{f!r} cannot be called; {why}")
-    sig = read(f)
-    source_name = sig.name if name is None else name
+    if isinstance(f, type) or not callable(f):
+        why = "expected a function (Toolbox(…) makes tools of the methods of a class or object)"
+        raise ToolError(f"{f!r} cannot be a tool; {why}")
+    made = _Definition(f, name)
+    wire_name, doc, returns = "", Docstring(), MISSING
     try:
-        wire_name, faults = legal_name(source_name), []
+        wire_name = legal_name(made.source_name)
     except ToolError as error:
-        wire_name, faults = "", [str(error)]
-    parameters, more_faults, issues = _parameters(sig)
-    if faults := [*faults, *more_faults]:
-        code = getattr(inspect.unwrap(_unbound(f)[0]), "__code__", None)
+        made.faults.append(str(error))
+    try:
+        signature, returns = _read(f, made.base)
+        doc = docstring.parse(_doc(f, made.base), list(signature))
+        for each in signature.values():
+            if each.name not in made.bound:
+                _add(made, each, doc.params.get(each.name))
+        _compare_names(made, doc, [each for each in signature if each not in made.bound])
+    except Unusable as error:
+        made.faults.append(str(error))
+    if made.faults:
+        code = getattr(inspect.unwrap(made.base), "__code__", None)
         where = f" (defined at line {code.co_firstlineno})" if code is not None else ""
-        raise ToolError(f"{source_name!r} cannot be a tool{where}:", faults)
-    kind, text, more_issues = _result(sig, is_generator=_is_any(_GENERATES, f))
-    prose = [part for part in (sig.doc.short, sig.doc.long) if part]
-    sent = [each for each in parameters if not each.injected]
+        raise ToolError(f"{made.source_name!r} cannot be a tool{where}:", made.faults)
+    kind, text = _result(made, returns, doc.returns or Described(""))
+    prose = [part for part in (doc.short, doc.long) if part]
+    sent = [each for each in made.parameters if not each.injected]
     described = [*prose, *([f"Returns: {_line(kind, text, '')}"] if kind else [])]
     output = _line(kind, text, "    ") if kind else "None"
     return {
         "name": wire_name,
-        "source_name": source_name,
+        "source_name": made.source_name,
         "text": _protocol_text(wire_name, prose, sent, output),
         "description": "\n\n".join(described),
-        "issues": (*issues, *more_issues),
-        "is_async": sig.is_async,
-        "parameters": tuple(parameters),
+        "issues": tuple(made.issues),
+        "is_async": _is_any(made.base, inspect.iscoroutinefunction, inspect.isasyncgenfunction),
+        "parameters": tuple(made.parameters),
         "function": f,
     }
 
@@ -148,58 +139,7 @@ def _line(kind: str, text: str, indent: str) -> str:
     return "\n".join([f"({kind}) {first}".rstrip(), *below])
 
 
-# ── the signature ─────────────────────────────────────────────────────────────────────────────────
-
-
-def read(f: Callable[..., Any]) -> Signature:
-    """Read a function of any kind, a bound method, a partial, an object with ``__call__``."""
-    base, bound = _unbound(f)
-    sig = Signature(_name(f, base), _is_any(_AWAITS, base), bound)
-    try:
-        parameters = inspect.signature(f).parameters
-    except (TypeError, ValueError) as error:
-        why = f"its signature cannot be read ({error}): wrap it in a function with annotations"
-        sig.faults.append(why)
-        return sig
-    sig.doc = docstring.parse(_doc(f, base), list(parameters))
-    hints: dict[str, Any] = {}
-    try:
-        hints = _hints(base)
-    except NameError as error:
-        name = getattr(error, "name", None) or str(error)
-        why = f"the annotation {name!r} is not defined: define or import it before the function"
-        sig.faults.append(why)
-    except Exception as error:  # noqa: BLE001  (annotations are user code when they are strings)
-        sig.faults.append(f"its annotations cannot be evaluated: {type(error).__name__}: {error}")
-    is_unread = bool(sig.faults)
-    sig.returns = hints.get("return", MISSING)
-    # functools.singledispatch looks at the first argument by position, and refuses it by name
-    dispatches = hasattr(base, "registry") and hasattr(base, "dispatch")
-    for each in parameters.values():
-        if each.name in bound:
-            continue
-        if each.kind in {each.VAR_POSITIONAL, each.VAR_KEYWORD}:
-            star = "*" if each.kind is each.VAR_POSITIONAL else "**"
-            sig.faults.append(
-                f"{star}{each.name} cannot be described to a model: name each argument"
-                " (a wrapper keeps its function's signature with functools.wraps)"
-            )
-            continue
-        annotation = hints.get(each.name, MISSING if is_unread else each.annotation)
-        if annotation is MISSING and inspect.isbuiltin(base):  # nobody can annotate it
-            annotation = Any
-            sig.issues.append(
-                f"the argument {each.name!r} has no annotation: the model reads (Any)"
-            )
-        by_place = dispatches and not sig.parameters and each.kind is each.POSITIONAL_OR_KEYWORD
-        kind = each.POSITIONAL_ONLY if by_place else each.kind
-        sig.parameters.append(each.replace(annotation=annotation, kind=kind))
-    first = sig.parameters[0] if sig.parameters else None
-    is_method = first and first.name in {"self", "cls"} and first.annotation is MISSING
-    if is_method and not inspect.ismethod(base) and is_in_class(base):
-        why = "add the object's method, or decorate the class too"
-        sig.faults[:] = [f"it is a method without its object: {why}"]
-    return sig
+# ── the callable ──────────────────────────────────────────────────────────────────────────────────
 
 
 def is_in_class(f: Any) -> bool:
@@ -208,11 +148,11 @@ def is_in_class(f: Any) -> bool:
     return bool(outer) and not outer.endswith("<locals>")
 
 
-def _is_any(checks: Iterable[Callable[[Any], bool]], f: Any) -> bool:
+def _is_any(f: Any, *checks: Callable[[Any], bool]) -> bool:
     return any(check(each) for check in checks for each in (f, inspect.unwrap(f)))
 
 
-def _unbound(f: Any) -> tuple[Any, set[str]]:
+def _unwrapped(f: Any) -> tuple[Any, set[str]]:
     """The function with name, hints and docstring, and the names that ``partial`` has bound."""
     bound: set[str] = set()
     while isinstance(f, functools.partial):
@@ -224,33 +164,58 @@ def _unbound(f: Any) -> tuple[Any, set[str]]:
         f = f.func
     if isinstance(f, (staticmethod, classmethod)):
         f = f.__func__
-    if not inspect.isroutine(f) and not isinstance(f, type) and not hasattr(f, "__wrapped__"):
-        f = f.__call__ if callable(f) else f
+    if not inspect.isroutine(f) and not hasattr(f, "__wrapped__"):
+        f = f.__call__
     return f, bound
 
 
 def _name(f: Any, base: Any) -> str:
-    for each in (f, base):
-        name = getattr(each, "__name__", None)
-        if isinstance(name, str) and name != "__call__":
-            return name
-    return type(f).__name__
+    names = [getattr(each, "__name__", None) for each in (f, base)]
+    found = [name for name in names if isinstance(name, str) and name != "__call__"]
+    return found[0] if found else type(f).__name__
 
 
 def _doc(f: Any, base: Any) -> str:
     is_partial = isinstance(f, functools.partial)
-    if is_partial and f.__doc__ != functools.partial.__doc__ and (own := inspect.getdoc(f)):
-        return own
-    own = getattr(base, "__doc__", None)
-    if isinstance(own, str) and own.strip():
-        return own
-    inherited = inspect.getdoc(base) if inspect.isroutine(base) else None
-    of_object = type(f).__doc__ if not inspect.isroutine(f) and not is_partial else None
-    return inherited or of_object or ""
+    own = f.__doc__ if is_partial and f.__doc__ != functools.partial.__doc__ else None
+    of_object = None if is_partial or inspect.isroutine(f) else type(f).__doc__
+    return own or inspect.getdoc(base) or of_object or ""
 
 
-def _hints(base: Any) -> dict[str, Any]:
-    """The annotations, resolved against globals, closure and the defining scopes."""
+def _read(f: Any, base: Any) -> tuple[dict[str, inspect.Parameter], Any]:
+    """The parameters with resolved annotations, and the return annotation; raises Unusable."""
+    try:
+        found = inspect.signature(f).parameters
+    except (TypeError, ValueError) as error:
+        raise Unusable(
+            f"Python cannot read its signature ({error}): wrap it in a function with annotations"
+        ) from error
+    first = next(iter(found.values()), None)
+    is_method = first and first.name in {"self", "cls"} and first.annotation is MISSING
+    if is_method and not inspect.ismethod(base) and is_in_class(base):
+        raise Unusable(
+            "it is a method without its object: add the object's method, or decorate the class too"
+        )
+    try:
+        hints = resolved(base)
+    except NameError as error:
+        name = getattr(error, "name", None) or str(error)
+        raise Unusable(
+            f"the annotation {name!r} is not defined: define or import it before the function"
+        ) from error
+    except Exception as error:
+        # Annotations are user code when they are strings.
+        what = f"{type(error).__name__}: {error}"
+        raise Unusable(f"its annotations cannot be evaluated: {what}") from error
+    parameters = {
+        name: each.replace(annotation=hints.get(name, each.annotation))
+        for name, each in found.items()
+    }
+    return parameters, hints.get("return", MISSING)
+
+
+def resolved(base: Any) -> dict[str, Any]:
+    """The annotations, resolved against globals and closure."""
     raw = getattr(base, "__annotations__", None) or {}
     if not any(isinstance(each, str) or "'" in repr(each) for each in raw.values()):
         return dict(typing.get_type_hints(base, include_extras=True)) if raw else {}
@@ -262,146 +227,117 @@ def _hints(base: Any) -> dict[str, Any]:
             local[name] = cell.cell_contents
         except ValueError:  # the cell is not filled yet: the variable is assigned later
             continue
-    while True:
-        try:
-            return dict(typing.get_type_hints(base, localns=local or None, include_extras=True))
-        except NameError as error:
-            name = getattr(error, "name", None) or ""
-            found = _in_callers(name)
-            if not name or name in local or found is MISSING:
-                raise
-            local[name] = found
-
-
-def _in_callers(name: str) -> Any:
-    """A type that is local to the function in which the tool is being defined."""
-    frame = sys._getframe(1)  # noqa: SLF001  (nothing has closed over that scope)
-    while frame is not None:
-        if not frame.f_code.co_filename.startswith(_OURS) and name in frame.f_locals:
-            return frame.f_locals[name]
-        frame = frame.f_back  # type: ignore[assignment]
-    return MISSING
+    return dict(typing.get_type_hints(base, localns=local or None, include_extras=True))
 
 
 # ── signature and docstring ───────────────────────────────────────────────────────────────────────
 
 
-def _parameters(sig: Signature) -> tuple[list[Parameter], list[str], list[str]]:
-    """The parameters, the faults, and what differs between signature and docstring without harm."""
-    faults, issues = list(sig.faults), list(sig.issues)
-    made: list[Parameter] = []
-    undescribed = []
-    for each in sig.parameters:
-        words = sig.doc.params.get(each.name)
-        if each.annotation is MISSING:
-            if not any("annotation" in fault for fault in sig.faults):
-                is_type = words and re.fullmatch(r"[\w\[\], |.]+", words.type)
-                guess = f"{each.name}: {words.type if words and is_type else '<its type>'}"
-                faults.append(f"the argument {each.name!r} has no annotation: write {guess}")
-            continue
-        try:
-            made.append(_parameter(each, words))
-        except Unusable as error:
-            faults.append(f"the annotation of {each.name!r} cannot be used: {error}")
-            continue
-        if words:
-            issues += _differences(made[-1], words)
-        elif not made[-1].text and not made[-1].injected:
-            undescribed.append(each.name)
-    signed = [each.name for each in sig.parameters if each.annotation is not Namespace]
-    known = {*sig.bound, *(each.name for each in sig.parameters)}
-    unknown = [name for name in sig.doc.params if name not in known]
-    if unknown:  # an argument under a wrong name would mislead the model
-        faults += _misnamed(undescribed, unknown, signed, list(sig.doc.params))
-    elif sig.doc == Docstring():
-        issues.append('it has no docstring: add one that says what it does, """Like this."""')
-    elif undescribed:
-        names = ", ".join(map(repr, undescribed))
-        issues.append(f"the docstring does not describe {names}: say in Args what is expected")
-    return made, faults, issues
-
-
-def _parameter(one: inspect.Parameter, words: Described | None) -> Parameter:
-    positional = one.kind is one.POSITIONAL_ONLY
-    if one.annotation is Namespace:
-        return Parameter(
-            one.name, "", argument_type(Any), None, positional,
-            explicit=True, simple=False, injected=True,
-        )  # fmt: skip
+def _add(made: _Definition, one: inspect.Parameter, words: Described | None) -> None:
+    """Add a parameter, or why it cannot be one to the faults."""
+    annotation = one.annotation
+    if one.kind in {one.VAR_POSITIONAL, one.VAR_KEYWORD}:
+        star = "*" if one.kind is one.VAR_POSITIONAL else "**"
+        made.faults.append(
+            f"{star}{one.name} cannot be described to a model: list the arguments by name"
+            " (functools.wraps keeps the signature of a decorated function)"
+        )
+        return
+    if annotation is MISSING and inspect.isbuiltin(made.base):  # nobody can annotate it
+        annotation = Any
+        made.issues.append(f"the argument {one.name!r} has no annotation: the model sees (Any)")
+    if annotation is MISSING:
+        is_type = words and re.fullmatch(r"[\w\[\], |.]+", words.type)
+        guess = f"{one.name}: {words.type if words and is_type else '<its type>'}"
+        made.faults.append(f"the argument {one.name!r} has no annotation: write {guess}")
+        return
+    # functools.singledispatch looks at the first argument by position, and refuses it by name
+    dispatches = hasattr(made.base, "registry") and hasattr(made.base, "dispatch")
+    positional = one.kind is one.POSITIONAL_ONLY or (dispatches and not made.parameters)
+    if annotation is Namespace:
+        kind = argument_type(Any)
+        made.parameters.append(Parameter(one.name, "", kind, None, positional, injected=True))
+        return
     info = one.default if isinstance(one.default, FieldInfo) else None
-    text = words.text if words else _annotated_text(one.annotation)
-    if not words and not text and info:
-        text = info.description or ""
-    default = one.default if info is None else _field_default(info)
-    explicit = info is not None or isinstance(default, _MUTABLE)
-    kind, simple = argument_type(one.annotation, info), is_simple(one.annotation)
-    return Parameter(one.name, text, kind, default, positional, explicit, simple)
+    try:
+        kind = argument_type(annotation, info)
+    except Unusable as error:
+        made.faults.append(f"the annotation of {one.name!r} cannot be used: {error}")
+        return
+    default = one.default if info is None else info.get_default(call_default_factory=True)
+    default = MISSING if default is PydanticUndefined or default is ... else default
+    text = words.text if words else _annotated_text(annotation, info)
+    if words:
+        made.issues += _differences(one.name, kind.text, words, required=default is MISSING)
+    simple = is_simple(annotation)
+    made.parameters.append(Parameter(one.name, text, kind, default, positional, simple))
 
 
-def _field_default(info: FieldInfo) -> Any:
-    factory: Any = info.default_factory
-    value = factory() if factory is not None else info.default
-    return MISSING if value is PydanticUndefined or value is ... else value
-
-
-def _annotated_text(annotation: Any) -> str:
+def _annotated_text(annotation: Any, info: FieldInfo | None) -> str:
     """The description in ``Annotated``: a text, ``Field(description=…)`` or ``Doc(…)``."""
-    if get_origin(annotation) is Annotated:
-        for each in get_args(annotation)[1:]:
-            described = [getattr(each, name, None) for name in ("description", "documentation")]
-            for text in (each, *described):
-                if isinstance(text, str) and text:
-                    return text
-    return ""
+    for each in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
+        described = [getattr(each, name, None) for name in ("description", "documentation")]
+        for text in (each, *described):
+            if isinstance(text, str) and text:
+                return text
+    return (info and info.description) or ""
 
 
-def _misnamed(
-    undescribed: list[str], unknown: list[str], signed: list[str], described: list[str]
-) -> list[str]:
-    one, other = (", ".join(map(repr, names)) for names in (signed, described))
-    both = f" (the signature has {{{one}}}, the docstring describes {{{other}}})"
-    faults = []
-    for name in unknown:
-        near = nearest(name, undescribed or signed)
-        guess = f"did you mean {near!r}?" if near else "remove it, or add it to the signature"
-        faults.append(f"the docstring describes {name!r}, which is not an argument: {guess}{both}")
-    return faults
-
-
-def _differences(one: Parameter, words: Described) -> list[str]:
+def _differences(name: str, kind: str, words: Described, *, required: bool) -> list[str]:
     issues = []
-    if words.optional and not one.optional:
-        why = "but it has no default in the signature: it is required"
-        issues.append(f"the docstring calls {one.name!r} optional, {why}")
-    if words.type and not _agree(words.type, one.type.text):
+    if words.optional and required:
         issues.append(
-            f"the docstring gives {one.name!r} the type {words.type!r}, the signature"
-            f" {one.type.text!r}: the signature counts"
+            f"the docstring calls {name!r} optional, but it has no default, so it is required"
+        )
+    if not _agree(words.type, kind):
+        issues.append(
+            f"the docstring gives {name!r} the type {words.type!r}, but its annotation is {kind!r}:"
+            f" the model sees {kind!r}"
         )
     return issues
 
 
-def _result(sig: Signature, *, is_generator: bool) -> tuple[str, str, list[str]]:
-    """The result's type in words, empty for none; its description; and the issues."""
-    words = sig.doc.returns or Described("")
-    if sig.returns is None or sig.returns is type(None):
-        return "", "", []
-    if sig.returns is MISSING:
-        return "Any", words.text, ["the return annotation is missing: the model reads (Any)"]
-    kind = type_text(sig.returns)
-    if is_generator and (get_origin(sig.returns) or sig.returns) in _YIELDING:
-        args = get_args(sig.returns)  # what it yields is read to the end
-        kind = f"list[{type_text(args[0])}]" if args else "list"
-    if not words.type or _agree(words.type, kind):
-        return kind, words.text, []
-    issue = f"the docstring says that it returns {words.type!r}, the signature {kind!r}"
-    return kind, words.text, [f"{issue}: the signature counts"]
+def _compare_names(made: _Definition, doc: Docstring, signed: list[str]) -> None:
+    sent = [each for each in made.parameters if not each.injected]
+    undescribed = [each.name for each in sent if not each.text and each.name not in doc.params]
+    unknown = [name for name in doc.params if name not in {*made.bound, *signed}]
+    both = f"(arguments: {', '.join(signed) or 'none'}; described: {', '.join(doc.params)})"
+    for name in unknown:  # an argument under a wrong name would mislead the model
+        near = nearest(name, undescribed or signed)
+        guess = f"did you mean {near!r}?" if near else "remove it, or add it to the signature"
+        made.faults.append(
+            f"the docstring describes {name!r}, which is not an argument: {guess} {both}"
+        )
+    if doc == Docstring():
+        made.issues.append("it has no docstring: add one that says what the function does")
+    elif undescribed and not unknown:
+        names = ", ".join(map(repr, undescribed))
+        made.issues.append(f"the docstring does not describe {names}: add a line for each to Args")
+
+
+def _result(made: _Definition, returns: Any, words: Described) -> tuple[str, str]:
+    """The result's type in words, empty for none, and its description."""
+    if returns is None or returns is type(None):
+        return "", ""
+    if returns is MISSING:
+        made.issues.append("it has no return annotation: the model sees (Any)")
+        return "Any", words.text
+    kind, args = type_text(returns), get_args(returns)
+    if _is_any(made.f, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+        kind = f"list[{type_text(args[0])}]" if args else "list"  # it is read to its end
+    if not _agree(words.type, kind):
+        made.issues.append(
+            f"the docstring gives the result the type {words.type!r}, but its annotation is"
+            f" {kind!r}: the model sees {kind!r}"
+        )
+    return kind, words.text
 
 
 _SYNONYMS = {
     "string": "str", "text": "str", "integer": "int", "boolean": "bool", "dictionary": "dict",
     "array": "list", "double": "float", "nonetype": "none", "object": "any", "mapping": "dict",
     "sequence": "list", "iterable": "list", "function": "callable", "enum": "literal",
+    "number": "any",
 }  # fmt: skip
 
 
@@ -409,13 +345,10 @@ _SYNONYMS = {
 def _agree(claimed: str, text: str) -> bool:
     """Whether two spellings of a type may mean the same; only the outermost names are compared."""
     a, b = _outer(claimed), _outer(text)
-    is_number = "number" in a and bool(b & {"int", "float", "decimal"})
-    return not a or bool(a & b) or "any" in a | b or "literal" in b or is_number
+    return not a or bool(a & b) or "any" in a | b or "literal" in b
 
 
 def _outer(text: str) -> set[str]:
     inner = re.sub(r"^(?:Optional|Union)\[(.*)\]$", r"\1", text.strip())
-    plain = re.sub(r"\[.*\]|\{.*\}|\(.*\)", "", inner)
-    names = re.split(r"\s*(?:\||,|\bor\b|\bof\b.*)\s*", plain)
-    outer = {each.rsplit(".", 1)[-1].strip("`' ").lower() for each in names if each.strip()}
-    return {_SYNONYMS.get(each, each) for each in outer} - {"none"}
+    outer = re.sub(r"\[.*\]|\{.*\}|\(.*\)|\bof\b.*", "", inner)
+    return {_SYNONYMS.get(each, each) for each in re.findall(r"\w+", outer.lower())} - {"none"}

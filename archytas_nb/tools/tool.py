@@ -6,14 +6,12 @@ a `CallOutcome`. Output is not captured here; the kernel does that around `Bound
 
 from __future__ import annotations
 
-import _thread
 import contextlib
-import contextvars
 import inspect
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -32,6 +30,9 @@ Level = Literal["full", "simple"]
 
 Approval: TypeAlias = bool | Callable[..., bool | str] | None
 """Whether a person must agree before a call; a callable may return the words to ask with."""
+
+OPTIONS = ("approve", "timeout", "max_chars", "repeat", "pure")
+"""The options of a tool beside its name."""
 
 _CANCEL_SECONDS = 2.0  # what a cancelled coroutine may take to clean up
 
@@ -60,14 +61,14 @@ class Tool:
     """A function as a model sees and calls it. Made by `Tool.from_function`; compares by identity.
 
     Attributes:
-        name: Legal on the wire: ``^[a-zA-Z0-9_-]{1,64}$``.
+        name: The name that the model sees: ``^[a-zA-Z0-9_-]{1,64}$``.
         source_name: The name before it was made legal, such as ``"math.factorial"``.
         text: What the model reads in the text protocol.
         description: What the model reads beside the schema in function calling.
-        issues: What differs between docstring and signature without harm.
+        issues: Warnings: what is missing in the docstring or differs from the signature.
         is_async: Whether a call gives an awaitable.
         parameters: The arguments, in order.
-        function: The function itself, untouched.
+        function: The function itself, unchanged.
         approve, timeout, max_chars, repeat, pure: As in `from_function`.
     """
 
@@ -110,14 +111,11 @@ class Tool:
             approve: Whether a person must agree before a call: True, False, or a callable that is
                 given those of the validated arguments that it names; a text that it returns is
                 shown to the person.
-            timeout: Seconds that a call may take; None for no limit.
-            max_chars: How many characters of a result the model reads.
-            repeat: Whether the same call may run again where it gave the same outcome before.
-            pure: Whether it changes nothing and may run at the same time as others: `Agent.map`
-                then calls it on its workers' threads, and other tools on the main thread.
-
-        Returns:
-            The tool.
+            timeout: Maximum number of seconds for one call; None for no limit.
+            max_chars: Maximum number of characters of a result that the model reads.
+            repeat: Whether the same call may run again after it gave the same outcome.
+            pure: Whether it has no side effects and may run in parallel: `Agent.map` then calls it
+                on its worker threads, and other tools on the main thread.
 
         Raises:
             ToolError: The function cannot be a tool; every fault is named, with what to change.
@@ -125,21 +123,25 @@ class Tool:
         from archytas_nb.tools.signature import define
 
         made = define(f, name)
+        label = f"of the tool {made['name']!r}"
         for option, value in (("timeout", timeout), ("max_chars", max_chars)):
             if value is not None and (isinstance(value, bool) or not value > 0):
                 expected = "expected a positive number or None"
-                raise ToolError(f"{option} is {value!r} for the tool {made['name']!r}; {expected}")
+                raise ToolError(f"{option} {label} is {value!r}; {expected}")
         names = [each.name for each in made["parameters"] if not each.injected]
         if fault := _approval_fault(approve, names):
-            raise ToolError(f"approve of the tool {made['name']!r} {fault}")
+            raise ToolError(f"approve {label} {fault}")
         return cls(
             **made, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat, pure=pure
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what it was made of: it is made again where it is sent."""
-        options = {name: getattr(self, name) for name in OPTIONS}
-        return _made_again, (self.function, self.source_name, options, _annotations(self.function))
+        from archytas_nb.tools.signature import resolved
+
+        function, options = self.function, {name: getattr(self, name) for name in OPTIONS}
+        annotations = resolved(function) if inspect.isfunction(function) else {}
+        return _made_again, (function, self.source_name, options, annotations)
 
     def __repr__(self) -> str:
         return f"Tool({self.name}: {', '.join(each.name for each in self._sent) or 'no arguments'})"
@@ -178,8 +180,8 @@ class Tool:
 
     def spec(self, level: Level = "full") -> dict[str, Json]:
         """Return the specification for function calling: name, description and parameters."""
-        words = {"name": self.name, "description": self.description}
-        return {"type": "function", "function": {**words, "parameters": self.schema(level)}}
+        function = {"name": self.name, "description": self.description}
+        return {"type": "function", "function": {**function, "parameters": self.schema(level)}}
 
     def input_schema(self, level: Level = "simple") -> dict[str, Json]:
         """Return the schema of ``tool_input``: null, the only simple argument, or the object."""
@@ -222,8 +224,6 @@ class Tool:
         for each in self.parameters:
             if each.injected:
                 value: Any = {} if namespace is None else namespace
-            elif each.name not in values and not (each.positional or each.explicit):
-                continue
             else:
                 value = values[each.name] if each.name in values else each.fresh_default()
             if each.positional:
@@ -234,20 +234,20 @@ class Tool:
 
     def arguments(self, bound: BoundCall) -> dict[str, Any]:
         """What the function will receive, by name: defaults too, but nothing that is injected."""
-        by_place = iter(bound.args)
-        found: dict[str, Any] = {}
-        for each in self.parameters:
-            given = next(by_place) if each.positional else bound.kwargs.get(each.name, _LEFT_OUT)
-            if not each.injected:
-                found[each.name] = each.fresh_default() if given is _LEFT_OUT else given
-        return found
+        positional = [each.name for each in self.parameters if each.positional]
+        given = {**dict(zip(positional, bound.args, strict=False)), **bound.kwargs}
+        return {
+            each.name: given[each.name] if each.name in given else each.fresh_default()
+            for each in self._sent
+        }
 
     def wants_approval(self, bound: BoundCall) -> bool | str:
         """Whether a person must agree, or the words to ask with; raises what `approve` raises."""
         if not callable(self.approve):
             return bool(self.approve)
-        given, wanted = self.arguments(bound), _parameters_of(self.approve)
-        if wanted is not None and not any(each.kind is each.VAR_KEYWORD for each in wanted):
+        given = self.arguments(bound)
+        wanted = _parameters_of(self.approve)
+        if not any(each.kind is each.VAR_KEYWORD for each in wanted):
             given = {each.name: given[each.name] for each in wanted if each.name in given}
         answer = self.approve(**given)
         return answer if isinstance(answer, str) else bool(answer)
@@ -312,36 +312,15 @@ class Tool:
         return "\n".join([f"{{{fields}}}", *details])
 
 
-OPTIONS = ("approve", "timeout", "max_chars", "repeat", "pure")
-"""The options of a tool beside its name."""
-
-
-def _annotations(function: Any) -> dict[str, Any]:
-    """The annotations without forward references: their names stay behind when it is pickled."""
-    from archytas_nb.tools.signature import MISSING, read
-
-    if not inspect.isfunction(function):
-        return {}
-    sig = read(function)
-    found = {each.name: each.annotation for each in sig.parameters}
-    return {
-        name: kind
-        for name, kind in [*found.items(), ("return", sig.returns)]
-        if kind is not MISSING
-    }
-
-
 def _made_again(
     function: Any, name: str, options: dict[str, Any], annotations: dict[str, Any]
 ) -> Tool:
-    if inspect.isfunction(function) and any(
-        isinstance(each, str) for each in function.__annotations__.values()
-    ):
+    # The names in annotations that are strings stay behind when a function is pickled.
+    if any(isinstance(each, str) for each in getattr(function, "__annotations__", {}).values()):
         function.__annotations__ = annotations
     return Tool.from_function(function, name, **options)
 
 
-_LEFT_OUT = object()
 _TOOLS: weakref.WeakSet[Tool] = weakref.WeakSet()
 
 
@@ -360,28 +339,25 @@ def is_tool(value: Any) -> bool:
 # ── approval ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _approval_fault(approve: Any, names: Sequence[str]) -> str:
-    """Why an ``approve`` could not be asked about a call, known when the tool is defined."""
+def _approval_fault(approve: Any, names: list[str]) -> str:
+    """Why an ``approve`` could not be called for a call of the tool."""
     if approve is None or isinstance(approve, bool):
         return ""
     if not callable(approve) or inspect.iscoroutinefunction(approve):
-        return f"is {approve!r}; expected True, False or a callable, written with def"
-    for each in _parameters_of(approve) or ():
+        return f"is {approve!r}; expected True, False or a function defined with def"
+    for each in _parameters_of(approve):
         starred = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-        if each.kind is each.POSITIONAL_ONLY:
-            return f"takes {each.name!r} by position only: the arguments are given by name"
         if each.name not in names and not starred and each.default is each.empty:
             guess = did_you_mean(each.name, names)
-            return f"asks for {each.name!r}, which is no argument of the tool{guess}"
+            return f"asks for {each.name!r}, which is not an argument of the tool{guess}"
     return ""
 
 
-def _parameters_of(approve: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """Its arguments; None where Python cannot tell, as for some built-in functions."""
+def _parameters_of(approve: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(approve).parameters.values())
-    except (TypeError, ValueError):
-        return None
+    except (TypeError, ValueError):  # Python cannot tell, as for some built-in functions
+        return [inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)]
 
 
 # ── awaiting ──────────────────────────────────────────────────────────────────────────────────────
@@ -404,38 +380,34 @@ def _awaited(awaitable: Any) -> Any:
     On an interrupt what is awaited is cancelled, and given time to clean up.
     """
     import asyncio  # slow to load, and few tools are async
+    from concurrent.futures import wait
 
-    box: dict[str, Any] = {}
-
-    async def main() -> Any:
-        box["task"], box["loop"] = asyncio.current_task(), asyncio.get_running_loop()
-        if "stopped" in box:
-            box["task"].cancel()
-        return await awaitable
-
-    def work() -> None:
+    async def main() -> tuple[Any, BaseException | None]:
         try:
-            box["value"] = asyncio.run(main())
-        except BaseException as error:  # noqa: BLE001  (carried over to the caller's thread)
-            box["error"] = error
-        finally:
-            ended.release()
+            return await awaitable, None
+        except BaseException as error:  # noqa: BLE001  (SystemExit would end the loop)
+            return None, error
 
-    # Not an event, whose lock stays closed where an interrupt comes while it opens; nor a join,
-    # which takes the thread for ended then.
-    ended = _thread.allocate_lock()
-    ended.acquire()
-    context = contextvars.copy_context()  # the kernel keeps in it to which cell an output belongs
+    async def stop() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for each in others:
+            each.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        loop.stop()
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
     try:
-        threading.Thread(target=context.run, args=(work,), daemon=True).start()
-        while not ended.acquire(timeout=0.2):  # without a bound Windows cannot interrupt it
-            pass
-    except BaseException:
-        box["stopped"] = True
-        with contextlib.suppress(KeyError, RuntimeError):  # not begun yet, or just ended
-            box["loop"].call_soon_threadsafe(box["task"].cancel)
-        ended.acquire(timeout=_CANCEL_SECONDS)
-        raise
-    if "error" in box:
-        raise box["error"]
-    return box.get("value")
+        running = asyncio.run_coroutine_threadsafe(main(), loop)
+        while not running.done():
+            wait([running], timeout=0.2)  # without a bound Windows cannot interrupt it
+        value, error = running.result()
+        if error is not None:
+            raise error
+        return value
+    finally:
+        asyncio.run_coroutine_threadsafe(stop(), loop)
+        thread.join(_CANCEL_SECONDS)
+        if not thread.is_alive():
+            loop.close()

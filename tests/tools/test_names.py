@@ -152,6 +152,7 @@ def test_a_protocol_that_cannot_be_checked_takes_any_variable():
         def read(self):
             return "text"
 
+    f.__annotations__["file"] = Readable
     assert Tool.from_function(f).call("here", {"here": File()}).value == "text"
 
 

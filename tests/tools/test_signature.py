@@ -54,22 +54,6 @@ def test_a_cell_with_postponed_annotations_works():
     assert Tool.from_function(ns["f"]).schema()["properties"]["p"]["items"] == {"type": "integer"}
 
 
-def test_a_type_that_is_local_to_the_defining_function_is_found():
-    @dataclass
-    class Local:
-        x: int
-
-    def f(p: Local) -> int:
-        """Do.
-
-        Args:
-            p: Where.
-        """
-        return p.x
-
-    assert Tool.from_function(f).call({"p": {"x": 3}}).value == 3
-
-
 def test_a_type_in_a_closure_is_found():
     def outer():
         @dataclass
@@ -185,14 +169,14 @@ def test_all_faults_are_reported_at_once():
 
     assert faults(f, "final_answer") == (
         "the name 'final_answer' is reserved: it ends a run; choose another with @tool(name=\"…\")",
-        (
-            "*rest cannot be described to a model: name each argument"
-            " (a wrapper keeps its function's signature with functools.wraps)"
-        ),
         "the argument 'a' has no annotation: write a: int",
         (
+            "*rest cannot be described to a model: list the arguments by name"
+            " (functools.wraps keeps the signature of a decorated function)"
+        ),
+        (
             "the docstring describes 'c', which is not an argument: remove it, or add it to the signature"
-            " (the signature has {'a', 'b'}, the docstring describes {'a', 'c'})"
+            " (arguments: a, rest, b; described: a, c)"
         ),
     )
 
@@ -208,7 +192,7 @@ def test_a_name_that_differs_is_answered_with_the_nearest_one():
     (fault,) = faults(f)
     assert fault == (
         "the docstring describes 'color', which is not an argument: did you mean 'colour'?"
-        " (the signature has {'colour'}, the docstring describes {'color'})"
+        " (arguments: colour; described: color)"
     )
 
 
@@ -216,7 +200,7 @@ def test_a_missing_docstring_is_an_issue():
     def f(a: int) -> None: ...
 
     made = Tool.from_function(f)
-    assert made.issues == ('it has no docstring: add one that says what it does, """Like this."""',)
+    assert made.issues == ("it has no docstring: add one that says what the function does",)
     assert made.text == "f:\n    _input_: (int)\n    _output_: None"
 
 
@@ -273,7 +257,7 @@ def test_an_annotation_that_is_no_type_is_named():
 
 def test_rejects_what_cannot_be_called():
     for thing in [3, "text", None, object()]:
-        with pytest.raises(ToolError, match="cannot be called"):
+        with pytest.raises(ToolError, match="cannot be a tool; expected a function"):
             Tool.from_function(thing)
 
 
@@ -306,9 +290,12 @@ def test_docstring_and_signature_that_differ_without_harm_are_issues():
         return a
 
     assert Tool.from_function(f).issues == (
-        "the docstring calls 'a' optional, but it has no default in the signature: it is required",
-        "the docstring gives 'a' the type 'str', the signature 'int': the signature counts",
-        "the docstring says that it returns 'str', the signature 'int': the signature counts",
+        "the docstring calls 'a' optional, but it has no default, so it is required",
+        "the docstring gives 'a' the type 'str', but its annotation is 'int': the model sees 'int'",
+        (
+            "the docstring gives the result the type 'str', but its annotation is 'int':"
+            " the model sees 'int'"
+        ),
     )
     assert Tool.from_function(f).schema()["required"] == ["a"]
 
@@ -319,7 +306,7 @@ def test_a_missing_return_annotation_is_an_issue():
 
     made = Tool.from_function(f)
     assert made.text.endswith("_output_: (Any)")
-    assert made.issues == ("the return annotation is missing: the model reads (Any)",)
+    assert made.issues == ("it has no return annotation: the model sees (Any)",)
 
 
 def test_other_spellings_of_the_same_type_are_no_issue():

@@ -132,8 +132,13 @@ def test_whatever_a_tool_raises_becomes_an_outcome(error):
         """Do."""
         raise error
 
-    outcome = Tool.from_function(f).call(None)
-    assert (outcome.status, outcome.error) == ("error", error)
+    async def g() -> None:
+        """Do."""
+        raise error
+
+    for each in (f, g):
+        outcome = Tool.from_function(each).call(None)
+        assert (outcome.status, outcome.error) == ("error", error)
 
 
 def test_only_an_interrupt_is_raised():
@@ -256,10 +261,9 @@ def test_approve_does_not_get_the_namespace() -> None:
 
 def test_rejects_an_unusable_approve_at_definition() -> None:
     for approve, said in [
-        ("yes", "expected True, False or a callable"),
-        (1, "expected True, False or a callable"),
-        (lambda row: True, "'row', which is no argument of the tool, did you mean 'rows'"),
-        (lambda rows, /: True, "by position only"),
+        ("yes", "expected True, False or a function"),
+        (1, "expected True, False or a function"),
+        (lambda row: True, "'row', which is not an argument of the tool, did you mean 'rows'"),
     ]:
         with pytest.raises(ToolError, match=said):
             Tool.from_function(move, approve=approve)
@@ -269,7 +273,7 @@ def test_rejects_an_async_approve() -> None:
     async def later(rows: list[int]) -> bool:
         return True
 
-    with pytest.raises(ToolError, match="written with def"):
+    with pytest.raises(ToolError, match="defined with def"):
         Tool.from_function(move, approve=later)
 
 
