@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 from weakref import WeakSet
@@ -18,7 +20,7 @@ from archytas_nb.kernel import Namespace
 from archytas_nb.kernel.output import capture_paused
 from archytas_nb.kernel.person import Keyboard, Person, block, quoted, shortened, visible
 from archytas_nb.loop.events import ApprovalForm, FormArgument, Json, ToolCall
-from archytas_nb.tools.data import is_data
+from archytas_nb.tools.data import is_data, preview
 from archytas_nb.tools.render import safe_repr, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 
@@ -264,11 +266,7 @@ def _brief(text: str) -> str:
 
 
 def _literal(text: str) -> Json:
-    """Read a Python literal or JSON; raises ValueError."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        pass
+    """Read a Python literal that JSON can carry; raises ValueError."""
     try:
         return json.loads(json.dumps(ast.literal_eval(text), allow_nan=False))
     except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
@@ -279,7 +277,7 @@ def _literal(text: str) -> Json:
 
 _MOST = 100_000  # characters of one value
 _LONGEST = 300  # characters of one value in the short form, where it is on one line
-_COLUMNS = 200  # columns of a frame
+_CELLS = 20_000  # values of an array, a series or a frame that are all shown
 
 
 def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
@@ -313,10 +311,8 @@ def _lines(value: Any) -> str:
 def written(value: Any, most: int = _MOST) -> str:
     """A value as Python writes it. Of a long one both ends; what is between is never written."""
     if is_data(value):
-        try:
-            return _data(value, most)
-        except Exception:  # noqa: BLE001 - whatever such an object does, its repr is shown
-            return shortened(safe_repr(value), most)
+        with suppress(Exception):  # whatever such an object does, its repr is shown
+            return shortened(_data(value), most)
     if not _is_long(value, most):
         return shortened(safe_repr(value), most)
     kind, size, ends = type(value), len(value), (most * 2 // 3, most // 3)
@@ -358,33 +354,13 @@ def _is_long(value: Any, most: int) -> bool:
     return size > most
 
 
-def _data(value: Any, most: int) -> str:
-    """All values of an array, a series or a frame, or as many from both ends as fit."""
+def _data(value: Any) -> str:
+    """All values of an array, a series or a frame; of a long one both ends."""
+    if math.prod(value.shape) > _CELLS:
+        return preview(value)[0]
     head = f"{type_name(value)} of shape {' × '.join(map(str, value.shape))}"
-    size, fits = len(value), most // 6
-    if hasattr(value, "flat"):  # an array
-        text = safe_repr(value) if value.size <= 1000 else "..."
-        if "..." not in text:
-            return text
-        values, size = value.flat, value.size
-        head += f", dtype {value.dtype}, in order"
-    else:
-        frame = value if hasattr(value, "columns") else value.to_frame()
-        values = getattr(frame, "iloc", frame)[:, :_COLUMNS]
-        values = getattr(values, "iloc", values)
-        if frame.shape[1] > _COLUMNS:
-            head += f", {frame.shape[1] - _COLUMNS:,} columns left out"
-        fits = max(most * 10 // (len(_rows(values[:10], most)) + 1), 3)
-    if size <= fits:
-        return f"{head}:\n{_rows(values[:size], most)}"
-    first, last = fits * 2 // 3, fits // 3
-    beginning, end = _rows(values[:first], most), _rows(values[size - last :], most)
-    return f"{head}:\n{beginning}\n… {size - first - last:,} left out …\n{end}"
-
-
-def _rows(part: Any, most: int) -> str:
-    if hasattr(part, "to_string"):
-        return shortened(part.to_string(), most)
-    if hasattr(part, "rows"):
-        return shortened("\n".join([str(part.columns), *map(str, part.rows())]), most)
-    return written(part.tolist(), most)
+    if hasattr(value, "to_string"):
+        return f"{head}:\n{value.to_string()}"
+    if hasattr(value, "rows"):
+        return "\n".join([f"{head}:", str(value.columns), *map(str, value.rows())])
+    return f"{head}:\n{value.to_list() if hasattr(value, 'to_list') else value.tolist()}"

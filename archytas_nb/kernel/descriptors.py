@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, Literal
 
 Kind = Literal["stdout", "stderr"]
@@ -22,12 +23,13 @@ Kind = Literal["stdout", "stderr"]
 SUPPORTED = os.name == "posix" and hasattr(select, "poll")
 """Whether descriptors can be redirected on this system."""
 
-_POLL = 0.02  # seconds after which the pipes of a call are emptied; most calls end before
-_IDLE_POLLS = 50  # after so many polls without a call the thread that does it ends
+
+_POLL, _BUSY = 0.02, 0.001  # seconds between two looks into the pipes: quiet ones, busy ones
+_IDLE_POLLS = 50  # after so many looks without a call the thread that looks ends
 
 
 class _Pipe:
-    """One descriptor, led into a pipe."""
+    """One descriptor that is led into a pipe, and where it had pointed."""
 
     def __init__(self, fd: int, kind: Kind) -> None:
         self.fd, self.kind, self.saved = fd, kind, os.dup(fd)
@@ -40,20 +42,17 @@ class _Pipe:
     def read(self) -> str:
         """What is there now."""
         pieces = []
-        while not self._at_end:
-            try:
+        with suppress(BlockingIOError):
+            while not self._at_end:
                 data = os.read(self.read_end, 1 << 16)
-            except BlockingIOError:
-                break
-            self._at_end = not data
-            pieces.append(self._decoder.decode(data, final=self._at_end))
+                self._at_end = not data
+                pieces.append(self._decoder.decode(data, final=self._at_end))
         return "".join(pieces)
 
     def close(self) -> None:
         """Close the ends; where a process still holds the other one, pass on what it writes."""
         if self._at_end:
-            os.close(self.read_end)
-            os.close(self.saved)
+            self._pass_on()
         else:
             os.set_blocking(self.read_end, True)
             threading.Thread(target=self._pass_on, name="archytas_nb-leftover", daemon=True).start()
@@ -77,7 +76,7 @@ class Redirection:
         self._sink = sink
         self._lock = threading.RLock()
         self._pipes: list[_Pipe] = []
-        self._ended = self._served = False
+        self._ended = False
         _flush()
         kinds: tuple[Kind, Kind] = ("stdout", "stderr")
         for fd, kind in enumerate(kinds, 1):
@@ -92,42 +91,25 @@ class Redirection:
         """Put the descriptors back, and read what was written before."""
         global _newest  # noqa: PLW0603
         _flush()
-        for pipe in self._pipes:
-            os.dup2(pipe.saved, pipe.fd)
-            os.close(pipe.write_end)
-        if _newest is self:
-            _newest = None
         with self._lock:
+            for pipe in self._pipes:
+                os.dup2(pipe.saved, pipe.fd)
+                os.close(pipe.write_end)
             self.drain()
             self._ended = True
-            if not self._served:
-                self._close()
-
-    def drain(self) -> None:
-        """Hand on what was written until now."""
-        with self._lock:
-            for pipe in () if self._ended else self._pipes:
-                text = pipe.read()
-                if text:
-                    self._sink(pipe.kind, text)
-
-    def serve(self) -> None:
-        """Hand on what is written until the end: a full pipe would stop the one who writes."""
-        with self._lock:
-            if self._ended or self._served:
-                return
-            self._served = True
-            poll = select.poll()
-            for pipe in self._pipes:
-                poll.register(pipe.read_end, select.POLLIN)
-        while not self._ended:
-            poll.poll(50)
-            self.drain()
-        self._close()
-
-    def _close(self) -> None:
+        if _newest is self:
+            _newest = None
         for pipe in self._pipes:
             pipe.close()
+
+    def drain(self) -> bool:
+        """Hand on what was written until now; whether there was something."""
+        with self._lock:
+            texts = [(pipe.kind, pipe.read()) for pipe in self._pipes if not self._ended]
+            for kind, text in texts:
+                if text:
+                    self._sink(kind, text)
+        return any(text for _, text in texts)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -156,35 +138,40 @@ class Redirection:
 
 _newest: Redirection | None = None
 _server: threading.Thread | None = None
-_libc: Any = None
 
 
 def _serve() -> None:
-    """Empty the pipes of calls that last; to wake a thread for every call would cost too much."""
+    """Empty the pipes of a call that lasts: a full one would stop who writes to it.
+
+    To wake a thread for every call would cost too much; most have ended at the first look.
+    """
     global _server  # noqa: PLW0603
-    seen, idle = None, 0
+    idle, wait = 0, _POLL
     while idle < _IDLE_POLLS or _newest is not None:
-        time.sleep(_POLL)
-        if seen is not None and seen is _newest:
-            seen.serve()
-        seen = _newest
-        idle = 0 if seen is not None else idle + 1
+        time.sleep(wait)
+        current = _newest
+        idle = 0 if current is not None else idle + 1
+        wait = _BUSY if current is not None and current.drain() else _POLL
         if idle >= _IDLE_POLLS:
             _server = None  # set before `_newest` is read once more
 
 
 def _flush() -> None:
     """Empty the buffers above the descriptors, so that each text goes where it was meant to go."""
-    global _libc  # noqa: PLW0603 - loaded once, when the first tool runs
     for stream in (sys.__stdout__, sys.__stderr__):
         with suppress(Exception):  # closed, or not there
             if stream is not None:
                 stream.flush()
     with suppress(Exception):
-        if _libc is None:
-            import ctypes
+        flush, stdout = _c_stdout()
+        flush(stdout)
 
-            _libc = ctypes.CDLL(None)
-            name = "__stdoutp" if sys.platform == "darwin" else "stdout"
-            _libc.archytas_stdout = ctypes.c_void_p.in_dll(_libc, name)
-        _libc.fflush(_libc.archytas_stdout)
+
+@cache
+def _c_stdout() -> tuple[Any, Any]:
+    """C's ``fflush``, and its ``stdout``."""
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    name = "__stdoutp" if sys.platform == "darwin" else "stdout"
+    return libc.fflush, ctypes.c_void_p.in_dll(libc, name)
