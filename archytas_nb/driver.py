@@ -7,6 +7,7 @@ runs to its ending, so that the record is complete. Neither IPython nor any othe
 from __future__ import annotations
 
 import inspect
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -256,15 +257,16 @@ def played(
 def watched(
     observers: Sequence[Observer], kind: Literal["output", "person"]
 ) -> Callable[..., bool]:
-    """Calls observers with what a running call prints or asks; no error reaches the tool.
+    """Calls observers with what a running call prints or asks, one call at a time.
 
-    What it returns says whether one of them draws the form.
+    No error reaches the tool. What it returns says whether one of them draws the form.
     """
+    lock = threading.RLock()  # several threads of a tool may print
 
     def tell(text: str, form: ev.ApprovalForm | None = None) -> bool:
         is_shown = False
         for observer in observers:
-            with suppress(Exception):  # we are inside the tool's print
+            with lock, suppress(Exception):  # we are inside the tool's print
                 drawn = observer(ev.Delta(kind, text, form))
                 is_shown = is_shown or (form is not None and drawn is form)
         return is_shown

@@ -143,7 +143,8 @@ def equipped(
         small=small, alone=not tools,
     )  # fmt: skip
     if found is not None:
-        looks = [each for each in look_tools() if each.name not in tools]
+        again = exchange.question if small else ""
+        looks = [each for each in look_tools(again) if each.name not in tools]
         # A tool that must be approved changes something: it is no way to see what there is.
         instead = [name for name, tool in tools.items() if not tool.approve]
         fitting = tuple(instead) if context == "auto" else ()

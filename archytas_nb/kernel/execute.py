@@ -25,7 +25,7 @@ from archytas_nb.kernel import Namespace, current_shell, output
 from archytas_nb.kernel.approval import Approve, Approver, Decision
 from archytas_nb.kernel.background import Ended, run_jobs
 from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
-from archytas_nb.kernel.output import Capture, guarded
+from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
 from archytas_nb.kernel.python import python, tools_asked
 from archytas_nb.kernel.watch import Watch
@@ -100,11 +100,11 @@ class KernelExecutor:
         approve: A policy for the calls whose tools want approval, or a callable that decides on
             every call; None asks the person.
         person: Who is asked; by default whoever is at the keyboard.
-        on_output: Called with what a tool prints, in pieces, while it runs; maybe on another
-            thread, but never with two pieces at a time.
-        on_question: Called with what a person is asked, and with the form of a call that waits for
-            approval or None, before they are, and with an empty text when that is over, and when
-            it was decided. It returns True where it shows the form.
+        on_output: Called with what a tool prints, in pieces, while it runs, on any thread. What it
+            raises is raised in the tool.
+        on_question: Called with the prompt and with the form of a call that waits for approval,
+            or None, before a person is asked; with an empty text afterwards, and once more with
+            the form when the call was decided. Returns True where it shows the form.
         allow: Names of tools that are run without asking.
         watch: Watches what the calls change in the variables; None for no watch.
     """
@@ -123,9 +123,9 @@ class KernelExecutor:
     ) -> None:
         self._tools = tools
         self._namespace = namespace
-        self._person = PausingPerson(Keyboard() if person is None else person, guarded(on_question))
+        self._person = PausingPerson(Keyboard() if person is None else person, on_question)
         self._approver = Approver(approve, allow, self._person)
-        self._on_output = guarded(on_output)
+        self._on_output = on_output
         self._watch = watch
         self._guard = CallGuard()
         self._ends: float | None = None
@@ -175,9 +175,9 @@ class KernelExecutor:
             KeyboardInterrupt: A person interrupted.
             ToolTimeout: It was stopped at its limit.
         """
-        limit = None if seconds is None else _rest_of_run(seconds)
+        self._ends = None if seconds is None else self.clock() + seconds
         with guard_calls() as guard:
-            result: T = guard.run(work, limit)
+            result: T = guard.run(work, self._limit(least=1.0))
         if guard.interrupts:  # it came too late to be raised there
             raise KeyboardInterrupt
         return result
@@ -207,21 +207,26 @@ class KernelExecutor:
             made[-1] = interrupted_late(made[-1])
         return made
 
-    def _left(self) -> float | None:
-        """Seconds that are left of the run's time; None for no limit."""
-        return None if self._ends is None else self._ends - self.clock()
+    def _limit(
+        self, tool: Tool | None = None, spent: float = 0.0, least: float = 0.001
+    ) -> TimeLimit | None:
+        """How long something may take: the rest of the run's time or of the tool's own timeout.
 
-    def _limit(self, tool: Tool, spent: float = 0.0) -> TimeLimit | None:
-        """How long a call of the tool may take, of which some time is spent already."""
+        Args:
+            tool: The tool whose call it is part of.
+            spent: Seconds that the call has taken already.
+            least: Seconds that it may take in any case.
+        """
         limits = []
-        left = self._left()
-        if left is not None:
-            source = "what was left of this run's time"
-            limits.append(TimeLimit(max(left, 0.001), left + spent, source))
-        if tool.timeout is not None:
-            rest = max(tool.timeout - spent, 0.001)
-            limits.append(TimeLimit(rest, tool.timeout, "this tool's timeout"))
-        return min(limits, key=lambda each: each.seconds, default=None)
+        if self._ends is not None:
+            left = self._ends - self.clock()
+            limits.append((left, left + spent, "what was left of this run's time"))
+        if tool is not None and tool.timeout is not None:
+            limits.append((tool.timeout - spent, tool.timeout, "this tool's timeout"))
+        if not limits:
+            return None
+        rest, whole, source = min(limits)
+        return TimeLimit(max(rest, least), whole, source)
 
     # ── before ────────────────────────────────────────────────────────────────────────────────────
 
@@ -230,8 +235,7 @@ class KernelExecutor:
 
         The user's validators and what their arguments' ``__repr__`` shows run here.
         """
-        left = self._left()
-        limit = None if left is None else _rest_of_run(left)
+        limit = self._limit(least=1.0)
         try:
             ready: _Ready | CallOutcome = self._guard.run(partial(self._checked, call), limit)
         except KeyboardInterrupt:
@@ -249,8 +253,7 @@ class KernelExecutor:
         bound = tool.bind(call.input, self._namespace)
         if isinstance(bound, CallOutcome):
             return replace(bound, call_id=call.id)
-        left = self._left()
-        if left is not None and left <= 0:
+        if self._ends is not None and self.clock() >= self._ends:
             text = "Not run: the time of this run is over."
             return CallOutcome("not_run", text, call_id=call.id)
         decision: Decision = self._approver.decide(tool, call, bound, self._namespace)
@@ -336,15 +339,10 @@ class KernelExecutor:
 
     def _rendered(self, ready: _Ready, ended: Ended) -> CallOutcome:
         """Render a result within its limit: the user's ``__repr__`` runs here."""
-        limit = self._limit(ready.tool, ended.seconds)
-        if limit is not None:
-            limit = replace(limit, seconds=max(limit.seconds, _SECONDS_TO_RENDER))
-
-        def render() -> CallOutcome:
-            return _outcome(ended, ready.tool, self._namespace)
-
+        limit = self._limit(ready.tool, ended.seconds, least=_SECONDS_TO_RENDER)
         with self._inside(ready.capture):
             try:
+                render = partial(_outcome, ended, ready.tool, self._namespace)
                 outcome: CallOutcome = self._guard.run(render, limit)
             except ToolTimeout as late:
                 return _not_rendered(ended, late)
@@ -384,10 +382,6 @@ def interrupted_late(outcome: CallOutcome) -> CallOutcome:
     if outcome.status in ("done", "error"):
         text += f" It came to its end all the same: {outcome.text}"
     return replace(outcome, status="interrupted", text=text, value=None)
-
-
-def _rest_of_run(left: float) -> TimeLimit:
-    return TimeLimit(max(left, 1.0), left, "what was left of this run's time")
 
 
 def _expired(ended: Ended, limit: TimeLimit, seconds: float) -> Ended:

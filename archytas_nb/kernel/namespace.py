@@ -10,17 +10,16 @@ import functools
 import gc
 import os
 import re
-import weakref
 from collections import Counter, UserList, deque
-from collections.abc import Iterator, Mapping, MappingView, Sequence
+from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
 from contextlib import suppress
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
 
 from archytas_nb.loop.history import Context, Exchange
 from archytas_nb.tools import data
-from archytas_nb.tools.names import did_you_mean, is_secret, resolve, visible, withheld
+from archytas_nb.tools.names import did_you_mean, is_secret, resolve, shorten, visible, withheld
 from archytas_nb.tools.render import is_lazy, render
 from archytas_nb.tools.signature import Namespace
 from archytas_nb.tools.tool import Tool
@@ -33,10 +32,11 @@ What: TypeAlias = Literal["head", "describe", "columns", "values"]
 MAX_CHARS = 1500
 """Characters of a digest."""
 _LISTED = 4000  # characters of what `variables` returns
-_LINE = 600  # characters of the columns of one frame
+_MAX_COLUMNS = 600  # characters of what describes the columns of one frame
 _DISTINCT_ROWS = 200_000  # more take too long to count different values
 _FREQUENT = 20  # different values of a column that are listed
 _CARDS = 40  # columns of which statistics are shown
+_REPEATED = 500  # characters of a question that is repeated below what the model has looked at
 
 _ENVIRONMENT = type(os.environ)
 _CONTAINERS = (dict, list, tuple, deque, UserList, Mapping, MappingView, SimpleNamespace)
@@ -80,13 +80,13 @@ def context_of(
     else:
         last = past[-1].context if past and kind != "all" else None
         known = last.state if last is not None else {}
-        others = [name for name, state in now.items() if not _is_same(known.get(name), state)]
+        others = [name for name, state in now.items() if known.get(name) != state]
     names += [name for name in others if name not in names]
     return Context(digest(variables, names), tuple(names), now)
 
 
 def digest(namespace: Mapping[str, Any], names: Sequence[str], max_chars: int = MAX_CHARS) -> str:
-    """Describe variables in a line each, in at most so many characters; others are counted."""
+    """Describe variables in at most so many characters; others are counted."""
     lines: list[str] = []
     size = 0
     for name in names:
@@ -99,9 +99,25 @@ def digest(namespace: Mapping[str, Any], names: Sequence[str], max_chars: int = 
     return "\n".join(lines)
 
 
+def look_tools(question: str = "") -> tuple[Tool, ...]:
+    """The tools `variables` and `look`, which read the user's variables and change nothing.
+
+    With a question, what they return ends with it: a small model that has read about one part of a
+    question forgets the others.
+    """
+    tools = _look_tools()
+    if not question or len(question) > _REPEATED:
+        return tools
+    ending = f"\n\nThe question was: {question}\nWhen you know enough, answer every part of it."
+
+    def repeating(function: Callable[..., str]) -> Callable[..., str]:
+        return lambda *args, **kwargs: function(*args, **kwargs) + ending
+
+    return tuple(replace(each, function=repeating(each.function)) for each in tools)
+
+
 @functools.cache
-def look_tools() -> tuple[Tool, ...]:
-    """The tools `variables` and `look`, which read the user's variables and change nothing."""
+def _look_tools() -> tuple[Tool, ...]:
     return tuple(Tool.from_function(each, repeat=True) for each in (variables, look))
 
 
@@ -112,87 +128,162 @@ def variables(namespace: Namespace) -> str:
 
 
 def look(  # noqa: D417 - the model does not see the namespace
-    name: str, namespace: Namespace, what: What = "describe", column: str = ""
+    name: str, namespace: Namespace, what: What = "describe"
 ) -> str:
     """Look at a variable of the notebook; nothing is changed.
 
     Args:
         name: The name of the variable
-        what: head: the first rows or items; describe: statistics and frequent values of each column; columns: names, types, missing and different values; values: how often each value occurs
-        column: One column of a data frame; leave it out for all
+        what: head: the first rows or items; describe: statistics and frequent values of each column; columns: names, types, missing and different values; values: how often each value of df.column occurs
     """  # noqa: E501 - the model reads the line as it is
-    name = name.strip()
-    if not column and name not in namespace:  # small models send the column alone
-        owners = [each for each, it in _variables(namespace) if name in _columns_of(it)]
-        name, column = (owners[0], name) if len(owners) == 1 else (name, column)
+    name, column = _split(name.strip(), namespace)
     value = resolve(name, object, namespace)
     if why := _not_shown(name, value):
         raise ValueError(f"{name!r} is not shown: {why}")
-    return _look(value, name, what, column)
+    text, names = described(name, value), _names_of(value)
+    head = text.partition("\n")[0]
+    if column:
+        if column not in names:
+            expected = f"expected one of {', '.join(names[:40])}" if names else "it has none"
+            hint = did_you_mean(column, names)
+            raise ValueError(f"{name!r} has no column {column!r}{hint}; {expected}")
+        value, name = _column(value, names.index(column)), f"{name}[{column!r}]"
+        if what in ("describe", "columns"):
+            return f"{head}\n  {column}: {value.dtype}, {_card(value)}"
+    elif what == "columns":
+        return text
+    elif what == "describe" and data.is_data(value):
+        return "\n".join([head, *_cards(value, names)])
+    elif what == "values" and names:
+        which = f"Give the name of one, as in {name}.{names[0]}: {', '.join(names[:40])}"
+        raise ValueError(f"the values of which column of {name!r}? {which}")
+    if what != "values":
+        return f"{name}: {render(value).text}"
+    counts = _counted(value)
+    if counts is None:
+        kind = type(value).__name__
+        raise ValueError(f"{name!r} is of type {kind!r}, which holds no values to count")
+    return f"{name}: {_listed(counts)}"
+
+
+def _split(name: str, namespace: Namespace) -> tuple[str, str]:
+    """The names of a variable and of a column: from ``df.x``, ``df["x"]`` or ``x`` alone."""
+    found = re.fullmatch(r"""(\w+)(?:\.(.+)|\[(["'])(.+)\3\])""", name)
+    if found and found[1] in namespace:
+        return found[1], found[2] or found[4]
+    owners = [each for each, it in _variables(namespace) if name in _names_of(it)]
+    return (owners[0], name) if len(owners) == 1 and name not in namespace else (name, "")
 
 
 # ── one variable ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _look(value: Any, name: str, what: What, column: str) -> str:
-    if column:
-        columns = _columns_of(value)
-        if column not in columns:
-            expected = f"expected one of {', '.join(columns[:40])}" if columns else "it has none"
-            hint = did_you_mean(column, columns)
-            raise ValueError(f"{name!r} has no column {column!r}{hint}; {expected}")
-        frame, value = value, value[value.columns[columns.index(column)]]
-        if what in ("describe", "columns"):
-            return f"{described(name, frame)}\n{column}: {_card(value)}"
-        name = f"{name}[{column!r}]"
-    if what == "values":
-        return f"{name}: {_values(value, name)}"
-    if what == "head":
-        return f"{name}: {render(value).text}"
-    cards = _cards(value) if what == "describe" else []
-    if cards or what == "columns":
-        return "\n".join([described(name, value), *cards])
-    return f"{name}: {render(value).text}"
+def described(name: str, value: Any) -> str:
+    """A variable with type, shape and columns, but no values, whatever the object does."""
+    with suppress(Exception):
+        more = ""
+        if data.is_data(value) and hasattr(value, "columns"):
+            more = f": {_columns(value)}"
+        elif data.is_data(value) and hasattr(value, "describe"):
+            more = _counts(value)
+        return f"{name}: {_head(value)}{more}"
+    return f"{name}: {type(value).__name__}"
 
 
-def _columns_of(value: Any) -> list[str]:
+def _head(value: Any) -> str:
+    """Type and shape."""
+    kind = type(value).__name__
+    if data.is_data(value):
+        if hasattr(value, "columns"):
+            rows, columns = value.shape
+            return f"{kind} of {rows} rows × {columns} columns"
+        return f"{kind} of {' × '.join(map(str, value.shape))} values of type {value.dtype}"
+    if type(value) in (list, tuple, set, frozenset, dict):
+        return f"{kind} of {len(value)} item{'s' * (len(value) != 1)}"
+    return f"{kind} of {len(value)} characters" if type(value) is str else kind
+
+
+def _columns(frame: Any) -> str:
+    """The names of the columns, then a line for each one's type, as many as there is room for.
+
+    A small model that reads only "name (type, …), name (type, …)" misses half of what is asked.
+    """
+    names, lines = _names_of(frame), list[str]()
+    for place, name in enumerate(names):
+        column = _column(frame, place)
+        lines.append(f"\n  {name:.100}: {column.dtype!s:.60}{_counts(column)}")
+        if sum(map(len, lines)) > _MAX_COLUMNS:
+            lines[-1] = f"\n  … {len(names) - place} more columns"
+            break
+    return shorten(", ".join(names), _MAX_COLUMNS // 2) + "".join(lines)
+
+
+def _names_of(value: Any) -> list[str]:
+    """The names of the columns; empty for what is no frame."""
     has_columns = data.is_data(value) and hasattr(value, "columns")
     return [str(each) for each in value.columns] if has_columns else []
 
 
-def _cards(value: Any) -> list[str]:
-    """What describes data beside type and shape, in a line for each column; empty for the rest."""
-    if not data.is_data(value):
-        return []
+def _column(frame: Any, place: int) -> Any:
+    """A column by its place, as pandas allows two of one name."""
+    return frame.iloc[:, place] if hasattr(frame, "iloc") else frame[frame.columns[place]]
+
+
+def _kind(column: Any) -> str:
+    """Numpy's letter for the type of a column's values; ``f`` for all numbers of polars."""
+    return getattr(column.dtype, "kind", "") or ("f" if column.dtype.is_numeric() else "O")
+
+
+def _counts(column: Any) -> str:
+    """How many values are missing, and for what is no number how many different ones there are."""
+    if len(column) > _DISTINCT_ROWS:
+        return ""
+    missing = _missing(column)
+    text = f", {missing} missing" if missing else ""
+    with suppress(Exception):  # of values that cannot be hashed
+        if _kind(column) not in "iufcmM":
+            count = column.nunique if hasattr(column, "nunique") else column.n_unique
+            text += f", {count()} different values"
+    return text
+
+
+def _missing(column: Any) -> int:
+    return int(column.isna().sum() if hasattr(column, "isna") else column.null_count())
+
+
+def _cards(value: Any, names: list[str]) -> list[str]:
+    """What describes data beside type and shape, in a line for each column."""
     if not hasattr(value, "columns"):
         return [_card(value)]
-    columns = list(value.columns)
-    is_pandas = hasattr(value, "iloc")
-    found = [value.iloc[:, n] if is_pandas else value[name] for n, name in enumerate(columns)]
-    pairs = zip(columns[:_CARDS], found, strict=False)
-    lines = [f"{name!s:.100}: {_card(column)}" for name, column in pairs]
-    return [*lines, f"… {len(columns) - _CARDS} more columns"] if len(columns) > _CARDS else lines
+    found = [(name, _column(value, n)) for n, name in enumerate(names[:_CARDS])]
+    lines = [f"  {name:.100}: {each.dtype!s:.60}, {_card(each)}" for name, each in found]
+    return [*lines, f"  … {len(names) - _CARDS} more columns"] if len(names) > _CARDS else lines
 
 
 def _card(column: Any) -> str:
     """Missing values, range and mean of numbers, and how often values occur where there is room."""
     with suppress(Exception):  # of values that cannot be compared or hashed
-        kind = getattr(column.dtype, "kind", "") or ("f" if column.dtype.is_numeric() else "O")
-        if kind in "mM":
-            return f"{_missing(column)} missing; from {column.min()} to {column.max()}"
-        counts, card = _counted(column) or [], ""
+        kind, card = _kind(column), ""
         if hasattr(column, "value_counts"):
             card = f"{_missing(column)} missing; "
+        if kind in "mM":
+            return f"{card}from {column.min()} to {column.max()}"
+        counts = _counted(column) or []
         if kind in "iuf":
             lowest, highest, mean = map(_short, (column.min(), column.max(), column.mean()))
             card += f"min {lowest}, max {highest}, mean {mean}"
             if len(counts) > _FREQUENT:
                 return card
             card += "; "
-        listed = ", ".join(f"{_label(each)} {count}×" for each, count in counts[:_FREQUENT])
-        more = f", … and {len(counts) - _FREQUENT} others" if len(counts) > _FREQUENT else ""
-        return f"{card}{len(counts)} different values: {listed}{more}"
+        return card + _listed(counts)
     return str(column.dtype)
+
+
+def _listed(counts: list[tuple[Any, int]]) -> str:
+    """How many different values there are, and how often the most frequent ones occur."""
+    listed = ", ".join(f"{_label(each)} {count}×" for each, count in counts[:_FREQUENT])
+    more = f", … and {len(counts) - _FREQUENT} others" if len(counts) > _FREQUENT else ""
+    return f"{len(counts)} different values: {listed}{more}"
 
 
 def _label(value: Any) -> str:
@@ -209,21 +300,6 @@ def _short(number: Any) -> str:
     return str(number) if float(number).is_integer() else f"{number:.6g}"
 
 
-def _values(value: Any, name: str) -> str:
-    """How often each value occurs."""
-    if hasattr(value, "columns"):
-        columns = ", ".join(map(str, list(value.columns)[:40]))
-        raise ValueError(f"the values of which column of {name!r}? Give column: one of {columns}")
-    counts = _counted(value)
-    if counts is None:
-        kind = type(value).__name__
-        raise ValueError(f"{name!r} is of type {kind!r}, which holds no values to count")
-    lines = [f"{_label(each)}: {count}" for each, count in counts[:_FREQUENT]]
-    if len(counts) > _FREQUENT:
-        lines.append(f"… and {len(counts) - _FREQUENT} others")
-    return f"{len(counts)} different values\n" + "\n".join(lines)
-
-
 def _counted(value: Any) -> list[tuple[Any, int]] | None:
     """Each value with how often it occurs, the most frequent first; None where it has none."""
     if hasattr(value, "value_counts"):
@@ -233,68 +309,10 @@ def _counted(value: Any) -> list[tuple[Any, int]] | None:
     items = value.ravel().tolist() if data.is_data(value) else value
     if not isinstance(items, (list, tuple, set, dict)):
         return None
-    return Counter(map(_hashable, items)).most_common()
-
-
-def _hashable(value: Any) -> Any:
     try:
-        hash(value)
-    except TypeError:
-        return render(value, 200).text
-    return value
-
-
-def _head(value: Any) -> str:
-    """Type and shape."""
-    kind = type(value).__name__
-    if data.is_data(value):
-        if hasattr(value, "columns"):
-            rows, columns = value.shape
-            return f"{kind} of {rows} rows × {columns} columns"
-        return f"{kind} of {' × '.join(map(str, value.shape))} values of type {value.dtype}"
-    if type(value) in (list, tuple, set, frozenset, dict):
-        return f"{kind} of {len(value)} item{'s' * (len(value) != 1)}"
-    return f"{kind} of {len(value)} characters" if type(value) is str else kind
-
-
-def described(name: str, value: Any) -> str:
-    """A variable in one line: type, shape and columns, but no values, whatever the object does."""
-    with suppress(Exception):
-        if data.is_data(value) and hasattr(value, "columns"):
-            return f"{name}: {_head(value)}: {_columns(value)}"
-        if data.is_data(value) and hasattr(value, "describe"):
-            return f"{name}: {_head(value)}{_counts(value)}"
-        return f"{name}: {_head(value)}"
-    return f"{name}: {type(value).__name__}"
-
-
-def _columns(frame: Any) -> str:
-    """The columns with their types, as many as fit into a line."""
-    found: list[str] = []
-    for number, (name, kind) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
-        column = frame.iloc[:, number] if hasattr(frame, "iloc") else frame[name]
-        found.append(f"{name!s:.100} ({kind!s:.60}{_counts(column)})")
-        if sum(map(len, found)) > _LINE:
-            found[-1] = f"… {len(frame.columns) - number} more"
-            break
-    return ", ".join(found)
-
-
-def _counts(column: Any) -> str:
-    """How many values are missing, and for what is no number how many different ones there are."""
-    if len(column) > _DISTINCT_ROWS:
-        return ""
-    missing, is_pandas = _missing(column), hasattr(column, "isna")
-    text = f", {missing} missing" if missing else ""
-    with suppress(Exception):  # of values that cannot be hashed
-        is_number = column.dtype.kind in "iufcmM" if is_pandas else column.dtype.is_numeric()
-        if not is_number:
-            text += f", {column.nunique() if is_pandas else column.n_unique()} different"
-    return text
-
-
-def _missing(column: Any) -> int:
-    return int(column.isna().sum() if hasattr(column, "isna") else column.null_count())
+        return Counter(items).most_common()
+    except TypeError:  # some cannot be hashed
+        return Counter(render(each, 200).text for each in items).most_common()
 
 
 # ── which variables ───────────────────────────────────────────────────────────────────────────────
@@ -355,19 +373,8 @@ def _place(name: str, question: str) -> int:
 # ── what has changed ──────────────────────────────────────────────────────────────────────────────
 
 
-def _state(value: Any) -> tuple[Any, int, str]:
-    """What a variable is now: its object, weakly where that is possible, and its type and shape."""
-    head = type(value).__name__
+def _state(value: Any) -> tuple[int, str]:
+    """What a variable is now: which object, and its type and shape."""
     with suppress(Exception):
-        head = _head(value)
-    try:
-        return weakref.ref(value), id(value), head
-    except TypeError:
-        return None, id(value), head
-
-
-def _is_same(before: Any, now: tuple[Any, int, str]) -> bool:
-    """Whether a variable is as it was; another object may have got the id of one that is gone."""
-    if before is None or before[1:] != now[1:]:
-        return False
-    return before[0] is None or before[0]() is not None
+        return id(value), _head(value)
+    return id(value), type(value).__name__

@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import base64
-import logging
 import os
 import re
 import sys
@@ -170,28 +169,6 @@ class Capture:
         images = [output.data.get("image/png") for output in self.outputs()]
         found = ["".join(each.split()) for each in images if isinstance(each, str) and each]
         return tuple(found[:MAX_IMAGES])
-
-
-def guarded(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """Make a callback run once at a time, and never again after an exception, which is logged."""
-    if callback is None:
-        return None
-    lock, failed = threading.RLock(), False
-
-    def call(*given: Any) -> Any:
-        nonlocal failed
-        with lock:
-            if failed:
-                return None
-            try:
-                return callback(*given)
-            except Exception:
-                failed = True
-                logging.getLogger("archytas_nb").exception(
-                    "what a running call does could not be shown live"
-                )
-
-    return call
 
 
 # ── Python streams and the display publisher ──────────────────────────────────────────────────────

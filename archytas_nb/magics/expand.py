@@ -226,7 +226,7 @@ def _described(name: str, namespace: Mapping[str, Any]) -> str:
         why = f"{name!r} is private, belongs to IPython or is named like a secret"
     if why:
         raise UsageError(f"{why} ({{@{name}}}). In a question {{@name}} describes a variable.")
-    line = described(name, namespace[name]).removeprefix(f"{name}: ")
+    line = described(name, namespace[name]).removeprefix(f"{name}: ").replace("\n ", ";")
     return f"{name} ({line})"
 
 

@@ -45,7 +45,7 @@ def look(namespace: dict[str, Any], **arguments: Any) -> Any:
 def names(found: Context | None) -> list[str]:
     """The variables that a digest describes."""
     assert found is not None
-    return [line.partition(":")[0] for line in found.text.splitlines()]
+    return [line.partition(":")[0] for line in found.text.splitlines() if line[:1] != " "]
 
 
 def digest(namespace: dict[str, Any], question: str, kind: Any = "mentioned") -> str:
@@ -64,12 +64,11 @@ def test_a_question_gets_the_variables_that_it_mentions_in_its_order() -> None:
 
 
 def test_columns_are_named_with_types_missing_and_different_values_but_no_value() -> None:
-    [line] = digest(variables(), "gm?").splitlines()
-    assert "4 rows × 3 columns" in line
-    assert "country (" in line
-    assert "1 missing, 2 different" in line
-    assert "gdp (float64, 1 missing)" in line
-    assert "Peru" not in line
+    head, *columns = digest(variables(), "gm?").splitlines()
+    assert head == "gm: DataFrame of 4 rows × 3 columns: country, pop, gdp"
+    assert columns[0].endswith(", 1 missing, 2 different values")
+    assert columns[1:] == ["  pop: int64", "  gdp: float64, 1 missing"]
+    assert "Peru" not in columns[0]
 
 
 def test_all_names_no_module_function_secret_or_object_of_this_package() -> None:
@@ -89,7 +88,6 @@ def test_changed_names_what_is_new_and_what_was_bound_anew_or_has_another_shape(
     namespace["new"] = 1
     namespace["grid"] = np.arange(3)
     namespace["sizes"].append(2)
-    del namespace["table"]  # its id may be given to the next one
     namespace["table"] = FRAME.copy()
     assert sorted(names(context_of("changed", namespace, "", past))) == [
         "grid", "new", "sizes", "table",
@@ -127,7 +125,7 @@ def test_a_digest_is_bounded_and_says_how_much_is_left_out(many: int, columns: i
     found = digest(namespace, "wide", "all")
     assert len(found) <= 1500
     assert found.startswith("wide: ")
-    lines = found.splitlines()
+    lines = [line for line in found.splitlines() if not line.startswith(" ")]
     if lines[-1].startswith("…"):
         left_out = int(lines[-1].split()[2])
         assert left_out + len(lines) - 1 == many + 1
@@ -162,26 +160,27 @@ def test_looking_changes_nothing(name: str, what: str) -> None:
 
 
 def test_values_of_a_column_are_counted() -> None:
-    for name, column, first in (("gm", "country", "Peru: 2"), ("fast", "city", "Lima: 2")):
-        found = look(variables(), name=name, what="values", column=column)
-        assert found.status == "done"
-        assert found.text.splitlines()[1] == first
-    found = look(variables(), name="names", what="values").text.splitlines()
-    assert found[:2] == ["names: 2 different values", "a: 2"]
+    for name, text in (
+        ("gm.country", "gm['country']: 3 different values: Peru 2×, Chad 1×, (missing) 1×"),
+        ("fast.city", "fast['city']: 1 different values: Lima 2×"),
+        ("names", "names: 2 different values: a 2×, b 1×"),
+    ):
+        assert look(variables(), name=name, what="values").text == text
 
 
 def test_a_description_begins_with_the_shape_and_has_a_line_for_each_column() -> None:
     first, *lines = look(variables(), name="gm", what="describe").text.splitlines()
-    assert first.startswith("gm: DataFrame of 4 rows × 3 columns")
-    assert lines[0].startswith("country: 1 missing; 3 different values: Peru 2×")
-    assert lines[1].startswith("pop: 0 missing; min 1, max 4, mean 2.5; 4 different values")
+    assert first == "gm: DataFrame of 4 rows × 3 columns: country, pop, gdp"
+    assert ", 1 missing; 3 different values: Peru 2×" in lines[0]
+    assert lines[1].startswith("  pop: int64, 0 missing; min 1, max 4, mean 2.5; 4 different")
     [line] = look(variables(), name="grid", what="describe").text.splitlines()[1:]
     assert line.startswith("min 0.0, max 11.0, mean 5.5")
 
 
 def test_a_column_alone_is_that_of_the_only_frame_that_has_it() -> None:
     alone = look(variables(), name="country").text
-    assert alone == look(variables(), name="gm", column="country").text
+    for name in ("gm.country", "gm['country']", 'gm["country"]'):
+        assert look(variables(), name=name).text == alone
     assert "Peru 2×" in alone
     twice = variables(copy=FRAME.copy())
     assert look(twice, name="country").status == "error"
@@ -191,9 +190,9 @@ def test_a_column_alone_is_that_of_the_only_frame_that_has_it() -> None:
     ("arguments", "says"),
     [
         ({"name": "gmm"}, "'gm'"),
-        ({"name": "gm", "column": "contry"}, "'country'"),
+        ({"name": "gm.contry"}, "'country'"),
         ({"name": "gm", "what": "values"}, "country, pop, gdp"),
-        ({"name": "names", "column": "a"}, "no column"),
+        ({"name": "names.a"}, "no column"),
         ({"name": "_hidden"}, "'_'"),
         ({"name": "In"}, "IPython"),
         ({"name": "pd"}, "module"),

@@ -24,7 +24,6 @@ from archytas_nb.kernel.output import (
     capture_paused,
     capturing,
     current_capture,
-    guarded,
 )
 from tests.kernel.tools import run_one, text_of
 
@@ -130,24 +129,6 @@ def test_removes_the_name_of_a_cells_file() -> None:
     capture = Capture()
     capture.write("stderr", "/tmp/ipykernel_123/456.py:4: UserWarning: careful\n")
     assert text_of(capture.outputs(), "stderr") == "<cell>:4: UserWarning: careful\n"
-
-
-def test_a_callback_that_raises_is_not_called_again(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    seen: list[str] = []
-
-    def watch(text: str) -> None:
-        seen.append(text)
-        if len(seen) == 2:
-            raise RuntimeError("no screen")
-
-    capture = Capture(guarded(watch))
-    for text in ("a", "b", "c"):
-        capture.write("stdout", text)
-    assert seen == ["a", "b"]
-    assert capture.text() == "abc"
-    assert "could not be shown live" in caplog.text
 
 
 # ── routing ────────────────────────────────────────────────────────────────────────────────────────
