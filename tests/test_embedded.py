@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import jsonschema
+import pandas as pd
 import pytest
 
 import archytas_nb as nb
@@ -73,6 +74,31 @@ def test_the_embedded_model_answers_through_a_real_call(monkeypatch: pytest.Monk
     assert ("count_fruit", 17) in [(call.name, outcome.value) for call, outcome in run.calls]
     assert "17" in run.answer
     assert run.protocol == "react"
+
+
+@pytest.mark.local_model
+@pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
+@pytest.mark.parametrize("changes", [False, True])
+def test_the_embedded_model_answers_both_parts_of_a_question_about_a_frame(changes: bool) -> None:
+    cities = [f"City {n % 37}" for n in range(240)]
+    trips = pd.DataFrame({"city": cities, "mode": "bus", "minutes": range(240), "fare": 1.5})
+
+    def drop_city(name: str) -> str:
+        """Remove all trips of a city.
+
+        Args:
+            name: The city
+        """
+        return f"{name} was removed"
+
+    box = nb.Toolbox()
+    if changes:
+        box.add(drop_city, approve=True)
+    agent = nb.Agent(box, model="local", namespace={"trips": trips}, approve="deny")
+    run = agent.run("What columns has trips, and how many cities?")
+    assert run.status == "answered"
+    assert {call.name for call, _ in run.calls} <= {"variables", "look"}
+    assert all(text in run.answer for text in ("city", "mode", "minutes", "fare", "37"))
 
 
 @pytest.mark.local_model

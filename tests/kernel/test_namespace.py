@@ -223,6 +223,17 @@ def test_neither_the_environment_nor_what_reading_would_use_up_is_shown(
     assert list(lines) == ["0", "1", "2"]
 
 
+def test_a_small_model_reads_the_question_again_below_what_it_has_looked_at() -> None:
+    question = "What columns has gm, and how many countries?"
+    for tool, again in zip(look_tools(), look_tools(question), strict=True):
+        given = {"name": "gm"} if tool.name == "look" else None
+        plain = tool.call(given, variables()).text
+        assert again.text == tool.text
+        text = again.call(given, variables()).text
+        assert text.startswith(f"{plain}\n\nThe question was: {question}\n")
+    assert look_tools("x" * 10_000) == look_tools()
+
+
 def test_variables_lists_them_all() -> None:
     [tool, _] = look_tools()
     assert tool.call({}, variables()).text == digest(variables(), "", "all")
