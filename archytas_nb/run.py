@@ -137,6 +137,7 @@ class Run(Generic[T_co]):
     def diff(self) -> ev.Diff:
         """What the calls changed in the user's variables, in order, as far as that was watched."""
         diffs = [outcome.diff for _, outcome in self.calls if outcome.diff is not None]
+        diffs += [] if self.watch is None else self.watch.assigned
         return ev.Diff(
             tuple(each for diff in diffs for each in diff.changes),
             tuple(dict.fromkeys(each for diff in diffs for each in diff.not_watched)),

@@ -107,24 +107,30 @@ def _tool(asks: bool) -> Tool:  # noqa: FBT001
 def names_used(code: str) -> str:
     """The names that code reads and changes, for the person who is asked."""
     try:
-        tree = ast.parse(code)
-    except SyntaxError:
+        found = list(mentions(code))
+    except (SyntaxError, ValueError):
         return "it is no valid Python, and will not run"
-    changed: set[str] = set()
-    read: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            changed.add(node.name)
-        elif isinstance(node, ast.alias):
-            changed.add((node.asname or node.name).partition(".")[0])
+    read = {name for name, _, changed in found if not changed} - set(dir(builtins))
+    parts = [("reads", read), ("assigns to", {name for name, _, changed in found if changed})]
+    return "; ".join(f"{what} {', '.join(sorted(names))}" for what, names in parts if names)
+
+
+def mentions(code: str) -> Iterator[tuple[str, int, bool]]:
+    """Each name in code, its line, and whether it or a part of it is assigned or deleted there.
+
+    Raises:
+        SyntaxError, ValueError: It is no Python.
+    """
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.alias)):
+            bound = getattr(node, "asname", None) or node.name
+            yield bound.partition(".")[0], node.lineno, True
         elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             root: ast.AST = node
             while isinstance(root, (ast.Attribute, ast.Subscript)):
                 root = root.value
             if isinstance(root, ast.Name):
-                (read if isinstance(node.ctx, ast.Load) else changed).add(root.id)
-    parts = [("reads", read - set(dir(builtins))), ("assigns to", changed)]
-    return "; ".join(f"{what} {', '.join(sorted(names))}" for what, names in parts if names)
+                yield root.id, node.lineno, not isinstance(node.ctx, ast.Load)
 
 
 # ── tools that the code calls ─────────────────────────────────────────────────────────────────────

@@ -12,15 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, Self
 
 from archytas_nb.kernel import Namespace, live_namespace
-from archytas_nb.kernel.content import brief, differences, same_value
+from archytas_nb.kernel.content import Parts, brief, same_value
 from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.kernel.snapshot import BYTES, Record, Snapshot, restore
 from archytas_nb.loop.events import Change, Diff, NotCovered
 
-NOT_THE_USERS = re.compile(
+_NOT_THE_USERS = re.compile(
     r"__\w+__|_+|_i{1,3}|_i?\d+|_[io]h|_dh|_exit_code|In|Out|get_ipython|exit|quit|open"
 )
 _MISSING = object()
+_BOUND_SINCE = "it was bound again since, and is left as it is"
+_CHANGED_SINCE = "it was changed again since; these changes are undone as well"
 
 
 class Transaction:
@@ -28,8 +30,8 @@ class Transaction:
 
     Attributes:
         not_watched: What may change unseen, such as modules, connections and files.
-        not_kept: What cannot be put back, as it is too large; known before the block runs.
-        bytes: How much was copied.
+        not_kept: What cannot be restored, as it is too large; known before the block runs.
+        bytes: How much was copied; after the block, of what it changed.
     """
 
     def __init__(self, names: Iterable[str] | None, namespace: Namespace, budget: int) -> None:
@@ -38,7 +40,7 @@ class Transaction:
         self._before: dict[str, Any] = {}
         self._after: dict[str, Any] = {}
         self._snapshot = Snapshot({})
-        self._changed: list[Record] = []
+        self._changed: list[tuple[Record, Parts | None]] = []
         self._diff: Diff | None = None
         self._later: list[NotCovered] | None = None
         self._undone: tuple[NotCovered, ...] | None = None
@@ -46,16 +48,14 @@ class Transaction:
 
     not_watched = property(lambda self: tuple(self._snapshot.not_watched))
     not_kept = property(lambda self: tuple(self._snapshot.not_kept))
-    bytes = property(lambda self: self._snapshot.bytes)
+    bytes = property(lambda self: sum(each.size for each in self._snapshot.records))
 
     def __enter__(self) -> Self:
         if self._state != "new":
             raise RuntimeError("a transaction can be used once; make another one")
         before = dict(users_variables(self._namespace))
-        watched = (
-            before if self._only is None else {n: v for n, v in before.items() if n in self._only}
-        )
-        self._snapshot = Snapshot(watched, self._budget)
+        only = before.keys() if self._only is None else self._only
+        self._snapshot = Snapshot({n: x for n, x in before.items() if n in only}, self._budget)
         self._before = before
         self._state = "open"
         return self
@@ -63,7 +63,7 @@ class Transaction:
     def __exit__(self, *_: object) -> None:
         self._state = "ended"
         with defer_interrupts() as deferred:
-            self._diff = self._compare()
+            self._end()
         if deferred.interrupted:
             raise KeyboardInterrupt
 
@@ -75,40 +75,43 @@ class Transaction:
             RuntimeError: The block has not begun.
         """
         self._require_begun()
-        if self._diff is not None:
-            return self._diff
-        diff = self._compare()
-        if self._state == "ended":  # an interrupt came between the block and `__exit__`
-            self._diff = diff
-        return diff
+        if self._state == "ended":  # an interrupt may have come between the block and `__exit__`
+            return self._end()
+        return self._diff or self._compare()
 
     def _require_begun(self) -> None:
         if self._state == "new":
             move = "put the code to watch into `with nb.transaction() as t:`"
             raise RuntimeError(f"the transaction has not begun; {move}")
 
+    def _end(self) -> Diff:
+        """Compare once, and let go what was not changed."""
+        if self._diff is None:
+            self._diff = self._compare()
+            self._before = {name: self._before.get(name, _MISSING) for name in self._after}
+            self._snapshot.keep_only([record for record, _ in self._changed])
+        return self._diff
+
     def _compare(self) -> Diff:
-        now = dict(users_variables(self._namespace))
-        before = self._before
-        names = [
-            n for n in {**before, **now} if before.get(n, _MISSING) is not now.get(n, _MISSING)
-        ]
+        before, now = self._before, dict(users_variables(self._namespace))
+        names = [n for n in before | now if before.get(n, _MISSING) is not now.get(n, _MISSING)]
         changes = [
             self._name_change(name, now)
             for name in names
             if not same_value(before.get(name, _MISSING), now.get(name, _MISSING))
         ]
-        contents = self._snapshot.changed()
         also: dict[int, list[str]] = {}
-        for name, value in self._before.items():
+        for name, value in before.items():
             also.setdefault(id(value), []).append(name)
-        for record, words in contents:
-            others = tuple(n for n in also.get(id(record.value), ()) if n != record.name)
-            if now.get(record.name, record.value) is not record.value:
+        contents = list(self._snapshot.changed())
+        for record, _, words in contents:
+            name = record.name
+            others = tuple(n for n in also.get(id(record.value), ()) if n != name)
+            if now.get(name, record.value) is not record.value:
                 words.append("in the object of before")
-            changes.append(Change("changed", record.name, tuple(words), others))
+            changes.append(Change("changed", name, tuple(words), others))
         self._after = {name: now.get(name, _MISSING) for name in names}
-        self._changed = [record for record, _ in contents]
+        self._changed = [(record, parts) for record, parts, _ in contents]
         return Diff(tuple(changes), self.not_watched, self.not_kept)
 
     def _name_change(self, name: str, now: Mapping[str, Any]) -> Change:
@@ -118,21 +121,20 @@ class Transaction:
         if name not in now:
             return Change("deleted", name, (brief(before),))
         words = [f"{brief(before)} → {brief(now[name])}"]
-        record = next((each for each in self._snapshot.records if each.name == name), None)
-        if record is not None and record.kind.is_data and type(before) is type(now[name]):
-            with contextlib.suppress(Exception):  # whatever an object does
-                parts = record.kind.parts(now[name])
-                words += differences(record.parts, parts, record.kind.label)
+        for each in self._snapshot.records:
+            if each.value is before and each.kind.is_data and type(before) is type(now[name]):
+                with contextlib.suppress(Exception):  # whatever an object does
+                    words += each.kind.differences(each.parts, each.kind.read(now[name]))
         return Change("rebound", name, tuple(words))
 
     def undo(self) -> tuple[NotCovered, ...]:
-        """Put names and contents back to where they were before the block.
+        """Restore names and contents to what they were before the block.
 
         What the block did not change is left alone, and so are names that were bound again since.
         To call it again has no effect, except after an interrupt: then it goes on.
 
         Returns:
-            What could not be put back, and what else the user should know.
+            What could not be restored, and what else the user should know.
 
         Raises:
             RuntimeError: The block has not begun.
@@ -142,34 +144,34 @@ class Transaction:
         if self._undone is not None:
             return self._undone
         with defer_interrupts() as deferred:
-            if self._diff is None:
-                self._diff = self._compare()
+            self._end()
             if self._later is None:
                 self._later = [
-                    NotCovered(
-                        each.name, "it was changed again since; these changes are undone as well"
-                    )
-                    for each in self._changed
-                    if each.has_changed_again()
+                    NotCovered(record.name, _CHANGED_SINCE)
+                    for record, after in self._changed
+                    if after is None
+                    or (now := record.read()) is None
+                    or not record.kind.same(after, now)
                 ]
-            failed = [note for name in self._after if (note := self._put_back(name)) is not None]
-            self._undone = (*failed, *restore(self._changed), *self._later)
+            failed = [NotCovered(n, _BOUND_SINCE) for n in self._after if not self._is_restored(n)]
+            contents = restore(record for record, _ in self._changed)
+            self._undone = (*failed, *contents, *self._later)
         if deferred.interrupted:
             raise KeyboardInterrupt
         return self._undone
 
-    def _put_back(self, name: str) -> NotCovered | None:
-        """Bind one name as before."""
-        before, now = self._before.get(name, _MISSING), self._namespace.get(name, _MISSING)
+    def _is_restored(self, name: str) -> bool:
+        """Bind one name as before, unless it was bound again since."""
+        before, now = self._before[name], self._namespace.get(name, _MISSING)
         if now is before:
-            return None
+            return True
         if now is not self._after[name]:
-            return NotCovered(name, "it was bound again since, and is left as it is")
+            return False
         if before is _MISSING:
             del self._namespace[name]
         else:
             self._namespace[name] = before
-        return None
+        return True
 
 
 def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYTES) -> Transaction:
@@ -189,5 +191,5 @@ def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYT
 def users_variables(namespace: Namespace) -> Iterator[tuple[str, Any]]:
     """The user's variables: no names of Python or IPython, no transactions."""
     for name, value in dict(namespace).items():
-        if not NOT_THE_USERS.fullmatch(name) and type(value) is not Transaction:
+        if not _NOT_THE_USERS.fullmatch(name) and type(value) is not Transaction:
             yield name, value

@@ -15,12 +15,8 @@ from typing import Any, TypeAlias
 from archytas_nb.kernel import Namespace
 from archytas_nb.kernel.interrupts import CallGuard
 from archytas_nb.kernel.python import python
-from archytas_nb.kernel.transaction import (
-    Transaction,
-    transaction,
-    users_variables,
-)
-from archytas_nb.loop.events import CHANGED, CallOutcome, Json, NotCovered
+from archytas_nb.kernel.transaction import Transaction, transaction, users_variables
+from archytas_nb.loop.events import CHANGED, CallOutcome, Diff, Json, NotCovered
 from archytas_nb.tools.render import clip
 from archytas_nb.tools.tool import BoundCall, Tool
 
@@ -29,26 +25,25 @@ Call: TypeAlias = tuple[Tool, BoundCall, Json]
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _STATIC = {"module", "function", "class"}  # what code reads of these is not listed at each call
-_REACHES_ALL = {
-    "exec",
-    "eval",
-    "globals",
-    "locals",
-    "vars",
+_REACHES_ALL = {"exec", "eval", "globals", "locals", "vars"} | {
     "get_ipython",
     "__import__",
     "run_cell",
 }
-_CODE = {"module", "function", "class"}
 
 
 class Watch:
-    """Watches the user's variables during the calls of a run, and keeps what undoes them."""
+    """Watches the user's variables during the calls of a run, and keeps what undoes them.
+
+    Attributes:
+        assigned: What `assign` changed.
+    """
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
         self._taken: list[Transaction] = []
         self._is_let_go = False
+        self.assigned: list[Diff] = []
 
     def run(
         self, calls: Sequence[Call], work: Callable[[], list[CallOutcome]], guard: CallGuard
@@ -88,9 +83,16 @@ class Watch:
                 names |= {name for name, _ in users_variables(self._namespace)}
         return transaction(*(names or {""}), namespace=self._namespace)
 
+    def assign(self, name: str, value: Any, not_watched: tuple[NotCovered, ...] = ()) -> None:
+        """Bind a name after the calls, such as that of ``--out``: to undo the run restores it."""
+        with transaction("", namespace=self._namespace) as during:
+            self._namespace[name] = value
+        self._taken.append(during)
+        self.assigned.append(replace(during.diff, not_watched=not_watched))
+
     @property
     def bytes(self) -> int:
-        """How much was copied."""
+        """How much was copied and is kept."""
         return sum(each.bytes for each in self._taken)
 
     def let_go(self) -> None:
@@ -99,7 +101,7 @@ class Watch:
         self._taken.clear()
 
     def undo(self) -> tuple[NotCovered, ...]:
-        """Undo the changes, the last one first; returns what could not be put back."""
+        """Undo the changes, the last one first; returns what could not be restored."""
         if self._is_let_go:
             return (NotCovered("", "what undoes its changes is not kept any more"),)
         return tuple(note for each in reversed(self._taken) for note in each.undo())

@@ -311,8 +311,15 @@ class ArchytasNB(Settings, Magics):
             )
             error.run = run
             raise error
+        from archytas_nb.kernel.watch import Watch
+        from archytas_nb.loop.events import NotCovered
+
         typed = question.keywords["output_type"] is not None
-        self.shell.user_ns[question.out] = run.value if typed else run.answer
+        unseen = run.watch is None and run.calls
+        run.watch = run.watch or Watch(self.shell.user_ns)
+        note = NotCovered("", "what the calls of this question changed")
+        value, notes = run.value if typed else run.answer, (note,) if unseen else ()
+        run.watch.assign(str(question.out), value, notes)
 
     def _agent(self, args: Any, settings: Settings, *, is_replay: bool = False) -> Agent:
         """An agent with the settings of this question; a map's replay needs no model at all."""

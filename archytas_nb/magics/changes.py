@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+from archytas_nb.kernel.python import mentions
 
 if TYPE_CHECKING:
     from archytas_nb.loop.events import Change, Diff, ToolCall
@@ -44,20 +45,25 @@ def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> 
         for place, text in enumerate(_changes_in(each, name))
     ]
     for number, source in enumerate(cells):
-        if number and name in source and _mentions(shell.transform_cell(source), name)[1]:
-            found.append((number, 0, 0, f"cell {number}"))
+        if number and name in source:
+            lines = _lines(shell.transform_cell(source), name)
+            found += [(number, 0, 0, f"cell {number}")] * any(changed for _, changed in lines)
     texts = [each[-1] for each in sorted(found, reverse=True)]
     return "\nbefore that: ".join(texts[:5])
 
 
 def _changes_in(asked: Asked, name: str) -> Iterator[str]:
-    made = [(step.number, *pair) for step in asked.run.steps for pair in step.calls]
-    for step, call, outcome in made:
-        changes = () if outcome.diff is None else outcome.diff.changes
-        for change in changes:
+    run = asked.run
+    made = [
+        (f"step {step.number}, {call.name}{_line(call, name)}", outcome.diff)
+        for step in run.steps
+        for call, outcome in step.calls
+    ]
+    made += [("--out", diff) for diff in (run.watch.assigned if run.watch else ())]
+    for where, diff in made:
+        for change in diff.changes if diff else ():
             if name == _root(change.name) or name in change.also:
-                where = f"run {asked.number}, step {step}, {call.name}{_line(call, name)}"
-                yield f"{where}: {_words(change)}"
+                yield f"run {asked.number}, {where}: {_words(change)}"
 
 
 def _words(change: Change) -> str:
@@ -70,30 +76,16 @@ def _line(call: ToolCall, name: str) -> str:
     given = call.input.get("code") if isinstance(call.input, dict) else call.input
     if call.name != "python" or not isinstance(given, str):
         return ""
-    read, changed = _mentions(given, name)
-    lines = changed or read
-    return f" line {lines[-1]}" if lines else ""
+    lines = _lines(given, name)
+    return f" line {max(lines, key=lambda pair: (pair[1], pair[0]))[0]}" if lines else ""
 
 
-def _mentions(code: str, name: str) -> tuple[list[int], list[int]]:
-    """The lines of code that read a name, and those that bind it or assign to a part of it."""
-    read: list[int] = []
-    changed: list[int] = []
+def _lines(code: str, name: str) -> list[tuple[int, bool]]:
+    """The lines of code that name a variable, and whether they change it."""
     try:
-        tree = ast.parse(code)
+        return [(line, changed) for each, line, changed in mentions(code) if each == name]
     except (SyntaxError, ValueError):
-        return read, changed
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            root: ast.AST = node
-            while isinstance(root, (ast.Attribute, ast.Subscript)):
-                root = root.value
-            if isinstance(root, ast.Name) and root.id == name:
-                (read if isinstance(node.ctx, ast.Load) else changed).append(node.lineno)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.alias)):
-            bound = getattr(node, "asname", None) or node.name
-            changed += [node.lineno] * (bound.partition(".")[0] == name)
-    return sorted(read), sorted(changed)
+        return []
 
 
 def _root(name: str) -> str:

@@ -15,27 +15,31 @@ import pandas as pd
 import polars as pl
 
 from archytas_nb.kernel.content import Summary, is_atom
-from archytas_nb.kernel.snapshot import Snapshot
+from archytas_nb.kernel.snapshot import kinds_of
 
 Change = Callable[[Any, Random], Any]
 
 
 def fingerprint(value: Any) -> Hashable:
     """What tells the content of an object, and of all inside it, from any other content."""
-    records = Snapshot({"": value}, budget=0).records
-    return tuple((each.name, type(each.value).__name__, _frozen(each.parts)) for each in records)
-
-
-def _frozen(parts: Any) -> Hashable:
-    if isinstance(parts, frozenset):
-        return parts
-    pairs = parts.items() if isinstance(parts, dict) else enumerate(parts)
-    return tuple((key, _frozen_value(each)) for key, each in pairs)
+    found: list[Hashable] = []
+    todo, seen = [value], set[int]()
+    while todo:
+        each = todo.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        for kind in kinds_of(type(each))[0]:
+            parts = kind.read(each)
+            frozen = map(_frozen_value, parts)
+            found.append(frozenset(frozen) if isinstance(each, set) else tuple(frozen))
+            todo += [inner for _, inner in kind.inside(each, parts)]
+    return tuple(found)
 
 
 def _frozen_value(value: Any) -> Hashable:
     if isinstance(value, (Summary, str, bytes)):
-        return value
+        return tuple(value) if isinstance(value, Summary) else value
     if isinstance(value, tuple):
         return tuple(map(_frozen_value, value))
     cls: Any = type(value)
@@ -151,6 +155,8 @@ FRAMES: list[Change] = [
     lambda v, r: setattr(v.columns, "name", "field"),
     lambda v, r: v.flags.__setattr__("allows_duplicate_labels", False),
     lambda v, r: v.__setitem__("c", v["c"].cat.rename_categories([*"wxyz"])),
+    lambda v, r: object.__setattr__(v, "note", r.random()),
+    lambda v, r: setattr(v, "more", [r.random()]),
     # past copy-on-write
     lambda v, r: _unlock(v["x"].to_numpy(), r),
     lambda v, r: v["n"].array.__setitem__(r.randrange(8), -5),
@@ -173,6 +179,7 @@ SERIES: list[Change] = [
     lambda v, r: v.sort_values(ascending=False, inplace=True),
     lambda v, r: _unlock(v.to_numpy(), r),
     lambda v, r: v.__iadd__(1),
+    lambda v, r: setattr(v, "note", r.random()),
     _set_name,
 ]
 POLARS: list[Change] = [

@@ -116,6 +116,23 @@ def test_other_tools_are_watched_where_undo_is_on(ask: Any) -> None:
     assert "rebound" in magic(ask, "agent_diff")
 
 
+@pytest.mark.parametrize("mode", ["auto", "undoable"])
+def test_undo_restores_the_variable_of_out(ask: Any, mode: str) -> None:
+    names = ask.shell.user_ns
+    names["gap"] = before = [1]
+    ask(f"--python {mode} --out gap how much", "x = 1")
+    ask(f"--python {mode} --out made how much")
+    assert (names["gap"], names["made"]) == ("Done.", "Done.")
+    assert ("what the calls of this question changed" in magic(ask, "agent_diff")) is False
+    assert magic(ask, "agent_why made") == "run 2, --out: made made (str of 5 characters)"
+    assert magic(ask, "agent_undo").splitlines()[1] == "put back: made"
+    assert "made" not in names
+    assert ("not watched" in magic(ask, "agent_diff")) is (mode == "auto")
+    assert "gap" in magic(ask, "agent_undo").splitlines()[1]
+    assert names["gap"] is before
+    assert ("x" in names) is (mode == "auto")
+
+
 def test_undo_is_refused_while_a_question_is_being_answered(ask: Any) -> None:
     run = ask("--python auto undo", "get_ipython().run_line_magic('agent_undo', '')")
     assert "is being answered" in run.calls[0][1].text
