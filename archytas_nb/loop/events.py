@@ -32,17 +32,10 @@ REFUSED = "tool_use_failed"
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call of the model.
+    """A tool call of the model."""
 
-    Attributes:
-        id: Nine letters and digits, ours and not the server's: ``"q01s02c01"`` is the first call of
-            step 2 of question 1.
-        name: The tool's name as the model wrote it; it may be unknown.
-        input: The arguments, decoded from JSON.
-    """
-
-    id: str
-    name: str
+    id: str  # ours, not the server's: "q01s02c01" is the first call of step 2 of question 1
+    name: str  # as the model wrote it; it may be unknown
     input: Json = None
 
 
@@ -69,18 +62,13 @@ class NotCovered:
 class Change:
     """A change of one variable, or of one object that is reached from it.
 
-    Attributes:
-        kind: ``"made"``, ``"rebound"`` (the name is bound to another object), ``"changed"`` (the
-            object itself was changed) or ``"deleted"``.
-        name: The name, and how the object is reached from it: ``config['columns'][0]``.
-        words: What has changed.
-        also: Other names that are bound to the same object.
+    ``"rebound"``: the name is bound to another object; ``"changed"``: the object itself changed.
     """
 
     kind: Literal["made", "rebound", "changed", "deleted"]
-    name: str
-    words: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
+    name: str  # and how the object is reached from it: config['columns'][0]
+    words: tuple[str, ...] = ()  # what has changed
+    also: tuple[str, ...] = ()  # other names that are bound to the same object
 
     def __str__(self) -> str:
         also = f" (also {', '.join(self.also)})" if self.also else ""
@@ -89,17 +77,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What code changed in the user's variables.
+    """What code changed in the user's variables, in the order of the namespace."""
 
-    Attributes:
-        changes: In the order of the namespace; an object that several names reach is there once.
-        not_watched: What may have changed unseen.
-        not_kept: What cannot be put back, as it was too large to be copied.
-    """
-
-    changes: tuple[Change, ...] = ()
-    not_watched: tuple[NotCovered, ...] = ()
-    not_kept: tuple[NotCovered, ...] = ()
+    changes: tuple[Change, ...] = ()  # an object that several names reach is there once
+    not_watched: tuple[NotCovered, ...] = ()  # what may have changed unseen
+    not_kept: tuple[NotCovered, ...] = ()  # what is too large to be copied and cannot be put back
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -159,14 +141,11 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True)
 class WireCall:
-    """A tool call as a server sent it, with JSON text that may be broken.
-
-    ``extra`` is what the server sent beside it and may want back, such as a signature.
-    """
+    """A tool call as a server sent it."""
 
     name: str
-    arguments: str
-    extra: Json = None
+    arguments: str  # JSON that may be broken
+    extra: Json = None  # what came beside it and may be wanted back, such as a signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,26 +172,17 @@ class Usage:
 class AskModel:
     """Request for the model's next reply.
 
-    Attributes:
-        step: The number of the reply in the run, from 1; 0 for what is asked before it begins.
-        messages: The whole history as messages.
-        tools: Function-calling specifications; empty in the text protocol.
-        schema: JSON schema that the reply's text must satisfy, where the endpoint can enforce it.
-        max_tokens: Maximum number of tokens in the reply; None leaves it to the model.
-        thinking_tokens: The same after a reply of reasoning alone; None for no more.
-        seconds: What is left of the run's time, for this request and its retries; None for no
-            limit.
-        asides: What came with the calls of the history, for endpoints that want it back: by the id
-            of the call, ``{"reasoning": text before it, "extra": WireCall.extra}``.
+    ``asides`` is what came with the calls of the history, for endpoints that want it back: by the
+    id of the call, ``{"reasoning": text before it, "extra": WireCall.extra}``.
     """
 
-    step: int
+    step: int  # of the run, from 1; 0 for what is asked before it begins
     messages: tuple[Message, ...]
-    tools: tuple[Json, ...] = ()
-    schema: Json = None
-    max_tokens: int | None = None
-    thinking_tokens: int | None = None
-    seconds: float | None = field(default=None, compare=False)
+    tools: tuple[Json, ...] = ()  # specifications for function calling
+    schema: Json = None  # for the reply's text, where the endpoint can enforce it
+    max_tokens: int | None = None  # of the reply; None leaves it to the model
+    thinking_tokens: int | None = None  # the same after a reply of reasoning alone
+    seconds: float | None = field(default=None, compare=False)  # left of the run, with retries
     asides: Mapping[str, Json] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -237,20 +207,15 @@ class CheckAnswer:
 class ModelReply:
     """The model's reply.
 
-    Attributes:
-        text: The reply's text.
-        calls: The calls of a function-calling reply, as sent.
-        reasoning: The model's reasoning, where the server sends it apart from the text.
-        finish: The server's reason for the end: ``"stop"``, ``"length"``, ``"tool_calls"``, …;
-            `REFUSED` where the server rejected what was generated, which is the text.
-        model: The name that the server gives itself.
+    ``finish`` is the server's reason for the end: ``"stop"``, ``"length"``, ``"tool_calls"``, …;
+    `REFUSED` where the server rejected what was generated, which is the text.
     """
 
     text: str = ""
-    calls: tuple[WireCall, ...] = ()
-    reasoning: str = ""
+    calls: tuple[WireCall, ...] = ()  # of function calling
+    reasoning: str = ""  # where the server sends it apart from the text
     finish: str = "stop"
-    model: str = field(default="", compare=False)
+    model: str = field(default="", compare=False)  # the name that the server gives it
     usage: Usage = field(default=Usage(), compare=False)
     seconds: float = field(default=0.0, compare=False)
 
@@ -285,28 +250,23 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run begins; the first event, except where no model could be named.
-
-    ``protocol`` is ``"react"`` (text) or ``"native"`` (function calling); a notice says if it
-    changes. ``server`` names one that was found on this machine, such as ``"Ollama"``.
-    """
+    """A run begins; the first event, except where no model could be named."""
 
     model: str
-    protocol: str
-    server: str = ""
+    protocol: str  # "react" (text) or "native" (function calling); a notice says if it changes
+    server: str = ""  # one that was found on this machine, such as "Ollama"
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
     """Something that an observer should know, such as a repair, or a retry.
 
-    ``seconds`` is how long is waited before a retry. ``"check"`` says that the model is asked once
-    more before its answer counts, and why.
+    ``"check"`` says that the model is asked once more before its answer counts, and why.
     """
 
     kind: NoticeKind
     text: str
-    seconds: float = field(default=0.0, compare=False)
+    seconds: float = field(default=0.0, compare=False)  # the wait before a retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,41 +275,25 @@ class FormArgument:
 
     Every text is the value as Python writes it, or text of several lines as it is; invisible
     characters are spelled out, and of a very long value the middle is left out.
-
-    Attributes:
-        name: Its name.
-        text: The value that will run.
-        sent: What the model sent, where that is written otherwise; empty where it is the same.
-        before: The value before the person edited it; empty where it was not edited.
-        is_default: Whether the model left it out.
     """
 
     name: str
-    text: str
-    sent: str = ""
-    before: str = ""
-    is_default: bool = False
+    text: str  # the value that will run
+    sent: str = ""  # what the model sent, where that is written otherwise
+    before: str = ""  # the value before the person edited it
+    is_default: bool = False  # the model left it out
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalForm:
-    """A call that a person is asked to approve, as it would run now.
-
-    Attributes:
-        tool: The tool's name.
-        arguments: Its arguments, defaults too.
-        why: What the tool itself says about the call; may be empty.
-        text: All of it as plain text, with long values shortened.
-        decision: What the person decided; empty while the call waits.
-        is_shown: Whether an observer draws it, so that it need not be printed.
-    """
+    """A call that a person is asked to approve, as it would run now."""
 
     tool: str
-    arguments: tuple[FormArgument, ...]
-    why: str = ""
-    text: str = ""
-    decision: str = ""
-    is_shown: bool = False
+    arguments: tuple[FormArgument, ...]  # defaults too
+    why: str = ""  # what the tool itself says about the call
+    text: str = ""  # all of it as plain text, with long values shortened
+    decision: str = ""  # what the person decided; empty while the call waits
+    is_shown: bool = False  # an observer draws it, so that it need not be printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,15 +330,12 @@ class Failed:
 class Stopped:
     """A limit ended the run.
 
-    Attributes:
-        limit: The limit and its value, ``"max_steps=20"``. Where a reply was cut off for its
-            length: at how many tokens, and what to do.
-        text: The model's last words, or its answer as far as it came; may be empty.
-        cut: Whether it was the length of a reply.
+    ``limit`` names it with its value, ``"max_steps=20"``. Where a reply was cut off for its length
+    (``cut``): at how many tokens, and what to do.
     """
 
     limit: str
-    text: str = ""
+    text: str = ""  # the model's last words, or its answer as far as it came
     cut: bool = False
 
     @property

@@ -9,25 +9,23 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Literal
 
 from archytas_nb.loop.calls import resolve_name, split_thoughts
-from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply, WireCall
+from archytas_nb.loop.events import AskModel, Json, Message, ModelReply
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
 from archytas_nb.loop.reply import (
     ANSWER,
     FAIL,
     Action,
-    CutIn,
     answer_in,
     only_value,
-    read_action,
     read_arguments,
     with_reasoning,
 )
 from archytas_nb.loop.text_protocol import (
     GIVE_UP,
     ToolCard,
+    Wire,
     last_turn,
     question_message,
     system_message,
@@ -61,25 +59,17 @@ SHOW_IMAGES = "(Show me what is to be seen.)"
 _CUT = "your reply was cut off for its length; send less in one call"
 
 
-class FunctionCalling:
-    """Function calling over these tools, with the user's instructions in the system prompt."""
+class FunctionCalling(Wire):
+    """Function calling."""
 
-    name: Literal["react", "native"] = "native"
+    name = "native"
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
-        self.tools: Mapping[str, ToolCard] = dict(tools)
-        self._instructions = instructions
-        self.system: Message = system_message(_RULES, instructions)
+        super().__init__(tools, instructions)
+        self.system = system_message(_RULES, instructions)
         self._specs = {name: tool.spec() for name, tool in self.tools.items()}
-        self._inputs: dict[str, Json] = {
-            name: spec["function"]["parameters"] for name, spec in self._specs.items()
-        }
-        self.beside: Json = [*self._specs.values(), _FAIL_SPEC]
-
-    def without(self, names: Collection[str]) -> FunctionCalling:
-        """The same protocol without these tools."""
-        tools = {name: tool for name, tool in self.tools.items() if name not in names}
-        return FunctionCalling(tools, self._instructions)
+        self._inputs = {name: spec["function"]["parameters"] for name, spec in self._specs.items()}
+        self.beside = [*self._specs.values(), _FAIL_SPEC]
 
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer where one is asked for."""
@@ -121,25 +111,12 @@ class FunctionCalling:
         return replace(ask, tools=(*offered, *ends))
 
     def read(
-        self,
-        reply: ModelReply,
-        *,
-        prose_is_answer: bool,  # noqa: ARG002 - plain text always is the answer here
-        form: AnswerForm | None = None,
+        self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
     ) -> Action:
         """Read calls, an answer or a fault out of the reply."""
-        if reply.calls:
-            return with_reasoning(self._from_calls(reply, form), reply)
-        action = read_action(
-            reply.text,
-            self._inputs,
-            prose_is_answer=True,
-            strict=True,
-            form=form,
-            cut=reply.finish == "length",
-            refused=reply.finish == REFUSED,
-        )
-        return with_reasoning(action, reply)
+        if not reply.calls:
+            return super().read(reply, prose_is_answer=prose_is_answer, form=form)
+        return with_reasoning(self._from_calls(reply, form), reply)
 
     def _from_calls(self, reply: ModelReply, form: AnswerForm | None) -> Action:
         thought, reasoning = split_thoughts(reply.text)
@@ -148,13 +125,14 @@ class FunctionCalling:
         extras: dict[int, Json] = {}
         repaired: list[str] = []
         ends: dict[str, Json] = {}
-        cut: CutIn = ""
+        is_cut = False
         for call in reply.calls:
             name = resolve_name(call.name, self._inputs)
             given, how, fault = read_arguments(call.arguments, self._inputs.get(name))
-            may_be_cut = reply.finish == "length" and call is reply.calls[-1]
-            if (fault and reply.finish == "length") or (may_be_cut and not _is_whole(call)):
-                given, how, fault, cut = None, "", _CUT, "other"
+            # Of a reply that was cut off, a bare number or text may be a part of one.
+            is_part = call is reply.calls[-1] and not isinstance(given, (dict, list))
+            if reply.finish == "length" and (fault or is_part):
+                given, how, fault, is_cut = None, "", _CUT, True
             if how:
                 repaired.append(f"{name}: {how}")
             if name in (ANSWER, FAIL) and not fault:
@@ -167,10 +145,11 @@ class FunctionCalling:
             calls.append((name, given))
         answer = answer_in(ends.get(ANSWER), form)
         null = form is not None and ANSWER in ends and answer is None
-        if cut and [name for name, _ in calls] == [ANSWER]:
+        if is_cut and [name for name, _ in calls] == [ANSWER]:
             text = reply.calls[-1].arguments
-            fault = f"{ANSWER}: {_CUT}"
-            return Action(thought, answer=text, fault=fault, reasoning=reasoning, cut="answer")
+            return Action(
+                thought, answer=text, fault=f"{ANSWER}: {_CUT}", reasoning=reasoning, cut="answer"
+            )
         failure = None
         if answer is None and not null and not calls:
             if FAIL not in ends:
@@ -178,16 +157,9 @@ class FunctionCalling:
             failure = str(only_value(ends[FAIL]) or "no reason given")
         return Action(
             thought, tuple(calls), answer, failure, repaired="; ".join(repaired),
-            unread=tuple(unread), null=null, reasoning=reasoning, extras=extras, cut=cut,
+            unread=tuple(unread), null=null, reasoning=reasoning, extras=extras,
+            cut="other" if is_cut else "",
         )  # fmt: skip
-
-
-def _is_whole(call: WireCall) -> bool:
-    """Whether arguments are surely not cut off: a bare number or text may be."""
-    try:
-        return isinstance(json.loads(call.arguments), (dict, list, str))
-    except (ValueError, RecursionError):
-        return False
 
 
 def _images(step: Step) -> list[Message]:

@@ -104,29 +104,17 @@ class _Made:
 
 @dataclass(slots=True)
 class Guards:
-    """Watches the limits of one run, and the repetition of calls in it.
-
-    Attributes:
-        limits: The limits.
-        clock: Seconds from any fixed point.
-        may_repeat: Names of the tools whose outcome may differ from call to call.
-        small: Whether the model is a small one, which is asked once before it repeats a call.
-        steps: Replies so far.
-        errors: Errors in a row.
-        usage: Requests and tokens so far.
-        taken_away: Names of the tools that cannot be used now.
-        just_failed: Whether a call of the last reply failed.
-    """
+    """Watches the limits of one run, and the repetition of calls in it."""
 
     limits: Limits
-    clock: Callable[[], float]
-    may_repeat: Collection[str] = ()
-    small: bool = False
-    steps: int = 0
-    errors: int = 0
+    clock: Callable[[], float]  # seconds from any fixed point
+    may_repeat: Collection[str] = ()  # tools whose outcome may differ from call to call
+    small: bool = False  # a small model is asked once before it repeats a call
+    steps: int = 0  # replies so far
+    errors: int = 0  # in a row
     usage: Usage = field(default_factory=Usage)
-    taken_away: set[str] = field(default_factory=set)
-    just_failed: bool = False
+    taken_away: set[str] = field(default_factory=set)  # tools that cannot be used now
+    just_failed: bool = False  # a call of the last reply did
     _started: float | None = None
     _made: dict[str, _Made] = field(default_factory=dict)
     _news: int = 0

@@ -299,37 +299,33 @@ class _Loop:
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 
     def _run_calls(self, action: Action) -> Generator[Request, Reply, Step]:
-        """Have the calls of one reply run, except for those whose outcome is known already."""
-        place, count = (len(self.past) + 1, self.guards.steps), len(action.calls)
-        taken = enumerate(action.calls[:MAX_CALLS], start=1)
+        """Have the calls of one reply run, those that can be read and are not too many."""
+        place, left = (len(self.past) + 1, self.guards.steps), len(action.calls) - MAX_CALLS
+        taken = enumerate(action.calls[: MAX_CALLS + 1], start=1)
         calls = [ToolCall(call_id(*place, n), name, given) for n, (name, given) in taken]
-        if count > MAX_CALLS:
-            text = f"the reply has {count:,} calls, and {MAX_CALLS} of them were taken"
-            yield Notice("repair", text)
-        outcomes: dict[str, CallOutcome] = {}
-        for n, why in action.unread:
-            if n < MAX_CALLS:
-                outcomes[calls[n].id] = CallOutcome("error", why, call_id=calls[n].id)
-                yield Notice("repair", why)
-        yield from self._run_batches(calls, outcomes, action.thought)
-        last = calls[-1].id
-        if count > MAX_CALLS:
-            text = (
-                f"{outcomes[last].text}\n\nThe {count - MAX_CALLS:,} calls after this one were not "
-                f"made: a reply may have {MAX_CALLS} at most."
-            )
-            outcomes[last] = replace(outcomes[last], text=text)
+        unread = [
+            CallOutcome("error", why, call_id=calls[n].id)
+            for n, why in action.unread
+            if n < MAX_CALLS
+        ]
+        if left > 0:
+            text = f"{left:,} calls, from this one on, were not made: a reply may have {MAX_CALLS}."
+            unread.append(CallOutcome("not_run", text, call_id=calls[-1].id))
+        outcomes = {outcome.call_id: outcome for outcome in unread}
+        for outcome in unread:
+            yield Notice("repair", outcome.text)
+        yield from self._fill_in(outcomes, calls, action.thought)
         ordered = tuple(outcomes[call.id] for call in calls)
         self.guards.note_step(ordered)
-        extras = {calls[n].id: extra for n, extra in action.extras.items() if n < MAX_CALLS}
+        extras = {calls[n].id: extra for n, extra in action.extras.items() if n < len(calls)}
         return Step(
             action.thought, tuple(calls), ordered, reasoning=action.reasoning, extras=extras
         )
 
-    def _run_batches(
-        self, calls: Sequence[ToolCall], outcomes: dict[str, CallOutcome], thought: str
+    def _fill_in(
+        self, outcomes: dict[str, CallOutcome], calls: Sequence[ToolCall], thought: str
     ) -> Generator[Request, Reply, None]:
-        """Fill in the outcomes of the calls that have none yet."""
+        """Fill in the outcomes of the calls that have none, by having them run if need be."""
         waiting = deque(call for call in calls if call.id not in outcomes)
         while waiting:
             batch = yield from self._batch(waiting, outcomes)
@@ -353,7 +349,7 @@ class _Loop:
     def _batch(
         self, waiting: deque[ToolCall], outcomes: dict[str, CallOutcome]
     ) -> Generator[Request, Reply, list[ToolCall]]:
-        """Take from the waiting calls those that are run together; of the others note the outcomes.
+        """Take the next calls that are run together; fill in those that need not be run.
 
         The second of two equal calls waits for the first, as it would in a reply of its own.
         """
@@ -370,8 +366,8 @@ class _Loop:
             if outcome.status == "not_run":
                 text = f"the model is asked once before its call is run: {outcome.text}"
                 yield Notice("repair", text)
-                continue
-            yield Notice("repeat", f"{call.name} was not run: it is the same call again")
+            else:
+                yield Notice("repeat", f"{call.name} was not run: it is the same call again")
         return batch
 
     # ── questions to a small model ────────────────────────────────────────────────────────────────

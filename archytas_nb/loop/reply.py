@@ -57,37 +57,20 @@ CutIn: TypeAlias = Literal["", "answer", "reasoning", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a reply means.
+    """What a reply means."""
 
-    Attributes:
-        thought: The text beside the calls.
-        calls: Names and inputs of the calls, in order.
-        answer: The final answer, or None.
-        failure: The reason for giving up, or None.
-        fault: Why the reply cannot be used, for the model; empty where it can.
-        repaired: What had to be repaired to read it, for a person; empty where nothing had to.
-        unread: Calls that are not run because their input could not be read: the place of each in
-            `calls`, and what the model is told.
-        prose: Whether the fault is that the reply is plain text, which the next time is taken for
-            the answer.
-        null: Whether None is the answer, where the form of the answer allows that.
-        reasoning: The reasoning that came apart from the text.
-        extras: What the server sent beside calls, by their places in `calls`.
-        cut: Where the reply was cut off: an answer is then incomplete, and a call is unread.
-    """
-
-    thought: str = ""
-    calls: tuple[tuple[str, Json], ...] = ()
+    thought: str = ""  # the text beside the calls
+    calls: tuple[tuple[str, Json], ...] = ()  # names and inputs
     answer: Json = None
-    failure: str | None = None
-    fault: str = ""
-    repaired: str = ""
-    unread: tuple[tuple[int, str], ...] = ()
-    prose: bool = False
-    null: bool = False
-    reasoning: str = ""
-    extras: Mapping[int, Json] = field(default_factory=dict)
-    cut: CutIn = ""
+    failure: str | None = None  # the reason for giving up
+    fault: str = ""  # why the reply cannot be used, for the model
+    repaired: str = ""  # what had to be repaired to read it, for a person
+    unread: tuple[tuple[int, str], ...] = ()  # calls that are not run: their places, and why
+    prose: bool = False  # the fault is plain text, which the next time is taken for the answer
+    null: bool = False  # None is the answer, where its form allows that
+    reasoning: str = ""  # came apart from the text
+    extras: Mapping[int, Json] = field(default_factory=dict)  # what came beside calls, by place
+    cut: CutIn = ""  # an answer is then incomplete, and a call is unread
 
     @property
     def answers(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
@@ -92,35 +92,55 @@ class ToolCard(Protocol):
         """JSON schema of ``tool_input`` in the text protocol."""
 
 
-class TextProtocol:
-    """The text protocol over these tools, with the user's instructions in the system prompt.
+class Wire:
+    """What both wire protocols are: tools, and the user's instructions in the system prompt.
 
     The same record always gives the same messages, whatever comes after it.
-
-    Attributes:
-        tools: The tools that it offers.
-        system: The first message.
-        beside: What is sent beside the messages and counts as tokens too; None for nothing.
     """
 
-    name: Literal["react", "native"] = "react"
-    beside: Json = None
+    name: Literal["react", "native"]
+    system: Message  # the first message
+    beside: Json = None  # what is sent beside the messages and counts as tokens too
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         self.tools: Mapping[str, ToolCard] = dict(tools)
         self._instructions = instructions
-        texts = "\n\n".join([*(tool.text for tool in self.tools.values()), _ENDS])
-        rules = _RULES.format(answer=ANSWER, fail=FAIL, tools=texts)
-        self.system: Message = system_message(rules, instructions)
-        self._inputs: dict[str, Json] = {
-            name: tool.input_schema() for name, tool in self.tools.items()
-        }
-        self._branches = {name: _branch(name, given) for name, given in self._inputs.items()}
+        self._inputs: dict[str, Json] = {}  # the schemas of the tools' inputs
 
-    def without(self, names: Collection[str]) -> TextProtocol:
+    def without(self, names: Collection[str]) -> Self:
         """The same protocol without these tools."""
         tools = {name: tool for name, tool in self.tools.items() if name not in names}
-        return TextProtocol(tools, self._instructions)
+        return type(self)(tools, self._instructions)
+
+    def read(
+        self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
+    ) -> Action:
+        """What the text of a reply means; with function calling, plain text is the answer."""
+        native = self.name == "native"
+        action = read_action(
+            reply.text,
+            self._inputs,
+            prose_is_answer=prose_is_answer or native,
+            strict=native,
+            form=form,
+            cut=reply.finish == "length",
+            refused=reply.finish == REFUSED,
+        )
+        return with_reasoning(action, reply)
+
+
+class TextProtocol(Wire):
+    """The text protocol."""
+
+    name = "react"
+
+    def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
+        super().__init__(tools, instructions)
+        texts = "\n\n".join([*(tool.text for tool in self.tools.values()), _ENDS])
+        rules = _RULES.format(answer=ANSWER, fail=FAIL, tools=texts)
+        self.system = system_message(rules, instructions)
+        self._inputs = {name: tool.input_schema() for name, tool in self.tools.items()}
+        self._branches = {name: _branch(name, given) for name, given in self._inputs.items()}
 
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer where one is asked for."""
@@ -174,20 +194,6 @@ class TextProtocol:
         branches = {**self._branches, ANSWER: answer, FAIL: _branch(FAIL, text)}
         offered = [branch for name, branch in branches.items() if name not in without]
         return replace(ask, schema={"oneOf": offered})
-
-    def read(
-        self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
-    ) -> Action:
-        """What a reply means; `prose_is_answer`: plain text is taken for the answer."""
-        action = read_action(
-            reply.text,
-            self._inputs,
-            prose_is_answer=prose_is_answer,
-            form=form,
-            cut=reply.finish == "length",
-            refused=reply.finish == REFUSED,
-        )
-        return with_reasoning(action, reply)
 
 
 def _action(thought: str, name: str, given: Json) -> str:
