@@ -44,7 +44,7 @@ def embedded_models_are_given_back() -> Iterator[None]:
     process = sys.modules.get("archytas_nb.models.process")
     if process is not None:
         process.stop()
-        for child in process._children:
+        for child in process._children.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=30)
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from archytas_nb._version import __version__
 from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, Json, Message, Notice
+from archytas_nb.loop.stop import sleep
 from archytas_nb.models import process, weights
 from archytas_nb.models.bounds import Deadline
 from archytas_nb.models.capabilities import Asking, capabilities_of
@@ -26,6 +26,7 @@ HUNG_SECONDS = 45.0
 """How long a server may answer nothing at all before it is taken to hang."""
 REMEMBERED_SECONDS = 86_400.0
 """How long a crash keeps later notebooks in safe mode; the cause may be gone by then."""
+_POLL_SECONDS = 0.05
 _REPLY_SECONDS = 3600.0
 """How long a request may be silent: slow machines read a long prompt for minutes."""
 REPEAT_TEMPERATURE = 0.8
@@ -56,7 +57,9 @@ class EmbeddedModel:
         self._weights: Path | None = None
         self._noted: str | None = None
         self._server: process.Server | None = None
-        self._warming: threading.Thread | None = None
+        self._loading: threading.Thread | None = None
+        self._progress = ""
+        self._failed: BaseException | None = None
         self._to_read: tuple[Message, ...] = ()
 
     def __repr__(self) -> str:
@@ -84,7 +87,6 @@ class EmbeddedModel:
         """
         ask = replace(ask, schema=without_contradictions(ask.schema))
         deadline, temperature, began = Deadline(ask.seconds), temperature_for(ask), time.monotonic()
-        has_dropped = False
         while True:
             try:
                 server = yield from self._ready(deadline)
@@ -97,34 +99,19 @@ class EmbeddedModel:
             if self._warning:
                 warning, self._warning = self._warning, ""
                 yield Notice("retry", warning)
-            hung = threading.Event()
+            if server.is_busy():
+                yield Delta("status", "waiting for another question to the local model")
+            client, hung = self._client(server, temperature), threading.Event()
             try:
                 with _watched(server, hung):
-                    reply = yield from self._reply(server, temperature, ask, deadline)
+                    reply = yield from client.complete(replace(ask, seconds=deadline.left))
             except ModelError as error:
-                if error.kind != "unreachable":
+                if error.kind != "unreachable" or not server.wait_for_end():
                     raise
-                if server.wait_for_end():
-                    yield self._crashed(server, hung=hung.is_set())
-                elif has_dropped:
-                    text = f"the local model {self.name} was interrupted twice."
-                    text += " Ask again, or use another model."
-                    raise ModelError(text, kind="bad_reply") from None
-                else:
-                    has_dropped = True
-                    again = "was interrupted; trying again"
-                    yield Notice("retry", f"the local model {self.name} {again}")
+                yield self._crashed(server, hung=hung.is_set())
             else:
                 self._note_tried(time.monotonic() - began)
                 return reply
-
-    def _reply(
-        self, server: process.Server, temperature: float, ask: AskModel, deadline: Deadline
-    ) -> Asking:
-        if server.is_busy():
-            yield Delta("status", "waiting for another question to the local model")
-        client = self._client(server, temperature)
-        return (yield from client.complete(replace(ask, seconds=deadline.left)))
 
     def _go_safe(self, crash: str, what: str) -> Notice:
         self._safe, self._crash = True, crash
@@ -192,45 +179,62 @@ class EmbeddedModel:
                 meanwhile. Given again while it still reads, they replace what was given before.
         """
         self._to_read = tuple(messages)
-        if self._warming is None or not self._warming.is_alive():
-            thread = threading.Thread(target=self._warm, name="archytas_nb-warm", daemon=True)
-            self._warming = thread
-            thread.start()
-
-    def _warm(self) -> None:
-        read: tuple[Message, ...] = ()
-        with contextlib.suppress(ArchytasError, OSError):  # met again by the first question
-            self._start(weights.silent)
-            while self._to_read != read and self._server is not None:
-                read = self._to_read
-                with _watched(self._server, threading.Event()):
-                    for _ in self._client(self._server).complete(AskModel(1, read, max_tokens=1)):
-                        pass
+        if self._loading is None or not self._loading.is_alive():
+            self._load()
 
     def _ready(self, deadline: Deadline) -> Generator[Notice, None, process.Server]:
         """The server, which is waited for on a thread, so that progress can be shown meanwhile.
 
         Past the deadline that thread goes on: the next question finds the model ready.
         """
-        # What is being read is how this question begins: to wait is faster than to read it twice.
-        while (warming := self._warming) is not None and warming.is_alive() and not deadline.over:
-            loading = f"The local model {self.name} is loading or processing the tools"
-            yield Notice("progress", loading)
-            warming.join(deadline.within(0.5))
-        if self._server is not None and self._server.alive():
-            return self._server
-        for text in _progress_of(self._start, deadline):
-            yield Notice("progress", text)
-        if deadline.over or self._server is None:
+        loading = self._loading
+        if loading is None or not loading.is_alive():
+            if self._server is not None and self._server.alive():
+                return self._server
+            self._to_read = ()
+            loading = self._load()
+        shown = ""
+        # It may be reading how this question begins: to wait is faster than to read it twice.
+        while loading.is_alive() and not deadline.over:
+            if (progress := self._progress) != shown:
+                yield Notice("progress", shown := progress)
+            sleep(deadline.within(_POLL_SECONDS))
+        if loading.is_alive():
             raise ModelError(
                 f"the local model {self.name} was not ready within the {deadline.seconds:.3g} s "
                 "that were left. It is still loading: ask again, or raise max_seconds.",
                 kind="deadline",
             )
-        return self._server
+        if self._failed is not None:
+            raise self._failed
+        return cast(process.Server, self._server)
 
-    def _start(self, progress: weights.Progress) -> None:
-        path, is_first = weights.locate(self._setting, progress), self._weights is None
+    def _load(self) -> threading.Thread:
+        self._progress, self._failed = f"Loading the local model {self.name} (0 s)", None
+        self._loading = threading.Thread(target=self._start, name="archytas_nb-local", daemon=True)
+        self._loading.start()
+        return self._loading
+
+    def _start(self) -> None:
+        """Start the server, and have it read what questions begin with."""
+        read: tuple[Message, ...] = ()
+        try:
+            self._server = self._started()
+            while self._to_read != read:
+                read = self._to_read
+                self._progress = f"The local model {self.name} is processing the tools"
+                with _watched(self._server, threading.Event()), contextlib.suppress(ArchytasError):
+                    ask = AskModel(1, read, max_tokens=1)
+                    for _ in self._client(self._server).complete(ask):
+                        pass
+        except BaseException as error:  # noqa: BLE001 - raised by the question that waits
+            self._failed = error
+
+    def _started(self) -> process.Server:
+        def note(text: str) -> None:
+            self._progress = text
+
+        path, is_first = weights.locate(self._setting, note), self._weights is None
         self._weights = path
         if is_first and (known := self.tried()):
             self._noted = crash = known[1]
@@ -242,7 +246,7 @@ class EmbeddedModel:
                     "archytas_nb doctor --try)"
                 )
         engine = replace(self._engine, safe=True) if self._safe else self._engine
-        self._server = process.ensure_server(path, progress, engine)
+        return process.ensure_server(path, note, engine)
 
     def _client(self, server: process.Server, temperature: float = 0) -> OpenAIModel:
         can = capabilities_of(server.base_url, server.model)
@@ -301,30 +305,3 @@ def temperature_for(ask: AskModel) -> float:
     """0, but more once the model has replied the same twice in a row: at 0 it would go on so."""
     replies = [message.get("content") for message in ask.messages if message["role"] == "assistant"]
     return REPEAT_TEMPERATURE if len(replies) > 1 and replies[-1] == replies[-2] else 0
-
-
-def _progress_of(
-    work: Callable[[Callable[[str], None]], None], deadline: Deadline
-) -> Iterator[str]:
-    """Do work on a thread and yield its progress until the deadline; raise what it raises."""
-    progress: queue.SimpleQueue[str | BaseException | None] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            work(progress.put)
-            progress.put(None)
-        except BaseException as error:  # noqa: BLE001 - raised again on the thread that waits
-            progress.put(error)
-
-    threading.Thread(target=run, name="archytas_nb-local-model", daemon=True).start()
-    while not deadline.over:
-        try:
-            # A wait without an end cannot be interrupted on Windows.
-            item = progress.get(timeout=deadline.within(0.2))
-        except queue.Empty:
-            continue
-        if item is None:
-            return
-        if isinstance(item, BaseException):
-            raise item
-        yield item

@@ -1,9 +1,8 @@
 """Starts the embedded model's engine in a process of its own, which all notebooks of a user share.
 
-Three things settle who uses which: a lock (one notebook at a time looks or starts), a state file
-that only this user can read (where the process is, and its key), and a lease (see `serve`), which
-proves that the file is true and stays so. The engine is never imported here: neither its crash nor
-its memory is the notebook's.
+A lock lets one notebook at a time look for the process or start it, a state file that only this
+user can read says where it is, and a lease (see `serve`) proves that this is true for as long as
+both sides live. The engine is never imported here: its crash must not be the notebook's.
 """
 
 from __future__ import annotations
@@ -18,21 +17,24 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from dataclasses import asdict, dataclass, field
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from pathlib import Path
 from typing import Any
 
-from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
 from archytas_nb.models import serve
-from archytas_nb.models.serve import Lease
 from archytas_nb.models.weights import Progress, locked, silent
 
 POLL_SECONDS = 0.05
+HANDSHAKE_SECONDS = 5.0
 END_SECONDS = 2.0
 """How long a process that has ended, or is being ended, may take until that shows."""
 _IN_LOG = {
@@ -170,6 +172,234 @@ def run_dir() -> Path:
     )
 
 
+# ── a server ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Lease:
+    """An open connection to the engine's process, held for as long as the model is used.
+
+    Raises:
+        OSError: Nobody listens there, or somebody who does not know the key.
+    """
+
+    def __init__(self, port: int, key: str) -> None:
+        peer = socket.create_connection(("127.0.0.1", port), timeout=HANDSHAKE_SECONDS)
+        peer.settimeout(None)
+        self._connection = Connection(peer.detach())
+        try:
+            if not self._connection.poll(HANDSHAKE_SECONDS):
+                raise TimeoutError("the listener sent nothing")
+            answer_challenge(self._connection, key.encode())
+            # Whoever took over a dead server's port must not be sent anybody's notebook.
+            deliver_challenge(self._connection, key.encode())
+        except (AuthenticationError, AssertionError, EOFError, OSError, ValueError) as error:
+            self._connection.close()
+            raise ConnectionRefusedError("the listener is not the model's server") from error
+
+    def is_open(self) -> bool:
+        """Whether the process still lives. Never blocks."""
+        try:
+            return not self._connection.poll(0)
+        except OSError:
+            return False
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Give the lease back; `at_once` skips the grace period where it was the last one."""
+        if at_once:
+            with contextlib.suppress(OSError):
+                self._connection.send_bytes(b"q")
+        self._connection.close()
+
+
+@dataclass(frozen=True, eq=False)
+class Server:
+    """A server of the engine on which this process holds a lease.
+
+    Attributes:
+        port: Where it listens on this machine.
+        api_key: The secret of this server process.
+        pid: Its process.
+        model: The name that the server gives the model.
+        log: What the process writes.
+        lease: The lease.
+        child: The process, where this one started it.
+    """
+
+    port: int
+    api_key: str = field(repr=False)
+    pid: int
+    model: str
+    log: Path
+    lease: Lease = field(repr=False)
+    child: subprocess.Popen[bytes] | None = field(repr=False)
+
+    @property
+    def base_url(self) -> str:
+        """Where its API begins. Proxies of the environment must not be used for it."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def alive(self) -> bool:
+        """Whether it lives and is leased. Never blocks."""
+        return self.lease.is_open()
+
+    def answers(self, seconds: float) -> bool:
+        """Whether it answers anything at all within so many seconds."""
+        try:
+            self._get("/health", seconds)  # answered beside whatever the engine reads or writes
+        except (OSError, http.client.HTTPException):
+            return False
+        return True
+
+    def is_busy(self, seconds: float = 0.3) -> bool:
+        """Whether other questions keep a new one waiting, as far as it says so in that time."""
+        try:
+            slots = json.loads(self._get("/slots", seconds))
+            return bool(slots) and all(slot["is_processing"] for slot in slots)
+        except TimeoutError:  # it answers between two batches of what it reads
+            return True
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+            return False
+
+    def _get(self, path: str, seconds: float) -> bytes:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
+        with contextlib.closing(connection):
+            connection.request("GET", path, headers={"Authorization": f"Bearer {self.api_key}"})
+            return connection.getresponse().read()
+
+    def kill(self) -> None:
+        """End it, for every notebook that uses it, and wait until it is gone."""
+        if self.alive():  # so this number still is that process
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+            self.wait_for_end()
+
+    def wait_for_end(self, seconds: float = END_SECONDS) -> bool:
+        """Whether it is gone within so many seconds: its connections do not end in one moment."""
+        deadline = time.monotonic() + seconds
+        while (is_alive := self.alive()) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        return not is_alive
+
+    def crash(self) -> str:
+        """How it ended, once it is gone; see `signal_of`."""
+        return signal_of(self.child, self.log)
+
+
+_held: dict[str, Server] = {}
+_children: dict[str, subprocess.Popen[bytes]] = {}
+_turn = threading.Lock()
+"""Held while a server is looked for or started."""
+
+
+def ensure_server(
+    weights: Path, progress: Progress = silent, engine: Engine | None = None
+) -> Server:
+    """Find or start the server of these weights, and hold on to it.
+
+    Where it is held already this is one look at a socket; where it died, a new one is started.
+
+    Raises:
+        ConfigurationError: The engine is not installed, or refused the file of weights.
+        ModelError: The server did not come up; the message quotes the end of its log.
+    """
+    engine = engine or Engine()
+    identity, began = engine.identity(weights), time.monotonic()
+    while not _turn.acquire(timeout=1.0):  # a question that was interrupted goes on loading
+        progress(f"Loading the local model {weights.stem} ({time.monotonic() - began:.0f} s)")
+    try:
+        held = _held.get(identity)
+        if held and held.alive():
+            return held
+        if held:
+            _held.pop(identity).lease.close()
+        engine.require()
+        state, log = run_dir() / f"{identity}.json", log_dir() / f"local-{identity}.log"
+        waiting = "Waiting for another notebook to start the local model"
+        with locked(state.with_suffix(".lock"), progress, waiting):
+            found = _connected(state, log, weights)
+            held = found or _started(identity, state, log, weights, engine, progress)
+        _held[identity] = held
+        progress(f"The local model {held.model} is ready ({time.monotonic() - began:.1f} s)")
+        return held
+    finally:
+        _turn.release()
+
+
+def stop() -> None:
+    """Give up every server that this process uses; those that nobody else uses end at once."""
+    for identity in list(_held):
+        _held.pop(identity).lease.close(at_once=True)
+
+
+def _connected(
+    state: Path, log: Path, weights: Path, child: subprocess.Popen[bytes] | None = None
+) -> Server | None:
+    """The server that the state file names; None where there is none."""
+    try:
+        facts = json.loads(state.read_text(encoding="utf-8"))
+        port, key, pid = int(facts["port"]), str(facts["api_key"]), int(facts["pid"])
+        lease = Lease(facts["lease_port"], key)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    child = child or next((each for each in _children.values() if each.pid == pid), None)
+    return Server(port, key, pid, weights.stem, log, lease, child)
+
+
+def _started(
+    identity: str, state: Path, log: Path, weights: Path, engine: Engine, progress: Progress
+) -> Server:
+    """Start a server and wait until it has loaded its model; the state file says that it has."""
+    began, shown = time.monotonic(), -1
+    child = _children.get(identity)
+    # A child from an interrupted question may still load its model.
+    if child is None or child.poll() is not None or state.exists():
+        try:
+            child = _children[identity] = _spawned(state, log, weights, engine)
+        except OSError as error:
+            raise ConfigurationError(
+                f"The local model cannot be started: {error}. It needs disk space and write "
+                f"permission in {str(state.parent)!r} (see XDG_RUNTIME_DIR) and "
+                f"{str(log.parent)!r}."
+            ) from error
+    while child.poll() is None:
+        if (waited := int(time.monotonic() - began)) > shown:
+            shown = waited
+            progress(f"Loading the local model {weights.stem} ({shown} s)")
+        if found := _connected(state, log, weights, child):
+            return found
+        time.sleep(POLL_SECONDS)
+    raise _failed(child, log, weights, engine)
+
+
+def _spawned(state: Path, log: Path, weights: Path, engine: Engine) -> subprocess.Popen[bytes]:
+    state.unlink(missing_ok=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):  # Windows renames no file that is open
+        log.replace(log.with_suffix(".log.1"))
+    config = {
+        "engine": engine.module,
+        "settings": engine.settings(weights),
+        "state": str(state),
+        "load_seconds": engine.load_seconds,
+        "grace_seconds": engine.grace_seconds,
+    }
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        return subprocess.Popen(  # noqa: S603 - our own file, run by our own Python
+            # By path and with -P: the child needs nothing of ours on its path, and a file of the
+            # user's that is named like a module of Python cannot get in its way.
+            [sys.executable, "-P", serve.__file__, json.dumps(config)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            cwd=state.parent,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            # Ctrl-C in a terminal and the end of a kernel reach a whole process group.
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+            | getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+
+
 # ── how a process ended ───────────────────────────────────────────────────────────────────────────
 
 
@@ -203,261 +433,38 @@ def _tail(log: Path) -> str:
     return "\n".join(f"  {line}" for line in lines[-200:]) or "  (empty)"
 
 
-# ── a server ──────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, eq=False)
-class Server:
-    """A server of the engine on which this process holds a lease.
-
-    Attributes:
-        base_url: ``http://127.0.0.1:PORT/v1``. Proxies of the environment must not be used for it.
-        api_key: The secret of this server process.
-        model: The name that the server gives the model.
-        log: What the process writes.
-    """
-
-    base_url: str
-    api_key: str = field(repr=False)
-    model: str
-    log: Path
-    lease: Lease = field(repr=False)
-    pid: int
-    child: subprocess.Popen[bytes] | None = field(repr=False)  # where this process started it
-
-    def alive(self) -> bool:
-        """Whether it lives and is leased. Never blocks."""
-        return self.lease.is_open()
-
-    def answers(self, seconds: float) -> bool:
-        """Whether it answers anything at all within so many seconds."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.lease.port, timeout=seconds)
-        try:
-            # Answered without a key, and beside whatever the engine reads or writes.
-            connection.request("GET", "/health")
-            return connection.getresponse().status > 0
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
-
-    def is_busy(self, seconds: float = 0.3) -> bool:
-        """Whether other questions keep a new one waiting, as far as it says so in that time."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.lease.port, timeout=seconds)
-        try:
-            headers = {"Authorization": f"Bearer {self.api_key}"}
-            connection.request("GET", "/slots", headers=headers)
-            slots = json.loads(connection.getresponse().read())
-            return bool(slots) and all(slot["is_processing"] for slot in slots)
-        except TimeoutError:  # it answers between two batches of what it reads
-            return True
-        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
-            return False
-        finally:
-            connection.close()
-
-    def kill(self) -> None:
-        """End it, for every notebook that uses it, and wait until it is gone."""
-        if self.alive():  # so this number still is that process
-            with contextlib.suppress(OSError):
-                os.kill(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-            self.wait_for_end()
-
-    def wait_for_end(self, seconds: float = END_SECONDS) -> bool:
-        """Whether it is gone within so many seconds: its connections do not end in one moment."""
-        deadline = time.monotonic() + seconds
-        while (is_alive := self.alive()) and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-        return not is_alive
-
-    def crash(self) -> str:
-        """How it ended, once it is gone; see `signal_of`."""
-        return signal_of(self.child, self.log)
-
-
-_held: dict[str, Server] = {}
-_children: list[subprocess.Popen[bytes]] = []
-_turn = threading.Lock()
-"""Held while a server is looked for or started."""
-
-
-def ensure_server(
-    weights: Path, progress: Progress = silent, engine: Engine | None = None
-) -> Server:
-    """Find or start the server of these weights, and hold on to it.
-
-    Where it is held already this is one look at a socket; where it died, a new one is started.
-
-    Raises:
-        ConfigurationError: The engine is not installed, or refused the file of weights.
-        ModelError: The server did not come up; the message quotes the end of its log.
-    """
-    engine = engine or Engine()
-    identity, began = engine.identity(weights), time.monotonic()
-    while not _turn.acquire(timeout=1.0):  # a question that was interrupted goes on loading
-        progress(f"Loading the local model {weights.stem} ({time.monotonic() - began:.0f} s)")
-    try:
-        held = _held.get(identity)
-        if held and held.alive():
-            return held
-        if held:
-            _held.pop(identity).lease.close()
-        engine.require()
-        held = _held[identity] = _Search(identity, weights, engine, progress).server()
-        progress(f"The local model {held.model} is ready ({time.monotonic() - began:.1f} s)")
-        return held
-    finally:
-        _turn.release()
-
-
-def stop() -> None:
-    """Give up every server that this process uses; those that nobody else uses end at once."""
-    for identity in list(_held):
-        _held.pop(identity).lease.close(at_once=True)
-    _reap()
-
-
-class _Search:
-    """One search for a server, or one start of it."""
-
-    def __init__(self, identity: str, weights: Path, engine: Engine, progress: Progress) -> None:
-        self._weights, self._engine, self._progress = weights, engine, progress
-        self._began = time.monotonic()
-        self._state = run_dir() / f"{identity}.json"
-        self._log = log_dir() / f"local-{identity}.log"
-
-    def server(self) -> Server:
-        """Find a live server or start one, and wait until it has loaded its model."""
-        waiting = "Waiting for another notebook to start the local model"
-        while True:
-            with locked(self._state.with_suffix(".lock"), self._progress, waiting):
-                found = self._connect()
-                facts, lease = found or self._start()
-            # On Windows a virtual environment's Python starts another one, which has the pid.
-            started = [child for child in list(_children) if child.pid == facts["pid"]]
-            child = facts.get("child") or next(iter(started), None)
-            try:
-                self._wait(lease, facts["age"])
-            except OSError:
-                lease.close()
-                if found is None:
-                    raise self._failed(child) from None
-                # It ended meanwhile, or another program has its port.
-                serve.remove_state(self._state, facts["api_key"])
-            except BaseException:
-                lease.close()
-                raise
-            else:
-                url = f"http://127.0.0.1:{lease.port}/v1"
-                of = (facts["api_key"], self._weights.stem, self._log, lease, facts["pid"])
-                return Server(url, *of, child)
-
-    def _connect(self) -> tuple[dict[str, Any], Lease] | None:
-        """The server that the state file names, perhaps still loading; None where there is none."""
-        try:
-            facts = json.loads(self._state.read_text(encoding="utf-8"))
-            facts |= {"pid": int(facts["pid"]), "age": time.time() - self._state.stat().st_mtime}
-            return facts, Lease(facts["lease_port"], facts["api_key"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def _start(self) -> tuple[dict[str, Any], Lease]:
-        _reap()
-        try:
-            child = self._spawned()
-        except OSError as error:
-            raise ConfigurationError(
-                f"The local model cannot be started: {error}. It needs disk space and write "
-                f"permission in {str(self._state.parent)!r} (see XDG_RUNTIME_DIR) and "
-                f"{str(self._log.parent)!r}."
-            ) from error
-        _children.append(child)
-        while child.poll() is None:
-            if found := self._connect():
-                return {**found[0], "child": child}, found[1]
-            time.sleep(POLL_SECONDS)
-        raise self._failed(child)
-
-    def _spawned(self) -> subprocess.Popen[bytes]:
-        self._state.unlink(missing_ok=True)
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(OSError):  # Windows renames no file that is open
-            self._log.replace(self._log.with_suffix(".log.1"))
-        config = self._state.with_suffix(".config.json")
-        facts = {
-            "engine": self._engine.module,
-            "settings": self._engine.settings(self._weights),
-            "state": str(self._state),
-            "load_seconds": self._engine.load_seconds,
-            "grace_seconds": self._engine.grace_seconds,
-        }
-        serve.write_private(config, facts)
-        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(log, "wb") as out:
-            return subprocess.Popen(  # noqa: S603 - our own file, run by our own Python
-                # By path and with -P: the child needs nothing of ours on its path, and a file of
-                # the user's that is named like a module of Python cannot get in its way.
-                [sys.executable, "-P", serve.__file__, str(config)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                cwd=self._state.parent,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
-                # Ctrl-C in a terminal and the end of a kernel reach a whole process group.
-                start_new_session=True,
-                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-                | getattr(subprocess, "CREATE_NO_WINDOW", 0),
-            )
-
-    def _wait(self, lease: Lease, age: float) -> None:
-        """Wait for the lease; an OSError says that the process has ended, or is another one."""
-        shown = -1
-        while True:
-            waited = time.monotonic() - self._began
-            if int(waited) != shown:
-                shown = int(waited)
-                self._progress(f"Loading the local model {self._weights.stem} ({shown} s)")
-            if age > self._engine.load_seconds and waited > serve.HANDSHAKE_SECONDS:
-                raise ConnectionRefusedError("the model was loaded long ago but does not respond")
-            if lease.granted(POLL_SECONDS):
-                return
-
-    def _failed(self, child: subprocess.Popen[bytes] | None) -> Exception:
-        """The error of an engine that did not come up, with the end of its log."""
-        crash, text = signal_of(child, self._log), _tail(self._log)
-        move, needs_setup = CAUSES.get(crash, "") + OTHER_MODEL, True
-        if crash == f"exit status {serve.CANNOT_IMPORT}":
-            why = "its library cannot be loaded"
-            move = (
-                "It may need a system library: libgomp (on Debian and Ubuntu: apt-get "
-                "install libgomp1) or, on Windows, the Visual C++ Redistributable."
-            )
-        elif "failed to load model" in text and crash not in CRASHES:
-            why = "the engine rejected the weights file"
-            move = "Download the file again, or use a different one."
-        else:
-            needs_setup = False
-            why = f"it exited while loading ({crash or 'unknown reason'})"
-            if "  Timeout (" in text:  # written by the watchdog in `serve`, which then ends it
-                crash, why = "", f"it was not ready after {self._engine.load_seconds:.0f} s"
-        # What the engine marks as errors says more than the traceback below it.
-        errors = [line for line in text.splitlines() if re.match(r"\s+[\d.]+ E ", line)]
-        quoted = "\n".join(errors[-4:] or text.splitlines()[-12:])
-        engine = f"{self._engine.module} {self._engine.version}"
-        story = (
-            f"The local model {str(self._weights)!r} did not start ({engine}): {why}.\n"
-            f"The log {str(self._log)!r} ends with:\n{quoted}\n{move}"
+def _failed(
+    child: subprocess.Popen[bytes], log: Path, weights: Path, engine: Engine
+) -> ArchytasError:
+    """The error of an engine that did not come up, with the end of its log."""
+    crash, text = signal_of(child, log), _tail(log)
+    move, needs_setup = CAUSES.get(crash, "") + OTHER_MODEL, True
+    if crash == f"exit status {serve.CANNOT_IMPORT}":
+        why = "its library cannot be loaded"
+        move = (
+            "It may need a system library: libgomp (on Debian and Ubuntu: apt-get "
+            "install libgomp1) or, on Windows, the Visual C++ Redistributable."
         )
-        if needs_setup:
-            return ConfigurationError(story)
-        error = StartError(story, kind="unreachable")
-        error.crash = crash
-        return error
-
-
-def _reap() -> None:
-    """Collect the children that have ended."""
-    _children[:] = [child for child in _children if child.poll() is None]
+    elif "failed to load model" in text and crash not in CRASHES:
+        why = "the engine rejected the weights file"
+        move = "Download the file again, or use a different one."
+    else:
+        needs_setup = False
+        why = f"it exited while loading ({crash or 'unknown reason'})"
+        if "  Timeout (" in text:  # written by the watchdog in `serve`, which then ends it
+            crash, why = "", f"it was not ready after {engine.load_seconds:.0f} s"
+    # What the engine marks as errors says more than the traceback below it.
+    errors = [line for line in text.splitlines() if re.match(r"\s+[\d.]+ E ", line)]
+    quoted = "\n".join(errors[-4:] or text.splitlines()[-12:])
+    story = (
+        f"The local model {str(weights)!r} did not start ({engine.module} {engine.version}): "
+        f"{why}.\nThe log {str(log)!r} ends with:\n{quoted}\n{move}"
+    )
+    if needs_setup:
+        return ConfigurationError(story)
+    error = StartError(story, kind="unreachable")
+    error.crash = crash
+    return error
 
 
 def _after_fork() -> None:

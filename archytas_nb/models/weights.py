@@ -1,7 +1,7 @@
 """Finds the embedded model's weights: a GGUF file, one of the Hugging Face hub, or the extra's.
 
 What the ``weights`` extra installs is never imported: those packages are data, located through
-their metadata. Any bytes whose checksum is not the expected one are refused.
+their metadata, and refused unless their checksum is the expected one.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
-import json
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.models.serve import write_private
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with one line about what is being waited for; a later line replaces the one before."""
@@ -52,27 +50,11 @@ def silent(_text: str) -> None:
     """A `Progress` that does nothing."""
 
 
-def locate(setting: str | None = None, progress: Progress = silent) -> Path:
-    """Find the weights of the model that runs on this machine; fetch or assemble them first.
+def cache_dir() -> Path:
+    """Where the file is kept that is assembled from the extra's pieces."""
+    import platformdirs
 
-    Args:
-        setting: A GGUF file's path, or ``"hf:OWNER/REPO/FILE"``; None or empty for the extra.
-        progress: Is told what is being waited for.
-
-    Raises:
-        ConfigurationError: Nothing was named and nothing is installed, or what was named is not
-            there, is no GGUF file, could not be downloaded or has the wrong checksum.
-    """
-    if not setting:
-        return _assembled(progress)
-    path = _download(setting, progress) if setting.startswith("hf:") else Path(setting)
-    return _checked(path, setting)
-
-
-def check(setting: str | None = None) -> None:
-    """Raise ConfigurationError where `locate` cannot succeed; copies and fetches nothing."""
-    if find(setting) is None and not setting:
-        _parts()
+    return Path(platformdirs.user_cache_dir("archytas-nb", appauthor=False)) / "models"
 
 
 def find(setting: str | None = None) -> Path | None:
@@ -83,31 +65,36 @@ def find(setting: str | None = None) -> Path | None:
     """
     if not setting:
         target = cache_dir() / EMBEDDED.name
-        return target if _is_stamped(target) else None
+        with contextlib.suppress(OSError):
+            return target if target.stat().st_size == EMBEDDED.size else None
+        return None
     if not setting.startswith("hf:"):
         return _checked(Path(setting), setting)
-    repo, file = _on_hub(setting)
-    try:
-        from huggingface_hub import try_to_load_from_cache
-
-        path = try_to_load_from_cache(repo, file)
-    except (ImportError, ValueError):  # ValueError: a name that the hub does not allow
-        return None
-    return Path(path) if isinstance(path, str) else None
+    return _from_hub(setting, is_local=True)
 
 
-def cache_dir() -> Path:
-    """Where the file is kept that is assembled of the extra's pieces."""
-    import platformdirs
+def check(setting: str | None = None) -> None:
+    """Raise ConfigurationError where `locate` cannot succeed; copies and fetches nothing."""
+    if find(setting) is None and not setting:
+        _parts()
 
-    return Path(platformdirs.user_cache_dir("archytas-nb", appauthor=False)) / "models"
 
+def locate(setting: str | None = None, progress: Progress = silent) -> Path:
+    """Find the weights of the model that runs on this machine; fetch or assemble them first.
 
-def pieces() -> list[Path]:
-    """The installed pieces of the extra, in order; none where it is not whole."""
-    with contextlib.suppress(ConfigurationError):
-        return _parts()
-    return []
+    Args:
+        setting: A GGUF file's path, or ``"hf:OWNER/REPO/FILE"``; None or empty for the extra.
+        progress: Called with what is being waited for.
+
+    Raises:
+        ConfigurationError: Nothing was named and nothing is installed, or what was named is not
+            there, is no GGUF file, could not be downloaded or has the wrong checksum.
+    """
+    if setting and setting.startswith("hf:"):
+        progress(f"Downloading {setting.removeprefix('hf:')} from the Hugging Face Hub")
+        if path := _from_hub(setting):
+            return _checked(path, setting)
+    return find(setting) or _assembled(progress)
 
 
 def _checked(path: Path, setting: str) -> Path:
@@ -130,29 +117,32 @@ def _checked(path: Path, setting: str) -> Path:
     return path
 
 
-def _on_hub(setting: str) -> tuple[str, str]:
+# ── from the hub ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _from_hub(setting: str, *, is_local: bool = False) -> Path | None:
+    """A file of the hub; with `is_local` None where it was not downloaded before."""
     owner, repo, file = [*setting.removeprefix("hf:").split("/", 2), "", ""][:3]
     if not (owner and repo and file):
         raise ConfigurationError(
             f"local_model {setting!r} does not name a file. Expected 'hf:OWNER/REPO/FILE', such as "
             "'hf:Qwen/Qwen2.5-Coder-7B-Instruct-GGUF/qwen2.5-coder-7b-instruct-q4_k_m.gguf'."
         )
-    return f"{owner}/{repo}", file
-
-
-def _download(setting: str, progress: Progress) -> Path:
-    repo, file = _on_hub(setting)
     if importlib.util.find_spec("huggingface_hub") is None:
+        if is_local:
+            return None
         raise ConfigurationError(
             f"local_model {setting!r} needs huggingface-hub, which is missing. In a clone run: "
             'pip install ".[local]"'
         )
     from huggingface_hub import hf_hub_download
 
-    progress(f"Downloading {file} from {repo}")
     try:
-        return Path(hf_hub_download(repo_id=repo, filename=file))
+        path = hf_hub_download(repo_id=f"{owner}/{repo}", filename=file, local_files_only=is_local)
+        return Path(path)
     except Exception as error:  # the hub's own, httpx's, requests' or OSError: versions differ
+        if is_local:
+            return None
         raise ConfigurationError(
             f"local_model {setting!r} could not be downloaded from the Hugging Face Hub "
             f"({type(error).__name__}: {error}). Check the name and the network, or use a GGUF "
@@ -160,24 +150,7 @@ def _download(setting: str, progress: Progress) -> Path:
         ) from error
 
 
-def _assembled(progress: Progress) -> Path:
-    cache = cache_dir()
-    target = cache / EMBEDDED.name
-    if _is_stamped(target):
-        return target
-    parts = _parts()
-    waiting = "Waiting for another notebook to assemble the model's weights"
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with locked(cache / f"{EMBEDDED.name}.lock", progress, waiting):
-            if not _is_stamped(target):
-                _assemble(parts, target, progress)
-    except OSError as error:  # a full disk among them
-        raise ConfigurationError(
-            f"The model's weights ({EMBEDDED.size / 1e9:.2f} GB) could not be written to "
-            f"{str(cache)!r} ({error}). Free some space there, or use an alternative:\n{WAYS_OUT}"
-        ) from error
-    return target
+# ── from the extra ────────────────────────────────────────────────────────────────────────────────
 
 
 @contextlib.contextmanager
@@ -197,28 +170,46 @@ def locked(path: Path, progress: Progress, waiting: str) -> Iterator[None]:
         lock.release()
 
 
+def pieces() -> list[Path]:
+    """The installed pieces of the extra, in order; none where it is not whole."""
+    with contextlib.suppress(ConfigurationError):
+        return _parts()
+    return []
+
+
 def _parts() -> list[Path]:
     """The installed pieces in order; all of them or an error."""
-    paths = {name: _part(name, PurePosixPath(suffix)) for name, suffix in EMBEDDED.parts}
-    found = list(filter(None, paths.values()))
-    missing = [name for name, path in paths.items() if path is None]
-    if not found:
+    paths: dict[str, Path] = {}
+    for name, suffix in EMBEDDED.parts:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            for file in importlib.metadata.distribution(name).files or ():
+                if file.match(suffix) and (path := Path(os.fspath(file.locate()))).is_file():
+                    paths[name] = path
+    if not paths:
         raise ConfigurationError(f"No model is configured or installed. You can:\n{WAYS_OUT}")
-    if missing:
+    if missing := [name for name, _ in EMBEDDED.parts if name not in paths]:
         raise ConfigurationError(
-            f"The model's weights are incomplete: {len(missing)} of {len(paths)} parts are "
-            f'missing ({", ".join(missing)}). In a clone: pip install ".[local,weights]"'
+            f"The model's weights are incomplete: {len(missing)} of {len(EMBEDDED.parts)} parts "
+            f'are missing ({", ".join(missing)}). In a clone: pip install ".[local,weights]"'
         )
-    return found
+    return list(paths.values())
 
 
-def _part(name: str, suffix: PurePosixPath) -> Path | None:
+def _assembled(progress: Progress) -> Path:
+    parts, target = _parts(), cache_dir() / EMBEDDED.name
+    waiting = "Waiting for another notebook to assemble the model's weights"
     try:
-        files = importlib.metadata.distribution(name).files or []
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    paths = [Path(os.fspath(file.locate())) for file in files if file.match(str(suffix))]
-    return next((path for path in paths if path.is_file()), None)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with locked(target.with_name(f"{target.name}.lock"), progress, waiting):
+            if find() is None:
+                _assemble(parts, target, progress)
+    except OSError as error:  # a full disk among them
+        raise ConfigurationError(
+            f"The model's weights ({EMBEDDED.size / 1e9:.2f} GB) could not be written to "
+            f"{str(target.parent)!r} ({error}). Free some space there, or use an alternative:\n"
+            f"{WAYS_OUT}"
+        ) from error
+    return target
 
 
 def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
@@ -236,7 +227,7 @@ def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
                             shown, of = percent, f"% of {EMBEDDED.size / 1e9:.2f} GB"
                             progress(f"Assembling the model's weights (only once): {percent} {of}")
             out.flush()
-            os.fsync(out.fileno())  # the stamp must be right after a power cut, too
+            os.fsync(out.fileno())  # it must be whole after a power cut, too
         if digest.hexdigest() != EMBEDDED.sha256:
             raise ConfigurationError(
                 f"The installed weights are not {EMBEDDED.name!r}: their SHA-256 is "
@@ -246,18 +237,3 @@ def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
-    write_private(target.with_name(f"{target.name}.verified"), _facts(target))
-
-
-def _facts(target: Path) -> dict[str, Any]:
-    stat = target.stat()
-    return {"sha256": EMBEDDED.sha256, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
-
-
-def _is_stamped(target: Path) -> bool:
-    """Whether the file was verified and is unchanged, so that it need not be hashed again."""
-    try:
-        stamp = json.loads(target.with_name(f"{target.name}.verified").read_text(encoding="utf-8"))
-        return bool(stamp == _facts(target) and stamp["size"] == EMBEDDED.size)
-    except (OSError, ValueError):
-        return False

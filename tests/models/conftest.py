@@ -24,7 +24,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(process, "log_dir", lambda: tmp_path / "log")
     yield tmp_path
     process.stop()
-    children = process._children[:]
+    children = [*process._children.values()]
     process._children.clear()
     try:
         for child in children:

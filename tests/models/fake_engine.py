@@ -7,8 +7,7 @@ What it does besides is written in the "weights": ``GGUF <word>``, where the wor
 - ``crashes`` at its first request (SIGSEGV), ``always-crashes`` at each one, ``crashes-unless-safe``;
 - ``start-crashes``, and ``start-crashes-unless-safe``, while it loads;
 - ``hangs-unless-safe`` while it loads; ``cannot-import`` its library;
-- ``freezes`` in its first reply, is ``slow`` to begin it;
-- ``drops`` its first reply, ``always-drops`` each one, ``drops-then-crashes`` at the second.
+- ``freezes`` in its first reply, is ``slow`` to begin it.
 
 Asked to chat, it says in a stream how many words it was sent. A conversation of more words than its context has
 tokens is refused, as the engine does.
@@ -126,9 +125,6 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.word == "slow":
             time.sleep(4)
-        if self.word == "always-drops" or (self.word in ("drops", "drops-then-crashes") and first):
-            self.send(b"", whole=False)
-            return
         self.send(b"", whole=False)
         if asked.get("return_progress"):
             read = {"prompt_progress": {"total": len(words), "processed": 1}}
@@ -136,7 +132,6 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b'data: {"choices": [{"delta": {"content": "I read "}}]}\n\n')
         self.wfile.flush()
         crash = self.word == "always-crashes" or (self.word == "crashes" and first)
-        crash = crash or (self.word == "drops-then-crashes" and not self.params.no_extra_bufts)
         if crash or (self.word == "crashes-unless-safe" and not self.params.no_extra_bufts):
             end_by(signal.SIGSEGV)
         if self.word == "freezes" and first:

@@ -14,7 +14,8 @@ from multiprocessing.connection import Connection, answer_challenge, deliver_cha
 
 import pytest
 
-from archytas_nb.models import process, serve
+from archytas_nb.models import serve
+from archytas_nb.models.process import Lease
 from archytas_nb.models.serve import configure, write_private
 
 PATIENCE = 20  # seconds until a test that waits for something gives up
@@ -22,29 +23,15 @@ FOREVER = 3600.0
 
 
 def Leases(key, grace, startup, end):
-    """The server's side, open for the engine's port 4711; at its end `end` is called."""
+    """The server's side; at its end `end` is called."""
     leases = serve.Leases(key, grace, startup)
-    open_(leases, end)
-    return leases
 
-
-def open_(leases, end):
     def run():
-        leases.run(4711)
+        leases.wait()
         end()
 
     threading.Thread(target=run, daemon=True).start()
-
-
-def Lease(port, key):
-    """A kernel's side, granted."""
-    lease = process.Lease(port, key)
-    try:
-        assert lease.granted(PATIENCE)
-    except BaseException:
-        lease.close()
-        raise
-    return lease
+    return leases
 
 
 @pytest.fixture
@@ -84,17 +71,6 @@ def test_giving_a_lease_back_at_once_does_not_end_what_others_use(ended):
     assert not ended.wait(0.1)
     assert other.is_open()
     other.close()
-
-
-def test_a_lease_is_granted_when_the_model_is_loaded_and_names_the_engines_port(ended):
-    leases = serve.Leases("key", 0, FOREVER)
-    early = process.Lease(leases.port, "key")
-    assert not early.granted(0.05)
-    assert early.port == 0
-    open_(leases, ended.set)
-    assert early.granted(PATIENCE)
-    assert early.port == 4711
-    early.close()
 
 
 def test_no_lease_is_given_once_the_end_has_begun(ended):
@@ -151,7 +127,6 @@ def test_a_lease_is_seen_to_close_when_the_server_goes_away():
             connection = Connection(peer.detach())
             deliver_challenge(connection, b"key")
             answer_challenge(connection, b"key")
-            connection.send_bytes(b"4711")
             connected.append(connection)
 
         thread = threading.Thread(target=greet)

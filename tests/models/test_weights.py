@@ -115,14 +115,6 @@ def test_a_file_that_was_cut_short_is_assembled_again(bundle, tmp_path):
     assert locate().read_bytes() == b"".join(CONTENT)
 
 
-def test_a_file_that_was_changed_in_place_is_assembled_again(bundle, tmp_path):
-    path = locate()
-    before = path.stat().st_mtime_ns
-    path.write_bytes(b"x" * bundle.size)
-    os.utime(path, ns=(before + 1, before + 1))
-    assert locate().read_bytes() == b"".join(CONTENT)
-
-
 @pytest.mark.parametrize("moment", ["writing", "replacing"])
 def test_an_interrupt_leaves_no_half_file_and_the_next_start_succeeds(
     bundle, tmp_path, monkeypatch, moment
@@ -248,7 +240,9 @@ def test_a_hub_file_is_fetched_by_repository_and_path(tmp_path, monkeypatch):
         "huggingface_hub.hf_hub_download", lambda **given: asked.append(given) or str(file)
     )
     assert locate("hf:owner/repo/folder/model.gguf") == file
-    assert asked == [{"repo_id": "owner/repo", "filename": "folder/model.gguf"}]
+    assert asked == [
+        {"repo_id": "owner/repo", "filename": "folder/model.gguf", "local_files_only": False}
+    ]
 
 
 def test_a_failed_download_names_the_setting_and_the_cause(monkeypatch):
