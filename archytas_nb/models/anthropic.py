@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -12,15 +11,10 @@ from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Json, Message
 from archytas_nb.loop.function_calling import SHOW_IMAGES
 from archytas_nb.models.anthropic_reply import KEY, AnthropicReply
-from archytas_nb.models.capabilities import (
-    Capabilities,
-    capabilities_of,
-    reply_tokens,
-    with_images,
-)
+from archytas_nb.models.capabilities import Capabilities, reply_tokens, with_images
 from archytas_nb.models.completion import GrowingReply, cost_of
 from archytas_nb.models.providers import ANTHROPIC_URL
-from archytas_nb.models.remote import Package, RemoteModel
+from archytas_nb.models.remote import RemoteModel
 
 _DEFAULT_TOKENS = 4096
 """Maximum of a reply where none is given: the API wants one, and every model takes this."""
@@ -53,6 +47,9 @@ class AnthropicModel(RemoteModel):
             cannot be used.
     """
 
+    api = "anthropic"
+    client = "Anthropic"
+    default_url = ANTHROPIC_URL
     key_name = "ANTHROPIC_API_KEY"
     url_name = "ANTHROPIC_BASE_URL"
     path = ("/messages", "/v1")
@@ -60,31 +57,7 @@ class AnthropicModel(RemoteModel):
     listing = MappingProxyType({"limit": 1000})
     is_small = False
 
-    def __init__(
-        self,
-        model: str,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        timeout: float | None = None,
-        max_retries: int | None = None,
-        *,
-        stream: bool = True,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str] | None = None,
-        **request: Any,
-    ) -> None:
-        if "system" in request:
-            raise ConfigurationError("'system' is not a request field; use instructions=")
-        url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL
-        key = api_key or os.environ.get("ANTHROPIC_API_KEY") or ""
-        super().__init__(
-            model, url, key, (timeout, max_retries),
-            stream=stream, headers=headers, query=query, request=request,
-        )  # fmt: skip
-        if not self._key and self.base_url == ANTHROPIC_URL:
-            raise ConfigurationError(f"no API key for {self.base_url!r}. Set {self.key_name}.")
-
-    def _package(self) -> Package:
+    def _package(self) -> Any:
         try:
             import anthropic
         except ImportError as error:
@@ -92,35 +65,21 @@ class AnthropicModel(RemoteModel):
                 f"Anthropic's models need the package 'anthropic' ({error}). Install the extra "
                 "'anthropic' of archytas-nb, or: pip install anthropic"
             ) from None
-        return Package(anthropic, anthropic.Anthropic, anthropic.AnthropicError)
+        return anthropic
 
     def _key_header(self) -> dict[str, str]:
         return {"X-Api-Key": self._key} if self._key else {}
 
-    def _create(self, client: Any) -> Callable[..., Any]:
-        create: Callable[..., Any] = client.messages.with_streaming_response.create
-        return create
-
-    def _fields(
-        self,
-        name: str,
-        ask: AskModel,
-        form: Capabilities,
-        *,
-        stream: bool,  # noqa: ARG002
-    ) -> dict[str, Any]:
+    def _send(
+        self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any
+    ) -> Any:
         body = {"model": name, **body_of(ask, form, self.request)}
+        create = client.messages.with_streaming_response.create
         # The client's own fields are overridden: it warns of some models by their names.
-        return {"model": "", "max_tokens": 1, "messages": [], "extra_body": body}
+        return create(model="", max_tokens=1, messages=[], extra_body=body, **kwargs)
 
     def _reply(self) -> GrowingReply:
         return AnthropicReply(lambda *tokens: cost_of(self.base_url, self.name, *tokens))
-
-    def _can(self, name: str) -> Capabilities:
-        return capabilities_of(self.base_url, name, "anthropic")
-
-    def _begin(self) -> str:
-        return "the base URL of the API, without '/v1'"
 
 
 # ── the body of a request ─────────────────────────────────────────────────────────────────────────

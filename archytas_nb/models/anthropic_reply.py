@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archytas_nb.loop.events import Delta, Json, ModelReply, Usage, WireCall
-from archytas_nb.models.completion import NotACompletion, ServerError, error_text, status_of
+from archytas_nb.models.completion import (
+    GrowingReply,
+    NotACompletion,
+    ServerError,
+    mapping,
+    string,
+)
 
 KEY = "anthropic"
 """Under which the blocks of a reply with thinking are kept beside its calls."""
@@ -44,7 +50,7 @@ class _Block:
     pieces: dict[str, list[str]] = field(default_factory=dict)
 
     def text(self, name: str) -> str:
-        return "".join([_str(self.begin.get(name)), *self.pieces.get(name, ())])
+        return "".join([string(self.begin.get(name)), *self.pieces.get(name, ())])
 
     def arguments(self) -> str:
         given = "".join(self.pieces.get("partial_json", ()))
@@ -63,7 +69,7 @@ class _Block:
         return None
 
 
-class AnthropicReply:
+class AnthropicReply(GrowingReply):
     """A reply as it grows.
 
     Args:
@@ -71,63 +77,61 @@ class AnthropicReply:
     """
 
     def __init__(self, cost: Callable[[int, int, int, int], float]) -> None:
+        super().__init__()
         self._blocks: dict[int, _Block] = {}
         self._usage: dict[str, int] = {}
         self._cost = cost
-        self._model = self.finish = ""
-        self.has_begun = self.has_choice = False
 
-    def take(self, chunk: Any, text: str) -> list[Delta]:
+    def take(self, part: Any, text: str) -> list[Delta]:
         """Add an event of a stream, or a whole message; return what is shown of it."""
-        if isinstance(chunk, dict) and (error := chunk.get("error")):
-            message, codes = error_text(error)
-            status = _STATUS.get(str(_dict(error).get("type"))) or status_of(error)
-            raise ServerError(message or text, status, codes)
-        if not isinstance(chunk, dict) or not isinstance(chunk.get("type"), str):
+        if error := mapping(part).get("error"):
+            status = _STATUS.get(str(mapping(error).get("type")), 0)
+            raise ServerError.within(error, text, status)
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
             raise NotACompletion(text)
         self.has_begun = True
-        index = chunk.get("index")
-        match chunk["type"]:
+        index = part.get("index")
+        match part["type"]:
             case "message":
-                self._head(chunk)
-                content = chunk.get("content")
+                self._head(part)
+                content = part.get("content")
                 blocks = enumerate(content if isinstance(content, list) else ())
                 return [delta for n, block in blocks for delta in self._begin(n, block)]
             case "message_start":
-                self._head(_dict(chunk.get("message")))
+                self._head(mapping(part.get("message")))
             case "content_block_start" if isinstance(index, int):
-                return self._begin(index, chunk.get("content_block"))
+                return self._begin(index, part.get("content_block"))
             case "content_block_delta" if isinstance(index, int) and index in self._blocks:
-                return self._grow(self._blocks[index], _dict(chunk.get("delta")))
+                return self._grow(self._blocks[index], mapping(part.get("delta")))
             case "message_delta":
-                self._end({**chunk, **_dict(chunk.get("delta"))})
+                self._end({**part, **mapping(part.get("delta"))})
         return []
 
     def _head(self, message: dict[str, Any]) -> None:
         self.has_choice = True
-        self._model = _str(message.get("model"))
+        self.model = string(message.get("model"))
         self._end(message)
 
     def _end(self, part: dict[str, Any]) -> None:
         """Note usage, of which a later part has the newer counts, and the reason for the end."""
-        usage = _dict(part.get("usage"))
+        usage = mapping(part.get("usage"))
         self._usage |= {name: n for name, n in usage.items() if isinstance(n, int) and n >= 0}
-        if reason := _str(part.get("stop_reason")):
+        if reason := string(part.get("stop_reason")):
             self.finish = _FINISH.get(reason, reason)
 
     def _begin(self, index: int, block: Any) -> list[Delta]:
-        self._blocks[index] = _Block(_dict(block))
+        self._blocks[index] = _Block(mapping(block))
         return self._grow(self._blocks[index], {})
 
     @staticmethod
     def _grow(block: _Block, delta: dict[str, Any]) -> list[Delta]:
         for name in ("text", "thinking", "signature", "partial_json"):
-            if piece := _str(delta.get(name)):
+            if piece := string(delta.get(name)):
                 block.pieces.setdefault(name, []).append(piece)
         shown = delta or block.begin
         pieces = [
-            Delta("text", _str(shown.get("text"))),
-            Delta("reasoning", _str(shown.get("thinking"))),
+            Delta("text", string(shown.get("text"))),
+            Delta("reasoning", string(shown.get("thinking"))),
         ]
         return [each for each in pieces if each.text]
 
@@ -135,12 +139,12 @@ class AnthropicReply:
         """The reply; the blocks of one with thinking are kept beside its calls."""
         calls: list[WireCall] = []
         blocks = [block for _, block in sorted(self._blocks.items())]
-        thinks = any("thinking" in _str(block.begin.get("type")) for block in blocks)
+        thinks = any("thinking" in string(block.begin.get("type")) for block in blocks)
         before: list[Json] = []
         for block in blocks:
             if block.begin.get("type") == "tool_use":
                 extra = {KEY: before} if thinks and before else None
-                calls.append(WireCall(_str(block.begin.get("name")), block.arguments(), extra))
+                calls.append(WireCall(string(block.begin.get("name")), block.arguments(), extra))
                 before = []
             elif (kept := block.verbatim()) is not None:
                 before.append(kept)
@@ -149,7 +153,7 @@ class AnthropicReply:
             calls=() if self.finish == "content_filter" else tuple(calls),
             reasoning="".join(block.text("thinking") for block in blocks),
             finish=self.finish or "stop",
-            model=self._model,
+            model=self.model,
             usage=self._used(),
         )
 
@@ -164,11 +168,3 @@ class AnthropicReply:
         )  # fmt: skip
         sent = fresh + read + written
         return Usage(1, sent, read, output, self._cost(sent, read, written, output))
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _str(value: Any) -> str:
-    return value if isinstance(value, str) else ""

@@ -110,7 +110,7 @@ def capabilities_of(
 _CLIENT_OPTIONS = frozenset({
     "default_headers", "extra_headers", "default_query", "extra_query", "extra_body", "http_client",
     "organization", "project", "api_version", "azure_endpoint", "azure_deployment", "api_base",
-    "azure_ad_token", "verify", "proxies", "messages", "tools",
+    "azure_ad_token", "verify", "proxies", "messages", "tools", "system",
 })  # fmt: skip
 """Options of other clients, and what is sent anyhow: an endpoint would not take these as fields."""
 
@@ -124,6 +124,8 @@ def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
     for name, value in fields.items():
         if name in _CLIENT_OPTIONS:
             options = "headers={…}, query={…}, base_url=, or HTTPS_PROXY and SSL_CERT_FILE"
+            if name in ("messages", "tools", "system"):
+                options = "instructions= and tools= of the agent"
             raise ConfigurationError(f"{name!r} is not a request field; use {options}")
         try:
             json.dumps(value, allow_nan=False)

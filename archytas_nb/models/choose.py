@@ -11,12 +11,11 @@ import functools
 import json
 import logging
 import os
-import re
 import socket
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.models import providers, serve
-from archytas_nb.models.providers import OPENAI_URL, Provider
+from archytas_nb.models.providers import OPENAI_URL, Provider, Served
 
 _log = logging.getLogger("archytas_nb")
 
@@ -43,13 +42,6 @@ SECONDS = 0.3
 _LISTING_SECONDS = 0.5
 _LISTED_FOR = 30.0
 """Seconds for which a list of models is good enough for a completion."""
-_SMALL = 4.0
-"""Billions of parameters up to which a model counts as small."""
-_NO_CHAT = re.compile(
-    r"embed|rerank|whisper|transcri|moderation|dall-e|stable-diffusion|realtime|gpt-image|-tts"
-    r"|davinci|babbage|\b(?:tts|clip|bge|gte|e5|minilm|mxbai|flux|sora)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +168,7 @@ def _at_provider(settings: ModelSettings, prefix: str, provider: Provider, name:
     base_url = (settings.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip()
     is_configured = settings.api_key and base_url.rstrip("/") == provider.base_url
     key = settings.api_key if is_configured else providers.key_of(prefix, provider, name)
-    usable_key(key or "", provider.base_url, provider.key_name)
+    providers.usable_key(key or "", provider.key_name)
     if prefix == "anthropic":
         from archytas_nb.models.anthropic import AnthropicModel
 
@@ -195,7 +187,7 @@ def _warn_once(text: str) -> None:
 
 
 def served_names(settings: ModelSettings | None = None) -> list[str]:
-    """The names of models for completion: the configured endpoint's or this machine's, and "local".
+    """Names for completion: models of the endpoint or of this machine, "local", and prefixes.
 
     Never raises, and never takes longer than half a second.
     """
@@ -207,7 +199,7 @@ def served_names(settings: ModelSettings | None = None) -> list[str]:
         names += _listed((base_url or OPENAI_URL).strip(), (api_key or "").strip(), period)
     elif settings.discovers:
         names += [model.name for server in local_servers() for model in server.models]
-    return [*dict.fromkeys(names), "local"]
+    return [*dict.fromkeys(names), "local", *providers.prefixes()]
 
 
 @functools.lru_cache(maxsize=8)
@@ -224,18 +216,6 @@ def _listed(base_url: str, api_key: str, period: int) -> tuple[str, ...]:  # noq
 
 
 # ── servers on this machine ───────────────────────────────────────────────────────────────────────
-
-
-class Served(NamedTuple):
-    """A model of an endpoint, and its context in tokens where the endpoint says so."""
-
-    name: str
-    context_tokens: int | None = None
-
-    @property
-    def chats(self) -> bool:
-        """Whether its name is not that of a model for something else."""
-        return not _NO_CHAT.search(self.name)
 
 
 def served_at(base_url: str, api_key: str, seconds: float) -> tuple[Served, ...]:
@@ -329,104 +309,3 @@ def _allowed() -> dict[str, object]:
     except (OSError, ValueError, RecursionError):
         return {}
     return known if isinstance(known, dict) else {}
-
-
-def is_small(name: str) -> bool:
-    """Whether a name says that a model is small: ``qwen2.5-coder:1.5b``, not ``qwen3-30b-a3b``."""
-    sizes = re.findall(r"(?<![\d.])(\d+(?:\.\d+)?)(b|m)(?![a-z])", name.lower())
-    billions = [float(count) / (1 if unit == "b" else 1000) for count, unit in sizes]
-    return bool(billions) and max(billions) <= _SMALL
-
-
-def models_in(data: Any) -> tuple[Served, ...]:
-    """The models in an endpoint's answer.
-
-    Raises:
-        ValueError: It is no list of models.
-    """
-    items = data.get("data") if isinstance(data, dict) else None
-    if not isinstance(items, list):
-        raise ValueError("not a list of models")  # noqa: TRY004 - what was sent is wrong, not our call
-    models = []
-    for item in items:
-        if isinstance(item, dict) and isinstance(item.get("id"), str) and item["id"]:
-            # fields of vLLM, LM Studio and Anthropic
-            fields = ("max_model_len", "loaded_context_length", "max_input_tokens")
-            sizes = map(item.get, fields)
-            known = [size for size in sizes if isinstance(size, int) and size > 0]
-            models.append(Served(item["id"], known[0] if known else None))
-    return tuple(models)
-
-
-# ── addresses and keys ────────────────────────────────────────────────────────────────────────────
-
-
-def endpoint_of(
-    url: str, path: tuple[str, ...] = ("/chat/completions",)
-) -> tuple[str, dict[str, str], tuple[str, str] | None]:
-    """A base URL without the path of requests and secrets; its query; its user and password.
-
-    Raises:
-        ConfigurationError: It has no scheme or no host.
-    """
-    try:
-        parts = urllib.parse.urlsplit(url.strip())
-        is_url = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        is_url = False
-    if not is_url:
-        shown = url.partition("?")[0].rpartition("@")[2]
-        expected = "http:// or https://, a host, and usually '/v1' at the end"
-        raise ConfigurationError(f"base_url is {shown!r}; expected {expected}")
-    begin = parts.path.removesuffix("/")
-    for end in path:
-        begin = begin.removesuffix(end)
-    _, is_named, host = parts.netloc.rpartition("@")
-    name, password = map(urllib.parse.unquote, (parts.username or "", parts.password or ""))
-    query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
-    base_url = urllib.parse.urlunsplit((parts.scheme, host, begin, "", ""))
-    return base_url, query, (name, password) if is_named else None
-
-
-def usable_key(key: str, base_url: str, name: str) -> str:
-    """A key that fits into a header; may be empty for an endpoint that needs none.
-
-    `name` says what holds it, for messages.
-
-    Raises:
-        ConfigurationError: The key cannot be one, or the endpoint needs one and there is none.
-    """
-    key = key.strip()
-    if not key.isascii() or not key.isprintable() or " " in key:
-        text = f"the API key contains invalid characters. Copy it into {name} again."
-        raise ConfigurationError(text)
-    if not key and base_url.startswith(OPENAI_URL):
-        move = "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint."
-        raise ConfigurationError(f"no API key for {base_url!r}. {move}")
-    return key
-
-
-def usable_fields(name: str, fields: Mapping[str, str] | None) -> dict[str, str]:
-    """Headers, or the fields of a query; a value may be secret and is not shown.
-
-    Raises:
-        ConfigurationError: A name or a value does not fit on the line of a header.
-    """
-    for key, value in (fields or {}).items():
-        if not all(isinstance(x, str) and x.isascii() and x.isprintable() for x in (key, value)):
-            expected = "expected names and values of printable ASCII, such as {'X-Team': 'data'}"
-            raise ConfigurationError(f"{name} contains {key!r}, which cannot be sent; {expected}")
-    return dict(fields or {})
-
-
-def key_header(url: str, key: str) -> dict[str, str]:
-    """The header of a key: Azure takes a key of its own, but not a token, in another one."""
-    host = urllib.parse.urlsplit(url).hostname or ""
-    if re.search(r"\.azure\.(?:com|us|cn)", host) and key.count(".") != 2:
-        return {"api-key": key}
-    return {"Authorization": f"Bearer {key}"}
-
-
-def is_local(url: str) -> bool:
-    """Whether a URL names this machine."""
-    return urllib.parse.urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+import re
+import urllib.parse
 from typing import Any
 
 from archytas_nb.loop.events import AskModel
-from archytas_nb.models import choose
-from archytas_nb.models.capabilities import Capabilities, body_of, capabilities_of
+from archytas_nb.models.capabilities import Capabilities, body_of
 from archytas_nb.models.completion import CompletionReply, GrowingReply
 from archytas_nb.models.providers import OPENAI_URL
-from archytas_nb.models.remote import Package, RemoteModel, close_clients
+from archytas_nb.models.remote import RemoteModel, close_clients
 
 __all__ = ["DEFAULT_OPENAI_MODEL", "OpenAIModel", "close_clients"]
 
@@ -38,25 +37,7 @@ class OpenAIModel(RemoteModel):
         ConfigurationError: The URL, the key, a limit or a field cannot be used.
     """
 
-    def __init__(
-        self,
-        model: str | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        timeout: float | None = None,
-        max_retries: int | None = None,
-        *,
-        stream: bool = True,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str] | None = None,
-        **request: Any,
-    ) -> None:
-        url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
-        key = api_key or os.environ.get("OPENAI_API_KEY") or ""
-        super().__init__(
-            model, url, key, (timeout, max_retries),
-            stream=stream, headers=headers, query=query, request=request,
-        )  # fmt: skip
+    default_url = OPENAI_URL
 
     @property
     def name(self) -> str:
@@ -65,26 +46,28 @@ class OpenAIModel(RemoteModel):
             self._model = DEFAULT_OPENAI_MODEL
         return super().name
 
-    def _package(self) -> Package:
+    def _package(self) -> Any:
         import openai
 
-        return Package(openai, openai.OpenAI, openai.OpenAIError)
+        return openai
 
     def _key_header(self) -> dict[str, str]:
-        return choose.key_header(self.base_url, self._key or "none")
+        return key_header(self.base_url, self._key or "none")
 
-    def _create(self, client: Any) -> Callable[..., Any]:
-        create: Callable[..., Any] = client.chat.completions.with_streaming_response.create
-        return create
-
-    def _fields(
-        self, name: str, ask: AskModel, form: Capabilities, *, stream: bool
-    ) -> dict[str, Any]:
-        body = body_of(ask, form, self.request, stream=stream)
-        return {"model": name, "messages": [], "extra_body": body}
+    def _send(
+        self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any
+    ) -> Any:
+        body = body_of(ask, form, self.request, stream=kwargs["stream"])
+        create = client.chat.completions.with_streaming_response.create
+        return create(model=name, messages=[], extra_body=body, **kwargs)
 
     def _reply(self) -> GrowingReply:
         return CompletionReply()
 
-    def _can(self, name: str) -> Capabilities:
-        return capabilities_of(self.base_url, name)
+
+def key_header(url: str, key: str) -> dict[str, str]:
+    """The header of a key: Azure takes a key of its own, but not a token, in another one."""
+    host = urllib.parse.urlsplit(url).hostname or ""
+    if re.search(r"\.azure\.(?:com|us|cn)", host) and key.count(".") != 2:
+        return {"api-key": key}
+    return {"Authorization": f"Bearer {key}"}

@@ -1,4 +1,4 @@
-"""Prefixes of model names, such as ``groq:``: providers that are built in, and entry points.
+"""Providers of models: prefixes such as ``groq:``, addresses, keys, and what names say.
 
 An entry point of the group ``archytas_nb.models`` adds a prefix: its name is the prefix, and what
 it names is called with the rest of the model's name and returns a model.
@@ -6,18 +6,15 @@ it names is called with the rest of the model's name and returns a model.
 
 from __future__ import annotations
 
-import functools
 import importlib.metadata
-import logging
 import os
 import re
-from collections.abc import Callable
+import urllib.parse
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.tools.names import nearest
-
-_log = logging.getLogger("archytas_nb")
 
 GROUP = "archytas_nb.models"
 OPENAI_URL = "https://api.openai.com/v1"
@@ -56,18 +53,19 @@ def from_prefix(name: str, make: Make) -> Any:
         ConfigurationError: No name follows the prefix, or an entry point cannot be used.
     """
     prefix, colon, rest = name.partition(":")
-    if not colon or not re.fullmatch(r"[A-Za-z][\w-]*", prefix):
-        return None
-    provider, added = PROVIDERS.get(prefix), _entry_points(prefix)
-    if provider is None and not added:
+    provider = PROVIDERS.get(prefix)
+    added = importlib.metadata.entry_points(group=GROUP, name=prefix) if colon and prefix else ()
+    if not colon or (provider is None and not added):
         return None
     if not rest:
         raise ConfigurationError(f"model {name!r} names no model; expected '{prefix}:MODEL'")
-    if provider is None:
-        return _made(added, rest)
-    for each in added:
-        _warn_once(f"{_shown(each)} is not used: the prefix '{prefix}:' is built in.")
-    return make(prefix, provider, rest)
+    return make(prefix, provider, rest) if provider else _added(tuple(added), rest)
+
+
+def prefixes() -> list[str]:
+    """All prefixes, with their colons: those that are built in, and those of entry points."""
+    added = importlib.metadata.entry_points(group=GROUP)
+    return [f"{prefix}:" for prefix in dict.fromkeys([*PROVIDERS, *(x.name for x in added)])]
 
 
 def misspelled(name: str) -> str:
@@ -75,6 +73,90 @@ def misspelled(name: str) -> str:
     prefix, colon, rest = name.partition(":")
     near = nearest(prefix, PROVIDERS) if colon else None
     return f" (Did you mean '{near}:{rest}'?)" if near else ""
+
+
+def _added(entry_points: tuple[importlib.metadata.EntryPoint, ...], name: str) -> Any:
+    """The model of an entry point."""
+    packages = [each.dist.name if each.dist else each.module for each in entry_points]
+    shown = f"the prefix '{entry_points[0].name}:' of the package {packages[0]!r}"
+    if len(packages) > 1:
+        raise ConfigurationError(
+            f"the packages {', '.join(map(repr, packages))} add the same prefix "
+            f"'{entry_points[0].name}:'. Uninstall all but one."
+        )
+    try:
+        model = entry_points[0].load()(name)
+    except ArchytasError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(
+            f"{shown} cannot be used for {name!r} ({why}). Update or uninstall the package."
+        ) from error
+    if not callable(getattr(model, "complete", None)):
+        expected = "expected an object with name, protocol and complete"
+        raise ConfigurationError(f"{shown} returned {model!r}; {expected}")
+    return model
+
+
+# ── models ────────────────────────────────────────────────────────────────────────────────────────
+
+_SMALL = 4.0
+"""Billions of parameters up to which a model counts as small."""
+_NO_CHAT = re.compile(
+    r"embed|rerank|whisper|transcri|moderation|dall-e|stable-diffusion|realtime|gpt-image|-tts"
+    r"|davinci|babbage|\b(?:tts|clip|bge|gte|e5|minilm|mxbai|flux|sora)\b",
+    re.IGNORECASE,
+)
+
+
+class Served(NamedTuple):
+    """A model of an endpoint, and its context in tokens where the endpoint says so."""
+
+    name: str
+    context_tokens: int | None = None
+
+    @property
+    def chats(self) -> bool:
+        """Whether its name is not that of a model for something else."""
+        return not _NO_CHAT.search(self.name)
+
+
+def is_small(name: str) -> bool:
+    """Whether a name says that a model is small: ``qwen2.5-coder:1.5b``, not ``qwen3-30b-a3b``."""
+    sizes = re.findall(r"(?<![\d.])(\d+(?:\.\d+)?)(b|m)(?![a-z])", name.lower())
+    billions = [float(count) / (1 if unit == "b" else 1000) for count, unit in sizes]
+    return bool(billions) and max(billions) <= _SMALL
+
+
+# ── addresses, keys and headers ───────────────────────────────────────────────────────────────────
+
+
+def endpoint_of(
+    url: str, path: tuple[str, ...] = ("/chat/completions",)
+) -> tuple[str, dict[str, str], tuple[str, str] | None]:
+    """A base URL without the path of requests and secrets; its query; its user and password.
+
+    Raises:
+        ConfigurationError: It has no scheme or no host.
+    """
+    try:
+        parts = urllib.parse.urlsplit(url.strip())
+        is_url = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url:
+        shown = url.partition("?")[0].rpartition("@")[2]
+        expected = "http:// or https://, a host, and usually '/v1' at the end"
+        raise ConfigurationError(f"base_url is {shown!r}; expected {expected}")
+    begin = parts.path.removesuffix("/")
+    for end in path:
+        begin = begin.removesuffix(end)
+    _, is_named, host = parts.netloc.rpartition("@")
+    name, password = map(urllib.parse.unquote, (parts.username or "", parts.password or ""))
+    query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
+    base_url = urllib.parse.urlunsplit((parts.scheme, host, begin, "", ""))
+    return base_url, query, (name, password) if is_named else None
 
 
 def key_of(prefix: str, provider: Provider, name: str) -> str:
@@ -92,37 +174,32 @@ def key_of(prefix: str, provider: Provider, name: str) -> str:
     return key
 
 
-@functools.cache
-def _warn_once(text: str) -> None:
-    _log.warning("%s", text)
+def usable_key(key: str, name: str) -> str:
+    """A key that fits into a header; `name` is the variable that holds it.
+
+    Raises:
+        ConfigurationError: It contains other characters.
+    """
+    key = key.strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        text = f"the API key contains invalid characters. Copy it into {name} again."
+        raise ConfigurationError(text)
+    return key
 
 
-def _entry_points(prefix: str) -> list[importlib.metadata.EntryPoint]:
-    return list(importlib.metadata.entry_points(group=GROUP, name=prefix))
+def usable_fields(name: str, fields: Mapping[str, str] | None) -> dict[str, str]:
+    """Headers, or the fields of a query; a value may be secret and is not shown.
+
+    Raises:
+        ConfigurationError: A name or a value does not fit on the line of a header.
+    """
+    for key, value in (fields or {}).items():
+        if not all(isinstance(x, str) and x.isascii() and x.isprintable() for x in (key, value)):
+            expected = "expected names and values of printable ASCII, such as {'X-Team': 'data'}"
+            raise ConfigurationError(f"{name} contains {key!r}, which cannot be sent; {expected}")
+    return dict(fields or {})
 
 
-def _made(added: list[importlib.metadata.EntryPoint], name: str) -> Any:
-    """The model of an entry point."""
-    entry_point, *others = added
-    shown = _shown(entry_point)
-    if others:
-        both = " and ".join(map(_shown, added))
-        raise ConfigurationError(f"{both} have the same name. Uninstall one of the packages.")
-    try:
-        model = entry_point.load()(name)
-    except ArchytasError:
-        raise
-    except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        raise ConfigurationError(
-            f"{shown} cannot be used for {name!r} ({what}). Update or uninstall the package."
-        ) from error
-    if not callable(getattr(model, "complete", None)):
-        expected = "expected an object with name, protocol and complete"
-        raise ConfigurationError(f"{shown} returned {model!r}; {expected}")
-    return model
-
-
-def _shown(entry_point: importlib.metadata.EntryPoint) -> str:
-    package = entry_point.dist.name if entry_point.dist else entry_point.module
-    return f"the entry point {entry_point.name!r} ({GROUP}) of the package {package!r}"
+def is_local(url: str) -> bool:
+    """Whether a URL names this machine."""
+    return urllib.parse.urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")

@@ -15,21 +15,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import perf_counter
-from types import MappingProxyType, ModuleType
-from typing import Any, Literal, NamedTuple, Self
+from types import MappingProxyType
+from typing import Any, Literal, Self
 
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.loop.stop import sleep
-from archytas_nb.models import choose, refusals
+from archytas_nb.models import refusals
 from archytas_nb.models.bounds import Connection, Deadline
 from archytas_nb.models.capabilities import (
     Asking,
     Capabilities,
     adapting,
+    capabilities_of,
     sendable,
 )
-from archytas_nb.models.choose import Served
 from archytas_nb.models.completion import (
     GrowingReply,
     NotACompletion,
@@ -39,6 +39,14 @@ from archytas_nb.models.completion import (
     from_stream,
     price_of,
 )
+from archytas_nb.models.providers import (
+    Served,
+    endpoint_of,
+    is_local,
+    is_small,
+    usable_fields,
+    usable_key,
+)
 from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, RequestError
 from archytas_nb.models.secrets import without_shapes
 
@@ -47,23 +55,15 @@ FIRST_WAIT = 0.5
 _LISTING_SECONDS = 10.0
 
 
-class Package(NamedTuple):
-    """A provider's client: its package, the client itself, and the class of its errors."""
-
-    module: ModuleType
-    client: Any
-    error: type[Exception]
-
-
 class RemoteModel:
     """A model behind an HTTP API. Subclasses say how the API is spoken.
 
     Args:
         model: The model's name; None takes the endpoint's first one.
-        base_url: Where the API begins.
-        api_key: The key; may be empty.
-        limits: Seconds without data before a request is given up, None for 300; how often a
-            failure that may pass is tried again, None for 3.
+        base_url: Where the API begins; None takes the variable of the environment, or the default.
+        api_key: The key; None takes the variable of the environment.
+        timeout: Seconds without data before a request is given up; None for 300.
+        max_retries: How often a failure that may pass is tried again; None for 3.
         stream: Whether replies are streamed.
         headers: Further headers of every request.
         query: Further fields of every request's query.
@@ -73,10 +73,14 @@ class RemoteModel:
         ConfigurationError: The URL, the key, a limit or a field cannot be used.
     """
 
+    api: Literal["openai", "anthropic"] = "openai"
+    client = "OpenAI"
+    """The name of the client in the provider's package."""
+    default_url = ""
     key_name = "OPENAI_API_KEY (or %config ArchytasNB.api_key)"
-    """What holds the key, for messages."""
+    """What holds the key, for messages; the first word is the variable of the environment."""
     url_name = "OPENAI_BASE_URL (or %config ArchytasNB.base_url)"
-    """What holds the base URL, for messages."""
+    """What holds the base URL, likewise."""
     path: tuple[str, ...] = ("/chat/completions",)
     """What is cut off the end of a base URL, in this order."""
     alternatives: tuple[str, ...] = ()
@@ -86,26 +90,32 @@ class RemoteModel:
 
     def __init__(
         self,
-        model: str | None,
-        base_url: str,
-        api_key: str,
-        limits: tuple[float | None, int | None],
+        model: str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float | None = None,
+        max_retries: int | None = None,
         *,
-        stream: bool,
-        headers: Mapping[str, str] | None,
-        query: Mapping[str, str] | None,
-        request: Mapping[str, Any],
+        stream: bool = True,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        **request: Any,
     ) -> None:
-        self.base_url, own_query, self._user = choose.endpoint_of(base_url, self.path)
-        self._headers = choose.usable_fields("headers", headers)
-        self._query = {**own_query, **choose.usable_fields("query", query)}
-        self._key = choose.usable_key(api_key, self.base_url, self.key_name)
+        key_variable, url_variable = (x.partition(" ")[0] for x in (self.key_name, self.url_name))
+        url = base_url or os.environ.get(url_variable) or self.default_url
+        key = api_key or os.environ.get(key_variable) or ""
+        self.base_url, own_query, self._user = endpoint_of(url, self.path)
+        self._headers = usable_fields("headers", headers)
+        self._query = {**own_query, **usable_fields("query", query)}
+        self._key = usable_key(key, key_variable)
+        if not self._key and self.base_url == self.default_url:
+            move = f"Set {key_variable}, or {url_variable} for another endpoint."
+            raise ConfigurationError(f"no API key for {self.base_url!r}. {move}")
         others = (*self._headers.values(), *self._query.values())
         names = (self.key_name, self.url_name)
         self.errors = EndpointErrors(self.base_url, self._key, self._user, others, names)
         self.given_name = model
         self._model = model
-        timeout, max_retries = limits
         self.timeout = 300.0 if timeout is None else timeout
         self.max_retries = 3 if max_retries is None else max_retries
         if not (isinstance(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
@@ -125,22 +135,18 @@ class RemoteModel:
 
     # ── how an API is spoken ──────────────────────────────────────────────────────────────────────
 
-    def _package(self) -> Package:
-        """The provider's client, imported here."""
+    def _package(self) -> Any:
+        """The provider's package, imported here."""
         raise NotImplementedError
 
     def _key_header(self) -> dict[str, str]:
         """The header that carries the key."""
         raise NotImplementedError
 
-    def _create(self, client: Any) -> Callable[..., Any]:
-        """The method of a client that asks for a reply."""
-        raise NotImplementedError
-
-    def _fields(
-        self, name: str, ask: AskModel, form: Capabilities, *, stream: bool
-    ) -> dict[str, Any]:
-        """Arguments of that method: what it insists on, and in ``extra_body`` what is sent."""
+    def _send(
+        self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any
+    ) -> Any:
+        """Ask for a reply: a context manager of the response, whose `kwargs` the client takes."""
         raise NotImplementedError
 
     def _reply(self) -> GrowingReply:
@@ -148,8 +154,7 @@ class RemoteModel:
         raise NotImplementedError
 
     def _can(self, name: str) -> Capabilities:
-        """The one record of what a model at this endpoint takes."""
-        raise NotImplementedError
+        return capabilities_of(self.base_url, name, self.api)
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -173,22 +178,20 @@ class RemoteModel:
     def is_small(self) -> bool:
         """Whether its name says that it is a small model, whose answers are checked more."""
         try:
-            return choose.is_small(self.name)
+            return is_small(self.name)
         except (ModelError, ConfigurationError):  # the request will say what is wrong
             return False
 
     @property
     def context_tokens(self) -> int | None:
         """Tokens of a conversation with its reply, where the endpoint says so; else None."""
-        if self._model is None:
-            return None
-        return self._can(self._model).context_tokens
+        return None if self._model is None else self._can(self._model).context_tokens
 
     @property
     def price(self) -> Price | None:
         """What its tokens cost, where that is known; another service tier has prices of its own."""
         is_standard = self.request.get("service_tier", "default") == "default"
-        if choose.is_local(self.base_url) or not is_standard:
+        if is_local(self.base_url) or not is_standard:
             return None
         return price_of(self.base_url, self.name)
 
@@ -237,31 +240,20 @@ class RemoteModel:
         for each in tuple(self._busy):
             each.cut()
 
-    def served(self) -> list[str]:
-        """The names of the models that the endpoint serves.
-
-        Raises:
-            ModelError: The endpoint does not say.
-        """
-        try:
-            return [model.name for model in self.listed()]
-        except RequestError as failed:
-            raise self._explained(failed.error) from None
-
     # ── one request ───────────────────────────────────────────────────────────────────────────────
 
     def _once(self, name: str, ask: AskModel, form: Capabilities, deadline: Deadline) -> Asking:
         if deadline.over:
             raise self.errors.out_of_time(deadline.seconds)
         stream = self.stream and form.stream
+        options = {
+            "stream": stream,
+            "extra_headers": None if self.keeps_connections else {"Connection": "close"},
+            "timeout": self._limits(self.timeout, deadline),
+        }
         with self._connection(self.timeout, deadline) as connection:
             try:
-                with self._create(connection.client)(
-                    **self._fields(name, ask, form, stream=stream),
-                    stream=stream,
-                    extra_headers=None if self.keeps_connections else {"Connection": "close"},
-                    timeout=self._limits(self.timeout, deadline),
-                ) as response:
+                with self._send(connection.client, name, ask, form, **options) as response:
                     chunks = connection.received(response.iter_bytes())
                     if stream:
                         reply = yield from from_stream(chunks, self._reply)
@@ -288,7 +280,7 @@ class RemoteModel:
             return self.errors.not_an_api(self.errors.clean(str(error)))
         if isinstance(error, EOFError):
             return self.errors.dropped(self.errors.clean(str(error)))
-        if not isinstance(error, (self._package().error, ServerError)):
+        if not isinstance(error, (getattr(self._package(), f"{self.client}Error"), ServerError)):
             return error
         failed = self.errors.of_client(error, self.timeout, name, ask)
         # A status of the server counts more than the time that it took.
@@ -319,13 +311,8 @@ class RemoteModel:
 
     def _connect(self) -> Connection:
         """A client with a connection of its own; the first one costs 30 ms."""
-        package = self._package()
-        limits = self._limits(self.timeout, Deadline())
-        headers = {
-            **self._key_header(),
-            "Accept-Encoding": "gzip, deflate",
-            **self._headers,
-        }
+        package, limits = self._package(), self._limits(self.timeout, Deadline())
+        headers = {**self._key_header(), "Accept-Encoding": "gzip, deflate", **self._headers}
         connection = Connection(self.errors)
 
         def signed(request: Any) -> Any:
@@ -334,25 +321,24 @@ class RemoteModel:
                 request.headers.pop(name, None)
             return request
 
-        hooks: dict[str, Any] = {
-            "request": [connection.on_request],
-            "response": [connection.on_response],
-        }
         try:
-            http = package.module.DefaultHttpxClient(
+            http = package.DefaultHttpxClient(
                 # A proxy of the environment cannot reach this machine's own servers.
-                trust_env=not choose.is_local(self.base_url),
+                trust_env=not is_local(self.base_url),
                 timeout=limits,
                 auth=self._user or signed,
                 follow_redirects=False,
-                event_hooks=hooks,
+                event_hooks={
+                    "request": [connection.on_request],
+                    "response": [connection.on_response],
+                },
             )
         except (ImportError, OSError, ValueError) as error:  # of a proxy, or a certificate
             why = without_shapes(str(error)).rstrip(".")
             text = f"no connection to {self.base_url!r} is possible in this environment: {why}"
             move = "Check HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
             raise ConfigurationError(f"{text}. {move}") from error
-        connection.client = package.client(
+        connection.client = getattr(package, self.client)(
             base_url=self.base_url,
             api_key=self._key or "none",
             max_retries=0,
@@ -362,6 +348,11 @@ class RemoteModel:
             default_query=self._query,
         )
         return connection
+
+    def _limits(self, timeout: float, deadline: Deadline) -> Any:
+        """The client's own timeouts: only that to connect; `Connection` has the others."""
+        connect = deadline.within(min(CONNECT_SECONDS, timeout))
+        return self._package().Timeout(None, connect=connect)
 
     # ── the list of models ────────────────────────────────────────────────────────────────────────
 
@@ -373,6 +364,17 @@ class RemoteModel:
                 f"the endpoint {self.base_url!r} serves no models. {move}", kind="not_found"
             )
         return next((name for name in names if Served(name).chats), names[0])
+
+    def served(self) -> list[str]:
+        """The names of the models that the endpoint serves.
+
+        Raises:
+            ModelError: The endpoint does not say.
+        """
+        try:
+            return [model.name for model in self.listed()]
+        except RequestError as failed:
+            raise self._explained(failed.error) from None
 
     def listed(self, seconds: float = _LISTING_SECONDS) -> tuple[Served, ...]:
         """The models that are served, within a short time; raises `RequestError`."""
@@ -389,8 +391,8 @@ class RemoteModel:
                     raise self.errors.timed_out(seconds, "first byte") from None
                 raise self._failure(error, connection, self._model or "", None) from None
         try:
-            models = choose.models_in(json.loads(body))
-        except (ValueError, RecursionError):
+            models = _models_in(json.loads(body))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise self.errors.not_an_api("not a list of models") from None
         for model in models:
             can = self._can(model.name)
@@ -404,24 +406,25 @@ class RemoteModel:
                 names = [model.name for model in self.listed()]
                 return refusals.with_hint(error, refusals.serves(names, self._model or ""))
         if error.kind in ("not_found", "bad_reply"):
-            variable = self.url_name.partition(" ")[0]
-            return refusals.with_hint(error, f"Set {variable} (or base_url) to {self._begin()}.")
+            variable, where = self.url_name.partition(" ")[0], "the base URL of the API"
+            if self.api == "anthropic":
+                where += ", without '/v1'"
+            elif not self.base_url.endswith("/v1"):
+                where = f"{self.base_url + '/v1'!r}, if that is {where}"
+            return refusals.with_hint(error, f"Set {variable} (or base_url) to {where}.")
         return error
 
-    def _begin(self) -> str:
-        """Where the API may begin, for messages."""
-        longer = self.base_url.rstrip("/") + "/v1"
-        is_long = self.base_url.rstrip("/").endswith("/v1")
-        return (
-            "the base URL of the API"
-            if is_long
-            else f"{longer!r}, if that is the base URL of the API"
-        )
 
-    def _limits(self, timeout: float, deadline: Deadline) -> Any:
-        """The client's own timeouts: only that to connect; `Cutoff` has the others."""
-        connect = deadline.within(min(CONNECT_SECONDS, timeout))
-        return self._package().module.Timeout(None, connect=connect)
+def _models_in(data: Any) -> tuple[Served, ...]:
+    """The models in an endpoint's answer; raises LookupError or TypeError where it is none."""
+    models = []
+    for item in [item for item in list(data["data"]) if isinstance(item, dict)]:
+        # fields of vLLM, LM Studio and Anthropic
+        sizes = map(item.get, ("max_model_len", "loaded_context_length", "max_input_tokens"))
+        known = [size for size in sizes if isinstance(size, int) and size > 0]
+        if isinstance(name := item.get("id"), str) and name:
+            models.append(Served(name, known[0] if known else None))
+    return tuple(models)
 
 
 def retrying(
@@ -464,7 +467,7 @@ if hasattr(os, "register_at_fork"):  # a child's requests would be mixed with it
 
 def close_clients(base_url: str | None = None) -> None:
     """Close the idle connections to an endpoint that will not be asked again, or all of them."""
-    at = base_url and choose.endpoint_of(base_url)[0]
+    at = base_url and endpoint_of(base_url)[0]
     for key in [key for key in _CLIENTS if at in (None, key[0])]:
         for connection in _CLIENTS.pop(key):
             connection.client.close()

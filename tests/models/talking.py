@@ -6,6 +6,7 @@ from typing import Any
 
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice
 from archytas_nb.models.endpoint import OpenAIModel
+from archytas_nb.models.remote import RemoteModel
 from tests.servers.server import Server
 
 HELLO = ({"role": "user", "content": "hello"},)
@@ -16,7 +17,7 @@ def told(server: Server, **settings: Any) -> OpenAIModel:
     return OpenAIModel(settings.pop("model", "tiny-1"), server.url, **settings)
 
 
-def complete(model: OpenAIModel, **ask: Any) -> tuple[list[Delta | Notice], ModelReply]:
+def complete(model: RemoteModel, **ask: Any) -> tuple[list[Delta | Notice], ModelReply]:
     """What is seen on the way to a reply, and the reply."""
     flow, seen = model.complete(AskModel(1, ask.pop("messages", HELLO), **ask)), []
     while True:

@@ -33,13 +33,13 @@ from archytas_nb.models.completion import from_stream
 from tests.loop.cards import PROTOCOLS, Protocol, wire
 from tests.loop.test_history import records
 from tests.loop.test_protocols import exchanges
+from tests.models.talking import HELLO, complete
 from tests.servers.anthropic import AnthropicServer, complaint, signed
 from tests.servers.plays import Drip, Events, Hang, Ping, Say, Status
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
 KEY = "sk-ant-do-not-show-0123456789"
-HELLO = ({"role": "user", "content": "hello"},)
 FIRST = Say(calls=(("add", {"a": 1, "b": 2}),), extra={"reasoning_content": "Adding helps."})
 SECOND = Say(calls=(("add", {"a": 3, "b": 4}),), extra={"reasoning_content": "Once more."})
 BUDGET = {"type": "enabled", "budget_tokens": 2000}
@@ -53,15 +53,6 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def told(server: AnthropicServer, **settings: Any) -> AnthropicModel:
     return AnthropicModel("tiny-1", server.url, settings.pop("api_key", KEY), **settings)
-
-
-def complete(model: AnthropicModel, **ask: Any) -> tuple[list[Delta | Notice], ModelReply]:
-    flow, seen = model.complete(AskModel(1, ask.pop("messages", HELLO), **ask)), []
-    while True:
-        try:
-            seen.append(next(flow))
-        except StopIteration as ended:
-            return seen, ended.value
 
 
 def add(a: int, b: int) -> int:

@@ -23,21 +23,21 @@ from archytas_nb.models import choose, endpoint
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.choose import (
     ModelSettings,
-    Served,
     choose_model,
-    is_small,
     local_servers,
     served_at,
     served_names,
 )
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.endpoint import OpenAIModel
+from archytas_nb.models.providers import PROVIDERS, Served, is_small
 from archytas_nb.trace.html import question_html
 from archytas_nb.trace.view import fold
 from tests.cassettes.tapes import no_model
 from tests.servers.plays import HTML, Drop, Hang, Raw, Say
 from tests.servers.server import Server
 
+ALWAYS = ["local", *(f"{prefix}:" for prefix in PROVIDERS)]
 HERE, THERE = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
 VARIABLES = ("ARCHYTAS_NB_MODEL", "ARCHYTAS_NB_LOCAL_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")
 
@@ -442,14 +442,14 @@ def test_the_names_of_the_servers_here_are_offered_with_the_embedded_one(
 ) -> None:
     with Server(models=["a", "text-embedding"]) as one, Server(models=["b", "a"]) as two:
         here(monkeypatch, one, two)
-        assert served_names(FINDS) == ["a", "b", "local"]
-        assert served_names(ModelSettings(discover=False)) == ["local"]
+        assert served_names(FINDS) == ["a", "b", *ALWAYS]
+        assert served_names(ModelSettings(discover=False)) == ALWAYS
 
 
 def test_the_names_of_the_configured_endpoint_are_offered_and_asked_for_with_its_key() -> None:
     with Server(models=["a", "b"]) as server:
         settings = ModelSettings(base_url=server.url, api_key="sk-x")
-        assert served_names(settings) == served_names(settings) == ["a", "b", "local"]
+        assert served_names(settings) == served_names(settings) == ["a", "b", *ALWAYS]
         assert server.asked[0].headers["authorization"] == "Bearer sk-x"
         assert len(server.asked) <= 2  # the second time falls into another period at most
 
@@ -463,7 +463,7 @@ def test_an_endpoint_that_cannot_be_asked_offers_nothing_and_raises_nothing() ->
         "http://[::1",
         "http://127.0.0.1:x/v1",
     ]:
-        assert served_names(ModelSettings(base_url=url)) == ["local"]
+        assert served_names(ModelSettings(base_url=url)) == ALWAYS
 
 
 def test_the_door_is_cheap_to_load() -> None:

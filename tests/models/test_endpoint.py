@@ -15,8 +15,9 @@ import pytest
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, Notice, Usage
 from archytas_nb.models import endpoint, remote
-from archytas_nb.models.choose import endpoint_of, key_header, served_at
-from archytas_nb.models.endpoint import OpenAIModel
+from archytas_nb.models.choose import served_at
+from archytas_nb.models.endpoint import OpenAIModel, key_header
+from archytas_nb.models.providers import endpoint_of
 from tests.models.talking import HELLO, complete, told
 from tests.sampling import alternating
 from tests.servers.plays import Drip, Drop, Hang, Ping, Raw, Say, Status
@@ -249,7 +250,7 @@ def test_the_key_travels_in_the_header_alone() -> None:
 
 def test_openai_is_imported_with_the_first_request_only() -> None:
     code = (
-        "import sys; from archytas_nb.models.endpoint import OpenAIModel;"
+        "import sys; from archytas_nb.models.endpoint import OpenAIModel, key_header;"
         "m = OpenAIModel('m', 'http://127.0.0.1:9/v1'); repr(m), m.protocol; sys.exit('openai' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -304,7 +305,7 @@ def test_an_authorization_of_the_users_own_wins() -> None:
 def test_azure_gets_its_key_in_a_header_of_its_own_and_no_bearer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("archytas_nb.models.choose.key_header", lambda _, key: {"api-key": key})
+    monkeypatch.setattr("archytas_nb.models.endpoint.key_header", lambda _, key: {"api-key": key})
     with Server(then=Say("fine")) as server:
         complete(told(server, api_key="abc123"))
     headers = server.chats[0].headers
@@ -379,7 +380,7 @@ def test_no_level_shows_the_key_the_credentials_or_what_was_said(
 def test_nothing_is_printed_where_nobody_set_up_a_log() -> None:
     code = (
         "from archytas_nb.errors import ModelError\n"
-        "from archytas_nb.models.endpoint import OpenAIModel\n"
+        "from archytas_nb.models.endpoint import OpenAIModel, key_header\n"
         "from archytas_nb.loop.events import AskModel\n"
         "try:\n"
         "    model = OpenAIModel('m', 'http://127.0.0.1:9/v1', max_retries=0)\n"

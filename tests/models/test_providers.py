@@ -12,7 +12,7 @@ from archytas_nb import command
 from archytas_nb.agent import Agent
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.models.choose import ModelSettings, choose_model
-from archytas_nb.models.providers import PROVIDERS, Provider
+from archytas_nb.models.providers import PROVIDERS, Provider, prefixes
 from tests.servers.plays import Say, Status
 from tests.servers.server import Server
 
@@ -126,6 +126,7 @@ SCRIPTED = (
 def test_a_package_adds_a_prefix_with_an_entry_point(installed: Installed) -> None:
     installed.add("cloud_models", SCRIPTED, "my-cloud")
     assert Agent([], "my-cloud:big:8b", namespace={}).run("Well?").answer == "I am big:8b."
+    assert prefixes() == [*(f"{prefix}:" for prefix in PROVIDERS), "my-cloud:"]
 
 
 def test_an_entry_point_that_cannot_be_used_names_its_package(installed: Installed) -> None:
@@ -139,20 +140,17 @@ def test_an_entry_point_that_cannot_be_used_names_its_package(installed: Install
         ("broken1:x", "broken_import", "no_such_module_at_all"),
         ("broken2:x", "broken_make", "no licence"),
         ("broken3:x", "broken_model", "expected an object with name, protocol and complete"),
-        ("twice:x", "twice_b", "same name"),
+        ("twice:x", "twice_b", "add the same prefix"),
     ]:
         with pytest.raises(ConfigurationError, match=re.escape(why)) as caught:
             choose_model(name)
         assert repr(package) in str(caught.value)
 
 
-def test_a_prefix_that_is_built_in_wins_and_says_so(
-    installed: Installed, environ: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_prefix_that_is_built_in_wins(installed: Installed, environ: pytest.MonkeyPatch) -> None:
     installed.add("other_groq", "make = print\n", "groq")
     environ.setenv("GROQ_API_KEY", "sk-groq")
     assert choose_model("groq:llama").base_url == PROVIDERS["groq"].base_url
-    assert "'other_groq' is not used: the prefix 'groq:' is built in" in caplog.text
 
 
 def test_doctor_says_which_model_a_prefix_names(

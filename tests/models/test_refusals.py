@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models import refusals
-from archytas_nb.models.completion import ServerError, error_text, status_of
+from archytas_nb.models.completion import ServerError
 from archytas_nb.models.refusals import EndpointErrors, RequestError, serves
 
 # Texts of current releases, with the tokens of the context where the text names them.
@@ -263,7 +263,7 @@ ERRORS: list[tuple[Any, str, str, int]] = [
     ({"message": "Provider returned error", "code": 502, "metadata": {"raw": '{"error": "no eyes"}'}},
      'Provider returned error: no eyes', '502 {"error": "no eyes"}', 502),
     ({"message": "too much", "code": 429, "metadata": {"raw": "busy"}}, "too much", "429 busy", 429),
-    ([{"error": {"code": 400, "message": "no such key", "status": "INVALID"}}], "no such key", "400", 500),
+    ([{"error": {"code": 400, "message": "no such key", "status": "INVALID"}}], "no such key", "400", 400),
     ({"detail": "Not Found"}, "Not Found", "", 500),
     ("no memory", "no memory", "", 500),
     ({"message": "no", "metadata": "x", "code": "9" * 5000}, "no", "9" * 500, 500),
@@ -273,7 +273,8 @@ ERRORS: list[tuple[Any, str, str, int]] = [
 
 def test_reads_message_codes_and_status_of_an_error() -> None:
     for error, message, codes, status in ERRORS:
-        assert (*error_text(error), status_of(error)) == (message, codes, status), error
+        read = ServerError.within(error, "")
+        assert (read.message, read.codes, read.status) == (message, codes, status), error
     for place in ("http://[::1", "//[oops]:99/%", "http://ex\u2100ample.com/"):
         error = ServerError.of(302, "", {"location": place}, "http://127.0.0.1:9/v1")
         assert (error.status, error.to) == (302, "")
