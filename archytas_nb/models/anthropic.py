@@ -121,7 +121,7 @@ def _most_tokens(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -
 
 def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
     """The system prompt, and turns that alternate: the messages of a role become one."""
-    messages = ask.messages if form.images is None else with_images(ask.messages, form.images)
+    messages = with_images(ask.messages, form.images)
     system: list[str] = []
     turns: list[Json] = []
     for message in messages:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import (
@@ -26,7 +26,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.reply import read_action
 from archytas_nb.models import refusals
 from archytas_nb.models.providers import OPENAI_URL
-from archytas_nb.models.refusals import RequestError, says
+from archytas_nb.models.refusals import RequestError, is_image, says
 
 Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
 """Yields the pieces of a reply and the retries, returns the reply."""
@@ -36,9 +36,7 @@ UNKNOWN_THOUGHT = "…"
 """In place of a thought that is not known: an empty one may count as missing."""
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Gemini takes beside a call that it did not make itself."""
-_LENGTH_FIELDS: tuple[Literal["max_tokens", "max_completion_tokens"], ...] = (
-    "max_tokens", "max_completion_tokens"
-)  # fmt: skip
+_LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
 _ABOUT_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
 """Fields that endpoints refuse in a request without tools, such as the last one of a run."""
 _LEAST_TOKENS = 256
@@ -49,41 +47,24 @@ _FORM_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
 
 @dataclass(slots=True)
 class Capabilities:
-    """What an endpoint has shown that it takes; also the form of one request.
+    """What an endpoint has shown that it takes; also the form of one request."""
 
-    Attributes:
-        schema: Whether it takes a JSON schema for its reply.
-        tools: Whether it takes function-calling tools.
-        calls: Whether its tool calls are ``"given"`` as such, or ``"written"`` into the text.
-        stream: Whether it streams.
-        length_field: The name of its maximum of tokens in a reply.
-        most_tokens: The highest such maximum that it takes, or None where that is not known.
-        context_tokens: Tokens of a conversation with its reply, or None where that is not known.
-        images: The most images that it takes in a request, or None for no limit.
-        without: Fields that it does not take, ``"stream_options"`` among them.
-        thinks: Whether it used up a reply by reasoning alone, so that it needs room for both.
-        system: Whether it takes a system prompt.
-        thoughts: Whether it requires the model's thoughts in the history (DeepSeek, Kimi).
-        reasons_with_tools: Whether it takes tools without ``reasoning_effort="none"``.
-        extras: Whether what it sends beside calls is returned, and required of each (Gemini).
-        strict: Whether it enforces the schemas of tools (Anthropic).
-    """
-
-    schema: bool = True
-    tools: bool = True
-    calls: Literal["unseen", "given", "written"] = "unseen"
+    schema: bool = True  # a JSON schema for its reply
+    strict: bool = False  # enforced schemas of tools (Anthropic)
+    tools: bool = True  # function-calling tools
+    calls: Literal["unseen", "given", "written"] = "unseen"  # as such, or written into the text
     stream: bool = True
-    length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    most_tokens: int | None = None
-    context_tokens: int | None = None
-    images: int | None = None
-    without: frozenset[str] = frozenset()
-    thinks: bool = False
-    system: bool = True
-    thoughts: bool = False
-    reasons_with_tools: bool = True
+    system: bool = True  # a system prompt
+    length_field: str = "max_tokens"  # the name of the maximum of tokens in a reply
+    most_tokens: int | None = None  # the highest such maximum, where it is known
+    context_tokens: int | None = None  # of a conversation with its reply, where it is known
+    images: int | None = None  # the most in a request; None for no limit
+    without: frozenset[str] = frozenset()  # fields that it rejects
+    thinks: bool = False  # used up a reply by reasoning alone, so that it needs room for both
+    thoughts: bool = False  # requires the model's thoughts in the history (DeepSeek, Kimi)
+    reasons_with_tools: bool = True  # takes tools without ``reasoning_effort="none"``
+    # What it sends beside calls is sent back, or required with each call (Gemini).
     extras: Literal["unwanted", "returned", "required"] = "unwanted"
-    strict: bool = False
 
     @property
     def protocol(self) -> Literal["react", "native"]:
@@ -167,7 +148,7 @@ def reply_tokens(ask: AskModel, form: Capabilities) -> int:
 
 def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
     """The conversation as the endpoint takes it; the messages of the request are not changed."""
-    messages = ask.messages if form.images is None else with_images(ask.messages, form.images)
+    messages = with_images(ask.messages, form.images)
     if form.thoughts or form.extras != "unwanted":
         messages = tuple(_with_asides(each, ask.asides, form) for each in messages)
     roles = [message["role"] for message in messages[:2]]
@@ -200,23 +181,25 @@ def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilitie
     return {**message, "tool_calls": calls}
 
 
-def with_images(messages: Sequence[Message], most: int) -> tuple[Message, ...]:
+def with_images(messages: Sequence[Message], most: int | None) -> tuple[Message, ...]:
     """Messages with at most their last `most` images, the others replaced by a line of text.
 
-    A message that has no image left becomes plain text, as what takes no images takes no parts.
+    With no image allowed all parts become plain text, as what takes no images takes no parts.
     """
+    if most is None:
+        return tuple(messages)
     result: list[Message] = []
-    is_text_only = most == 0
+    left = most
     for message in reversed(messages):
         parts = message.get("content")
         if isinstance(parts, (list, tuple)):
             kept: list[Json] = []
             for part in reversed(parts):
-                is_image = refusals.is_image(part)
-                kept.insert(0, {"type": "text", "text": UNSEEN} if is_image and most <= 0 else part)
-                most -= is_image
+                seen = not is_image(part) or left > 0
+                kept.insert(0, part if seen else {"type": "text", "text": UNSEEN})
+                left -= is_image(part)
             content: Json = kept
-            if not any(map(refusals.is_image, kept)) and (is_text_only or kept != list(parts)):
+            if not any(map(is_image, kept)) and (most == 0 or kept != list(parts)):
                 content = "\n".join(str(part.get("text", "")) for part in kept)
             message = {**message, "content": content}  # noqa: PLW2901 - a copy
         result.insert(0, message)
@@ -225,44 +208,69 @@ def with_images(messages: Sequence[Message], most: int) -> tuple[Message, ...]:
 
 # ── the next form after a refusal ─────────────────────────────────────────────────────────────────
 
+_OTHER_FORMS: tuple[tuple[str, str, Any], ...] = (
+    ("wants_thoughts", "thoughts", True),
+    ("wants_signatures", "extras", "required"),
+    ("bad_thoughts", "extras", "unwanted"),
+    ("no_system", "system", False),
+)
+"""What an endpoint says, and the value of the form that it then gets."""
 
-def lowered(
-    form: Capabilities, ask: AskModel, text: str, extra: Iterable[str] = (), *, stream: bool
+
+def next_form(
+    failed: RequestError,
+    form: Capabilities,
+    ask: AskModel,
+    extra: Collection[str] = (),
+    *,
+    stream: bool,
 ) -> Capabilities | None:
-    """The next form to ask in, after an endpoint refused one; None where nothing can be given up.
+    """The form to ask in after a failure; None where the form was not the reason.
 
-    `extra` are the names of the user's own fields, `stream` whether a stream was asked for.
+    `extra` are the names of the user's own fields, `stream` says whether a stream was asked for.
     """
-    if says("other_api", text):
+    kind, status, text = failed.error.kind, failed.error.status, failed.refusal
+    if kind == "no_tools":  # perhaps not they, but something beside them was refused
+        if form.strict:
+            return replace(form, strict=False)
+        if says("no_reasoning_with_tools", text):
+            return replace(form, reasons_with_tools=False) if form.reasons_with_tools else None
+        return _without(form, _ABOUT_TOOLS.intersection(extra), text)
+    if kind == "overflow" or status == 402:  # little credit may still be enough for a short reply
+        return shorter(form, ask, text)
+    if kind != "refused" or status not in _FORM_STATUSES or says("other_api", text):
         return None
+    return _named(form, ask, text, extra) or _guessed(form, ask, text, stream=stream)
+
+
+def _named(
+    form: Capabilities, ask: AskModel, text: str, extra: Collection[str]
+) -> Capabilities | None:
+    """The form without what the endpoint says that it does not take."""
     most = refusals.most_images(text) if refusals.images_in(ask.messages) else None
     if most is not None and (form.images is None or most < form.images):
         return replace(form, images=most)
     if less := shorter(form, ask, text):
         return less
-    if other := _other_history(form, text):
-        return other
-    names = [name for name in (*extra, "stream_options") if name not in form.without]
-    if field := refusals.refused_field(text, [n for n in names if n not in _LENGTH_FIELDS]):
-        return replace(form, without=form.without | {field})
+    for what, name, value in _OTHER_FORMS:
+        if getattr(form, name) != value and says(what, text):
+            return replace(form, **{name: value})
+    names = [name for name in extra if name not in _LENGTH_FIELDS]
+    return _without(form, [*names, "stream_options"], text)
+
+
+def _without(form: Capabilities, names: Collection[str], text: str) -> Capabilities | None:
+    field = refusals.refused_field(text, [name for name in names if name not in form.without])
+    return replace(form, without=form.without | {field}) if field else None
+
+
+def _guessed(form: Capabilities, ask: AskModel, text: str, *, stream: bool) -> Capabilities | None:
+    """The form without what endpoints often do not take."""
     if stream and form.stream and re.search(r"\bstream(?:ing|ed)?\b", text):
         return replace(form, stream=False)
     if ask.schema is not None and form.schema:
         return replace(form, schema=False)
     return replace(form, strict=False) if ask.tools and form.strict else None
-
-
-def _other_history(form: Capabilities, text: str) -> Capabilities | None:
-    """The form with another system prompt, or more or less of what the model sent beside calls."""
-    if not form.thoughts and says("wants_thoughts", text):
-        return replace(form, thoughts=True)
-    if form.extras != "required" and says("wants_signatures", text):
-        return replace(form, extras="required")
-    if form.extras == "returned" and says("bad_thoughts", text):
-        return replace(form, extras="unwanted")
-    if form.system and says("no_system", text):
-        return replace(form, system=False)
-    return None
 
 
 def shorter(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None:
@@ -290,38 +298,6 @@ def shorter(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None
     return None
 
 
-def _following(
-    failed: RequestError, form: Capabilities, ask: AskModel, extra: Collection[str], *, stream: bool
-) -> Capabilities | None:
-    """The form to ask in after a failure; None where the form was not the reason."""
-    kind, status, text = failed.error.kind, failed.error.status, failed.refusal
-    if kind == "no_tools":  # perhaps not they, but something beside them was refused
-        if form.strict:
-            return replace(form, strict=False)
-        if says("no_reasoning_with_tools", text):
-            return replace(form, reasons_with_tools=False) if form.reasons_with_tools else None
-        field = refusals.refused_field(text, (_ABOUT_TOOLS - form.without).intersection(extra))
-        return None if field is None else replace(form, without=form.without | {field})
-    if kind == "refused" and status in _FORM_STATUSES:
-        return lowered(form, ask, text, extra, stream=stream and form.stream)
-    # Whoever has little credit left (402) may still have a short reply.
-    return shorter(form, ask, text) if kind == "overflow" or status == 402 else None
-
-
-def _with_room_to_think(
-    form: Capabilities, ask: AskModel, reply: ModelReply
-) -> Capabilities | None:
-    """The form for a model that thought until its reply was cut off; None for any other reply."""
-    if reply.finish != "length" or reply.calls or ask.max_tokens is None or form.thinks:
-        return None
-    text = reply.text.lstrip()
-    is_empty = not text and (reply.reasoning or not reply.text)
-    is_thought = text.startswith("<think") and "</think" not in text
-    roomier = replace(form, thinks=True)
-    fits = reply_tokens(ask, roomier) > reply_tokens(ask, form)
-    return roomier if (is_empty or is_thought) and fits else None
-
-
 def _given_up(before: Capabilities, after: Capabilities) -> str:
     """What a user should know about the next form; empty where they lose nothing."""
     if after.images != before.images:
@@ -337,6 +313,9 @@ def _given_up(before: Capabilities, after: Capabilities) -> str:
     left_out = sorted(after.without - before.without - {*_LENGTH_FIELDS, "stream_options"})
     names = ", ".join(map(repr, left_out))
     return f"the endpoint does not support {names}; trying again without" if left_out else ""
+
+
+# ── asking, and learning from the reply ───────────────────────────────────────────────────────────
 
 
 def adapting(
@@ -362,7 +341,7 @@ def adapting(
             if failed.error.kind == "overflow":
                 known = refusals.context_tokens(failed.refusal) or can.context_tokens
                 can.context_tokens = form.context_tokens = known
-            following = _following(failed, form, ask, extra, stream=stream)
+            following = next_form(failed, form, ask, extra, stream=stream and form.stream)
             if following is None or following in forms:
                 reason = first if failed.error.kind in ("refused", "overflow") else failed
                 can.tools = can.tools and reason.error.kind != "no_tools"
@@ -372,13 +351,22 @@ def adapting(
         else:
             _learn_from(reply, ask, form, can)
             spent += reply.usage
-            following = _with_room_to_think(form, ask, reply)
-            if following is None:
+            following = replace(form, thinks=True)
+            has_room = reply_tokens(ask, following) > reply_tokens(ask, form)
+            if ask.max_tokens is None or not (has_room and _thought_only(reply)):
                 return replace(reply, usage=spent)
             cut = "the reply was cut off during reasoning; asking again with a higher limit"
             yield Notice("retry", cut)
         form = following
         forms.append(form)
+
+
+def _thought_only(reply: ModelReply) -> bool:
+    """Whether a model thought until its reply was cut off."""
+    text = reply.text.lstrip()
+    is_empty = not text and (reply.reasoning or not reply.text)
+    is_thought = is_empty or (text.startswith("<think") and "</think" not in text)
+    return reply.finish == "length" and not reply.calls and bool(is_thought)
 
 
 def _learn_from(reply: ModelReply, ask: AskModel, form: Capabilities, can: Capabilities) -> None:

@@ -177,7 +177,7 @@ def _at_provider(settings: ModelSettings, prefix: str, provider: Provider, name:
     chosen = _at_endpoint(settings, name, provider.base_url, key)
     if provider.key_name and not is_configured:
         chosen.errors.key_name = provider.key_name
-    chosen.errors.address_of = prefix
+    chosen.errors.prefix = prefix
     return chosen
 
 

@@ -7,7 +7,6 @@ Anthropic, Gemini, Mistral, DeepSeek, Groq, OpenRouter, vLLM, llama.cpp, Ollama 
 from __future__ import annotations
 
 import base64
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from archytas_nb.errors import ModelError, ModelErrorKind
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models.completion import ServerError
 from archytas_nb.models.secrets import replaced, without_shapes
+from archytas_nb.tools.names import nearest
 
 CONNECT_SECONDS = 10.0
 """How long a connection may take to be made, over all addresses of its host."""
@@ -192,6 +192,10 @@ class EndpointErrors:
         user: The name and password in its URL, of which the password is never shown.
         others: Values of headers and queries; those that are long enough are never shown.
         names: What holds the key and the URL, such as variables of the environment.
+
+    Attributes:
+        key_name: The first of the names.
+        prefix: The prefix of the model's name, where that selected the address; else empty.
     """
 
     def __init__(
@@ -203,10 +207,8 @@ class EndpointErrors:
         names: tuple[str, str] = ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
     ) -> None:
         self.key_name, self._url_name = names
-        self.address_of = ""
-        """The prefix to which the address belongs, where a model's name selected it."""
-        self._at = f"the endpoint {at!r}"
-        self._url = at
+        self.prefix = ""
+        self._at, self._url = f"the endpoint {at!r}", at
         basic = base64.b64encode(":".join(user).encode()).decode() if user else ""
         secrets = [key, basic, user[1] if user else ""]
         secrets += [each for each in others if len(each) >= _SECRET_LENGTH]
@@ -267,23 +269,21 @@ class EndpointErrors:
 
     def unreachable(self, why: str) -> RequestError:
         """No connection was made."""
-        certificate = "certificate" in why.lower()
-        prefix = f"that address, and use the model's name without {self.address_of + ':'!r}"
-        move = (
-            "Its certificate is not trusted: set SSL_CERT_FILE, or check the host name."
-            if certificate
-            else f"Start it. If it has another address, set {self._url_name} to {prefix}."
-            if self.address_of
-            else f"Start it, or set {self._url_name} to the address of your model server."
-        )
+        move = f"Start it, or set {self._url_name} to the address of your model server."
+        if is_untrusted := "certificate" in why.lower():
+            move = "Its certificate is not trusted: set SSL_CERT_FILE, or check the host name."
+        elif self.prefix:
+            move = (
+                f"Start it. If it has another address, set {self._url_name} to that address, and "
+                f"use the model's name without '{self.prefix}:'."
+            )
         text = f"no server answers at {self._url!r} ({shortened(why)}). {move}"
-        return RequestError("unreachable", text, passing=not certificate)
+        return RequestError("unreachable", text, passing=not is_untrusted)
 
     def timed_out(self, seconds: float, during: str) -> RequestError:
         """Nothing came for seconds, during ``"connect"``, ``"first byte"`` or ``"reply"``."""
         if during == "connect":
-            seconds = min(CONNECT_SECONDS, seconds)
-            text = f"could not connect to {self._url!r} within {seconds:g} s."
+            text = f"could not connect to {self._url!r} within {min(CONNECT_SECONDS, seconds):g} s."
             return RequestError(
                 "timeout", f"{text} Check the address and the network.", passing=True
             )
@@ -319,11 +319,14 @@ class EndpointErrors:
         return RequestError("bad_reply", text, 200)
 
 
+_REFUSED = "{at} refused the request for {model}"
+_FORGET = (
+    "If further questions are refused too, remove the last one with agent.undo() or %agent_undo."
+)
+
+
 def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, str, str, bool]:
     """The kind of an error, what happened, what to do next, and whether it may pass by itself."""
-    refused = "{at} refused the request for {model}"
-    forget = "If further questions are refused too, remove the last one with agent.undo() or"
-    forget += " %agent_undo."
     # "Request too large" with 429: more than the tokens of a minute, so waiting does not help.
     too_large = status == 413 or raw.startswith("Request too large")
     is_used_up = "insufficient_quota" in raw or "exceeded your current quota" in raw
@@ -342,19 +345,18 @@ def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, 
          "Waiting does not help: check the account's credit, or use another endpoint.", False),
         (status == 429, "rate_limit", "{at} is temporarily refusing requests",
          "Wait, or use another model or endpoint.", True),
-        (says("filter", raw), "refused", refused, f"Rephrase the question. {forget}", False),
-        (has_images, "refused", refused,
-         f"Omit the image, use a smaller PNG or JPEG, or use another model. {forget}", False),
-        (ask is not None and ask.tools and says("no_tools", raw), "no_tools", refused,
+        (says("filter", raw), "refused", _REFUSED, f"Rephrase the question. {_FORGET}", False),
+        (has_images, "refused", _REFUSED,
+         f"Omit the image, use a smaller PNG or JPEG, or use another model. {_FORGET}", False),
+        (ask is not None and ask.tools and says("no_tools", raw), "no_tools", _REFUSED,
          "It does not support tools: use protocol='react' with this model.", False),
         (says("other_api", raw), "refused", "{at} does not serve {model} through chat completions",
          "Only chat completions are supported: use another model of this endpoint.", False),
         (status in (404, 405) or (status == 400 and says("no_model", raw)),
          "not_found", "{at} does not know this path or {model}", "", False),
-        (status >= 500 and not is_form, "server", "{at} failed",
+        ((status >= 500 or status in _RETRIED) and not is_form, "server", "{at} failed",
          "Try again later, or check the server's log.", status in _RETRIED),
-        (status < 500 and status in _RETRIED, "server", refused, "Try again later.", True),
-        (True, "refused", refused,
+        (True, "refused", _REFUSED,
          "Change the settings or the model, or check the server's log.", False),
     ]  # fmt: skip
     return next(case[1:] for case in cases if case[0])
@@ -369,10 +371,9 @@ def serves(names: Sequence[str], wanted: str) -> str:
     """Which models an endpoint has, the one that was probably meant first."""
     if not names:
         return "It serves no models: load one first."
-    lower = {name.lower(): name for name in reversed(names)}
-    close = difflib.get_close_matches(wanted.lower(), lower, n=1, cutoff=0.5)
-    close = close or [name for name in lower if wanted.lower() in name][-1:]
-    near = [lower[each] for each in close]
+    near = [name for name in names if wanted and wanted.lower() in name.lower()][:1]
+    if not near and (similar := nearest(wanted, names)):
+        near = [similar]
     shown = [*near, *(name for name in names if name not in near)][:12]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
     meant = f" Did you mean {near[0]!r}?" if near and near[0] != wanted else ""

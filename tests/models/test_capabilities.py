@@ -22,7 +22,7 @@ from archytas_nb.models.capabilities import (
     adapting,
     body_of,
     capabilities_of,
-    lowered,
+    next_form,
     shorter,
     with_images,
 )
@@ -54,7 +54,8 @@ def test_whatever_is_said_an_endpoint_is_asked_in_finitely_many_forms(
 ) -> None:
     form, seen = Capabilities(), [Capabilities()]
     for text in said:
-        following = lowered(form, replace(ASK, messages=PICTURES), text, OWN, stream=stream)
+        ask = replace(ASK, messages=PICTURES)
+        following = next_form(fault("refused", text), form, ask, OWN, stream=stream)
         if following is None or following in seen:
             break
         seen.append(form := following)
@@ -68,7 +69,7 @@ def test_every_form_bounds_the_reply_and_carries_the_whole_conversation(
 ) -> None:
     form = Capabilities()
     for text in said:
-        form = lowered(form, ASK, text, OWN, stream=stream) or form
+        form = next_form(fault("refused", text), form, ASK, OWN, stream=stream) or form
         body = body_of(ASK, form, OWN, stream=stream)
         assert body["messages"] == HELLO
         assert body["tools"] == ASK.tools
