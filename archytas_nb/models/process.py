@@ -57,23 +57,13 @@ OTHER_MODEL = (
 
 @dataclass(frozen=True)
 class Engine:
-    """The settings of the engine. Notebooks with equal settings and weights share one process.
+    """The settings of the engine. Notebooks with equal settings and weights share one process."""
 
-    Attributes:
-        context: Tokens that a conversation and its reply may have together.
-        threads: Cores to use; None for all that this process may use.
-        slots: Replies that are written at the same time; each has a context of its own.
-        safe: Whether to avoid everything that is known to crash on some machines.
-        grace_seconds: How long the model stays loaded after its last notebook is gone.
-        load_seconds: How long loading may take.
-        module: The engine's Python module.
-    """
-
-    context: int = 8192
-    threads: int | None = None
-    slots: int = 2
-    safe: bool = False
-    grace_seconds: float = 60.0
+    context: int = 8192  # tokens of a conversation with its reply
+    threads: int | None = None  # cores to use; None for all that this process may use
+    slots: int = 2  # replies that are written at the same time; each has a context of its own
+    safe: bool = False  # avoid everything that is known to crash on some machines
+    grace_seconds: float = 60.0  # the model stays loaded after its last notebook is gone
     load_seconds: float = 300.0
     module: str = "xllamacpp"
 
@@ -153,9 +143,9 @@ def run_dir() -> Path:
     """
     # Not platformdirs: without XDG_RUNTIME_DIR, as in most containers, it warns at every call.
     uid = os.getuid() if hasattr(os, "getuid") else None
-    name = "archytas-nb" if uid is None else f"archytas-nb-{uid}"
-    candidates = [Path(tempfile.gettempdir()) / name]
+    temporary = "archytas-nb" if uid is None else f"archytas-nb-{uid}"
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    candidates = [Path(tempfile.gettempdir()) / temporary]
     if runtime.is_absolute():  # its specification wants any other ignored
         candidates.insert(0, runtime / "archytas-nb")
     for path in candidates:
@@ -165,9 +155,9 @@ def run_dir() -> Path:
             if uid is None or (path.lstat().st_uid == uid and not path.is_symlink()):
                 path.chmod(0o700)
                 return path
-    tried = ", ".join(repr(str(each)) for each in candidates)
     raise ConfigurationError(
-        f"There is no private directory for the state of the local model; tried {tried}. "
+        "There is no private directory for the state of the local model; tried "
+        f"{', '.join(repr(str(each)) for each in candidates)}. "
         "Set XDG_RUNTIME_DIR to a directory that only you can write to."
     )
 
@@ -213,25 +203,15 @@ class Lease:
 
 @dataclass(frozen=True, eq=False)
 class Server:
-    """A server of the engine on which this process holds a lease.
-
-    Attributes:
-        port: Where it listens on this machine.
-        api_key: The secret of this server process.
-        pid: Its process.
-        model: The name that the server gives the model.
-        log: What the process writes.
-        lease: The lease.
-        child: The process, where this one started it.
-    """
+    """A server of the engine on this machine, on which this process holds a lease."""
 
     port: int
     api_key: str = field(repr=False)
     pid: int
-    model: str
+    model: str  # the name that the server gives the model
     log: Path
     lease: Lease = field(repr=False)
-    child: subprocess.Popen[bytes] | None = field(repr=False)
+    child: subprocess.Popen[bytes] | None = field(repr=False)  # where this process started it
 
     @property
     def base_url(self) -> str:
@@ -316,8 +296,13 @@ def ensure_server(
         state, log = run_dir() / f"{identity}.json", log_dir() / f"local-{identity}.log"
         waiting = "Waiting for another notebook to start the local model"
         with locked(state.with_suffix(".lock"), progress, waiting):
-            found = _connected(state, log, weights)
-            held = found or _started(identity, state, log, weights, engine, progress)
+            held = _connected(state, log, weights)
+            if held is None:
+                child = _children.get(identity)
+                # A child from an interrupted question may still load its model.
+                if child is None or child.poll() is not None or state.exists():
+                    child = _children[identity] = _spawned(state, log, weights, engine)
+                held = _loaded(child, state, log, weights, engine, progress)
         _held[identity] = held
         progress(f"The local model {held.model} is ready ({time.monotonic() - began:.1f} s)")
         return held
@@ -345,22 +330,16 @@ def _connected(
     return Server(port, key, pid, weights.stem, log, lease, child)
 
 
-def _started(
-    identity: str, state: Path, log: Path, weights: Path, engine: Engine, progress: Progress
+def _loaded(
+    child: subprocess.Popen[bytes],
+    state: Path,
+    log: Path,
+    weights: Path,
+    engine: Engine,
+    progress: Progress,
 ) -> Server:
-    """Start a server and wait until it has loaded its model; the state file says that it has."""
+    """Wait until a server has loaded its model; its state file says that it has."""
     began, shown = time.monotonic(), -1
-    child = _children.get(identity)
-    # A child from an interrupted question may still load its model.
-    if child is None or child.poll() is not None or state.exists():
-        try:
-            child = _children[identity] = _spawned(state, log, weights, engine)
-        except OSError as error:
-            raise ConfigurationError(
-                f"The local model cannot be started: {error}. It needs disk space and write "
-                f"permission in {str(state.parent)!r} (see XDG_RUNTIME_DIR) and "
-                f"{str(log.parent)!r}."
-            ) from error
     while child.poll() is None:
         if (waited := int(time.monotonic() - began)) > shown:
             shown = waited
@@ -372,10 +351,6 @@ def _started(
 
 
 def _spawned(state: Path, log: Path, weights: Path, engine: Engine) -> subprocess.Popen[bytes]:
-    state.unlink(missing_ok=True)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(OSError):  # Windows renames no file that is open
-        log.replace(log.with_suffix(".log.1"))
     config = {
         "engine": engine.module,
         "settings": engine.settings(weights),
@@ -383,21 +358,31 @@ def _spawned(state: Path, log: Path, weights: Path, engine: Engine) -> subproces
         "load_seconds": engine.load_seconds,
         "grace_seconds": engine.grace_seconds,
     }
-    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-        return subprocess.Popen(  # noqa: S603 - our own file, run by our own Python
-            # By path and with -P: the child needs nothing of ours on its path, and a file of the
-            # user's that is named like a module of Python cannot get in its way.
-            [sys.executable, "-P", serve.__file__, json.dumps(config)],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            cwd=state.parent,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            # Ctrl-C in a terminal and the end of a kernel reach a whole process group.
-            start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-            | getattr(subprocess, "CREATE_NO_WINDOW", 0),
-        )
+    try:
+        state.unlink(missing_ok=True)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):  # Windows renames no file that is open
+            log.replace(log.with_suffix(".log.1"))
+        with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+            return subprocess.Popen(  # noqa: S603 - our own file, run by our own Python
+                # By path and with -P: the child needs nothing of ours on its path, and a file of
+                # the user's that is named like a module of Python cannot get in its way.
+                [sys.executable, "-P", serve.__file__, json.dumps(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=state.parent,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                # Ctrl-C in a terminal and the end of a kernel reach a whole process group.
+                start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+                | getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
+    except OSError as error:
+        raise ConfigurationError(
+            f"The local model cannot be started: {error}. It needs disk space and write permission "
+            f"in {str(state.parent)!r} (see XDG_RUNTIME_DIR) and {str(log.parent)!r}."
+        ) from error
 
 
 # ── how a process ended ───────────────────────────────────────────────────────────────────────────
@@ -441,16 +426,11 @@ def _failed(
     move, needs_setup = CAUSES.get(crash, "") + OTHER_MODEL, True
     if crash == f"exit status {serve.CANNOT_IMPORT}":
         why = "its library cannot be loaded"
-        move = (
-            "It may need a system library: libgomp (on Debian and Ubuntu: apt-get "
-            "install libgomp1) or, on Windows, the Visual C++ Redistributable."
-        )
+        move = "It may need libgomp (apt-get install libgomp1), on Windows the Visual C++ runtime."
     elif "failed to load model" in text and crash not in CRASHES:
-        why = "the engine rejected the weights file"
-        move = "Download the file again, or use a different one."
+        why, move = "the engine rejected the weights file", "Download the file again."
     else:
-        needs_setup = False
-        why = f"it exited while loading ({crash or 'unknown reason'})"
+        why, needs_setup = f"it exited while loading ({crash or 'unknown reason'})", False
         if "  Timeout (" in text:  # written by the watchdog in `serve`, which then ends it
             crash, why = "", f"it was not ready after {engine.load_seconds:.0f} s"
     # What the engine marks as errors says more than the traceback below it.
