@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
-import threading
 import time
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from archytas_nb.loop.stop import stoppable
 from archytas_nb.models.completion import ServerError
@@ -16,6 +14,8 @@ from archytas_nb.models.refusals import EndpointErrors
 
 _SLACK = 0.005
 """Seconds; a timeout may fire that much early."""
+_LONGEST_WAIT = 1e6
+"""Seconds; a socket cannot wait much longer."""
 LONGEST_REPLY = 64_000_000
 """Maximum bytes of a reply, uncompressed; 200,000 tokens in an event each are about that."""
 LONGEST_ERROR = 1_000_000
@@ -47,133 +47,12 @@ class Deadline:
         return seconds if left is None else max(0.001, min(seconds, left))
 
 
-class Cutoff:
-    """Shuts a connection down at a deadline, or after its reader waited too long for data.
-
-    The client's own timeouts begin again with each byte, so that a server that sends one now and
-    then could block its reader for ever: only the time to connect is left to them.
-
-    Args:
-        deadline: When it is shut down in any case.
-        timeout: Maximum seconds of waiting without data.
-
-    Attributes:
-        ended: Why it was shut down; empty where it was not.
-    """
-
-    def __init__(self, deadline: Deadline, timeout: float) -> None:
-        self.ended: Literal["", "deadline", "silence", "cut"] = ""
-        self._deadline = deadline
-        self._timeout = timeout
-        self._waited = 0.0
-        self._since: float | None = time.monotonic()
-        self._connection: socket.socket | None = None
-        _watch.add(self)
-
-    def connected(self, connection: socket.socket) -> None:
-        """Name the connection; with a proxy there are two, one after the other."""
-        with _watch.lock:
-            self._connection = connection
-            if self.ended:
-                _shut(connection)
-        self.wait()
-
-    def wait(self) -> None:
-        """The reader waits for data from now on."""
-        self._since = time.monotonic()
-
-    def got(self, *, data: bool) -> None:
-        """The reader got something and does not wait now; only data resets the time waited."""
-        now, since = time.monotonic(), self._since
-        self._since = None
-        self._waited = 0.0 if data or since is None else self._waited + now - since
-
-    def cut(self, why: Literal["deadline", "silence", "cut"] = "cut") -> None:
-        """Shut the connection down now, or as soon as there is one."""
-        with _watch.lock:
-            self.ended = self.ended or why
-            if self._connection is not None:
-                _shut(self._connection)
-        self.stop()
-
-    def stop(self) -> None:
-        """The request is over."""
-        _watch.remove(self)
-
-    def look(self) -> float:
-        """Shut the connection down where it is time to; else the seconds until the next look."""
-        since = self._since
-        waiting = 0.0 if since is None else time.monotonic() - since
-        left = self._timeout - self._waited - waiting
-        if self._deadline.over:
-            self.cut("deadline")
-        elif since is not None and left <= 0:
-            self.cut("silence")
-        # Where nothing is waited for now, the silence cannot become too long before that.
-        return self._deadline.within(max(left, 0.05))
-
-
-class _Watch:
-    """Looks after all requests of the process on one thread: to start one each would cost more."""
-
-    IDLE = 30.0
-    """Seconds without a request after which the thread ends."""
-
-    def __init__(self) -> None:
-        self.lock = (
-            threading.RLock()
-        )  # an interrupt in a `with` of a condition would leave it locked
-        self._wake = threading.Condition(self.lock)
-        self._cutoffs: set[Cutoff] = set()
-        self._thread: threading.Thread | None = None
-        self._next = 0.0
-
-    def add(self, cutoff: Cutoff) -> None:
-        with self.lock:
-            self._cutoffs.add(cutoff)
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="archytas_nb-cutoff", daemon=True
-                )
-                self._thread.start()
-            elif time.monotonic() + cutoff.look() < self._next:
-                self._wake.notify()
-
-    def remove(self, cutoff: Cutoff) -> None:
-        with self.lock:
-            self._cutoffs.discard(cutoff)
-
-    def _run(self) -> None:
-        with self.lock:
-            while True:
-                pauses = [each.look() for each in list(self._cutoffs)]
-                pause = min([*pauses, self.IDLE])
-                self._next = time.monotonic() + pause
-                if not self._wake.wait(pause) and not self._cutoffs:
-                    self._thread = None
-                    return
-
-
-_watch = _Watch()
-
-
-def _after_fork() -> None:
-    global _watch  # noqa: PLW0603 - a child has neither the thread nor a lock that is free
-    _watch = _Watch()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
-def _shut(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        # Also for TLS: its own method would remove the encryption while the reader uses it.
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-
 class Connection:
     """A client's connection, which is kept open and carries one request at a time.
+
+    The client's own timeouts begin again with each byte, so that a server that sends one now and
+    then could block its reader for ever: only the time to connect is left to them, and each read
+    and write of its socket gets the time that is left of the request's.
 
     Args:
         errors: Makes the errors of its endpoint.
@@ -188,24 +67,24 @@ class Connection:
         self._socket: Any = None
         self._timeout: float
         self._deadline: Deadline
-        self._cutoff: Cutoff
+        self._since = self._waited = 0.0
+        self._is_cut = False
 
     @contextlib.contextmanager
     def within(self, timeout: float, deadline: Deadline) -> Iterator[None]:
         """Limit the request that is made in the block to a deadline and to seconds without data."""
         self._timeout, self._deadline = timeout, deadline
-        self._cutoff = Cutoff(deadline, timeout)
-        if self._socket is not None:
-            self._cutoff.connected(self._socket)
-        try:
-            with stoppable(self._cutoff.cut):
-                yield
-        finally:
-            self._cutoff.stop()
+        self._since, self._waited, self._is_cut = time.monotonic(), 0.0, False
+        with stoppable(self.cut):
+            yield
 
     def cut(self) -> None:
         """End the request that is going on, from another thread."""
-        self._cutoff.cut()
+        self._is_cut = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                # Also for TLS: its own method would remove the encryption under its reader.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def on_request(self, request: Any) -> None:
         """The client's hook for a request that will be sent."""
@@ -225,7 +104,6 @@ class Connection:
             # A body that cannot be read must not hide the status.
             with contextlib.suppress(Exception):
                 while len(body) < LONGEST_ERROR and (chunk := self._next(chunks)) is not None:
-                    self._cutoff.got(data=False)
                     body += chunk
         if is_error:
             text, url = body[:LONGEST_ERROR].decode("utf-8", "replace"), str(response.request.url)
@@ -242,37 +120,54 @@ class Connection:
                 found = socket.getaddrinfo(info["host"], info["port"], type=socket.SOCK_STREAM)
                 info["timeout"] /= max(1, len(found))
         elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
-            self._socket = info["return_value"].get_extra_info("socket")
-            self._cutoff.connected(self._socket)
+            stream = info["return_value"]
+            stream.read, stream.write = self._limited(stream.read), self._limited(stream.write)
+            self._socket = stream.get_extra_info("socket")
+            if self._is_cut:
+                self.cut()
+
+    def _limited(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def limited(data: Any, timeout: float | None = None) -> Any:  # noqa: ARG001 - ours counts
+            if failure := self.failure():
+                raise failure
+            left = self._deadline.within(self._timeout - self._silent)
+            return call(data, min(left, _LONGEST_WAIT))
+
+        return limited
+
+    @property
+    def _silent(self) -> float:
+        """Seconds that were waited without data; those between two reads do not count."""
+        return self._waited + time.monotonic() - self._since
 
     def failure(self, during: str = "first byte") -> Exception | None:
         """Why the request was ended here; None where it was not."""
         if self._deadline.over:
             return self._errors.out_of_time(self._deadline.seconds)
-        if self._cutoff.ended:
+        if self._is_cut or self._silent >= self._timeout - _SLACK:
             return self._errors.timed_out(self._timeout, during)
         return None
 
     def received(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Hand on the bytes of a body. Comments of a stream, which keep it alive, are no data.
+        """Hand on the bytes of a body.
 
         Raises:
             EOFError: The connection broke.
             RequestError: Silence, the deadline, or a body that is too long.
         """
         size = 0
+        self._waited = 0.0
         while (chunk := self._next(chunks)) is not None:
-            self._cutoff.got(data=not chunk.startswith((b":", b"\r", b"\n")))
+            if not chunk.startswith((b":", b"\r", b"\n")):  # comments of a stream are no data
+                self._waited = 0.0
             size += len(chunk)
             if size > LONGEST_REPLY:
-                what = (
-                    f"sent more than {LONGEST_REPLY:,} bytes for one reply; the request was aborted"
-                )
-                raise self._errors.unusable(what)
+                what = f"sent more than {LONGEST_REPLY:,} bytes for one reply"
+                raise self._errors.unusable(f"{what}; the request was aborted")
             yield chunk
 
     def _next(self, chunks: Iterator[bytes]) -> bytes | None:
-        self._cutoff.wait()
+        self._since = time.monotonic()
         try:
             chunk = next(chunks, None)
         except Exception as error:
@@ -281,6 +176,7 @@ class Connection:
                 raise
             cause = EOFError(f"{type(error).__name__}: {error}")
             raise self.failure("reply") or cause from None
-        if self._cutoff.ended or (chunk is not None and self._deadline.over):
-            raise self.failure("reply") or EOFError("the connection was closed")
+        if (self._is_cut or chunk is not None) and (failure := self.failure("reply")):
+            raise failure
+        self._waited = self._silent
         return chunk

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import socket
-import ssl
 import sys
 import threading
 import time
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 
 from archytas_nb.errors import ModelError
 from archytas_nb.models import bounds, remote
-from archytas_nb.models.bounds import Connection, Cutoff, Deadline
+from archytas_nb.models.bounds import Connection, Deadline
 from archytas_nb.models.choose import served_at
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.refusals import EndpointErrors, RequestError
@@ -49,69 +48,6 @@ def test_a_wait_is_never_longer_than_what_is_left(seconds: float, wait: float) -
     deadline = Deadline(seconds)
     assert not deadline.over
     assert deadline.within(wait) <= min(seconds, wait)
-
-
-def test_a_reader_who_is_blocked_wakes_up_at_the_deadline() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.settimeout(20)
-        cutoff = Cutoff(Deadline(0.05), 20)
-        cutoff.connected(ours)
-        assert ours.recv(1) == b""
-        assert cutoff.ended == "deadline"
-
-
-def test_a_reader_who_has_waited_too_long_for_data_wakes_up() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.settimeout(20)
-        cutoff = Cutoff(Deadline(), 0.3)
-        cutoff.connected(ours)
-        began = time.monotonic()
-        while time.monotonic() - began < 20 and not cutoff.ended:
-            cutoff.wait()
-            theirs.sendall(b":")
-            ours.recv(1)
-            time.sleep(0.01)
-            cutoff.got(data=False)
-        assert cutoff.ended == "silence"
-
-
-def test_a_connection_that_comes_about_too_late_is_ended_at_once() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.settimeout(20)
-        cutoff = Cutoff(Deadline(0.01), 20)
-        end = time.monotonic() + 20
-        while not cutoff.ended and time.monotonic() < end:
-            time.sleep(0.01)
-        cutoff.connected(ours)
-        assert ours.recv(1) == b""
-
-
-def test_a_reader_of_an_encrypted_connection_wakes_up_too() -> None:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        ours.settimeout(20)
-        context = ssl.create_default_context()
-        with context.wrap_socket(
-            ours, server_hostname="x", do_handshake_on_connect=False
-        ) as encrypted:
-            Cutoff(Deadline(0.05), 20).connected(encrypted)
-            with pytest.raises((ssl.SSLEOFError, ConnectionError)):
-                encrypted.do_handshake()
-
-
-@pytest.mark.parametrize("timeout", [20, 1e12])
-def test_a_connection_is_left_alone_once_the_reply_is_whole(timeout: float) -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        cutoff = Cutoff(Deadline(0.2), timeout)
-        cutoff.connected(ours)
-        cutoff.stop()
-        time.sleep(0.5)
-        theirs.sendall(b"x")
-        assert ours.recv(1) == b"x"
 
 
 AT = "http://127.0.0.1:1/v1"
@@ -175,13 +111,14 @@ def test_more_than_any_reply_has_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_body_that_ends_where_it_was_cut_is_not_taken_for_whole() -> None:
+    connection = Connection(EndpointErrors(AT))
+
     def closing() -> Iterator[bytes]:
         yield b"first"
-        time.sleep(0.5)
+        connection.cut()
 
-    with pytest.raises(RequestError) as caught:
-        read(closing(), seconds=0.2)
-    assert caught.value.error.kind == "deadline"
+    with connection.within(20.0, Deadline()), pytest.raises(RequestError):
+        list(connection.received(closing()))
 
 
 HANGS = 20.0
@@ -303,11 +240,12 @@ def test_a_list_of_models_that_never_comes_is_given_up(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["100 Continue", "headers", "100 Continue at full speed"])
-def test_looking_for_models_ends_in_time_and_leaves_no_request_behind(name: str) -> None:
+def test_looking_for_models_ends_in_time(name: str) -> None:
     with Server() as server:
         server.list_models = DRIPS[name].play  # type: ignore[method-assign]
+        began = time.monotonic()
         assert served_at(server.url, "", 0.3) == ()
-        wait_until(lambda: not bounds._watch._cutoffs)
+        assert time.monotonic() - began < HANGS / 2
 
 
 def test_a_list_of_models_that_cannot_be_read_is_none() -> None:
