@@ -345,7 +345,7 @@ def test_secret_headers_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> N
 
 def test_rejects_an_option_of_another_client() -> None:
     for value in ["text", object()]:
-        for name in ["default_headers", "azure_endpoint", "http_client", "messages"]:
+        for name in ["default_headers", "azure_endpoint", "http_client"]:
             with pytest.raises(
                 ConfigurationError, match=f"^'{name}' is not a request field.*headers="
             ):
