@@ -24,7 +24,7 @@ from base64 import b32encode
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from archytas_nb.loop.events import (
     Answered,
@@ -66,7 +66,10 @@ from archytas_nb.loop.verify import (
     verdict,
 )
 
-Flow: TypeAlias = Generator[Request, Reply, Ending]
+T = TypeVar("T")
+Until: TypeAlias = Generator[Request, Reply, T]
+"""Requests until there is a result."""
+Flow: TypeAlias = Until[Ending]
 
 LAST_SECONDS = 30.0
 """What the last turn may take where the run's time is over."""
@@ -75,6 +78,13 @@ MAX_CALLS = 100
 """Calls of one reply that are run. Models make a dozen; one that makes thousands repeats itself."""
 
 _LATE = "Not run: the user interrupted before."
+
+
+class _OverError(Exception):
+    """The run is over, because no reply came."""
+
+    def __init__(self, ending: Ending) -> None:
+        self.ending = ending
 
 
 def react_loop(
@@ -125,35 +135,61 @@ class _Loop:
 
     def run(self) -> Flow:
         """Step by step, until there is an ending."""
-        if isinstance(failed := (yield from self._fit()), NoReply):
-            return (yield from self._no_reply(failed))
-        was_prose = False  # whether the last reply was plain text where an action was expected
-        while not (limit := self.guards.limit_reached()):
-            reply = yield from self._ask()
-            if isinstance(reply, NoReply):
-                return (yield from self._no_reply(reply))
-            self.guards.steps += 1
-            action = self._read(reply, prose_is_answer=was_prose)
-            if action.repaired:
-                yield Notice("repair", action.repaired)
-            was_prose = action.prose and not action.cut
-            self.cuts = self.cuts + 1 if action.cut else 0
-            ending = yield from self._cut(action, reply) if action.cut else self._do(action)
-            if ending is not None:
-                return ending
-        return (yield from self._last_turn(limit))
+        try:
+            yield from self._fit()
+            was_prose = False  # whether the last reply was plain text in place of an action
+            while not (limit := self.guards.limit_reached()):
+                reply = yield from self._ask()
+                self.guards.steps += 1
+                action = self._read(reply, prose_is_answer=was_prose)
+                if action.repaired:
+                    yield Notice("repair", action.repaired)
+                was_prose = action.prose and not action.cut
+                self.cuts = self.cuts + 1 if action.cut else 0
+                ending = yield from self._cut(action, reply) if action.cut else self._do(action)
+                if ending is not None:
+                    return ending
+            return (yield from self._last_turn(limit))
+        except _OverError as over:
+            return over.ending
 
     # ── asking ────────────────────────────────────────────────────────────────────────────────────
 
-    def _ask(self, last: str = "") -> Generator[Request, Reply, ModelReply | NoReply]:
+    def _ask(self, last: str = "") -> Until[ModelReply]:
         """Ask the model; where its context is too small, once more with less."""
         if done := self.conversation.compact():
             yield Notice("compaction", done)
-        reply = _reply((yield self._request(last)))
+        reply = yield self._request(last)
         if isinstance(reply, NoReply) and reply.kind == "overflow":
             yield Notice("compaction", self.conversation.compact_more())
-            reply = _reply((yield self._request(last)))
-        return reply
+            reply = yield self._request(last)
+        return (yield from self._received(reply))
+
+    def _received(self, reply: Reply) -> Until[ModelReply]:
+        """The reply of the model; where none came, the run is over."""
+        if isinstance(reply, ModelReply):
+            return reply
+        if not isinstance(reply, NoReply):
+            raise _unexpected("the model", reply, "ModelReply or NoReply")
+        if reply.kind == "interrupted":
+            raise _OverError(Interrupted("a request to the model"))
+        if reply.kind == "deadline":
+            limit = f"max_seconds={self.guards.limits.max_seconds or 0:g}"
+            yield Notice("limit", f"the limit {limit} is reached while the model is asked")
+            # Half a JSON object means nothing to a person, half a text does.
+            raise _OverError(Stopped(limit, reply.text if self.wire.name == "native" else ""))
+        text = reply.text
+        if reply.kind == "overflow":
+            move = (
+                " Start over with agent.reset(), ask for less at once, or use a model with a "
+                "longer context."
+            )
+            text = (
+                "the conversation is too long for the model even where only what is needed is sent,"
+                f" about {self.conversation.tokens:,} tokens: {text}"
+                f"{'' if 'agent.reset()' in text else move}"
+            )
+        raise _OverError(Failed(text, by="endpoint"))
 
     def _request(self, last: str) -> AskModel:
         guards, conversation = self.guards, self.conversation
@@ -177,35 +213,11 @@ class _Loop:
         self.guards.spend(reply, self.conversation.tokens + self.conversation.beside)
         return self.wire.read(reply, prose_is_answer=prose_is_answer, form=self.exchange.form)
 
-    def _no_reply(self, reply: NoReply) -> Flow:
-        if reply.kind == "interrupted":
-            return Interrupted("a request to the model")
-        if reply.kind == "deadline":
-            limit = f"max_seconds={self.guards.limits.max_seconds or 0:g}"
-            yield Notice("limit", f"the limit {limit} is reached while the model is asked")
-            # Half a JSON object means nothing to a person, half a text does.
-            return Stopped(limit, reply.text if self.wire.name == "native" else "")
-        if reply.kind == "overflow":
-            move = (
-                " Start over with agent.reset(), ask for less at once, or use a model with a "
-                "longer context."
-            )
-            text = (
-                "the conversation is too long for the model even where only what is needed is sent,"
-                f" about {self.conversation.tokens:,} tokens: {reply.text}"
-                f"{'' if 'agent.reset()' in reply.text else move}"
-            )
-            return Failed(text, by="endpoint")
-        return Failed(reply.text, by="endpoint")
-
     # ── acting ────────────────────────────────────────────────────────────────────────────────────
 
-    def _do(self, action: Action) -> Generator[Request, Reply, Ending | None]:
+    def _do(self, action: Action) -> Until[Ending | None]:
         """Do what a reply says; None where the run goes on."""
-        correction = yield from self._before_end(action)
-        if isinstance(correction, NoReply):
-            return (yield from self._no_reply(correction))
-        if correction:
+        if correction := (yield from self._before_end(action)):
             yield Notice("check", f"the model is asked once before its end counts: {correction}")
             self._correct(action, correction)
             return None
@@ -221,24 +233,25 @@ class _Loop:
         else:
             self.guards.note_step(())
         if action.answers:
-            return (yield from self._check(action))
+            if verdict := (yield from self._check(action)):
+                self.guards.note_fault()
+                self._correct(action, not_accepted(action.answer, verdict))
+                return None
+            return Answered(as_text(action.answer), action.thought)
         return None if action.failure is None else Failed(action.failure)
 
-    def _check(self, action: Action) -> Generator[Request, Reply, Ending | None]:
-        """Have an answer checked; None where another one is asked for."""
-        if self.checks:
-            verdict = yield CheckAnswer(self.guards.steps, action.answer)
-            if isinstance(verdict, NoReply):
-                return Interrupted("the check of the answer")
-            if not isinstance(verdict, Verdict):
-                raise _unexpected("for an answer to be checked", verdict, "Verdict")
-            if verdict.fault:
-                self.guards.note_fault()
-                self._correct(action, not_accepted(action.answer, verdict.fault))
-                return None
-        return Answered(as_text(action.answer), action.thought)
+    def _check(self, action: Action) -> Until[str]:
+        """Why an answer is not accepted; empty where it is."""
+        if not self.checks:
+            return ""
+        verdict = yield CheckAnswer(self.guards.steps, action.answer)
+        if isinstance(verdict, NoReply):
+            raise _OverError(Interrupted("the check of the answer"))
+        if not isinstance(verdict, Verdict):
+            raise _unexpected("for an answer to be checked", verdict, "Verdict")
+        return verdict.fault
 
-    def _cut(self, action: Action, reply: ModelReply) -> Generator[Request, Reply, Ending | None]:
+    def _cut(self, action: Action, reply: ModelReply) -> Until[Ending | None]:
         """Go on after a reply that was cut off for its length; None where it is asked for again.
 
         An answer is kept as far as it came. A call may be made again with less in it, once, and a
@@ -273,20 +286,18 @@ class _Loop:
         yield Notice(
             "limit", f"the limit {limit} is reached: the model is asked to say what it has"
         )
-        reply = yield from self._ask(limit)
-        if isinstance(reply, NoReply):
-            interrupted = reply.kind == "interrupted"
-            return (yield from self._no_reply(reply)) if interrupted else Stopped(limit)
+        try:
+            reply = yield from self._ask(limit)
+        except _OverError as over:
+            return over.ending if isinstance(over.ending, Interrupted) else Stopped(limit)
         action = self._read(reply, prose_is_answer=True)
         if action.cut:
             limit = f"{limit}; the last reply was {self._cut_at(reply)[0]}"
         if not action.answers:
             return Stopped(limit, as_text(action.failure or action.thought))
         # An answer that is accepted is the run's value; a fault changes nothing any more.
-        if self.checks and not action.cut:
-            verdict = yield CheckAnswer(self.guards.steps, action.answer)
-            if isinstance(verdict, NoReply):
-                return Interrupted("the check of the answer")
+        if not action.cut:
+            yield from self._check(action)
         return Stopped(limit, as_text(action.answer))
 
     def _correct(self, action: Action, correction: str) -> None:
@@ -298,7 +309,7 @@ class _Loop:
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _run_calls(self, action: Action) -> Generator[Request, Reply, Step]:
+    def _run_calls(self, action: Action) -> Until[Step]:
         """Have the calls of one reply run, those that can be read and are not too many."""
         place, left = (len(self.past) + 1, self.guards.steps), len(action.calls) - MAX_CALLS
         taken = enumerate(action.calls[: MAX_CALLS + 1], start=1)
@@ -324,7 +335,7 @@ class _Loop:
 
     def _fill_in(
         self, outcomes: dict[str, CallOutcome], calls: Sequence[ToolCall], thought: str
-    ) -> Generator[Request, Reply, None]:
+    ) -> Until[None]:
         """Fill in the outcomes of the calls that have none, by having them run if need be."""
         waiting = deque(call for call in calls if call.id not in outcomes)
         while waiting:
@@ -348,7 +359,7 @@ class _Loop:
 
     def _batch(
         self, waiting: deque[ToolCall], outcomes: dict[str, CallOutcome]
-    ) -> Generator[Request, Reply, list[ToolCall]]:
+    ) -> Until[list[ToolCall]]:
         """Take the next calls that are run together; fill in those that need not be run.
 
         The second of two equal calls waits for the first, as it would in a reply of its own.
@@ -372,56 +383,53 @@ class _Loop:
 
     # ── questions to a small model ────────────────────────────────────────────────────────────────
 
-    def _fit(self) -> Generator[Request, Reply, NoReply | None]:
+    def _fit(self) -> Until[None]:
         """Ask a small model whether a tool fits, and tell it with the question where none does."""
         tools, question = self.wire.tools, self.exchange.question
         context = self.exchange.context
-        offers = context is not None and context.is_offered
-        if context is not None and offers:
+        if context is not None and not context.is_offered:
+            context = None
+        if context is not None:
             tools = {name: tools[name] for name in context.instead}
         if not self.guards.small or self.past or self.exchange.steps:
-            return None
+            return
         if not 0 < len(tools) <= MAX_TOOLS or len(question) > MAX_QUESTION:
-            return None
+            return
         self.guards.limit_reached()  # the clock runs from here on
         for name, tool in tools.items():
-            if (judged := (yield from self._judge(fits(tool, question)))) != "no":
+            if (yield from self._judge(fits(tool, question))) != "no":
                 self.fitting = name
-                if context is not None and offers:
+                if context is not None:
                     self.exchange.context = replace(context, is_offered=False)
                     self.wire = self.wire.without(context.tools)
                     self.conversation.remake(self.wire)
-                return judged if isinstance(judged, NoReply) else None
-        if offers:  # the answer may stand below the question
-            return None
-        if isinstance(judged := (yield from self._judge(known(question))), NoReply):
-            return judged
-        self.exchange.remark = KNOWN if judged == "yes" else IMPOSSIBLE
+                return
+        if context is not None:  # the answer may stand below the question
+            return
+        is_known = (yield from self._judge(known(question))) == "yes"
+        self.exchange.remark = KNOWN if is_known else IMPOSSIBLE
         self.conversation.remake()
         yield Notice("repair", f"no tool seems to fit; the model is told: {self.exchange.remark}")
-        return None
 
-    def _judge(self, request: AskModel) -> Generator[Request, Reply, str | NoReply]:
+    def _judge(self, request: AskModel) -> Until[str]:
         """Ask for a yes or no about the question."""
-        reply = _reply((yield replace(request, seconds=self.guards.seconds_left())))
-        if isinstance(reply, NoReply):
-            return reply
-        self.guards.spend(reply, message_tokens(request.messages))
-        return verdict(reply.text)
+        reply = yield replace(request, seconds=self.guards.seconds_left())
+        received = yield from self._received(reply)
+        self.guards.spend(received, message_tokens(request.messages))
+        return verdict(received.text)
 
-    def _before_end(self, action: Action) -> Generator[Request, Reply, str | NoReply]:
+    def _before_end(self, action: Action) -> Until[str]:
         """What a small model is told once instead of ending; calls beside an end are run first."""
         is_end = action.answers or action.failure is not None
+        is_first = not self.exchange.steps
         if not self.guards.small or action.calls or not is_end:
             return ""
-        is_first = not self.exchange.steps
         if self.exchange.remark and is_first:
             return ""  # it is what it was told to do
         if action.answers and self.fitting and is_first:
             tool, self.fitting = self.fitting, ""
-            judged = yield from self._judge(known(self.exchange.question))
-            if judged != "yes":
-                return judged if isinstance(judged, NoReply) else unused(tool)
+            if (yield from self._judge(known(self.exchange.question))) != "yes":
+                return unused(tool)
         answer = as_text(action.answer) if action.answers else None
         failed = self.guards.just_failed
         for reason, correction in doubts(answer, self._sources(), just_failed=failed):
@@ -444,12 +452,6 @@ def call_id(question: int, step: int, call: int) -> str:
         return f"q{question:02}s{step:02}c{call:02}"
     number = (question << 24) + (step << 7) + call  # 2**16 questions of 2**17 steps of 2**7 calls
     return "x" + b32encode(number.to_bytes(5)).decode()
-
-
-def _reply(sent: Reply) -> ModelReply | NoReply:
-    if not isinstance(sent, (ModelReply, NoReply)):
-        raise _unexpected("the model", sent, "ModelReply or NoReply")
-    return sent
 
 
 def _unexpected(asked: str, sent: Reply, expected: str) -> TypeError:
