@@ -276,6 +276,7 @@ def _literal(text: str) -> Json:
 # ── what the person is shown ──────────────────────────────────────────────────────────────────────
 
 _MOST = 100_000  # characters of one value
+_ITEMS = 60  # items of a container that is too long
 _LONGEST = 300  # characters of one value in the short form, where it is on one line
 _CELLS = 20_000  # values of an array, a series or a frame that are all shown
 
@@ -319,24 +320,17 @@ def written(value: Any, most: int = _MOST) -> str:
     if kind in (str, bytes, bytearray):
         head, tail = value[: ends[0]], value[size - ends[1] :]
         return f"{head!r} … {size - sum(ends):,} characters left out … {tail!r}"
-    items = list(value.items() if kind is dict else value)
-    first = _fitting(items, ends[0], pairs=kind is dict)
-    last = _fitting(items[len(first) :][::-1], ends[1], pairs=kind is dict)[::-1]
-    if left := size - len(first) - len(last):
-        first.append(f"… {left:,} items left out …")
+    first, last = _ITEMS * 2 // 3, _ITEMS // 3
+    items, room = list(value.items() if kind is dict else value), most // _ITEMS
+    chosen = items if size <= _ITEMS else [*items[:first], *items[-last:]]
+    texts = [
+        ": ".join(written(part, room) for part in (each if kind is dict else [each]))
+        for each in (chosen if room else [])
+    ]
+    if left := size - len(texts):
+        texts.insert(first, f"… {left:,} items left out …")
     start, end = "[]" if kind is list else "()" if kind is tuple else "{}"
-    return shortened(f"{start}{', '.join([*first, *last])}{end}", most)
-
-
-def _fitting(items: list[Any], room: int, *, pairs: bool) -> list[str]:
-    """The first items of a list or a dict, as long as there is room."""
-    texts: list[str] = []
-    for each in items:
-        if room <= 0:
-            break
-        texts.append(": ".join(written(part, room) for part in (each if pairs else [each])))
-        room -= len(texts[-1]) + 2
-    return texts
+    return f"{start}{', '.join(texts)}{end}"
 
 
 def _is_long(value: Any, most: int) -> bool:

@@ -8,12 +8,11 @@ not end, its outcome says that it is still running, and the next call gets anoth
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -23,8 +22,8 @@ from archytas_nb.kernel.interrupts import TimeLimit
 _CANCEL_SECONDS = 2.0  # how long a cancelled coroutine may take to clean up
 _POLL = 0.05  # seconds between two looks for an interrupt
 
-Job: TypeAlias = tuple[Callable[[], Any], TimeLimit | None]
-"""What gives the awaitable or the value itself, in a context of its own, and its time limit."""
+Job: TypeAlias = tuple[Callable[[], Awaitable[Any]], TimeLimit | None]
+"""What gives the awaitable, in a context of its own, and its time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def _end_of(task: asyncio.Task[Ended] | None, limit: TimeLimit | None, seconds: 
 
 
 async def _ended(
-    start: Callable[[], Any], limit: TimeLimit | None, stopped: threading.Event
+    start: Callable[[], Awaitable[Any]], limit: TimeLimit | None, stopped: threading.Event
 ) -> Ended:
     if stopped.is_set():  # another one blocked the loop until now
         return Ended("interrupted", begun=False)
@@ -105,13 +104,11 @@ async def _ended(
     return replace(ended, seconds=time.perf_counter() - begun)
 
 
-async def _run(start: Callable[[], Any], limit: TimeLimit | None) -> Any:
+async def _run(start: Callable[[], Awaitable[Any]], limit: TimeLimit | None) -> Any:
     timeout = asyncio.timeout(None if limit is None else limit.seconds)
     try:
         async with timeout:
-            value = start()
-            if inspect.isawaitable(value):
-                value = await value
+            value = await start()
     except TimeoutError as error:
         if not timeout.expired():
             raise

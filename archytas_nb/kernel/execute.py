@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import Token
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -201,7 +200,11 @@ class KernelExecutor:
                 ]
                 return [*made, *map(_not_run, calls[len(prepared) :])]
         ready = [each for each in prepared if isinstance(each, _Ready)]
-        outcomes = iter(self._watched(ready) if ready else ())
+        run: Callable[[], list[CallOutcome]] = partial(self._run_ready, ready)
+        if ready and self._watch is not None:  # the last outcome has what the calls changed
+            watched = [(each.tool, each.bound, each.call.input) for each in ready]
+            run = partial(self._watch.run, watched, run, self._guard)
+        outcomes = iter(run() if ready else ())
         made = [next(outcomes) if isinstance(each, _Ready) else each for each in prepared]
         if self._guard.interrupts and not _is_interrupted(made):
             made[-1] = interrupted_late(made[-1])
@@ -275,20 +278,15 @@ class KernelExecutor:
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────
 
-    def _watched(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
-        """Run calls; the last outcome has what they changed, if that is watched."""
-        if self._watch is None:
-            return self._run_ready(ready)
-        calls = [(each.tool, each.bound, each.call.input) for each in ready]
-        return self._watch.run(calls, partial(self._run_ready, ready), self._guard)
-
     def _run_ready(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
         """Run calls at the same time; a single one on this thread, where its tool is not async."""
         shared = ready[0].capture if len(ready) == 1 else Capture(self._on_output)
         with output.capturing([each.capture for each in ready], shared), ready[0].scope:
             figures = output.open_figures()
-            is_async = ready[0].tool.is_async
-            ends = self._run_async(ready) if is_async else [self._run_here(ready[0])]
+            if ready[0].tool.is_async:
+                ends = self._await([(each, each.bound.run, 0.0) for each in ready])
+            else:
+                ends = [self._run_here(ready[0])]
             made = list(map(self._rendered, ready, ends))
             with self._inside(shared):
                 output.take_figures(figures, shared, [outcome.value for outcome in made])
@@ -318,24 +316,25 @@ class KernelExecutor:
                 pass
             except BaseException as error:  # noqa: BLE001 - a tool may raise anything
                 ended = Ended("error", error=error)
-            seconds = time.perf_counter() - started
-            if ended.how == "done" and is_promise:
-                promised = ended.value  # a plain function may return what must be awaited
-                job = (lambda: promised), self._limit(ready.tool, seconds)
-                [ended] = run_jobs([job], lambda: guard.interrupts > 0)
-                return replace(ended, seconds=time.perf_counter() - started)
-        if guard.expired and limit is not None:
-            ended = _expired(ended, limit, seconds)
-        return replace(ended, seconds=seconds)
+        ended = replace(ended, seconds=time.perf_counter() - started)
+        if ended.how == "done" and is_promise:  # of a plain function that calls an async one
+            promised, seconds = ended.value, ended.seconds
+            [ended] = self._await([(ready, lambda: promised, seconds)])
+            return replace(ended, seconds=seconds + ended.seconds)
+        return _expired(ended, limit) if guard.expired and limit is not None else ended
 
-    def _run_async(self, ready: Sequence[_Ready]) -> list[Ended]:
-        """Run calls at the same time on the loop's thread."""
-        jobs = [(partial(self._start, each), self._limit(each.tool)) for each in ready]
+    def _await(self, starts: Sequence[tuple[_Ready, Callable[[], Any], float]]) -> list[Ended]:
+        """Await at the same time what calls give; each has taken so many seconds already."""
+
+        async def job(ready: _Ready, start: Callable[[], Any]) -> Any:
+            with self._inside(ready.capture):
+                return await start()
+
+        jobs = [
+            (partial(job, ready, start), self._limit(ready.tool, spent))
+            for ready, start, spent in starts
+        ]
         return run_jobs(jobs, lambda: self._guard.interrupts > 0)
-
-    def _start(self, ready: _Ready) -> Any:
-        self._enter(ready.capture)
-        return ready.bound.run()
 
     def _rendered(self, ready: _Ready, ended: Ended) -> CallOutcome:
         """Render a result within its limit: the user's ``__repr__`` runs here."""
@@ -350,13 +349,11 @@ class KernelExecutor:
                 return _outcome(replace(ended, how="interrupted"), ready.tool, self._namespace)
             return outcome
 
-    def _enter(self, capture: Capture) -> tuple[Token[Any], Token[Any]]:
-        return output.current_capture.set(capture), current_person.set(self._person)
-
     @contextmanager
     def _inside(self, capture: Capture) -> Iterator[None]:
         """Output and questions in the block belong to a call."""
-        captured, person = self._enter(capture)
+        captured = output.current_capture.set(capture)
+        person = current_person.set(self._person)
         try:
             yield
         finally:
@@ -384,16 +381,17 @@ def interrupted_late(outcome: CallOutcome) -> CallOutcome:
     return replace(outcome, status="interrupted", text=text, value=None)
 
 
-def _expired(ended: Ended, limit: TimeLimit, seconds: float) -> Ended:
+def _expired(ended: Ended, limit: TimeLimit) -> Ended:
     """Say of a call that reached its time limit whether it stopped because of it."""
     if isinstance(ended.error, ToolTimeout):
         text = f"stopped after {limit}"
-        if seconds > limit.seconds * 1.5 + 0.5:
-            text = f"told to stop after {limit}, it stopped only after {seconds:.3g} s"
+        if ended.seconds > limit.seconds * 1.5 + 0.5:
+            text = f"told to stop after {limit}, it stopped only after {ended.seconds:.3g} s"
         return replace(ended, error=ToolTimeout(text).with_traceback(ended.error.__traceback__))
     if ended.how != "done":
         return ended
-    return Ended("error", error=ToolTimeout(f"told to stop after {limit}, it went on to its end"))
+    error = ToolTimeout(f"told to stop after {limit}, it went on to its end")
+    return Ended("error", error=error, seconds=ended.seconds)
 
 
 def _outcome(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:

@@ -82,7 +82,6 @@ class Capture:
         self._tail: deque[_Item] = deque()
         self._room, self._in_tail, self._left_out = KEEP, 0, 0
         self._displayed = self._not_displayed = 0
-        self._clear_next = False
 
     def write(self, kind: Kind, text: str) -> None:
         """Add text; neighbours of one kind are joined."""
@@ -91,8 +90,6 @@ class Capture:
         # A warning names its cell's file, which differs in every kernel: no recording would match.
         text = _CELL_FILE.sub("<cell>", text) if "ipykernel_" in text else text
         with self._lock:
-            if self._clear_next:
-                self._reset()
             first, rest = text[: self._room], text[self._room :]
             self._room -= len(first)
             for items, piece in ((self._head, first), (self._tail, rest)):
@@ -128,8 +125,6 @@ class Capture:
             for mime, each in data.items()
         }
         with self._lock:
-            if self._clear_next:
-                self._reset()
             if update:
                 for item in (*self._head, *self._tail):
                     if display_id and item.display_id == display_id:
@@ -142,13 +137,10 @@ class Capture:
                 self._not_displayed += 1
             items.append(_Item("display", data=kept, display_id=display_id))
 
-    def clear(self, *, wait: bool = False) -> None:
-        """Drop the output so far, as `clear_output` does; with ``wait`` at the next output."""
+    def clear(self) -> None:
+        """Drop the output so far, as `clear_output` does."""
         with self._lock:
-            if wait:
-                self._clear_next = True
-            else:
-                self._reset()
+            self._reset()
 
     def outputs(self) -> tuple[Output, ...]:
         """Everything that was kept."""
@@ -327,7 +319,7 @@ class _Router:
             if capture is None:
                 return past(wait)
             self._drain()
-            return capture.clear(wait=wait)
+            return capture.clear()
 
         return clear_output
 

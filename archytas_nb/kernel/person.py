@@ -90,7 +90,6 @@ class NobodyThereError(Exception):
 current_person: ContextVar[Person | None] = ContextVar("archytas_nb_person", default=None)
 """The person that the running tool may ask; None for the keyboard."""
 
-_NO_ANSWER = "(The user gave no answer.)"
 _GO_ON = "Go on with what is known, or say in the final answer what must be decided first."
 
 
@@ -113,37 +112,32 @@ def ask_user(question: str, choices: list[str] | None = None) -> str:
         raise NobodyThereError(
             f"Nobody can be asked here: the notebook runs without a person. {_GO_ON}"
         )
-    prompt = f"The agent asks: {quoted(question)}\n"
     try:
-        return _chosen(person, prompt, choices) if choices else _free(person, prompt)
+        return _answer(person, question, choices or [])
     except (EOFError, OSError):
         raise NobodyThereError(
             f"The user was asked, and no answer can come: the input has ended. {_GO_ON}"
         ) from None
 
 
-def _free(person: Person, prompt: str) -> str:
-    again = "That was empty. Type an answer, or press Enter again to give none: "
-    return person.ask(f"{prompt}> ").strip() or person.ask(again).strip() or _NO_ANSWER
-
-
-def _chosen(person: Person, prompt: str, choices: list[str]) -> str:
-    listed = "\n".join(f"  {n}. {visible(choice)}" for n, choice in enumerate(choices, 1))
-    number = f"a number from 1 to {len(choices)}" if len(choices) > 1 else "1"
-    prompt += f"{listed}\n  0. something else\nAnswer with {number}, or 0: "
-    for _ in range(20):
+def _answer(person: Person, question: str, choices: list[str]) -> str:
+    """One of the choices, by its number or its words, or the user's own words."""
+    listed = "".join(f"  {n}. {visible(choice)}\n" for n, choice in enumerate(choices, 1))
+    how = "Answer with a number or in your own words: " if choices else "> "
+    prompt = f"The agent asks: {quoted(question)}\n{listed}{how}"
+    for is_second in (False, True):
         typed = person.ask(prompt).strip()
-        same = [each for each in choices if each.strip().casefold() == typed.casefold()]
-        if same and typed:  # before the numbers: a choice may itself look like one
-            return same[0]
-        if typed.isdecimal() and 1 <= int(typed) <= len(choices):
+        for choice in choices:  # before the numbers: a choice may itself look like one
+            if typed and choice.strip().casefold() == typed.casefold():
+                return choice
+        is_number = bool(choices) and typed.isdecimal()
+        if is_number and 1 <= int(typed) <= len(choices):
             return choices[int(typed) - 1]
-        if typed.isdecimal() and int(typed) == 0:
-            return person.ask("Your own answer: ").strip() or _NO_ANSWER
-        prompt = (
-            f"{visible(typed)!r} is none of them. Answer with {number}, or 0 for something else: "
-        )
-    return _NO_ANSWER
+        if typed and (is_second or not is_number):
+            return typed
+        fault = f"{visible(typed)} is none of the numbers." if typed else "That was empty."
+        prompt = f"{fault} Type an answer, or press Enter to give none: "
+    return "(The user gave no answer.)"
 
 
 # ── texts of a model: none may imitate a line of the prompt or hide anything ──────────────────────
