@@ -243,7 +243,7 @@ def test_one_image_needs_no_list() -> None:
 
 def test_an_image_that_cannot_be_read_is_refused_before_anything_is_asked() -> None:
     it = agent("react")
-    with pytest.raises(ValueError, match=r"neither the path of a file nor PNG or JPEG"):
+    with pytest.raises(ValueError, match=r"is not an image; expected PNG or JPEG"):
         it.run("What is this?", images=["nonsense"])
     assert asked(it) == []
 

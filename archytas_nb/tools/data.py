@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import io
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ STOPS = (KeyboardInterrupt, ToolTimeout)
 """What no object may swallow."""
 
 _ROWS, _LAST_ROWS, _COLUMNS = 10, 5, 40
-_SMALL_ROWS, _SMALL_COLUMNS = 20, 12
+_SMALL_ROWS, _SMALL_COLUMNS, _SMALL_ARRAY = 20, 12, 200
 _CELLS_TO_COUNT = 20_000_000  # above it, counting nulls would take seconds
 
 
@@ -44,25 +43,11 @@ def unstyled(value: Any) -> Any:
     return value.data if is_styler else value
 
 
-def one_line(value: Any) -> tuple[str, bool]:
-    """Describe data inside another value; also whether the text shows every value."""
-    head = f"{type(value).__name__} of shape {_shape(value)}"
-    if hasattr(value, "columns"):
-        names = ", ".join(str(name) for name in list(value.columns)[:_ROWS])
-        more = ", …" if len(value.columns) > _ROWS else ""
-        return f"{head} with the columns {names}{more}", False
-    head += f" and dtype {value.dtype}" if hasattr(value, "dtype") else ""
-    if math.prod(value.shape) <= 2 * _ROWS:
-        return f"{head}: {_listed(value)!r}", True
-    first, last = map(str, map(_listed, _ends(_flat(value))))
-    return f"{head}: {first[:-1]}, …, {last[1:]}", False
-
-
 def preview(value: Any) -> tuple[str, bool]:
     """Describe data; also whether the text shows everything."""
-    if _library(value) == "numpy":
-        return _array(value)
-    return _frame(value) if hasattr(value, "columns") else _series(value)
+    if hasattr(value, "columns"):
+        return _frame(value)
+    return _array(value) if _library(value) == "numpy" else _series(value)
 
 
 def _library(value: Any) -> str:
@@ -73,29 +58,12 @@ def _library(value: Any) -> str:
     return ""
 
 
-def _shape(value: Any) -> str:
-    return " × ".join(map(str, value.shape))
-
-
-def _flat(value: Any) -> Any:
-    return value.ravel() if _library(value) == "numpy" else value
-
-
-def _ends(value: Any) -> tuple[Any, Any]:
-    """The first and the last values, by position whatever the index of a series is."""
-    by_position = getattr(value, "iloc", value)
-    return by_position[:_ROWS], by_position[-_LAST_ROWS:]
-
-
-def _listed(part: Any) -> Any:
-    return part.to_list() if hasattr(part, "to_list") else part.tolist()
-
-
 def _array(value: Any) -> tuple[str, bool]:
-    head = f"{type(value).__name__} of shape {_shape(value)}, dtype {value.dtype}"
-    if value.size <= 200:
+    shape = " × ".join(map(str, value.shape))
+    head = f"{type(value).__name__} of shape {shape}, dtype {value.dtype}"
+    if value.size <= _SMALL_ARRAY:
         return f"{head}\n{value.tolist()!r}" if value.ndim == 1 else f"{head}\n{value!s}", True
-    first, last = map(_listed, _ends(_flat(value)))
+    first, last = value.ravel()[:_ROWS].tolist(), value.ravel()[-_LAST_ROWS:].tolist()
     return f"{head}\nfirst values: {first!r}\nlast values: {last!r}", False
 
 
@@ -103,16 +71,18 @@ def _series(value: Any) -> tuple[str, bool]:
     size, is_polars = int(value.shape[0]), _library(value) == "polars"
     name = f" {value.name!r}" if getattr(value, "name", None) not in {None, ""} else ""
     head = f"{type(value).__name__}{name} of {size} values, dtype {value.dtype}"
-    plain = is_polars or not hasattr(value, "to_string")  # polars, or an Index
-    if is_polars or not plain:
+    has_index = hasattr(value, "to_string")  # polars has none, and an Index is one
+    if is_polars or has_index:
         head += f", {int(value.null_count() if is_polars else value.isna().sum())} null"
 
     def written(part: Any) -> str:
-        return repr(_listed(part)) if plain else str(part.to_string(dtype=False, name=False))
+        text = part.to_string(dtype=False, name=False) if has_index else repr(part.to_list())
+        return str(text)
 
-    if size <= (_ROWS if plain else _SMALL_ROWS):
+    if size <= (_SMALL_ROWS if has_index else _ROWS):
         return f"{head}\n{written(value)}", True
-    first, last = map(written, _ends(value))
+    by_position = value.iloc if has_index else value
+    first, last = written(by_position[:_ROWS]), written(by_position[-_LAST_ROWS:])
     return f"{head}\nfirst {_ROWS} values:\n{first}\nlast {_LAST_ROWS} values:\n{last}", False
 
 
@@ -121,31 +91,29 @@ def _frame(value: Any) -> tuple[str, bool]:
     is_polars = _library(value) == "polars"
     small = rows <= _SMALL_ROWS and columns <= _SMALL_COLUMNS
     names = list(value.columns)[:_COLUMNS]
-    kinds = list(value.dtypes)
     nulls = [0] * columns
     if rows * columns <= _CELLS_TO_COUNT:  # by position: pandas allows two columns of one name
         nulls = list(value.null_count().row(0)) if is_polars else value.isna().sum().tolist()
     lines = [f"{type(value).__name__} of {rows} rows × {columns} columns", "columns:"]
-    for name, kind, null in zip(names, kinds, nulls, strict=False):
+    for name, kind, null in zip(names, list(value.dtypes), nulls, strict=False):
         lines.append(f"  {name} ({kind}{f', {int(null)} null' if null else ''})")
     if columns > len(names):
         lines.append(f"  … {columns - len(names)} more columns")
     part = value[names] if is_polars else value.iloc[:, : len(names)]
     if rows and small:
-        lines += ["rows:", _rows(part, is_polars)]
+        lines += ["rows:", _rows(part)]
     elif rows:
-        lines += [f"first {min(rows, _ROWS)} rows:", _rows(part.head(_ROWS), is_polars)]
+        lines += [f"first {min(rows, _ROWS)} rows:", _rows(part.head(_ROWS))]
         last = min(rows - _ROWS, _LAST_ROWS)
         if last > 0:
-            lines += [f"last {last} rows:", _rows(part.tail(last), is_polars)]
+            lines += [f"last {last} rows:", _rows(part.tail(last))]
     return "\n".join(lines), small
 
 
-def _rows(part: Any, is_polars: object) -> str:
-    if not is_polars:
+def _rows(part: Any) -> str:
+    if hasattr(part, "to_string"):
         return str(part.to_string(max_colwidth=60))
-    rows = (" | ".join(map(str, row)) for row in part.rows())
-    return "\n".join([" | ".join(map(str, part.columns)), *rows])
+    return "\n".join(" | ".join(map(str, row)) for row in [part.columns, *part.rows()])
 
 
 # ── pictures ──────────────────────────────────────────────────────────────────────────────────────
@@ -156,33 +124,16 @@ _PNG, _JPEG = b"\x89PNG", b"\xff\xd8\xff"
 
 def picture(value: Any) -> str | None:
     """The value as a PNG in base64, or None where it is no picture or too large to send."""
-    for draw in (_repr_png, _bundle, _figure):
-        data = draw(value)
-        data = data[0] if isinstance(data, tuple) and data else data  # (data, metadata)
-        data = _decoded(data) if isinstance(data, str) else data
-        if isinstance(data, (bytes, bytearray)) and data[:4] == _PNG and len(data) <= _MAX_BYTES:
-            return base64.b64encode(data).decode("ascii")
+    data, figure = asked(value, "_repr_png_"), figure_of(value)
+    if figure is not None:
+        buffer = io.BytesIO()
+        asked(figure, "savefig", fname=buffer, format="png", bbox_inches="tight")
+        data = buffer.getvalue()
+    data = data[0] if isinstance(data, tuple) and data else data  # (data, metadata)
+    data = _decoded(data) if isinstance(data, str) else data
+    if isinstance(data, (bytes, bytearray)) and data[:4] == _PNG and len(data) <= _MAX_BYTES:
+        return base64.b64encode(data).decode("ascii")
     return None
-
-
-def _repr_png(value: Any) -> Any:
-    return asked(value, "_repr_png_")
-
-
-def _bundle(value: Any) -> Any:
-    bundle = asked(value, "_repr_mimebundle_", include={"image/png"}, exclude=set())
-    bundle = bundle[0] if isinstance(bundle, tuple) and bundle else bundle
-    return bundle.get("image/png") if isinstance(bundle, dict) else None
-
-
-def _figure(value: Any) -> Any:
-    """Draw a matplotlib figure, or the figure of an axes."""
-    figure = figure_of(value)
-    if not hasattr(figure, "savefig"):
-        return None
-    buffer = io.BytesIO()
-    asked(figure, "savefig", fname=buffer, format="png", bbox_inches="tight")
-    return buffer.getvalue()
 
 
 def figure_of(value: Any) -> Any:
@@ -222,7 +173,7 @@ def attached(value: Any) -> str:
     """Return what a user wants to show to a model as PNG or JPEG in base64.
 
     Args:
-        value: PNG or JPEG as bytes, base64 text, a data URL or the path of a file; or a figure.
+        value: PNG or JPEG as bytes, base64 text or the path of a file; or a figure.
 
     Raises:
         ValueError: It is none of these, or larger than 5 MB.
@@ -230,23 +181,16 @@ def attached(value: Any) -> str:
     """
     data: Any = value
     if isinstance(value, str):
-        data = _decoded(value.partition(",")[2] if value.startswith("data:") else value)
+        data = _decoded(value)
         if data is None or not data.startswith((_PNG, _JPEG)):
-            if not os.path.isfile(value):  # noqa: PTH113 - a Path of any text may raise
-                neither = "is neither the path of a file nor PNG or JPEG in base64"
-                raise ValueError(f"the image {shorten(repr(value), 60)} {neither}")
-            data = Path(value)
+            data = Path(value) if os.path.isfile(value) else b""  # noqa: PTH113 - any text is safe
     if isinstance(data, os.PathLike):
         data = Path(data).read_bytes()
     if not isinstance(data, (bytes, bytearray)):
-        drawn = picture(value)
-        if drawn is None:
-            expected = "expected PNG or JPEG (bytes, base64 or a path) or a figure"
-            raise ValueError(f"the image is of type {type(value).__name__!r}; {expected}")
-        return drawn
+        data = _decoded(picture(value) or "") or b""
     if not data.startswith((_PNG, _JPEG)):
-        why = "is neither PNG nor JPEG; save it as one of them"
-        raise ValueError(f"the image {shorten(repr(value), 60)} {why}")
+        what = f"{shorten(repr(value), 60)} is not an image"
+        raise ValueError(f"{what}; expected PNG or JPEG (bytes, base64 or a path) or a figure")
     if len(data) > _MAX_BYTES:
         raise ValueError(
             f"the image has {len(data):,} bytes; at most {_MAX_BYTES:,} are sent: make it smaller"

@@ -35,10 +35,10 @@ _MISSING = object()
 
 
 class ByName:
-    """Annotate a parameter with it, and the model names a variable instead of sending a value.
+    """Annotate a parameter with this, and the model names a variable instead of sending a value.
 
-    Parameters that JSON cannot carry, such as a data frame, are passed so anyhow. All others take
-    values only: a tool that sends text away must not be given any variable that the model names.
+    Parameters that JSON cannot carry, such as a data frame, always work this way. All others take
+    values only: a tool that sends text away must not receive any variable that the model names.
 
     Example:
         >>> def archive(text: Annotated[str, nb.ByName]) -> str: ...
@@ -47,23 +47,15 @@ class ByName:
 
 def legal_name(name: str) -> str:
     """The name that every endpoint takes, dots made underscores; raises ToolError where none is."""
-    fix = 'choose another with @tool(name="…")'
     wire = name.replace(".", "_") if isinstance(name, str) else ""
     if _LEGAL.fullmatch(wire) and wire not in RESERVED:
         return wire
-    if not isinstance(name, str):
-        why = f"a tool's name is text, not {name!r};"
-    elif not wire:
-        why = "a tool's name is empty;"
-    elif wire in RESERVED:
-        why = f"the name {name!r} is reserved: it ends a run;"
-    elif name == "<lambda>":
-        why = "a lambda has no name and no docstring; write it with def, or"
+    if wire in RESERVED:
+        why = f"the name {name!r} is reserved: it ends a run"
     else:
-        why = (
-            f"{name!r} is no tool name: expected 1 to 64 characters out of a-z, A-Z, 0-9, _ and -;"
-        )
-    raise ToolError(f"{why} {fix}")
+        expected = "expected 1 to 64 characters out of a-z, A-Z, 0-9, _ and -"
+        why = f"{name!r} is not a valid tool name: {expected}"
+    raise ToolError(f'{why}; choose another with @tool(name="…")')
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -106,18 +98,15 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
         ValueError: There is no such variable, or its object is no instance of the class.
     """
     what = a(label or getattr(cls, "__name__", str(cls)))
-    explicit = referred(value)
-    is_name = isinstance(value, str) and namespace is not None
-    if explicit is None and not is_name and is_instance(value, cls):
+    name = value if isinstance(value, str) and namespace is not None else referred(value)
+    if name is None and is_instance(value, cls):
         return value
-    name = explicit if explicit is not None else value
-    if not isinstance(name, str):
-        why = f"expected the name of a variable that holds {what}"
-        raise ValueError(why)  # noqa: TRY004  (the error that pydantic takes)
+    if name is None and not isinstance(value, str):
+        raise ValueError(f"expected the name of a variable that holds {what}")
     if namespace is None:
         why = "call the tool with namespace=…"
-        raise ValueError(f"there is no namespace to look {name!r} up in: {why}")
-    name = name.strip()
+        raise ValueError(f"there is no namespace to look {name or value!r} up in: {why}")
+    name = str(name).strip()
     is_legal = name.isidentifier() and not keyword.iskeyword(name)
     found = namespace.get(name, _MISSING) if is_legal else _MISSING
     if why := withheld(name, found):

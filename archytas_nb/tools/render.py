@@ -17,7 +17,7 @@ import re
 import sys
 import traceback
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -95,14 +95,16 @@ def _render(value: Any, max_chars: int) -> Rendered:
         return Rendered(failure_text(value, max_chars), plain=False)
     if issubclass(kind, (bytes, bytearray)):
         return Rendered(_bytes_text(value), complete=len(value) <= 100)
-    value = data.unstyled(value)
+    value = drain(value) if is_lazy(value) else data.unstyled(value)
     if data.is_data(value):
         text, complete = data.preview(value)
         return Rendered(text, complete=complete, plain=False)
-    if is_lazy(value):
-        value = drain(value)
     if isinstance(value, Drained):
-        return _drained(value, max_chars)
+        inner = _render(value.items, max_chars)
+        if value.complete:
+            return inner
+        rest = f"\n… the first {len(value.items)} items; the rest was not read"
+        return dataclasses.replace(inner, text=inner.text + rest, complete=False)
     image = picture(value)
     if image is not None:
         return Rendered(f"[image: {kind.__name__}]", (image,))
@@ -111,14 +113,6 @@ def _render(value: Any, max_chars: int) -> Rendered:
     text = converted if isinstance(converted, str) else _json(converted)
     images = tuple(dict.fromkeys(image for _, image in plain.images.values()))
     return Rendered(text, images, plain.complete, not plain.opaque)
-
-
-def _drained(value: Drained, max_chars: int) -> Rendered:
-    inner = _render(value.items, max_chars)
-    if value.complete:
-        return inner
-    rest = f"\n… the first {len(value.items)} items; the rest was not read"
-    return dataclasses.replace(inner, text=inner.text + rest, complete=False)
 
 
 def _json(value: Any) -> str:
@@ -252,7 +246,7 @@ class _Plain:
         value = data.unstyled(value)
         if data.is_data(value):
             self.opaque = True
-            text, whole = data.one_line(value)
+            text, whole = data.preview(value)
             shown = clip(text, _MAX_DATA)
             self.complete &= whole and shown == text
             return shown
@@ -260,16 +254,20 @@ class _Plain:
 
     def _container(self, value: Any, kind: Any) -> Any:
         if issubclass(kind, Mapping):
-            items = self._some(value.items(), len(value))
-            return {self._key(key): self.convert(each) for key, each in items}
+            items = itertools.islice(value.items(), MAX_ITEMS)
+            result = {self._key(key): self.convert(each) for key, each in items}
+            if len(value) > MAX_ITEMS:
+                self.complete = False
+                result[f"… {len(value) - MAX_ITEMS:,} entries left out"] = "…"
+            return result
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
             pairs = zip(kind._fields, value, strict=True)
             return {name: self.convert(each) for name, each in pairs}
-        if issubclass(kind, (list, tuple)) or kind.__name__ == "deque":
+        if issubclass(kind, (list, tuple)):
             return self._list(value)
         if issubclass(kind, (set, frozenset)):
-            return self._list(sorted(itertools.islice(value, _MAX_SET), key=_order))
-        if kind.__name__ in {"dict_keys", "dict_values", "dict_items"}:
+            return self._list(_ordered(list(itertools.islice(value, _MAX_SET))))
+        if kind.__name__ in {"deque", "dict_keys", "dict_values", "dict_items"}:
             return self._list(list(itertools.islice(value, _MAX_SET)))
         return self._object(value, kind)
 
@@ -304,29 +302,21 @@ class _Plain:
             return [self.convert(each) for each in itertools.islice(value, MAX_ITEMS)]
         self.complete = False
         head, tail = MAX_ITEMS * 3 // 4, MAX_ITEMS // 4
-        if not hasattr(type(value), "__getitem__") or type(value).__name__ == "deque":
-            value = list(itertools.islice(value, _MAX_SET))
-        first = [self.convert(each) for each in itertools.islice(value[:head], head)]
-        last = [self.convert(each) for each in itertools.islice(value[size - tail :], tail)]
+        first = [self.convert(each) for each in value[:head]]
+        last = [self.convert(each) for each in value[-tail:]]
         return [*first, f"… {size - head - tail:,} items left out …", *last]
-
-    def _some(self, items: Iterable[Any], size: int) -> Iterable[Any]:
-        for count, each in enumerate(items):
-            if count >= MAX_ITEMS:
-                self.complete = False
-                yield f"… {size - MAX_ITEMS:,} entries left out", "…"
-                return
-            yield each
 
     def _key(self, key: Any) -> str:
         plain = key if type(key) is str else self.convert(key)
         return plain if isinstance(plain, str) else safe_repr(plain)
 
 
-def _order(value: Any) -> tuple[str, Any, str]:
-    is_number = type(value) in (int, float)
-    number = value if is_number and value == value else 0  # noqa: PLR0124  (NaN has no order)
-    return "number" if is_number else type(value).__name__, number, safe_repr(value)
+def _ordered(values: list[Any]) -> list[Any]:
+    """In an order that does not depend on hashes."""
+    try:
+        return sorted(values)
+    except TypeError:
+        return sorted(values, key=lambda each: (type(each).__name__, safe_repr(each)))
 
 
 # ── generators ────────────────────────────────────────────────────────────────────────────────────
@@ -339,37 +329,28 @@ class Drained:
     items: list[Any]
     complete: bool = True
     size: int = 0
-    _measured: set[int] = dataclasses.field(default_factory=set)  # ids of what the items hold
 
     def takes(self, item: Any) -> bool:
         """Take an item; False where there was no room for it, and nothing more is to be read."""
         self.complete = len(self.items) < MAX_ITEMS and self.size < MAX_BYTES
         if self.complete:
             self.items.append(item)
-            self.size += _size(item, self._measured)
+            self.size += _size(item)
         return self.complete
 
 
-def _size(item: Any, measured: set[int], depth: int = 3) -> int:
-    """About how many bytes an item takes with what is in it, but for what was measured before.
-
-    Of many parts the first are taken for all.
-    """
-    if id(item) in measured:
-        return 0
-    measured.add(id(item))
+def _size(item: Any, depth: int = 3) -> int:
+    """About how many bytes an item takes; of many parts the first are taken for all."""
     try:
         size = sys.getsizeof(item)
     except STOPS:
         raise
     except BaseException:  # noqa: BLE001  (a user's __sizeof__ may do anything)
-        size = 1
+        return 1
     if type(item) not in (list, tuple, dict, set, frozenset) or not (item and depth):
         return size
     parts = list(itertools.islice(item.values() if type(item) is dict else item, _PARTS))
-    new = {id(part) for part in parts} - measured
-    inside = sum(_size(part, measured, depth - 1) for part in parts)
-    return size + (inside * len(item) // len(parts) if len(new) == len(parts) else inside)
+    return size + sum(_size(part, depth - 1) for part in parts) * len(item) // len(parts)
 
 
 def is_lazy(value: Any) -> bool:

@@ -34,7 +34,7 @@ class Toolbox(Mapping[str, Tool]):
             self.extend(each)
 
     def __getitem__(self, name: str) -> Tool:
-        """Return the tool of that name; the name before it was made legal will do too."""
+        """Return the tool of that name, also by its name before it was made legal."""
         return self._tools[self._key(name)]
 
     def __iter__(self) -> Iterator[str]:
@@ -43,28 +43,18 @@ class Toolbox(Mapping[str, Tool]):
     def __len__(self) -> int:
         return len(self._tools)
 
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self._tools or self._legal(name) is not None)
-
     def __repr__(self) -> str:
         return f"Toolbox({', '.join(self._tools)})"
 
-    def _legal(self, name: str) -> str | None:
-        wire = name.replace(".", "_")
-        found = self._tools.get(wire)
-        return wire if found is not None and found.source_name == name else None
-
-    def _key(self, name: str) -> str:
-        if name in self._tools:
-            return name
-        legal = self._legal(name) if isinstance(name, str) else None
-        if legal is None:
-            guess = did_you_mean(str(name), self._tools)
-            there = ", ".join(self._tools) or "none"
-            raise UnknownToolError(
-                f"no tool is named {str(name)[:100]!r}{guess or ';'} registered: {there}"
-            )
-        return legal
+    def _key(self, name: Any) -> str:
+        wire = str(name).replace(".", "_")
+        if wire in self._tools and name in (wire, self._tools[wire].source_name):
+            return wire
+        guess = did_you_mean(str(name), self._tools)
+        there = ", ".join(self._tools) or "none"
+        raise UnknownToolError(
+            f"no tool is named {str(name)[:100]!r}{guess or ';'} registered: {there}"
+        )
 
     def add(self, f: Any, **options: Any) -> Tool:
         """Add a function or a tool and return the tool; one of the same name is replaced.
@@ -161,27 +151,27 @@ def methods(source: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
             source = source()
         except Exception as error:
             raise ToolError(
-                f"the class {cls.__name__!r} cannot be made without arguments ({error}):"
+                f"{cls.__name__}() fails without arguments ({error}):"
                 f" add an object, Toolbox({cls.__name__}(…))"
             ) from error
-    names = [name for each in reversed(cls.__mro__) if each is not object for name in vars(each)]
-    found: dict[str, Any] = {}
-    for name in dict.fromkeys(names):
-        function = _function(inspect.getattr_static(cls, name))
-        if inspect.isfunction(function):
-            found[name] = _METHODS.get(function)
-    chosen = [name for name, options in found.items() if options is not None]
+    found = _functions(cls)
+    chosen = [name for name, function in found.items() if function in _METHODS]
     chosen = chosen or [name for name in found if not name.startswith("_")]
     if not chosen:
         expected = "expected a function, a tool, or an object with public methods"
         raise ToolError(f"{shorten(repr(source), 60)} cannot be a tool; {expected}")
-    return [(getattr(source, name), found[name] or {}) for name in chosen]
+    return [(getattr(source, name), _METHODS.get(found[name], {})) for name in chosen]
 
 
 def has_decorated_methods(cls: type) -> bool:
-    """Whether a method in the body of this class was decorated, and so waits for the class."""
-    found = (_function(inspect.getattr_static(cls, name)) for name in vars(cls))
-    return any(inspect.isfunction(each) and each in _METHODS for each in found)
+    """Whether a method of this class was decorated, and so waits for the class."""
+    return any(function in _METHODS for function in _functions(cls).values())
+
+
+def _functions(cls: type) -> dict[str, Any]:
+    names = [name for each in reversed(cls.__mro__) if each is not object for name in vars(each)]
+    found = {name: _function(inspect.getattr_static(cls, name)) for name in names}
+    return {name: each for name, each in found.items() if inspect.isfunction(each)}
 
 
 def _function(raw: Any) -> Any:
@@ -193,8 +183,6 @@ def _decorated(f: Any) -> Tool | None:
     """The tool made by ``@tool``: a function keeps its approval and its limits everywhere."""
     return next((each for each in toolbox.values() if each.function is f), None)
 
-
-_OPTIONS = ("name", *OPTIONS)
 
 toolbox = Toolbox()
 """The default toolbox: ``@tool`` and ``%%tool`` fill it, ``%agent`` uses it."""
@@ -215,7 +203,7 @@ def tool(
     pure: bool = False,
 ) -> Callable[[F], F]: ...
 def tool(f: Any = None, /, **options: Any) -> Any:
-    """Make a function a tool of the default toolbox, and leave it as it is.
+    """Make a function a tool of the default toolbox, and return it unchanged.
 
     Spelled ``@tool``, ``@tool()``, ``@tool(name="x")`` or ``tool(f)``. On a class, its decorated
     methods become tools; a method decorated in the body of a class waits for its class or object.
@@ -232,34 +220,19 @@ def tool(f: Any = None, /, **options: Any) -> Any:
 
 def decorate(box: Toolbox, f: Any, options: dict[str, Any]) -> Any:
     """What ``@tool`` does, for any toolbox; raises ToolError."""
-    unknown = [option for option in options if option not in _OPTIONS]
-    if unknown:
-        guess = did_you_mean(unknown[0], _OPTIONS) or ";"
-        expected = f"expected {', '.join(_OPTIONS)}"
-        raise ToolError(f"tool() has no option {unknown[0]!r}{guess} {expected}")
+    from archytas_nb.tools.signature import is_in_class  # loads pydantic
+
+    for option in options.keys() - {"name", *OPTIONS}:
+        expected = ", ".join(("name", *OPTIONS))
+        guess = did_you_mean(option, OPTIONS) or ";"
+        raise ToolError(f"tool() has no option {option!r}{guess} expected {expected}")
     if f is None:
         return lambda each: decorate(box, each, options)
-    register(box, f, options)
-    return f
-
-
-def register(box: Toolbox, f: Any, options: dict[str, Any]) -> list[Tool]:
-    """Add what was decorated; methods in the body of a class are remembered for later."""
-    from archytas_nb.tools.signature import is_in_class
-
     function = _function(f)
-    if inspect.isfunction(function) and is_in_class(function) and _in_class_body():
-        _METHODS[function] = options
-        return []
-    if isinstance(f, type) and options:
-        why = "are ambiguous: give them to its methods"
-        raise ToolError(f"options on the class {f.__name__!r} {why}")
-    return box.extend(f) if isinstance(f, type) else [box.add(f, **options)]
-
-
-def _in_class_body() -> bool:
-    """Whether the decorator runs in the body of a class, whose object does not exist yet."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__") == __name__:
-        frame = frame.f_back
-    return frame is not None and "__qualname__" in frame.f_locals and "__module__" in frame.f_locals
+    if inspect.isfunction(function) and is_in_class(function):
+        _METHODS[function] = options  # its object does not exist yet
+    elif isinstance(f, type) and options:
+        raise ToolError(f"give the options to the methods of {f.__name__!r}, not to the class")
+    else:
+        box.extend(f) if isinstance(f, type) else box.add(f, **options)
+    return f

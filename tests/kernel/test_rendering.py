@@ -229,17 +229,6 @@ def test_a_generator_of_large_items_is_read_up_to_a_limit(
     assert made <= 24
 
 
-def test_what_the_items_of_a_generator_share_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archytas_nb.tools.render.MAX_BYTES", 10_000_000)
-    shared = "x" * 1_000_000
-
-    def items() -> Iterator[Any]:
-        for n in range(50):
-            yield {"number": n, "of": [shared]}
-
-    assert "was not read" not in call(items).text
-
-
 def test_a_value_of_many_long_texts_is_shown_without_being_copied_whole() -> None:
     text = "x" * 1_000_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

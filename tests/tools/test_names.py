@@ -50,7 +50,7 @@ def test_rejects_any_other_name_and_says_how_to_choose_one(name):
 
 
 def test_rejects_a_name_that_is_not_a_string():
-    with pytest.raises(ToolError, match="is text, not 3"):
+    with pytest.raises(ToolError, match="3 is not a valid tool name"):
         legal_name(3)
 
 

@@ -227,7 +227,7 @@ def test_rejects_keyword_varargs():
 
 
 def test_rejects_a_lambda():
-    assert "a lambda has no name" in faults(lambda: None)[0]
+    assert "'<lambda>' is not a valid tool name" in faults(lambda: None)[0]
 
 
 def test_an_annotation_that_is_not_defined_is_named():

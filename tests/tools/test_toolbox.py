@@ -202,7 +202,7 @@ def test_a_class_or_object_without_decorated_methods_gives_the_public_ones():
             pass
 
     assert Toolbox(Desk("red"))["see"].call(None).value == "red"
-    with pytest.raises(ToolError, match=r"cannot be made without arguments.*Toolbox\(Desk\(…\)\)"):
+    with pytest.raises(ToolError, match=r"fails without arguments.*Toolbox\(Desk\(…\)\)"):
         Toolbox(Desk)
 
 
