@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import time
 import warnings
@@ -373,7 +372,8 @@ class Agent(AsksMany):
         for name in options:
             if name not in Options.__annotations__:
                 raise unknown_argument(of, name, ["output_type", *Options.__annotations__])
-        agent = copy.copy(self)  # for this question; the conversation is the same
+        agent = object.__new__(type(self))  # for this question; the conversation is the same
+        vars(agent).update(vars(self))
         given: dict[str, Any] = {**options}
         if "tools" in given:
             vars(agent).update(_tools=toolbox_of(given["tools"]), _own=Toolbox())
@@ -385,7 +385,7 @@ class Agent(AsksMany):
         asked = read_question(self._variables(), question, output_type, **about)
         run = Run[Any](question, _is_typed=output_type is not None)
         waits = partial(waits_aside, agent.tools, decides=callable(self._approve))
-        return run, partial(agent._events, run, *asked), waits  # noqa: SLF001
+        return run, partial(agent._events, run, *asked), waits
 
     def _events(
         self, run: Run, exchange: Exchange, check: AnswerCheck | None, observers: Sequence[Observer]

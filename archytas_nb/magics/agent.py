@@ -9,7 +9,8 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import (
@@ -38,31 +39,14 @@ if TYPE_CHECKING:
     from archytas_nb.loop import events
     from archytas_nb.magics.conversation import Conversation
     from archytas_nb.models.choose import Confirm, ModelSettings
-    from archytas_nb.run import Run, Shows
+    from archytas_nb.run import Run
 
 _LIMITS = ("max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens")
-_CHOSEN = (
-    "protocol",
-    "instructions",
-    "tools",
-    "approve",
-    "allow",
-    "ask_user",
-    "context",
-    "python",
-    "undo",
-    "quiet",
-)
+_OF_AGENT = (*_LIMITS, "protocol", "instructions", "approve", "context", "undo")
+"""The settings that are arguments of `Agent` as they are."""
+_CHOSEN = (*_OF_AGENT, "tools", "allow", "ask_user", "python", "quiet")
 _MOVED = re.compile(r"\s*--(history|undo|reset|cost)\b\s*(.*)", re.DOTALL)
 _log = logging.getLogger("archytas_nb")
-
-
-class Question(NamedTuple):
-    """One question, read as far as possible without asking it."""
-
-    text: str  # as it is sent
-    out: str | None  # the variable that the answer is put into
-    keywords: dict[str, Any]  # further arguments of `Agent.run`
 
 
 @magics_class
@@ -108,9 +92,8 @@ class ArchytasNB(Settings, Magics):
         args = self.agent.parser.parse_args(flags)
         if args.help:
             return print_help(self.agent.parser)
-        text = text if cell is None else f"{text}\n{cell}"
         silent = cell is None and text.endswith(";")
-        text = text.removesuffix(";").strip() if silent else text.strip()
+        text = (text.removesuffix(";") if cell is None else f"{text}\n{cell}").strip()
         if not text and args.new and not args.dry_run:
             return self.conversation.reset()
         if not text:
@@ -121,7 +104,7 @@ class ArchytasNB(Settings, Magics):
         if local_ns is not None and local_ns is not names:  # in a function, its own come first
             names = {**names, **local_ns}
         try:
-            return self._answered(self._read(text, args, names), args, silent=silent)
+            return self._answered(*self._read(text, args, names), args, silent=silent)
         except (ArchytasError, RunInterrupted) as error:
             raise brief(error) from None
 
@@ -153,10 +136,7 @@ class ArchytasNB(Settings, Magics):
         out = args.out and options.variable(args.out)
         try:
             refresh_tools(names)
-            settings = Settings(
-                **{name: getattr(self, name) for name in (*_LIMITS, *_CHOSEN)}
-                | {"ask_user": "off", "python": "off", "undo": False}
-            )
+            settings = self._settings({"ask_user": "off", "python": "off", "undo": False})
             plan = Plan(
                 args.type and options.answer_type(args.type, names), args.workers, args.budget,
                 args.rpm, store=args.store, show=Progress().show, name=args.model or "default",
@@ -215,8 +195,9 @@ class ArchytasNB(Settings, Magics):
             self._unregister(self._read_tools)
             return
         try:
-            model = self._chosen_model(None, confirm=_ask_later)
-            begins = self._agent(self.agent.parser.parse_args([]), self).messages if toolbox else []
+            model = self._model(None, _ask_later)
+            agent = self._agent(self.agent.parser.parse_args([]), self._settings({}))
+            begins = agent.messages if toolbox else []
         except (ArchytasError, UsageError) as error:
             _log.info("the model could not be warmed: %s", error)
             return
@@ -235,27 +216,39 @@ class ArchytasNB(Settings, Magics):
 
     # ── one question ──────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, text: str, args: Any, names: dict[str, Any]) -> Question:
-        """Read and validate the question and its options before anything is sent."""
-        from archytas_nb.kernel.execute import KernelExecutor
-        from archytas_nb.magics import options
-        from archytas_nb.magics.expand import MAX_SECONDS, Expanded, expand
-        from archytas_nb.tools.toolbox import toolbox
+    def _read(
+        self, text: str, args: Any, names: dict[str, Any]
+    ) -> tuple[str, str | None, dict[str, Any]]:
+        """The question, the variable for the answer, and the other arguments of `Agent.run`.
 
-        def read() -> Question:
-            expanded = Expanded(text) if args.raw else expand(text, names)
-            images = *expanded.images, *(options.picture(each, names) for each in args.image)
-            of_text = args.type is None
+        All of it is validated before anything is sent.
+        """
+        from archytas_nb.magics import options
+
+        has_lookups = not args.raw and ("{" in text or "}" in text)
+
+        def read() -> tuple[str, str | None, dict[str, Any]]:
+            images, of_text = [options.picture(each, names) for each in args.image], not args.type
+            question = text
+            if has_lookups:
+                from archytas_nb.magics.expand import expand
+
+                question, values = expand(text, names)
+                images = [*values, *images]
             keywords = {
                 "output_type": None if of_text else options.answer_type(args.type, names),
                 "until": args.until and options.condition(args.until, names, of_text=of_text),
                 "images": images,
                 "origin": self.conversation.origin(),
             }
-            return Question(expanded.text, args.out and options.variable(args.out), keywords)
+            return question, args.out and options.variable(args.out), keywords
 
-        if "{" not in text and not args.image and args.type is None:
+        if not (has_lookups or args.image or args.type):
             return read()
+        from archytas_nb.kernel.execute import KernelExecutor
+        from archytas_nb.magics.expand import MAX_SECONDS
+        from archytas_nb.tools.toolbox import toolbox
+
         try:  # a value's __repr__ may never end
             return KernelExecutor(toolbox, names).call(read, MAX_SECONDS)
         except ToolTimeout:
@@ -264,126 +257,106 @@ class ArchytasNB(Settings, Magics):
                 "what the model needs in a cell, assign it to a variable and use that"
             ) from None
 
-    def _answered(self, question: Question, args: Any, *, silent: bool) -> Any:
+    def _answered(
+        self, question: str, out: str | None, keywords: dict[str, Any], args: Any, *, silent: bool
+    ) -> Any:
         from archytas_nb.magics.tool import refresh_tools
         from archytas_nb.trace.live import TraceView, display_mode
 
         refresh_tools(self.shell.user_ns)
-        given = vars(args)
-        settings = Settings(
-            **{name: given.get(name, getattr(self, name)) for name in (*_LIMITS, *_CHOSEN)}
-        )
+        settings, origin = self._settings(vars(args)), keywords["origin"]
         agent = self._agent(args, settings)
         if args.dry_run:
-            return self._preview(agent, question, args)
-        quiet, mode = settings.quiet, display_mode(self.shell)
-        # A terminal writes "Out[1]:" before it looks what there is to show: there must be
-        # something.
-        shown: Shows = "status" if mode == "terminal" else "nothing"
-        shown = "answer" if quiet and not silent else shown
+            from archytas_nb.magics.dry_run import dry_run
+
+            agent.exchanges = self.conversation.exchanges_for(origin, new=args.new)
+            return dry_run(agent, question, keywords)
+        mode = display_mode(self.shell)
 
         def ask(continues: str) -> Run:
-            with TraceView(question.text, "quiet" if quiet else mode, continues) as view:
-                observers = [view.on_event]
-                return agent.run(
-                    question.text, observers=observers, progress=False, **question.keywords
-                )
+            with TraceView(question, "quiet" if settings.quiet else mode, continues) as view:
+                return agent.run(question, observers=[view.on_event], progress=False, **keywords)
 
-        origin = question.keywords["origin"]
         run = self.conversation.ask(agent, ask, origin, new=args.new)
-        run.show(shown)
+        if settings.quiet and not silent:
+            run.show("answer")
+        else:
+            # A terminal writes "Out[1]:" before it looks what there is to show.
+            run.show("status" if mode == "terminal" else "nothing")
 
         def cell_ended(*_: Any) -> None:  # elsewhere the run shows itself whole
             run.show("all")
             self._unregister(cell_ended)
 
         self._register(cell_ended)
-        if question.out is not None:
-            self._put(run, question)
-        return run
-
-    def _put(self, run: Run, question: Question) -> None:
-        """Assign the answer to the variable, but never an incomplete one."""
-        if run.incomplete:
+        if out is not None and run.incomplete:
             error = RunError(
-                f"{run.reason}: there is no complete answer for {question.out!r}; the variable "
-                "was not changed"
+                f"{run.reason}: there is no complete answer for {out!r}; the variable was not "
+                "changed"
             )
             error.run = run
             raise error
-        from archytas_nb.kernel.watch import Watch
-        from archytas_nb.loop.events import NotCovered
+        if out is not None:
+            from archytas_nb.kernel.watch import Watch
+            from archytas_nb.loop.events import NotCovered
 
-        typed = question.keywords["output_type"] is not None
-        unseen = run.watch is None and run.calls
-        run.watch = run.watch or Watch(self.shell.user_ns)
-        note = NotCovered("", "what the calls of this question changed")
-        value, notes = run.value if typed else run.answer, (note,) if unseen else ()
-        run.watch.assign(str(question.out), value, notes)
+            unseen = run.watch is None and run.calls
+            run.watch = run.watch or Watch(self.shell.user_ns)
+            note = NotCovered("", "what the calls of this question changed")
+            run.watch.assign(out, run.output, (note,) if unseen else ())
+        return run
 
-    def _agent(self, args: Any, settings: Settings, *, is_replay: bool = False) -> Agent:
+    def _settings(self, given: dict[str, Any]) -> Any:
+        """The settings of a question: what is given with it, else what is configured."""
+        return SimpleNamespace(
+            **{name: given[name] if name in given else getattr(self, name) for name in _CHOSEN}
+        )
+
+    def _agent(self, args: Any, settings: Any, *, is_replay: bool = False) -> Agent:
         """An agent with the settings of this question; a map's replay needs no model at all."""
         from archytas_nb.agent import Agent
         from archytas_nb.magics.options import chosen_tools
         from archytas_nb.tools.toolbox import toolbox
 
-        allowed, wanted = settings.allow, settings.tools
-        if "allow" in vars(args):
-            allowed = chosen_tools(allowed, toolbox, "--allow")
-        model: Any = args.model if is_replay else self._chosen_model(args.model)
-        may_ask = settings.ask_user == "on"
+        model: Any = args.model if is_replay else self._model(args.model)
         small = bool(getattr(model, "is_small", False))
-        if settings.ask_user == "auto":
-            may_ask = not small
-        # A small model is not offered to write code unless this question says so.
-        python: Any = "off" if small and "python" not in vars(args) else settings.python
+        allow, tools = settings.allow, settings.tools
+        may_ask = settings.ask_user == "on" or (settings.ask_user == "auto" and not small)
         return Agent(
-            tools=toolbox.only(*chosen_tools(wanted, toolbox)) if wanted else None,
+            tools=toolbox.only(*chosen_tools(tools, toolbox)) if tools else None,
             model=model,
-            protocol=settings.protocol,
-            instructions=settings.instructions,
             namespace=self.shell.user_ns,
-            approve=settings.approve,
-            allow=allowed,
-            context=settings.context,
+            allow=chosen_tools(allow, toolbox, "--allow") if "allow" in vars(args) else allow,
             ask_user=may_ask and "ask_user" not in toolbox,
-            python=python,
-            undo=settings.undo,
-            **{name: getattr(settings, name) for name in _LIMITS},
+            # A small model is not offered to write code unless this question says so.
+            python="off" if small and "python" not in vars(args) else settings.python,
+            **{name: getattr(settings, name) for name in _OF_AGENT},
         )
 
-    def _preview(self, agent: Agent, question: Question, args: Any) -> Any:
-        from archytas_nb.magics.dry_run import DryRun
+    def _model(self, name: str | None, confirm: Confirm | None = None) -> Model:
+        """The model for this question; made once, so that a cassette and a connection last.
 
-        origin = question.keywords["origin"]
-        agent.exchanges = self.conversation.exchanges_for(origin, new=args.new)
-        ask = agent.preview(question.text, **question.keywords)
-        limits = ", ".join(f"{name}={getattr(agent.limits, name)}" for name in _LIMITS[:4])
-        facts = {
-            "model": agent.model.name,
-            "protocol": agent.protocol if agent.protocol != "auto" else agent.model.protocol,
-            "limits": limits,
-            "tools": ", ".join(agent.tools) or "none",
-            "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
-        }
-        if getattr(agent.model, "is_small", False) and agent.tools and not agent.exchanges:
-            facts["before it"] = (
-                "short requests: does this tool fit the question? (small models only)"
-            )
-        return DryRun(ask, tuple(facts.items()))
+        ``confirm`` asks whether a server may be used that nobody named; None asks a person.
+        """
+        from archytas_nb.cassettes.switch import cassette_in_use, recorded
+        from archytas_nb.kernel import person
 
-    def _chosen_model(self, name: str | None, **ways: Any) -> Model:
-        """The model for this question; made once, so that a cassette and a connection last."""
         held = held_model(self.shell.user_ns, name)
         if held is not None:
             return held
-        from archytas_nb.cassettes.switch import cassette_in_use
-
         settings, cassette = model_settings(self), cassette_in_use()
         environment = tuple(map(os.environ.get, ("OPENAI_API_KEY", "OPENAI_BASE_URL")))
         choice = (name, settings, cassette, environment)
         if choice not in self._models:
-            self._models[choice] = make_model(name, settings, **ways)
+            try:
+                model: Model = recorded(name, settings, cassette, confirm or person.confirm)
+            except ConfigurationError as error:
+                if name is None or not name.isidentifier():
+                    raise
+                raise ConfigurationError(
+                    f"no variable {name!r} holds a model, and {error}"
+                ) from None
+            self._models[choice] = model
         return self._models[choice]
 
 
@@ -408,18 +381,6 @@ def model_settings(config: Settings) -> ModelSettings:
     values |= {"api_key": str(config.api_key), "request": json.dumps(config.request)}
     values = {name: None if each == "" else each for name, each in values.items()}
     return ModelSettings(**values)
-
-
-def make_model(name: str | None, settings: ModelSettings, confirm: Confirm | None = None) -> Model:
-    """Make a model, behind the cassette in use; raises ConfigurationError.
-
-    ``confirm`` asks whether a server may be used that nobody named; None asks a person.
-    """
-    from archytas_nb.cassettes.switch import cassette_in_use, recorded
-    from archytas_nb.kernel import person
-
-    model: Model = recorded(name, settings, cassette_in_use(), confirm or person.confirm)
-    return model
 
 
 def served_models(config: Settings) -> list[str]:

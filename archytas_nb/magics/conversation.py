@@ -1,14 +1,15 @@
 """The conversations of a notebook, and the magics about them.
 
-A conversation is what stands above: a cell that is run again goes back to its own place in its own
-conversation and continues what came before it there, whatever was asked elsewhere meanwhile.
+The questions stand in one list, in the order of their cells; a question with ``--new``, or the
+first one after a reset, begins a conversation, which the questions below it continue. A cell that
+is run again finds its own place there, whatever was asked elsewhere meanwhile.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from IPython.core.error import UsageError
@@ -19,11 +20,11 @@ from archytas_nb.errors import ArchytasError, RunInterrupted
 from archytas_nb.kernel import running_cell
 from archytas_nb.magics.line import HELP, arguments, brief
 from archytas_nb.magics.settings import Settings
-from archytas_nb.magics.thread import Paid, Thread
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
     from archytas_nb.cassettes.cassette import Cassette
+    from archytas_nb.loop.events import Usage
     from archytas_nb.loop.history import Exchange
     from archytas_nb.run import Run
 
@@ -33,14 +34,38 @@ PLAIN: dict[str, str | bool] = {"class": "tex2jax_ignore mathjax_ignore"}
 
 RUNS, BYTES = 20, 1 << 30  # how many runs can be undone, and how much their copies may take
 
+_PATH = "The file; {name} is replaced with the value of a variable."
 _NOTHING = "no questions have been asked in this conversation"
 _UNWATCHED = (
     "what the last question changed was not watched: use --python undoable, or set "
     "%config ArchytasNB.undo = True"
 )
-_UNNAMED = " "
-"""Begins the name of a question that no cell can ask again."""
 _log = logging.getLogger("archytas_nb")
+
+
+class Paid(NamedTuple):
+    """What one question cost; also that of a run that failed."""
+
+    usage: Usage
+    seconds: float  # of the model; in a replay those of the recording
+    usd: float | None  # None where the price is not known
+
+
+@dataclass(eq=False)
+class Turn:
+    """The place of a question.
+
+    Attributes:
+        origin: What asks; empty where no cell can ask it again.
+        begins: Whether a conversation begins with it, and what began it.
+        exchange: None where the question came to nothing, or was forgotten.
+        paid: What it cost, each time it was asked.
+    """
+
+    origin: str
+    begins: Literal["", "new", "reset"] = ""
+    exchange: Exchange | None = None
+    paid: list[Paid] = field(default_factory=list)
 
 
 class Asked(NamedTuple):
@@ -52,13 +77,22 @@ class Asked(NamedTuple):
     exchange: Exchange | None  # None where it came to nothing and was not kept
 
 
-class Message(NamedTuple):
-    """One sentence about what was done."""
+class Message(str):
+    """A text that a cell shows as it is."""
 
-    text: str
+    __slots__ = ()
+    __repr__ = str.__str__
 
-    def __repr__(self) -> str:
-        return self.text
+
+def _magic(*options: Any) -> Callable[[Any], Any]:
+    """Make a method a line magic with these options."""
+
+    def decorate(method: Any) -> Any:
+        for each in (line_magic, HELP, *reversed(options), magic_arguments(), no_var_expand):
+            method = each(method)
+        return method
+
+    return decorate
 
 
 @magics_class
@@ -73,76 +107,64 @@ class Conversation(Magics):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.thread = Thread()  # that of the last question
-        self._threads = [self.thread]
-        self._at = ""  # the name of the last question
-        self._numbers = itertools.count(1)
+        self._turns: list[Turn] = []
+        self._at: Turn | None = None  # the last question; None after a reset
         self.asked: list[Asked] = []  # in the order of time
         self._count = 0  # the questions so far
         self._last: Run | None = None
         self._running = False
         self._asked = ("", 0)  # the last execution of a cell that asked, and how often it did
 
-    @property
-    def exchanges(self) -> list[Exchange]:
-        """The exchanges of the conversation in which something was asked last."""
-        return self.thread.exchanges
-
-    @no_var_expand
-    @magic_arguments()
-    @HELP
-    @line_magic
+    @_magic()
     def agent_history(self, line: str) -> Any:
         """Show the questions and answers of this conversation."""
         return arguments(self.agent_history.parser, line) and history(self.exchanges)
 
-    @no_var_expand
-    @magic_arguments()
-    @HELP
-    @line_magic
+    @_magic()
     def agent_undo(self, line: str) -> Any:
         """Remove the last question and its answer, and undo its changes of variables.
 
         Changes are undone if they were watched: if the option or setting python is ask or undoable,
         or the setting undo is on. What could not be restored is listed.
         """
-        return arguments(self.agent_undo.parser, line) and self._undo()
+        from archytas_nb.magics.changes import undone
 
-    @no_var_expand
-    @magic_arguments()
-    @HELP
-    @line_magic
+        if not arguments(self.agent_undo.parser, line):
+            return None
+        if self._running:
+            raise UsageError("a question is being answered; it can be undone when that has ended")
+        last = self.asked.pop() if self.asked else None
+        self._last = self.asked[-1].run if self.asked else None
+        if last is None:
+            return Message(f"nothing to undo: {_NOTHING}")
+        for turn in self._turns:
+            if turn.exchange is last.exchange:  # its cell still finds its place
+                turn.exchange = None
+        changes = undone(last)
+        return Message(f"removed: {last.run.question}" + (f"\n{changes}" if changes else ""))
+
+    @_magic()
     def agent_diff(self, line: str) -> Any:
         """Show what the last question changed in the variables."""
         from archytas_nb.magics.changes import HEAD, rows
 
         if not arguments(self.agent_diff.parser, line):
             return None
-        if self._last is None:
-            return Message(_NOTHING)
-        if self._last.watch is None:
-            return Message(_UNWATCHED)
+        if self._last is None or self._last.watch is None:
+            return Message(_NOTHING if self._last is None else _UNWATCHED)
         return Table(HEAD, rows(self._last.diff), "the last question changed no variable")
 
-    @no_var_expand
-    @magic_arguments()
-    @argument("name", help="A variable.")
-    @HELP
-    @line_magic
+    @_magic(argument("name", help="A variable."))
     def agent_why(self, line: str) -> Any:
         """Say which questions, and which cells before them, made or changed a variable."""
         from archytas_nb.magics.changes import why
 
-        args = arguments(self.agent_why.parser, line)
-        if not args:
+        if not (args := arguments(self.agent_why.parser, line)):
             return None
         known = why(args.name, self.asked, self._inputs, self.shell)
         return Message(known or f"nothing is known of how {args.name!r} was changed")
 
-    @no_var_expand
-    @magic_arguments()
-    @HELP
-    @line_magic
+    @_magic()
     def agent_reset(self, line: str) -> Any:
         """Delete the conversation and start a new one."""
         if not arguments(self.agent_reset.parser, line):
@@ -151,34 +173,34 @@ class Conversation(Magics):
         self.reset()
         return Message(f"removed: {number} question{'' if number == 1 else 's'}")
 
-    @no_var_expand
-    @magic_arguments()
-    @HELP
-    @line_magic
+    @_magic()
     def agent_cost(self, line: str) -> Any:
         """Show what the last question and the conversation cost.
 
         Requests, tokens, model seconds and, if prices are known, USD. Questions that were undone or
         replaced are included.
         """
-        return arguments(self.agent_cost.parser, line) and cost(self.thread.paid)
+        if not arguments(self.agent_cost.parser, line):
+            return None
+        last = [] if self._at is None else self._at.paid[-1:]
+        return cost(last, [paid for turn in self._conversation(self._at) for paid in turn.paid])
 
-    @no_var_expand
-    @magic_arguments()
-    @argument("path", nargs="?", help="The file; {name} is replaced with the value of a variable.")
-    @argument(
-        "--mode",
-        choices=Settings.cassette_mode.values,
-        help="auto: replay what is recorded, record what is missing.",
+    @_magic(
+        argument(
+            "path", nargs="?", help="The file; {name} is replaced with the value of a variable."
+        ),
+        argument(
+            "--mode",
+            choices=Settings.cassette_mode.values,
+            help="auto: replay what is recorded, record what is missing.",
+        ),
+        argument("--volatile", help="What may differ between runs, such as date,path."),
+        argument(
+            "--prune",
+            action="store_true",
+            help="Remove the exchanges that this kernel has not used.",
+        ),
     )
-    @argument("--volatile", help="What may differ between runs, such as date,path.")
-    @argument(
-        "--prune",
-        action="store_true",
-        help="Remove the exchanges that this kernel has not used.",
-    )
-    @HELP
-    @line_magic
     def agent_cassette(self, line: str) -> Message | None:
         """Use a cassette, from its beginning; without a path, show the state of the current one.
 
@@ -214,36 +236,17 @@ class Conversation(Magics):
 
     # ── asking ────────────────────────────────────────────────────────────────────────────────────
 
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """The exchanges of the conversation in which something was asked last."""
+        return _exchanges(self._conversation(self._at))
+
     def reset(self) -> None:
         """Forget the conversation and start a new one."""
-        self.thread.turns = dict.fromkeys(self.thread.turns)
-        self._begin("reset")
-
-    def exchanges_for(self, origin: str, *, new: bool) -> list[Exchange]:
-        """What a question continues, and the exchange that it replaces if any."""
-        past, earlier = self._past(origin, new=new)
-        return past if earlier is None else [*past, earlier]
-
-    @property
-    def _inputs(self) -> list[str]:
-        """The cells that were run, by their number."""
-        inputs: list[str] = self.shell.history_manager.input_hist_parsed
-        return inputs
-
-    def _undo(self) -> Message:
-        from archytas_nb.magics.changes import undone
-
-        if self._running:
-            raise UsageError("a question is being answered; it can be undone when that has ended")
-        last = self.asked.pop() if self.asked else None
-        self._last = self.asked[-1].run if self.asked else None
-        if last is None:
-            return Message(f"nothing to undo: {_NOTHING}")
-        for name, exchange in self.thread.turns.items():
-            if exchange is last.exchange:  # its cell still finds its place
-                self.thread.turns[name] = None
-        changes = undone(last)
-        return Message(f"removed: {last.run.question}" + (f"\n{changes}" if changes else ""))
+        for turn in self._conversation(self._at):
+            turn.exchange = None
+        self._at, self._last = None, None
+        self.asked.clear()
 
     def origin(self) -> str:
         """The identity of this cell's next question; empty where no cell is named.
@@ -254,6 +257,11 @@ class Conversation(Magics):
         cell, execution = running_cell(self.shell)
         last, number = self._asked
         return f"{cell}#{number + 1 if execution == last else 1}" if cell else ""
+
+    def exchanges_for(self, origin: str, *, new: bool) -> list[Exchange]:
+        """What a question continues, and the exchange that it replaces if any."""
+        past, earlier = self._past(origin, new=new)
+        return past if earlier is None else [*past, earlier]
 
     def ask(self, agent: Agent, ask: Callable[[str], Run], origin: str, *, new: bool) -> Run:
         """Have an agent that was made for this question continue the conversation.
@@ -271,12 +279,10 @@ class Conversation(Magics):
         self._asked = execution, self._asked[1] * (execution == self._asked[0]) + 1
         past, earlier = self._past(origin, new=new)
         agent.exchanges = self.exchanges_for(origin, new=new)
-        last = self.thread.turns.get(self._at)
-        self._at = origin or f"{_UNNAMED}{next(self._numbers)}"
-        self._go_to(self._at, new=new)
+        last = None if self._at is None else self._at.exchange
+        turn = self._at = self._turn(origin, new=new)
         continues = f"after: {past[-1].question}" if past and past[-1] is not last else ""
-        if self.thread.begins == "reset" and self.thread.is_first(self._at):
-            continues = "new conversation"
+        continues = "new conversation" if turn.begins == "reset" else continues
         self._running = True
         run: Run | None = None
         try:
@@ -286,108 +292,93 @@ class Conversation(Magics):
             raise
         finally:
             self._running = False
-            for exchange in agent.exchanges[len(past) :]:
-                self.thread.turns[self._at] = exchange
+            kept = agent.exchanges[len(past) :]
+            turn.exchange = kept[0] if kept else None
             if run is not None:
-                self._remember(
-                    run, [each for each in agent.exchanges[len(past) :] if each is not earlier]
-                )
-                self._note(run)
+                self._remember(run, turn, is_kept=bool(kept) and kept[0] is not earlier)
         return run
-
-    def _remember(self, run: Run, kept: Sequence[Exchange]) -> None:
-        """Keep a run, so that it can be undone."""
-        self._count += 1
-        self._last = run
-        there = set(map(id, self.exchanges))  # others were replaced by this one
-        self.asked = [each for each in self.asked if each.run.diff or id(each.exchange) in there]
-        if kept or run.diff:
-            exchange = kept[0] if kept else None
-            self.asked.append(Asked(self._count, len(self._inputs) - 1, run, exchange))
-        if run.watch is not None:
-            _let_go(self.asked)
 
     def _past(self, origin: str, *, new: bool) -> tuple[list[Exchange], Exchange | None]:
         """The exchanges before a question, and the one that it replaces."""
-        own = self._own(origin)
-        if own is None:
-            return ([] if new else self.thread.exchanges), None
-        if new:
-            return [], own.turns[origin]
-        number = self._threads.index(own)
-        if own.begins == "new" and own.is_first(origin) and number:  # its --new was taken away
-            return self._threads[number - 1].exchanges, own.turns[origin]
-        return own.before(origin), own.turns[origin]
+        turn = self._find(origin)
+        if turn is None:
+            return [] if new else self.exchanges, None
+        if new or turn.begins == "reset":
+            return [], turn.exchange
+        place = self._turns.index(turn)
+        return _exchanges(self._turns[self._begin(place - 1) : place]), turn.exchange
 
-    def _own(self, origin: str) -> Thread | None:
-        """The conversation in which a question of this origin was asked before."""
-        return next((each for each in self._threads if origin in each.turns), None)
+    def _turn(self, origin: str, *, new: bool) -> Turn:
+        """The place of a question: its cell's, or a new one at the end of the conversation."""
+        turn = self._find(origin)
+        if turn is not None:
+            if new or turn.begins == "new":
+                turn.begins = "new" if new else ""
+            return turn
+        here = self._conversation(self._at)
+        is_reset = self._at is None and bool(self._turns)
+        turn = Turn(origin, "new" if new else "reset" if is_reset else "")
+        if turn.begins:
+            self.asked.clear()
+            self._last = None
+            if not any(each.origin for each in here):  # no cell goes back to them
+                self._turns = [each for each in self._turns if each not in here]
+        self._turns.insert(
+            self._turns.index(here[-1]) + 1 if here and not turn.begins else len(self._turns), turn
+        )
+        return turn
 
-    def _go_to(self, name: str, *, new: bool) -> None:
-        """Make a question's conversation the current one, and give the question its place.
+    def _find(self, origin: str) -> Turn | None:
+        """The place of a cell's question, where it was asked before."""
+        return next((each for each in self._turns if origin and each.origin == origin), None)
 
-        A cell that has got ``--new`` takes what follows it into another conversation, and one that
-        has lost it brings it back.
-        """
-        own = self._own(name)
-        if own is None:
-            if new:
-                self._begin("new")
-            self.thread.turns[name] = None
-            return
-        number = self._threads.index(own)
-        self.thread = own
-        if new and own.is_first(name):
-            own.begins = "new"
-        elif new:
-            names = list(own.turns)
-            moved = names[names.index(name) :]
-            self.thread = Thread("new", {each: own.turns.pop(each) for each in moved})
-            self._threads.insert(number + 1, self.thread)
-        elif own.begins == "new" and own.is_first(name) and number:
-            self.thread = self._threads[number - 1]
-            self.thread.turns |= own.turns
-            self.thread.paid += own.paid
-            self._threads.remove(own)
-        self._tidy()
+    def _conversation(self, turn: Turn | None) -> list[Turn]:
+        """The conversation that a question belongs to; none where there is no question."""
+        if turn is None:
+            return []
+        place = self._turns.index(turn)
+        ends = (n for n in range(place + 1, len(self._turns)) if self._turns[n].begins)
+        return self._turns[self._begin(place) : next(ends, None)]
 
-    def _begin(self, begins: Literal["new", "reset"]) -> None:
-        self.asked.clear()
-        self._last = None
-        self.thread = Thread(begins)
-        self._threads.append(self.thread)
-        self._tidy()
+    def _begin(self, place: int) -> int:
+        """Where the conversation of the question at this place begins."""
+        return next((n for n in range(place, 0, -1) if self._turns[n].begins), 0)
 
-    def _tidy(self) -> None:
-        """Drop the conversations to which no cell can go back."""
+    @property
+    def _inputs(self) -> list[str]:
+        """The cells that were run, by their number."""
+        inputs: list[str] = self.shell.history_manager.input_hist_parsed
+        return inputs
 
-        def is_kept(thread: Thread) -> bool:
-            named = any(not name.startswith(_UNNAMED) for name in thread.turns)
-            return named or thread is self.thread
-
-        self._threads = [each for each in self._threads if is_kept(each)]
-
-    def _note(self, run: Run) -> None:
+    def _remember(self, run: Run, turn: Turn, *, is_kept: bool) -> None:
+        """Note what a run cost, and keep it, so that it can be undone."""
         from archytas_nb.loop.events import ModelReply
 
         usage = run.usage
         seconds = sum(event.seconds for event in run.events if isinstance(event, ModelReply))
-        self.thread.paid.append(Paid(usage, seconds, run.cost))
+        turn.paid.append(Paid(usage, seconds, run.cost))
         _log.info(
             "a run with %s (%s) was %s after %.1f s: %d requests, %d tokens in, %d out",
             *(run.model, run.protocol, run.status, run.seconds),
             *(usage.requests, usage.input_tokens, usage.output_tokens),
         )
+        self._count += 1
+        self._last = run
+        there = set(map(id, self.exchanges))  # others were replaced by this one
+        self.asked = [each for each in self.asked if id(each.exchange) in there or each.run.diff]
+        if is_kept or run.diff:
+            exchange = turn.exchange if is_kept else None
+            self.asked.append(Asked(self._count, len(self._inputs) - 1, run, exchange))
+        watches = [each.run.watch for each in reversed(self.asked) if each.run.watch is not None]
+        size = 0
+        for count, watch in enumerate(watches, 1):  # older runs cannot be undone any more
+            size += watch.bytes
+            if count > RUNS or (size > BYTES and count > 1):
+                watch.let_go()
 
 
-def _let_go(asked: Sequence[Asked]) -> None:
-    """Free what undoes older runs, so that what is kept stays within its bounds."""
-    watches = [each.run.watch for each in reversed(asked) if each.run.watch is not None]
-    size = 0
-    for count, watch in enumerate(watches, 1):
-        size += watch.bytes
-        if count > RUNS or (size > BYTES and count > 1):
-            watch.let_go()
+def _exchanges(turns: Sequence[Turn]) -> list[Exchange]:
+    return [each.exchange for each in turns if each.exchange is not None]
 
 
 # ── what the magics show ──────────────────────────────────────────────────────────────────────────
@@ -426,26 +417,24 @@ def history(exchanges: Sequence[Exchange]) -> Table:
     rows = []
     for number, exchange in enumerate(exchanges, start=1):
         called = ", ".join(call.name for step in exchange.steps for call in step.calls)
-        ending = ": ".join(
-            filter(None, (ending_title(exchange.ending), ending_text(exchange.ending)))
-        )
+        said = ending_title(exchange.ending), ending_text(exchange.ending)
+        ending = ": ".join(filter(None, said))
         shown = one_line(exchange.question, 60), one_line(called, 60), one_line(ending, 80)
         rows.append((str(number), *shown))
     return Table(("", "question", "tools called", "answer"), tuple(rows))
 
 
-def cost(paid: Sequence[Paid]) -> Table:
+def cost(last: Sequence[Paid], conversation: Sequence[Paid]) -> Table:
     """What the last question and the conversation cost; ``+`` marks an incomplete sum."""
-    head = ("", "questions", "requests", "tokens in", "cached", "tokens out")
-    rows = [("last question", paid[-1:]), ("conversation", paid)] if paid else []
-    return Table((*head, "model seconds", "USD"), tuple(_cost_row(*row) for row in rows))
+    counted = ("questions", "requests", "tokens in", "cached", "tokens out", "model seconds")
+    rows = [_cost_row("last question", last), _cost_row("conversation", conversation)]
+    return Table(("", *counted, "USD"), tuple(rows) if conversation else ())
 
 
 def _cost_row(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
     asked = [each for each in paid if each.usage.requests]
     usages = [each.usage for each in asked]
     counted = [each for each in usages if each.input_tokens or each.output_tokens]
-    known = [each.usd for each in asked if each.usd is not None]
 
     def summed(values: Sequence[float], form: str) -> str:
         if not values and asked:
@@ -457,7 +446,8 @@ def _cost_row(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
         summed([each.input_tokens for each in counted], ","),
         summed([each.cached_tokens for each in counted], ","),
         summed([each.output_tokens for each in counted], ","),
-        *(f"{sum(each.seconds for each in paid):.1f}", summed(known, ".4f")),
+        f"{sum(each.seconds for each in paid):.1f}",
+        summed([each.usd for each in asked if each.usd is not None], ".4f"),
     )
 
 

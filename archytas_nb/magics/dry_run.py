@@ -7,12 +7,16 @@ functions, which escape it.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archytas_nb.loop.events import AskModel, Message
 from archytas_nb.magics.conversation import CELL, PLAIN
 from archytas_nb.trace.safe import Table, element, table, text, tidy
+
+if TYPE_CHECKING:
+    from archytas_nb.agent import Agent
 
 _TITLE = "Nothing was sent. The first request would be:"
 _PRE = (
@@ -20,17 +24,36 @@ _PRE = (
 )
 
 
+def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
+    """What an agent would be sent for a question with these arguments of `Agent.run`."""
+    ask, model, limits = agent.preview(question, **keywords), agent.model, agent.limits
+    names = ("max_steps", "max_errors", "max_seconds", "max_total_tokens")
+    facts = {
+        "model": model.name,
+        "protocol": agent.protocol if agent.protocol != "auto" else model.protocol,
+        "limits": ", ".join(f"{name}={getattr(limits, name)}" for name in names),
+        "tools": ", ".join(agent.tools) or "none",
+        "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
+    }
+    if getattr(model, "is_small", False) and agent.tools and not agent.exchanges:
+        facts["before it"] = "short requests: does this tool fit the question? (small models only)"
+    body = model.body(ask) if hasattr(model, "body") else None
+    return DryRun(ask, tuple(facts.items()), body)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class DryRun:
     """What would be sent.
 
     Attributes:
-        ask: The request, as the model would receive it.
+        ask: The request, as a model gets it.
         facts: Names and values of what decides about the run.
+        body: What would be sent to the endpoint; None where the model has none.
     """
 
     ask: AskModel
     facts: tuple[tuple[str, str], ...]
+    body: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
         width = max(len(name) for name, _ in self.facts)
@@ -42,41 +65,42 @@ class DryRun:
     def _repr_html_(self) -> str:
         facts = table(Table((), self.facts), style="", cell=CELL, head="")
         parts = [element("p", text(_TITLE)), facts]
-        for number, (title, body) in enumerate(self._parts(), start=1):
+        shown = self._parts()
+        question = max((n for n, (title, _) in enumerate(shown) if title == "user"), default=0)
+        for number, (title, body) in enumerate(shown):
             size = element("span", text(f" · {len(body):,} characters"), style="opacity:.65")
             name = element("strong", text(title))
             summary = element("summary", name, size, style="cursor:pointer")
             whole = element("pre", text(body), style=_PRE)
-            is_question = number == len(self.ask.messages)
-            parts.append(element("details", summary, whole, open=is_question))
+            parts.append(element("details", summary, whole, open=number == question))
         return str(element("div", *parts, **PLAIN))
 
     def _parts(self) -> list[tuple[str, str]]:
         ask = self.ask
-        parts = [(str(message.get("role")), _content(message)) for message in ask.messages]
-        if ask.tools:
-            parts.append(("tools, as function-calling specifications", _pretty(ask.tools)))
-        if ask.schema is not None:
+        body = {"messages": ask.messages, "tools": ask.tools} if self.body is None else self.body
+        system = [{"role": "system", "content": body["system"]}] if "system" in body else []
+        parts = [(str(each.get("role")), _content(each)) for each in (*system, *body["messages"])]
+        if body.get("tools"):
+            parts.append(("tools, as function-calling specifications", _pretty(body["tools"])))
+        if self.body is None and ask.schema is not None:
             title = "JSON schema that the reply is bound to, where the endpoint can"
             parts.append((title, _pretty(ask.schema)))
-        return parts
+        others = {n: each for n, each in body.items() if n not in ("system", "messages", "tools")}
+        return [*parts, ("other fields", _pretty(others))] if others else parts
 
 
 def _content(message: Message) -> str:
-    """A message as it is sent, whole; of a picture its kind and size."""
+    """A message as it is sent, whole; of a picture its size."""
     content = message.get("content")
-    parts = [_part(part) for part in content] if isinstance(content, list) else [str(content or "")]
+    parts = map(_part, content) if isinstance(content, list) else [str(content or "")]
     rest = {key: value for key, value in message.items() if key not in ("role", "content")}
-    parts += [_pretty(rest)] if rest else []
-    return tidy("\n".join(filter(None, parts)), 10_000_000)
+    return tidy("\n".join(filter(None, [*parts, _pretty(rest) if rest else ""])), 10_000_000)
 
 
 def _part(part: Any) -> str:
-    url = part.get("image_url", {}).get("url", "")
-    if url.startswith("data:"):
-        kind, _, data = url.removeprefix("data:").partition(";base64,")
-        return f"[{kind}, {len(data) * 3 // 4 - data.count('='):,} bytes]"
-    return str(part.get("text", part))
+    if "image" in part.get("type", ""):
+        return f"[image, {len(_pretty(part)):,} characters]"
+    return str(part["text"]) if "text" in part else _pretty(part)
 
 
 def _pretty(value: Any) -> str:

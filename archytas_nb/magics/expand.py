@@ -152,8 +152,9 @@ def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 # ── replacing lookups in a question ───────────────────────────────────────────────────────────────
 
-_BRACE = re.compile(r"[{}]")
-_DESCRIBED = re.compile(r"\{@\s*([^\W\d]\w*)\s*\}")
+_BRACE = re.compile("[{}]")
+_GROUP = re.compile(r"\{([^{}\n]{,2000})\}")
+_DESCRIBED = re.compile(r"@\s*([^\W\d]\w*)\s*")
 _TEX = re.compile(r"(?:\\[A-Za-z]{2,}\*?(?:\[[^][{}]*\])?[_^]?|\^)\Z")
 """Precedes a group of TeX: a command (longer than the escape ``\\n``), or an exponent's sign."""
 _SPEC = re.compile(r"(?:.?[<>=^])?[-+ ]?z?#?0?\d*[_,]?(?:\.\d+)?[bcdeEfFgGnosxX%]?|.*%[A-Za-z].*")
@@ -174,44 +175,39 @@ def expand(text: str, namespace: Mapping[str, Any], max_chars: int = 8000) -> Ex
     Raises:
         UsageError: A lookup fails.
     """
-    partner = _pairs(text)
     out: list[str] = []
     images: list[str] = []
-    closers: set[int] = set()  # closing braces that are text: never half of an escape
-    tex: set[int] = set()  # those among them that close a group of TeX
-    at = 0
+    at, open_ = 0, 0  # how many braces that are text have not been closed
+    tex = len(text)  # where a group of TeX has ended
     while (found := _BRACE.search(text, at)) is not None:
-        start, end = found.start(), partner.get(found.start(), -1)
+        start = found.start()
         out.append(text[at:start])
-        at = start + 1
-        if text[start] == "}" or text[at : at + 1] == "{":
-            out.append(text[start])
-            at += start not in closers and text[at : at + 1] == text[start]
+        if found[0] == "}":
+            doubled = not open_ and text[start : start + 2] == "}}"
+            open_, at = max(open_ - 1, 0), start + 1 + doubled
+            out.append("}")
             continue
-        if (named := _DESCRIBED.match(text, start)) is not None:
+        if text[start : start + 2] == "{{":
+            out.append("{")
+            at = start + 2
+            continue
+        end = _json_end(text, start)
+        group = None if end >= 0 else _GROUP.match(text, start)
+        if group is None:  # JSON; or it holds other braces, or several lines
+            open_ += end < 0
+            at = end if end >= 0 else start + 1
+            out.append(text[start:at])
+            continue
+        at, before = group.end(), text[tex:start] if tex <= start else None
+        if before in ("", "_", "^") or _TEX.search(text, max(0, start - 80), start):
+            tex = at
+            out.append(group[0])
+        elif (named := _DESCRIBED.fullmatch(group[1])) is not None:
             out.append(_described(named[1], namespace))
-            at = named.end()
-            continue
-        before = start - 2 if text[start - 1 : start] in ("_", "^") else start - 1
-        if end >= 0 and (before in tex or _TEX.search(text, max(0, start - 80), start)):
-            tex.add(end)
-            stop, lookup = -1, None
+        elif (lookup := _lookup_in(group[1], namespace)) is not None:
+            out.append(_written(lookup, namespace, max_chars, images, group[0]))
         else:
-            stop, lookup = _group(text, start, end, namespace)
-        if lookup is not None:
-            try:
-                out.append(_written(lookup, namespace, max_chars, images))
-            except LookupFault as fault:
-                raise UsageError(
-                    f"{fault} ({one_line(text[start : end + 1], 80)}). In a question {{name}} "
-                    "is replaced with the value of a variable; write {{name}} for literal "
-                    "braces, or put --raw before the question to send it as written."
-                ) from None
-        else:
-            out.append(text[start : max(stop, start) + 1])
-        if stop < 0:
-            closers.add(end)
-        at = max(stop, start) + 1
+            out.append(group[0])
     return Expanded("".join([*out, text[at:]]), tuple(images))
 
 
@@ -230,33 +226,22 @@ def _described(name: str, namespace: Mapping[str, Any]) -> str:
     return f"{name} ({line})"
 
 
-def _pairs(text: str) -> dict[int, int]:
-    """Where each opening brace is closed, counting braces alone."""
-    pairs, open_ = {}, []
-    for found in _BRACE.finditer(text):
-        if found[0] == "{":
-            open_.append(found.start())
-        elif open_:
-            pairs[open_.pop()] = found.start()
-    return pairs
-
-
-def _group(
-    text: str, start: int, end: int, namespace: Mapping[str, Any]
-) -> tuple[int, ast.FormattedValue | None]:
-    """The end of what begins with this brace, -1 where the brace is text; and the lookup if any."""
+def _json_end(text: str, start: int) -> int:
+    """Where an object of JSON ends; -1 where none begins here."""
     try:
-        return _JSON.raw_decode(text, start)[1] - 1, None
+        return _JSON.raw_decode(text, start)[1]
     except (ValueError, RecursionError):
-        body = text[start + 1 : end] if end >= 0 else "\n"
+        return -1
+
+
+def _lookup_in(body: str, namespace: Mapping[str, Any]) -> ast.FormattedValue | None:
+    """The lookup between two braces; None where they are text."""
     match _parsed("{" + body + "}"):
         case ast.Dict():
-            return end, None
+            return None
         case ast.Set(elts=[first, *more]):
             if more or isinstance(first, ast.Starred) or not _names(first):
-                return end, None
-    if "\n" in body:  # a block of code: a lookup stands on one line
-        return -1, None
+                return None
     match _parsed(f'f"""{{{body}}}"""'):
         case ast.JoinedStr(values=[ast.FormattedValue() as lookup]) if names := _names(
             lookup.value
@@ -265,8 +250,8 @@ def _group(
             spec, is_known = _spec(lookup), all(name in namespace for name in names)
             is_known = is_known and _is_lookup(lookup.value)
             if not spec.startswith(" ") and (is_known or _SPEC.fullmatch(spec)):
-                return end, lookup
-    return -1, None
+                return lookup
+    return None
 
 
 def _spec(lookup: ast.FormattedValue) -> str:
@@ -275,41 +260,51 @@ def _spec(lookup: ast.FormattedValue) -> str:
 
 
 def _written(
-    lookup: ast.FormattedValue, namespace: Mapping[str, Any], max_chars: int, images: list[str]
-) -> str:
-    """A lookup's value as the model reads it; raises LookupFault."""
+    lookup: ast.FormattedValue, namespace: Mapping[str, Any], max_chars: int, images: list[str],
+    source: str,
+) -> str:  # fmt: skip
+    """A lookup's value as the model reads it; raises UsageError."""
+    from archytas_nb.tools.render import clip
+
+    try:
+        return clip(_text_of(lookup, namespace, images), max_chars)
+    except LookupFault as fault:
+        raise UsageError(
+            f"{fault} ({one_line(source, 80)}). In a question {{name}} is replaced with the value "
+            "of a variable; write {{name}} for literal braces, or put --raw before the question "
+            "to send it as written."
+        ) from None
+
+
+def _text_of(lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: list[str]) -> str:
     from archytas_nb.kernel.namespace import holds_environment
-    from archytas_nb.tools.render import clip, is_lazy, render
+    from archytas_nb.tools.render import is_lazy, render
 
     value, spec, shown = look(lookup.value, namespace), _spec(lookup), ast.unparse(lookup.value)
+    environment = LookupFault(f"{shown!r} contains the environment, which is never sent")
     if is_lazy(value):
         kind = type(value).__name__
         raise LookupFault(
             f"{shown!r} is a {kind}, which can be read only once: convert it to a list"
         )
-    if not (hidden := holds_environment(value)):
-        if re.search(r"\d{5}", spec):
-            raise LookupFault(f"{shown!r} cannot be formatted: the width in {spec!r} is too large")
-        if (
-            lookup.conversion in _CONVERSIONS
-            or spec
-            or value is None
-            or (type(value) is str and not value)
-        ):
-            try:
-                convert = _CONVERSIONS.get(lookup.conversion, lambda plain: plain)
-                text = format(convert(value), spec)
-            except Exception as error:  # the value is the user's and may raise anything
-                fault = f"{shown!r} cannot be formatted: {one_line(error)}"
-                raise LookupFault(fault) from error
-        else:
-            rendered = render(value, _MAX_TEXT)  # a cut could remove the mark that is looked for
-            images.extend(rendered.images)
-            text = rendered.text
-        hidden = "environ({" in text and not isinstance(value, str)  # as some repr wrote it
-    if hidden:
-        raise LookupFault(f"{shown!r} contains the environment, which is never sent")
-    return clip(text, max_chars)
+    if holds_environment(value):
+        raise environment
+    if re.search(r"\d{5}", spec):
+        raise LookupFault(f"{shown!r} cannot be formatted: the width in {spec!r} is too large")
+    convert = _CONVERSIONS.get(lookup.conversion)
+    if convert or spec or value is None or (type(value) is str and not value):
+        try:
+            text = format(convert(value) if convert else value, spec)
+        except Exception as error:  # the value is the user's and may raise anything
+            fault = f"{shown!r} cannot be formatted: {one_line(error)}"
+            raise LookupFault(fault) from error
+    else:
+        rendered = render(value, _MAX_TEXT)  # a cut could remove the mark that is looked for
+        images.extend(rendered.images)
+        text = rendered.text
+    if "environ({" in text and not isinstance(value, str):  # as some repr wrote it
+        raise environment
+    return text
 
 
 def one_line(what: BaseException | str, limit: int = 300) -> str:

@@ -7,6 +7,7 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
+import archytas_nb as nb
 from archytas_nb.loop.events import (
     Answered,
     AskModel,
@@ -18,9 +19,8 @@ from archytas_nb.loop.events import (
     Usage,
 )
 from archytas_nb.loop.history import Exchange, Step
-from archytas_nb.magics.conversation import cost, history
+from archytas_nb.magics.conversation import Paid, cost, history
 from archytas_nb.magics.dry_run import DryRun
-from archytas_nb.magics.thread import Paid
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Kernel
 from tests.servers.plays import Say
@@ -104,10 +104,10 @@ def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
 
 def test_costs_are_summed_and_an_incomplete_sum_is_marked() -> None:
     one, two = Usage(2, 1_000, 600, 50), Usage(1, 500, 0, 10)
-    last, whole = repr(cost((paid(one, 0.5), paid(two, 0.25)))).splitlines()[1:]
+    last, whole = repr(cost([paid(two, 0.25)], [paid(one, 0.5), paid(two, 0.25)])).splitlines()[1:]
     assert last.split()[2:] == ["1", "1", "500", "0", "10", "1.2", "0.2500"]
     assert whole.split()[1:] == ["2", "3", "1,500", "600", "60", "2.5", "0.7500"]
-    uncounted = repr(cost((paid(one, 0.5), paid(Usage(1))))).splitlines()
+    uncounted = repr(cost([paid(Usage(1))], [paid(one, 0.5), paid(Usage(1))])).splitlines()
     assert uncounted[1].split()[4:] == ["unknown", "unknown", "unknown", "1.2", "unknown"]
     assert uncounted[2].split()[3:] == ["1,000+", "600+", "50+", "2.5", "0.5000+"]
 
@@ -120,7 +120,7 @@ def test_no_text_in_a_report_becomes_html() -> None:
         assert "<script" not in html
         assert "<img" not in html
         assert "&lt;script" in html
-    for empty in (history(()), cost(())):
+    for empty in (history(()), cost((), ())):
         assert "no questions have been asked" in repr(empty)
         assert "no questions have been asked" in empty._repr_html_()
 
@@ -142,3 +142,12 @@ def test_a_dry_run_shows_every_message_whole_and_only_the_question_unfolded() ->
     folded, unfolded = report._repr_html_().split("<details open>")
     assert "100,000 characters" in folded
     assert "How many?" in unfolded
+
+
+def test_a_dry_run_shows_the_body_that_the_endpoint_is_sent(shell: InteractiveShell) -> None:
+    shell.user_ns["claude"] = nb.AnthropicModel("claude-x", api_key="sk-ant-0123456789")
+    shell.user_ns["gpt"] = nb.OpenAIModel("gpt-x", "http://127.0.0.1:9/v1")
+    shown = repr(shell.run_line_magic("agent", "-m claude --dry-run How many?"))
+    for part in ('"max_tokens"', '"input_schema"', "── system", "── user", "How many?"):
+        assert part in shown
+    assert '"stream_options"' in repr(shell.run_line_magic("agent", "-m gpt --dry-run How many?"))

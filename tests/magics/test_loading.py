@@ -143,7 +143,7 @@ class Cold:
 @pytest.fixture
 def cold(monkeypatch: pytest.MonkeyPatch) -> Cold:
     model = Cold()
-    monkeypatch.setattr("archytas_nb.magics.agent.make_model", lambda *_, **ways: model)
+    monkeypatch.setattr("archytas_nb.cassettes.switch.recorded", lambda *_, **ways: model)
     return model
 
 
@@ -233,11 +233,11 @@ def test_a_model_that_is_warmed_asks_nobody_whether_a_server_may_be_used(
 ) -> None:
     reached = []
 
-    def make_model(_name: Any, _settings: Any, confirm: Any) -> Any:
+    def make_model(_name: Any, _settings: Any, _cassette: Any, confirm: Any) -> Any:
         reached.append("a server was found")
         return confirm("Use it?")
 
-    monkeypatch.setattr("archytas_nb.magics.agent.make_model", make_model)
+    monkeypatch.setattr("archytas_nb.cassettes.switch.recorded", make_model)
     monkeypatch.setattr("builtins.input", lambda _: pytest.fail("somebody was asked"))
     shell.run_line_magic("config", "ArchytasNB.warm = True")
     assert reached

@@ -22,7 +22,13 @@ SHOWN = {"stream", "display_data", "update_display_data", "execute_result", "err
 
 def outputs(cell: Cell) -> list[dict[str, Any]]:
     """What a cell shows, but for the number of its execution."""
-    shown = [each["content"] for each in cell.messages if each["msg_type"] in SHOWN]
+    shown: list[dict[str, Any]] = []
+    for each in cell.messages:
+        content = each["content"]
+        if each["msg_type"] == "stream" and shown and shown[-1].get("name") == content["name"]:
+            shown[-1]["text"] += content["text"]  # how a text is divided is a matter of time
+        elif each["msg_type"] in SHOWN:
+            shown.append(content)
     for content in shown:
         content.pop("execution_count", None)
         content.pop("transient", None)

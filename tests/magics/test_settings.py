@@ -10,7 +10,8 @@ from traitlets import TraitError
 from traitlets.config import Config
 
 from archytas_nb.agent import Agent
-from archytas_nb.magics.agent import make_model, model_settings
+from archytas_nb.cassettes.switch import recorded
+from archytas_nb.magics.agent import model_settings
 from archytas_nb.magics.settings import Settings
 from archytas_nb.models.providers import PROVIDERS, Provider
 from tests.servers.plays import Say
@@ -132,7 +133,7 @@ def test_fields_of_requests_are_sent_and_headers_too() -> None:
     with Server(Say("Fine.")) as server:
         settings.base_url, settings.api_key = server.url, "sk-1"
         settings.request = {"temperature": 0, "headers": {"x-team": "birds"}}
-        model: Any = make_model("tiny-1", model_settings(settings))
+        model: Any = recorded("tiny-1", model_settings(settings))
         Agent([], model).run("Well?")
     assert server.chats[0].body["temperature"] == 0
     assert server.chats[0].headers["x-team"] == "birds"
