@@ -70,6 +70,10 @@ class AnthropicModel(RemoteModel):
     def _key_header(self) -> dict[str, str]:
         return {"X-Api-Key": self._key} if self._key else {}
 
+    def body(self, ask: AskModel) -> dict[str, Json]:
+        """The body of a request, in the form that the endpoint is known to take."""
+        return {"model": self.name, **body_of(ask, self._can(self.name), self.request)}
+
     def _send(
         self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any
     ) -> Any:

@@ -6,7 +6,7 @@ import re
 import urllib.parse
 from typing import Any
 
-from archytas_nb.loop.events import AskModel
+from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.models.capabilities import Capabilities, body_of
 from archytas_nb.models.completion import CompletionReply, GrowingReply
 from archytas_nb.models.providers import OPENAI_URL
@@ -53,6 +53,10 @@ class OpenAIModel(RemoteModel):
 
     def _key_header(self) -> dict[str, str]:
         return key_header(self.base_url, self._key or "none")
+
+    def body(self, ask: AskModel) -> dict[str, Json]:
+        """The body of a request, in the form that the endpoint is known to take."""
+        return body_of(ask, self._can(self.name), self.request, stream=self.stream)
 
     def _send(
         self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any

@@ -200,11 +200,6 @@ class RemoteModel:
         """What ``protocol="auto"`` means here, as far as the endpoint has shown what it takes."""
         return self._can(self.name).protocol
 
-    def body(self, ask: AskModel) -> dict[str, Any]:
-        """The body of a request, in the form that the endpoint is known to take."""
-        fields = self._fields(self.name, ask, self._can(self.name), stream=self.stream)
-        return dict(fields["extra_body"])
-
     def complete(self, ask: AskModel) -> Asking:
         """Ask for one reply.
 
