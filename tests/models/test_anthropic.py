@@ -510,6 +510,22 @@ def test_a_cassette_records_a_run_and_replays_it(tmp_path: Path) -> None:
     assert KEY not in path.read_text("utf-8")
 
 
+def test_a_replayed_run_that_goes_on_live_thinks_again_with_the_next_question(
+    tmp_path: Path,
+) -> None:
+    path, gone = tmp_path / "talk.json", Status(401, "no")
+    with AnthropicServer(FIRST, gone, Say("3"), then=Say("4")) as server:
+        model = recorded(told(server, thinking=BUDGET), cassette=Cassette(path))
+        with pytest.raises(ModelError):
+            Agent([add], model, namespace={}).run("What is 1 + 2?")
+        model = recorded(told(server, thinking=BUDGET), cassette=Cassette(path))
+        talk = Agent([add], model, namespace={})
+        assert [talk.run(text).answer for text in ("What is 1 + 2?", "And 2 + 2?")] == ["3", "4"]
+    assert server.complaints == []
+    # A cassette keeps no signed thoughts, and thinking cannot begin within a run.
+    assert ["thinking" in asked.body for asked in server.chats] == [True, True, False, True]
+
+
 def test_what_a_reply_cost_counts_what_was_written_to_the_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
