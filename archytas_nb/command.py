@@ -37,6 +37,7 @@ COMMANDS = {
 PACKAGES = (
     "ipython ipykernel ipywidgets openai anthropic pydantic xllamacpp jupyterlab notebook nbval"
 )
+TRY_IT = "to try it: python -m archytas_nb doctor --try"
 _SECRET = re.compile("KEY|_REQUEST$|^(api_key|request)$")
 _MODEL_SETTINGS = "model base_url api_key timeout max_retries local_model discover local_safe"
 _TRIAL = AskModel(
@@ -136,7 +137,7 @@ def clean(*, only_show: bool = False) -> tuple[str, bool]:
     files = [
         *weights.cache_dir().glob(f"{weights.EMBEDDED.name}*"),
         *process.log_dir().glob("local-*.log*"),
-        *process.run_dir().glob("*.tried.json"),
+        *process.run_dir().glob("*.crash"),
         *filter(Path.exists, [choose.permissions_file()]),
     ]
     lines, succeeded = [], True
@@ -258,14 +259,11 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
         if try_it:
             return f"{model.name!r} {_tried(model)}; {at}", True
         if not (is_embedded or hasattr(model, "served")):
-            return f"{model.name!r}, {at} (not tried: python -m archytas_nb doctor --try)", True
+            return f"{model.name!r}, {at} ({TRY_IT})", True
         if is_embedded:
-            tried = model.tried()
-            state = "installed, not yet tried with this version: python -m archytas_nb doctor --try"
-            if tried:
-                crash = f", in safe mode after a crash ({tried[1]})" if tried[1] else ""
-                state = f"its first reply took {tried[0]:.1f} s{crash}"
-            return f"{model.name!r}, {at} ({state})", True
+            crash = model.crash()
+            state = f", in safe mode after a crash ({crash})" if crash else ""
+            return f"{model.name!r}, {at}, installed{state} ({TRY_IT})", True
         served = model.served()
         if model.name not in served:
             few = ", ".join(map(repr, served[:8]))
@@ -280,7 +278,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
 def _tried(model: Any) -> str:
     """Ask the model one question; the embedded model starts without safe mode first."""
     began, notes = time.monotonic(), list[str]()
-    if forget := getattr(model, "forget_tried", None):
+    if forget := getattr(model, "forget_crash", None):
         forget()
     asking = model.complete(_TRIAL)
     while True:

@@ -11,7 +11,12 @@ from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Json, Message
 from archytas_nb.loop.function_calling import SHOW_IMAGES
 from archytas_nb.models.anthropic_reply import KEY, AnthropicReply
-from archytas_nb.models.capabilities import Capabilities, reply_tokens, with_images
+from archytas_nb.models.capabilities import (
+    Capabilities,
+    capabilities_of,
+    reply_tokens,
+    with_images,
+)
 from archytas_nb.models.completion import GrowingReply, cost_of
 from archytas_nb.models.providers import ANTHROPIC_URL
 from archytas_nb.models.remote import RemoteModel
@@ -47,7 +52,6 @@ class AnthropicModel(RemoteModel):
             cannot be used.
     """
 
-    api = "anthropic"
     client = "Anthropic"
     default_url = ANTHROPIC_URL
     key_name = "ANTHROPIC_API_KEY"
@@ -81,6 +85,9 @@ class AnthropicModel(RemoteModel):
         create = client.messages.with_streaming_response.create
         # The client's own fields are overridden: it warns of some models by their names.
         return create(model="", max_tokens=1, messages=[], extra_body=body, **kwargs)
+
+    def _can(self, name: str) -> Capabilities:
+        return capabilities_of(self.base_url, name, "anthropic")
 
     def _reply(self) -> GrowingReply:
         return AnthropicReply(lambda *tokens: cost_of(self.base_url, self.name, *tokens))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -11,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, cast
 
-from archytas_nb._version import __version__
 from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, Json, Message, Notice
 from archytas_nb.loop.stop import sleep
@@ -20,7 +18,6 @@ from archytas_nb.models.bounds import Deadline
 from archytas_nb.models.capabilities import Asking, capabilities_of
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.process import Engine, StartError
-from archytas_nb.models.serve import write_private
 
 HUNG_SECONDS = 45.0
 """How long a server may answer nothing at all before it is taken to hang."""
@@ -53,9 +50,8 @@ class EmbeddedModel:
         self._setting = setting
         self._engine = engine or Engine()
         self._safe = self._engine.safe
-        self._crash = self._warning = ""
+        self._crash = self._noted = self._warning = ""
         self._weights: Path | None = None
-        self._noted: str | None = None
         self._server: process.Server | None = None
         self._loading: threading.Thread | None = None
         self._progress = ""
@@ -86,7 +82,7 @@ class EmbeddedModel:
             ModelError: The server did not start, or crashed in safe mode, too.
         """
         ask = replace(ask, schema=without_contradictions(ask.schema))
-        deadline, temperature, began = Deadline(ask.seconds), temperature_for(ask), time.monotonic()
+        deadline, temperature = Deadline(ask.seconds), temperature_for(ask)
         while True:
             try:
                 server = yield from self._ready(deadline)
@@ -110,7 +106,7 @@ class EmbeddedModel:
                     raise
                 yield self._crashed(server, hung=hung.is_set())
             else:
-                self._note_tried(time.monotonic() - began)
+                self._remember_crash()
                 return reply
 
     def _go_safe(self, crash: str, what: str) -> Notice:
@@ -132,42 +128,37 @@ class EmbeddedModel:
         again = "restarting in safe mode (slower; set ArchytasNB.local_safe to always use it)"
         return self._go_safe(crash, f"{what}; {again}")
 
-    # ── what is remembered of earlier notebooks ───────────────────────────────────────────────────
+    # ── what is remembered for later notebooks ────────────────────────────────────────────────────
 
-    def tried(self) -> tuple[float, str] | None:
-        """The seconds of its first reply on this machine, and the signal that it had crashed with.
-
-        Returns None where this version has not tried it, or where it crashed more than a day ago.
+    def crash(self) -> str:
+        """The signal of a crash without safe mode on this machine in the last day, or empty.
 
         Raises:
             ConfigurationError: There are no weights, or they cannot be used.
         """
-        if (path := self._weights or weights.find(self._setting)) is None:
-            return None
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, ConfigurationError):
-            file = self._note_file(path)
-            facts = json.loads(file.read_text(encoding="utf-8"))
-            is_old = facts["crash"] and time.time() - file.stat().st_mtime > REMEMBERED_SECONDS
-            if facts["version"] == __version__ and not is_old:
-                return float(facts["seconds"]), str(facts["crash"])
-        return None
-
-    def forget_tried(self) -> None:
-        """Forget that this model has crashed or answered; it is tried without safe mode again."""
+        text = ""
         if path := self._weights or weights.find(self._setting):
-            with contextlib.suppress(OSError):
-                self._note_file(path).unlink(missing_ok=True)
+            with contextlib.suppress(OSError, UnicodeDecodeError, ConfigurationError):
+                note = self._note(path)
+                if time.time() - note.stat().st_mtime < REMEMBERED_SECONDS:
+                    text = note.read_text(encoding="utf-8")
+        return text if text in process.CRASHES else ""
 
-    def _note_file(self, path: Path) -> Path:
-        return process.run_dir() / f"{self._engine.identity(path)}.tried.json"
-
-    def _note_tried(self, seconds: float) -> None:
-        crash = self._crash if self._crash in process.CRASHES else ""
-        if self._weights is not None and self._noted != crash:
-            self._noted = crash
-            facts = {"version": __version__, "seconds": seconds, "crash": crash}
+    def forget_crash(self) -> None:
+        """Forget that this model has crashed; it is tried without safe mode again."""
+        if path := self._weights or weights.find(self._setting):
             with contextlib.suppress(OSError, ConfigurationError):
-                write_private(self._note_file(self._weights), facts)
+                self._note(path).unlink(missing_ok=True)
+
+    def _note(self, path: Path) -> Path:
+        return process.run_dir() / f"{self._engine.identity(path)}.crash"
+
+    def _remember_crash(self) -> None:
+        """Remember a crash that did not come again in safe mode."""
+        if self._weights and self._crash in process.CRASHES and self._crash != self._noted:
+            self._noted = self._crash
+            with contextlib.suppress(OSError, ConfigurationError):
+                self._note(self._weights).write_text(self._crash, encoding="utf-8")
 
     # ── starting ──────────────────────────────────────────────────────────────────────────────────
 
@@ -236,15 +227,13 @@ class EmbeddedModel:
 
         path, is_first = weights.locate(self._setting, note), self._weights is None
         self._weights = path
-        if is_first and (known := self.tried()):
-            self._noted = crash = known[1]
-            if crash and not self._safe:  # it is not started to crash again
-                self._safe, self._crash = True, crash
-                self._warning = (
-                    f"the local model {self.name} has crashed on this machine ({crash}), so it "
-                    "runs in safe mode, which is slower (to try again without: python -m "
-                    "archytas_nb doctor --try)"
-                )
+        if is_first and not self._safe and (crash := self.crash()):  # not to crash again
+            self._safe, self._crash, self._noted = True, crash, crash
+            self._warning = (
+                f"the local model {self.name} has crashed on this machine ({crash}), so it runs in "
+                "safe mode, which is slower (to try again without: python -m archytas_nb doctor "
+                "--try)"
+            )
         engine = replace(self._engine, safe=True) if self._safe else self._engine
         return process.ensure_server(path, note, engine)
 

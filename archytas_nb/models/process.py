@@ -301,6 +301,8 @@ def ensure_server(
                 child = _children.get(identity)
                 # A child from an interrupted question may still load its model.
                 if child is None or child.poll() is not None or state.exists():
+                    if child is not None and child.poll() is None:  # it is ending, or it hangs
+                        _children[f"{identity} {child.pid}"] = child
                     child = _children[identity] = _spawned(state, log, weights, engine)
                 held = _loaded(child, state, log, weights, engine, progress)
         _held[identity] = held

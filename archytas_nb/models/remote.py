@@ -73,7 +73,6 @@ class RemoteModel:
         ConfigurationError: The URL, the key, a limit or a field cannot be used.
     """
 
-    api: Literal["openai", "anthropic"] = "openai"
     client = "OpenAI"
     """The name of the client in the provider's package."""
     default_url = ""
@@ -154,7 +153,8 @@ class RemoteModel:
         raise NotImplementedError
 
     def _can(self, name: str) -> Capabilities:
-        return capabilities_of(self.base_url, name, self.api)
+        """The one record of what a model at this endpoint takes."""
+        return capabilities_of(self.base_url, name)
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -407,7 +407,7 @@ class RemoteModel:
                 return refusals.with_hint(error, refusals.serves(names, self._model or ""))
         if error.kind in ("not_found", "bad_reply"):
             variable, where = self.url_name.partition(" ")[0], "the base URL of the API"
-            if self.api == "anthropic":
+            if "/v1" in self.path:
                 where += ", without '/v1'"
             elif not self.base_url.endswith("/v1"):
                 where = f"{self.base_url + '/v1'!r}, if that is {where}"

@@ -102,10 +102,8 @@ def test_the_next_notebook_begins_in_safe_mode_where_the_model_crashed_without(
     [warning] = complete(second)[0]
     assert "has crashed on this machine (SIGSEGV), so it runs in safe mode" in warning
     assert complete(second)[0] == []
-    tried = second.tried()
-    assert tried is not None
-    assert tried[1] == "SIGSEGV"
-    second.forget_tried()
+    assert second.crash() == "SIGSEGV"
+    second.forget_crash()
     process.stop()
     assert len(complete(model_of(machine, "crashes-unless-safe"))[0]) == 1
 
@@ -118,23 +116,12 @@ def test_safe_mode_is_not_remembered_for_a_hang_nor_for_long(
     assert len(complete(model_of(machine, word))[0]) == 1
     if word == "crashes-unless-safe":
         monkeypatch.setattr(embedded, "REMEMBERED_SECONDS", 0)
-    tried = model_of(machine, word).tried()
-    assert tried is None or tried[1] == ""
+    assert model_of(machine, word).crash() == ""
 
 
 def test_the_setting_begins_in_safe_mode(machine: Path) -> None:
     model = model_of(machine, "crashes-unless-safe", Engine(**{**vars(FAKE), "safe": True}))
     assert complete(model)[0] == []
-
-
-def test_a_model_that_answered_is_known_as_tried(machine: Path) -> None:
-    model = model_of(machine)
-    assert model.tried() is None
-    complete(model)
-    tried = model_of(machine).tried()
-    assert tried is not None
-    assert tried[1] == ""
-    assert 0 < tried[0] < PATIENCE
 
 
 def test_a_server_that_crashes_while_it_loads_is_started_again_in_safe_mode(machine: Path) -> None:
@@ -241,17 +228,6 @@ def test_the_time_that_is_left_bounds_the_asking(machine: Path) -> None:
     assert endpoint.alive()
     endpoint.kill()  # it cannot end itself any more
     assert not endpoint.alive()
-
-
-@pytest.mark.parametrize("record", ["[]", '{"version": "0.0", "seconds": 2.5, "crash": ""}'])
-def test_a_damaged_note_or_one_of_another_version_counts_as_not_tried(
-    machine: Path, record: str
-) -> None:
-    model = model_of(machine)
-    complete(model)
-    [note] = (machine / "archytas-nb").glob("*.tried.json")
-    note.write_text(record)
-    assert model.tried() is None
 
 
 # ── warmth ────────────────────────────────────────────────────────────────────────────────────────
