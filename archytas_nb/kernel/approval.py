@@ -1,7 +1,7 @@
 """Decides whether a call may run: by the run's policy, the tool's own check, or a person.
 
-From top to bottom: the decision, the dialogue with the person, and what they are shown. Whatever
-goes wrong on the way to an answer means no, and where nobody can be asked nothing waits.
+From top to bottom: the decision, the dialogue with the person, and what they are shown. Any failure
+before a clear answer refuses the call, and nothing waits if nobody can be asked.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from archytas_nb.tools.render import safe_repr, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 
 Policy = Literal["ask", "auto", "deny"]
-"""What becomes of a call whose tool wants approval: ask the person, run it, refuse it."""
+"""What happens to a call that needs approval: ask the person, run it, or refuse it."""
 
 Approve: TypeAlias = Policy | Callable[[Tool, ToolCall], str]
-"""A policy; or a function that returns, for every call, the reason for a refusal or ``""``."""
+"""A policy, or a function that returns the reason to refuse a call, or ``""`` to run it."""
 
 _always: WeakSet[Tool] = WeakSet()
-"""The tools that run without asking in this kernel; one that is defined anew is asked about."""
+"""Tools that run without asking in this kernel, until they are redefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided on a call."""
+    """The decision on a call."""
 
-    bound: BoundCall | None = None  # the call to run; None where it must not be run
-    refusal: str = ""  # why not, for the model
+    bound: BoundCall | None = None  # the call to run; None for a refusal
+    refusal: str = ""  # the reason, for the model
     stop: bool = False  # whether the person stops the run
-    edited: str = ""  # the input that the person put in place of the model's, as JSON
-    form: ApprovalForm | None = None  # what a person was shown and has decided; None for no person
+    edited: str = ""  # the input as changed by the person, as JSON
+    form: ApprovalForm | None = None  # what the person saw and decided
 
 
 def usable_policy(approve: Approve | None) -> Approve | None:
-    """What is given, where it is a policy, a callable or None; ValueError otherwise."""
+    """The argument itself; raises ValueError unless it is a policy, a callable or None."""
     if not (approve is None or callable(approve) or approve in get_args(Policy)):
         expected = "expected 'ask', 'auto', 'deny' or a callable"
         raise ValueError(f"approve is {approve!r}; {expected}")
@@ -57,8 +57,8 @@ class Approver:
     """Decides on the calls of one run.
 
     Raises:
-        ValueError: ``approve`` is no policy, callable or None, which means ``"ask"``.
-        TypeError: ``allow``, the names of tools that run without asking, is one name.
+        ValueError: ``approve`` is not a policy, a callable or None (the same as ``"ask"``).
+        TypeError: ``allow``, the names of tools that run without asking, is a single name.
     """
 
     def __init__(self, approve: Approve | None, allow: Collection[str], person: Person) -> None:
@@ -71,7 +71,7 @@ class Approver:
     def decide(
         self, tool: Tool, call: ToolCall, bound: BoundCall, namespace: Namespace
     ) -> Decision:
-        """Decide on a call, whose arguments are validated in ``bound``."""
+        """Decide on a call; ``bound`` has its validated arguments."""
         if self._allowed & {tool.name, tool.source_name}:
             return Decision(bound)
         if callable(self._approve):
@@ -82,7 +82,7 @@ class Approver:
         why: bool | str
         try:
             why = tool.wants_approval(bound)
-        except Exception as error:  # noqa: BLE001 - where the check fails a person decides
+        except Exception as error:  # noqa: BLE001 - the person decides
             why = f"You are asked because the tool's own check failed: {error!r}"
         if not why:
             return Decision(bound)
@@ -112,7 +112,7 @@ def _refused(tool: Tool, why: str) -> Decision:
 def _refusal_of(approve: Callable[[Tool, ToolCall], Any], tool: Tool, call: ToolCall) -> str:
     try:
         reason = approve(tool, call)
-    except Exception as error:  # noqa: BLE001 - a policy that fails refuses
+    except Exception as error:  # noqa: BLE001 - a policy that fails refuses the call
         return f"{call.name} was not run: asking for approval failed with {error!r}"
     if isinstance(reason, str):
         return reason
@@ -121,7 +121,7 @@ def _refusal_of(approve: Callable[[Tool, ToolCall], Any], tool: Tool, call: Tool
 
 
 def _by_name(given: Json, names: list[str]) -> dict[str, Json]:
-    """The arguments that the model sent, in whichever form it sent them."""
+    """The arguments that the model sent, by name, also from JSON text or a single bare value."""
     if isinstance(given, str) and len(names) != 1:
         try:
             given = json.loads(given)
@@ -145,12 +145,12 @@ _WORDS: dict[str, Answer] = {
 _EDIT = re.compile(r"([^\W\d]\w*)\s*=(?!=)\s*(.*)", re.DOTALL)
 _REASON = re.compile(r"(?:no|n)\s*[,:;.–—-]\s*(\S.*)", re.IGNORECASE | re.DOTALL)
 _LIKE_YES = re.compile(r"(?:y|yes|yep|yeah|yup|ok|okay|sure)\b", re.IGNORECASE)
-_TRIES = 20  # lines that are read in one dialogue
-_UNCLEAR = 3  # how often a person is asked again after an empty or unclear line
+_TRIES = 20  # maximum number of lines read in one dialogue
+_UNCLEAR = 3  # maximum number of empty or unclear lines
 
 
 def read_answer(line: str) -> tuple[Answer, str]:
-    """Read an answer and the text in it: the reason to refuse, or the change of an argument."""
+    """Parse an answer and its text: the reason for a refusal, or the change of an argument."""
     line = line.strip()
     if line.lower() in _WORDS:
         return _WORDS[line.lower()], ""
@@ -163,10 +163,10 @@ def read_answer(line: str) -> tuple[Answer, str]:
 
 
 class ApprovalDialogue:
-    """Asks a person about one call, ``given`` by the model, until the answer is clear.
+    """Asks a person about one call until the answer is clear; ``given`` is what the model sent.
 
     Attributes:
-        summary: One line that says what was decided.
+        summary: The call and the decision on one line.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class ApprovalDialogue:
     ) -> None:  # fmt: skip
         self._person, self._tool, self._namespace, self._why = person, tool, namespace, why
         self._given, self._bound, self._edited = given, bound, ""
-        self._whole = tool.source_name == "python"  # of code no line is left out
+        self._whole = tool.source_name == "python"  # code is always shown in full
         self._original, self._before = given, {"": ""}
         self._form = self._made()
         self._before = {each.name: each.text for each in self._form.arguments}
@@ -216,7 +216,7 @@ class ApprovalDialogue:
         return Decision(refusal=f"Refused: {self._tool.name} {why}", form=form)
 
     def _edit(self, line: str) -> str:
-        """Change one argument; return what is wrong with the change."""
+        """Change one argument; return the error message, if any."""
         name, _, text = (each.strip() for each in line.partition("="))
         if name not in self._before:
             it_has = ", ".join(self._before) or "none"
@@ -233,7 +233,7 @@ class ApprovalDialogue:
         return ""
 
     def _made(self) -> ApprovalForm:
-        """The call with what the function would receive now: a name may stand for anything."""
+        """The call with the values that the function would receive now in place of names."""
         arguments = []
         for name, value in self._tool.arguments(self._bound).items():
             is_default, text = name not in self._given, _lines(value)
@@ -248,7 +248,7 @@ class ApprovalDialogue:
         return replace(form, text=whole)
 
     def _decided(self, decision: str) -> ApprovalForm:
-        """The form with what was decided on it, and on what was edited."""
+        """The form with the decision and the edits."""
         edited = [each for each in self._form.arguments if each.before]
         changes = [f", edited {a.name} {_brief(a.before)} → {_brief(a.text)}" for a in edited]
         decision = shortened(visible(decision) + "".join(changes), 300)
@@ -266,7 +266,7 @@ def _brief(text: str) -> str:
 
 
 def _literal(text: str) -> Json:
-    """Read a Python literal that JSON can carry; raises ValueError."""
+    """Parse a Python literal that JSON can represent; raises ValueError."""
     try:
         return json.loads(json.dumps(ast.literal_eval(text), allow_nan=False))
     except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
@@ -275,14 +275,14 @@ def _literal(text: str) -> Json:
 
 # ── what the person is shown ──────────────────────────────────────────────────────────────────────
 
-_MOST = 100_000  # characters of one value
-_ITEMS = 60  # items of a container that is too long
-_LONGEST = 300  # characters of one value in the short form, where it is on one line
-_CELLS = 20_000  # values of an array, a series or a frame that are all shown
+_MOST = 100_000  # maximum number of characters of one value
+_ITEMS = 60  # items that are shown of a container that is too long
+_LONGEST = 300  # the same in the short form, for a value on one line
+_CELLS = 20_000  # values up to which an array, a series or a frame is shown in full
 
 
 def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
-    """A form as plain text, each argument on a line or in a marked block."""
+    """A form as plain text, each argument on one line or in a marked block."""
 
     def fitted(text: str) -> str:
         return text if whole else shortened(text, _LONGEST)
@@ -303,16 +303,16 @@ def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
 
 
 def _lines(value: Any) -> str:
-    """A value with every character visible: text of several lines as it is, else as in Python."""
+    """A value with every character visible: multi-line text as it is, anything else as a repr."""
     is_text = type(value) is str and "\n" in value
     text = shortened(value, _MOST) if is_text else written(value)
     return "\n".join(visible(line.expandtabs(4)) for line in text.split("\n"))
 
 
 def written(value: Any, most: int = _MOST) -> str:
-    """A value as Python writes it. Of a long one both ends; what is between is never written."""
+    """The repr of a value; for a long one both ends, and the middle is never computed."""
     if is_data(value):
-        with suppress(Exception):  # whatever such an object does, its repr is shown
+        with suppress(Exception):  # the repr is shown instead
             return shortened(_data(value), most)
     if not _is_long(value, most):
         return shortened(safe_repr(value), most)
@@ -334,7 +334,7 @@ def written(value: Any, most: int = _MOST) -> str:
 
 
 def _is_long(value: Any, most: int) -> bool:
-    """Whether the containers and texts in a value hold more than so many items and characters."""
+    """Whether a value holds more than ``most`` items and characters in all."""
     values, size = [value], 0
     while values and size <= most:
         each = values.pop()
@@ -349,7 +349,7 @@ def _is_long(value: Any, most: int) -> bool:
 
 
 def _data(value: Any) -> str:
-    """All values of an array, a series or a frame; of a long one both ends."""
+    """All values of an array, a series or a frame; for a long one both ends."""
     if math.prod(value.shape) > _CELLS:
         return preview(value)[0]
     head = f"{type_name(value)} of shape {' × '.join(map(str, value.shape))}"

@@ -1,8 +1,8 @@
-"""Runs ``async def`` tools at the same time on one private event loop, on a background thread.
+"""Runs ``async def`` tools concurrently on a private event loop in a background thread.
 
 The kernel's own loop is busy with the cell, so a coroutine cannot be awaited there. An interrupt or
-a time limit cancels the calls and waits until they have ended. Where one blocks the loop and does
-not end, its outcome says that it is still running, and the next call gets another loop.
+a time limit cancels the calls and waits for them to end. If a call blocks the loop and does not
+end, its outcome says that it is still running, and the next call gets another loop.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel.interrupts import TimeLimit
 
 _CANCEL_SECONDS = 2.0  # how long a cancelled coroutine may take to clean up
-_POLL = 0.05  # seconds between two looks for an interrupt
+_POLL = 0.05  # seconds between two checks for an interrupt
 
 Job: TypeAlias = tuple[Callable[[], Awaitable[Any]], TimeLimit | None]
-"""What gives the awaitable, in a context of its own, and its time limit."""
+"""A function that returns the awaitable, and its time limit. It has a context of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class Ended:
     value: Any = None
     error: BaseException | None = None
     seconds: float = 0.0
-    running: bool = False  # whether it has not ended, though it was cancelled
-    begun: bool = True  # whether it had begun: an interrupt may come before
+    running: bool = False  # whether it did not end when it was cancelled
+    begun: bool = True  # False if it was interrupted before it began
 
 
 def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended]:
-    """Run jobs at the same time, each to its end, and say how each ended, in their order.
+    """Run jobs concurrently and return how each ended, in order.
 
-    All are cancelled when ``interrupted``, which is called now and then, returns true.
+    All are cancelled when ``interrupted``, which is called repeatedly, returns true.
     """
     loop = _private_loop()
     started = time.perf_counter()
@@ -61,7 +61,7 @@ def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended
         for task in tasks:
             task.cancel()
 
-    # The context goes along: what the kernel keeps in it says to which cell an output belongs.
+    # This copies the context, in which the kernel keeps the cell that output belongs to.
     loop.call_soon_threadsafe(begin)
     limits = [limit.seconds for _, limit in jobs if limit is not None]
     longest = max(limits) if len(limits) == len(jobs) else math.inf
@@ -82,7 +82,7 @@ def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended
 
 def _end_of(task: asyncio.Task[Ended] | None, limit: TimeLimit | None, seconds: float) -> Ended:
     if task is not None and task.done():
-        # One that was cancelled before its turn came has not begun.
+        # A task that is cancelled before it is scheduled has not begun.
         return Ended("interrupted", begun=False) if task.cancelled() else task.result()
     if limit is not None and seconds > limit.seconds:
         text = f"told to stop after {limit}, it has not ended: it is still running"
@@ -93,12 +93,12 @@ def _end_of(task: asyncio.Task[Ended] | None, limit: TimeLimit | None, seconds: 
 async def _ended(
     start: Callable[[], Awaitable[Any]], limit: TimeLimit | None, stopped: threading.Event
 ) -> Ended:
-    if stopped.is_set():  # another one blocked the loop until now
+    if stopped.is_set():  # another job blocked the loop until now
         return Ended("interrupted", begun=False)
     begun = time.perf_counter()
     try:
         ended = Ended("done", await _run(start, limit))
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it must not end the loop
+    except BaseException as error:  # noqa: BLE001 - it must not end the loop
         is_ours = isinstance(error, asyncio.CancelledError) and stopped.is_set()
         ended = Ended("interrupted") if is_ours else Ended("error", error=error)
     return replace(ended, seconds=time.perf_counter() - begun)
@@ -136,7 +136,7 @@ def _private_loop() -> asyncio.AbstractEventLoop:
 
 
 def _abandon(loop: asyncio.AbstractEventLoop) -> None:
-    """Leave a loop to the tool that blocks it."""
+    """Use another loop from now on, because a tool blocks this one."""
     global _loop  # noqa: PLW0603
     with _lock:
         if _loop is loop:
@@ -147,12 +147,12 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     while not loop.is_closed():
         try:
             loop.run_forever()
-        except (SystemExit, KeyboardInterrupt):  # raised by a task that a tool left behind
+        except (SystemExit, KeyboardInterrupt):  # raised in a task that a tool left behind
             continue
 
 
 def _reset() -> None:
-    """In a forked child the loop's thread does not exist, and the lock may be held for ever."""
+    """Start over in a forked child: there is no thread for the loop, and the lock may be held."""
     global _lock, _loop
     _lock, _loop = threading.Lock(), None
 

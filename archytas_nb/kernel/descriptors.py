@@ -1,8 +1,8 @@
 """Captures what subprocesses and C code write to the file descriptors 1 and 2, on POSIX systems.
 
-While calls run the two point into pipes, and afterwards to where they did. Jupyter watches the same
-descriptors by pipes of its own. What a process that a tool left running writes later is passed on
-to where the descriptors had pointed, so it neither blocks nor dies.
+While calls run, both descriptors lead into pipes; afterwards they are restored. Jupyter does the
+same with pipes of its own. What a process that a tool left running writes later is forwarded to the
+original target, so that the process neither blocks nor dies.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ SUPPORTED = os.name == "posix" and hasattr(select, "poll")
 """Whether descriptors can be redirected on this system."""
 
 
-_POLL, _BUSY = 0.02, 0.001  # seconds between two looks into the pipes: quiet ones, busy ones
-_IDLE_POLLS = 50  # after so many looks without a call the thread that looks ends
+_POLL, _BUSY = 0.02, 0.001  # seconds between two reads: without and with output
+_IDLE_POLLS = 50  # the reading thread ends after so many reads without a call
 
 
 class _Pipe:
-    """One descriptor that is led into a pipe, and where it had pointed."""
+    """A descriptor that leads into a pipe, and its original target."""
 
     def __init__(self, fd: int, kind: Kind) -> None:
         self.fd, self.kind, self.saved = fd, kind, os.dup(fd)
@@ -40,7 +40,7 @@ class _Pipe:
         os.dup2(self.write_end, fd)
 
     def read(self) -> str:
-        """What is there now."""
+        """Read what is there now."""
         pieces = []
         with suppress(BlockingIOError):
             while not self._at_end:
@@ -50,7 +50,7 @@ class _Pipe:
         return "".join(pieces)
 
     def close(self) -> None:
-        """Close the ends; where a process still holds the other one, pass on what it writes."""
+        """Close the pipe; if a process still writes to it, forward its output until it ends."""
         if self._at_end:
             self._pass_on()
         else:
@@ -58,7 +58,7 @@ class _Pipe:
             threading.Thread(target=self._pass_on, name="archytas_nb-leftover", daemon=True).start()
 
     def _pass_on(self) -> None:
-        with suppress(OSError):  # where it had pointed to may be closed meanwhile
+        with suppress(OSError):  # the original target may be closed by now
             while data := os.read(self.read_end, 1 << 16):
                 os.write(self.saved, data)
         os.close(self.read_end)
@@ -66,9 +66,9 @@ class _Pipe:
 
 
 class Redirection:
-    """Leads the descriptors 1 and 2 into pipes; one that is closed is left alone.
+    """Redirects the descriptors 1 and 2 into pipes; a closed one is left alone.
 
-    ``sink`` is called with what was written, as text, in order for each descriptor.
+    ``sink`` is called with the text that is written, in order for each descriptor.
     """
 
     def __init__(self, sink: Callable[[Kind, str], None]) -> None:
@@ -82,13 +82,13 @@ class Redirection:
         for fd, kind in enumerate(kinds, 1):
             with suppress(OSError):
                 self._pipes.append(_Pipe(fd, kind))
-        _newest = self  # set before `_server` is read; the thread does it the other way round
+        _newest = self  # before `_server` is read; the thread uses the reverse order
         if _server is None or not _server.is_alive():  # in a forked child it is not
             _server = threading.Thread(target=_serve, name="archytas_nb-output", daemon=True)
             _server.start()
 
     def end(self) -> None:
-        """Put the descriptors back, and read what was written before."""
+        """Restore the descriptors, and read the rest."""
         global _newest  # noqa: PLW0603
         _flush()
         with self._lock:
@@ -103,7 +103,7 @@ class Redirection:
             pipe.close()
 
     def drain(self) -> bool:
-        """Hand on what was written until now; whether there was something."""
+        """Pass what was written so far to the sink; return whether there was anything."""
         with self._lock:
             texts = [(pipe.kind, pipe.read()) for pipe in self._pipes if not self._ended]
             for kind, text in texts:
@@ -113,7 +113,7 @@ class Redirection:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Put the descriptors back for a while, for a question on the terminal."""
+        """Restore the descriptors in the block, for a question on the terminal."""
         with self._lock:
             self.drain()
             for pipe in self._pipes:
@@ -126,7 +126,7 @@ class Redirection:
                 os.dup2(pipe.write_end, pipe.fd)
 
     def write_past(self, fd: int, text: str) -> bool:
-        """Write to where a descriptor had pointed before; False where it is not redirected."""
+        """Write to the original target of a descriptor; False if it is not redirected."""
         for pipe in self._pipes:
             if pipe.fd == fd and not self._ended:
                 data = memoryview(text.encode("utf-8", "backslashreplace"))
@@ -141,9 +141,9 @@ _server: threading.Thread | None = None
 
 
 def _serve() -> None:
-    """Empty the pipes of a call that lasts: a full one would stop who writes to it.
+    """Empty the pipes of a long call, because a full pipe would block the writer.
 
-    To wake a thread for every call would cost too much; most have ended at the first look.
+    Most calls end before the first read; waking a thread for each of them would cost too much.
     """
     global _server  # noqa: PLW0603
     idle, wait = 0, _POLL
@@ -153,13 +153,13 @@ def _serve() -> None:
         idle = 0 if current is not None else idle + 1
         wait = _BUSY if current is not None and current.drain() else _POLL
         if idle >= _IDLE_POLLS:
-            _server = None  # set before `_newest` is read once more
+            _server = None  # before `_newest` is read again
 
 
 def _flush() -> None:
-    """Empty the buffers above the descriptors, so that each text goes where it was meant to go."""
+    """Flush the buffers above the descriptors, so that text goes to its intended target."""
     for stream in (sys.__stdout__, sys.__stderr__):
-        with suppress(Exception):  # closed, or not there
+        with suppress(Exception):  # closed or missing
             if stream is not None:
                 stream.flush()
     with suppress(Exception):

@@ -1,9 +1,9 @@
 """Runs tool calls in the live kernel, on the thread that the user's code runs on.
 
-Each call comes to exactly one outcome: done, error, refused, interrupted, or not run. A tool may
-raise, print, display or be interrupted: all of it ends in the outcome. Calls are run one after
-another, but neighbouring ``async def`` tools at the same time; what must be approved is approved
-first. The texts of outcomes are read by the model and stand in recordings.
+Each call has exactly one outcome: done, error, refused, interrupted, or not run, whatever the tool
+raises, prints or displays. Calls run one after another, except that consecutive ``async def`` tools
+run concurrently, after all of them have been approved. The model reads the texts of outcomes, and
+they are part of recordings.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from archytas_nb.tools.toolbox import Toolbox
 T = TypeVar("T")
 
 _SECONDS_TO_RENDER = 2.0
-"""Least time to render a result: it must not be lost where the time of its call is over."""
+"""Minimum time to render a result, so that it is not lost when its call used up its time."""
 
 _NOT_BEGUN = "Not run: the user interrupted here."
 _OURS = str(Path(__file__).parent.parent)
 
 
 class PausingPerson:
-    """Asks a person with the time limit and the capture paused, and counts the time it took."""
+    """Asks a person while time limit and capture are paused, and adds up the time they took."""
 
     def __init__(self, person: Person, on_question: Callable[..., Any] | None = None) -> None:
         self._person = person
         self._on_question = on_question or (lambda *_: None)
-        self.guard = CallGuard()  # of the calls that run now
+        self.guard = CallGuard()  # of the running calls
         self.waited = 0.0  # seconds
 
     @property
@@ -72,13 +72,13 @@ class PausingPerson:
             self.waited += time.monotonic() - started
 
     def show(self, form: ApprovalForm) -> None:
-        """Tell what was decided on a call."""
+        """Show the decision on a call."""
         self._on_question("", form)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A call that may be run."""
+    """A validated and approved call."""
 
     call: ToolCall
     tool: Tool
@@ -86,7 +86,7 @@ class _Ready:
     edited: str
     decision: str
     capture: Capture
-    called: list[str] = field(default_factory=list)  # the tools that its code called
+    called: list[str] = field(default_factory=list)  # tools called by its code
     scope: AbstractContextManager[None] = field(default_factory=nullcontext)
 
 
@@ -94,18 +94,18 @@ class KernelExecutor:
     """Runs the calls of one run.
 
     Args:
-        tools: The tools of the run; a tool that is defined anew meanwhile does not change them.
+        tools: The tools of the run; redefining one meanwhile does not affect it.
         namespace: Where names are looked up and large results are kept.
-        approve: A policy for the calls whose tools want approval, or a callable that decides on
-            every call; None asks the person.
-        person: Who is asked; by default whoever is at the keyboard.
+        approve: A policy for calls that need approval, or a callable that decides on every call;
+            None asks the person.
+        person: Who is asked; by default the user at the keyboard.
         on_output: Called with what a tool prints, in pieces, while it runs, on any thread. What it
             raises is raised in the tool.
         on_question: Called with the prompt and with the form of a call that waits for approval,
             or None, before a person is asked; with an empty text afterwards, and once more with
             the form when the call was decided. Returns True where it shows the form.
-        allow: Names of tools that are run without asking.
-        watch: Watches what the calls change in the variables; None for no watch.
+        allow: Names of tools that run without approval.
+        watch: Records which variables the calls change; None records nothing.
     """
 
     def __init__(
@@ -130,17 +130,17 @@ class KernelExecutor:
         self._ends: float | None = None
 
     def clock(self) -> float:
-        """Seconds that have passed, without the time that a person took to answer."""
+        """Seconds that have passed, not counting the time that a person took to answer."""
         return time.monotonic() - self._person.waited
 
     def run(
         self, calls: Sequence[ToolCall], seconds: float | None = None
     ) -> tuple[CallOutcome, ...]:
-        """Run calls in their order.
+        """Run calls in order.
 
         Args:
             calls: The calls of one reply.
-            seconds: How long they may take together, without the time that a person took to
+            seconds: How long they may take together, not counting the time that a person takes to
                 answer; None for no limit.
 
         Returns:
@@ -149,13 +149,12 @@ class KernelExecutor:
         made: list[CallOutcome] = []
         with guard_calls() as guard:
             self._guard = self._person.guard = guard
-            # The time that a person takes to answer does not count.
             self._ends = None if seconds is None else self.clock() + seconds
             for group in self._groups(calls):
                 if guard.interrupts or _is_interrupted(made):
                     break
                 made += self._run_group(group)
-        if guard.interrupts and not _is_interrupted(made):  # it came between calls or after them
+        if guard.interrupts and not _is_interrupted(made):  # between calls or after the last one
             if len(made) < len(calls):
                 call = calls[len(made)]
                 made.append(CallOutcome("interrupted", _NOT_BEGUN, call_id=call.id))
@@ -164,25 +163,25 @@ class KernelExecutor:
         return (*made, *map(_not_run, calls[len(made) :]))
 
     def call(self, work: Callable[[], T], seconds: float | None = None) -> T:
-        """Call code of the user's that is no tool, such as the check of an answer.
+        """Call the user's code outside a tool, such as the check of an answer.
 
         Args:
             work: The call.
             seconds: How long it may take, at least a second; None for no limit.
 
         Raises:
-            KeyboardInterrupt: A person interrupted.
+            KeyboardInterrupt: The user interrupted.
             ToolTimeout: It was stopped at its limit.
         """
         self._ends = None if seconds is None else self.clock() + seconds
         with guard_calls() as guard:
             result: T = guard.run(work, self._limit(least=1.0))
-        if guard.interrupts:  # it came too late to be raised there
+        if guard.interrupts:  # too late to be raised by `run`
             raise KeyboardInterrupt
         return result
 
     def _groups(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
-        """Calls that may run at the same time: neighbours whose tools are async."""
+        """Calls that run concurrently: consecutive ones whose tools are async."""
         for is_async, group in groupby(calls, self._is_async):
             members = list(group)
             yield from [members] if is_async else [[call] for call in members]
@@ -201,7 +200,7 @@ class KernelExecutor:
                 return [*made, *map(_not_run, calls[len(prepared) :])]
         ready = [each for each in prepared if isinstance(each, _Ready)]
         run: Callable[[], list[CallOutcome]] = partial(self._run_ready, ready)
-        if ready and self._watch is not None:  # the last outcome has what the calls changed
+        if ready and self._watch is not None:  # what they changed is added to the last outcome
             watched = [(each.tool, each.bound, each.call.input) for each in ready]
             run = partial(self._watch.run, watched, run, self._guard)
         outcomes = iter(run() if ready else ())
@@ -234,9 +233,9 @@ class KernelExecutor:
     # ── before ────────────────────────────────────────────────────────────────────────────────────
 
     def _prepared(self, call: ToolCall) -> _Ready | CallOutcome:
-        """Validate a call and have it approved, both within the time of the run.
+        """Validate a call and get it approved, both within the time limit of the run.
 
-        The user's validators and what their arguments' ``__repr__`` shows run here.
+        This runs the user's validators and the ``__repr__`` of their objects.
         """
         limit = self._limit(least=1.0)
         try:
@@ -279,7 +278,7 @@ class KernelExecutor:
     # ── running ───────────────────────────────────────────────────────────────────────────────────
 
     def _run_ready(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
-        """Run calls at the same time; a single one on this thread, where its tool is not async."""
+        """Run async calls concurrently, or a single call on this thread."""
         shared = ready[0].capture if len(ready) == 1 else Capture(self._on_output)
         with output.capturing([each.capture for each in ready], shared), ready[0].scope:
             figures = output.open_figures()
@@ -302,11 +301,11 @@ class KernelExecutor:
 
         def work() -> None:
             nonlocal ended, is_promise
-            if guard.interrupts:  # it came when nothing could be raised
+            if guard.interrupts:  # before `guard.run` could raise it
                 return
             ended = Ended("interrupted")
             value = ready.bound.run()
-            is_promise = inspect.isawaitable(value)  # which asks the value's own class
+            is_promise = inspect.isawaitable(value)  # may run code of the value's class
             ended = Ended("done", value)
 
         with self._inside(ready.capture):
@@ -324,7 +323,7 @@ class KernelExecutor:
         return _expired(ended, limit) if guard.expired and limit is not None else ended
 
     def _await(self, starts: Sequence[tuple[_Ready, Callable[[], Any], float]]) -> list[Ended]:
-        """Await at the same time what calls give; each has taken so many seconds already."""
+        """Await calls concurrently; each is given with the seconds that it has taken already."""
 
         async def job(ready: _Ready, start: Callable[[], Any]) -> Any:
             with self._inside(ready.capture):
@@ -351,7 +350,7 @@ class KernelExecutor:
 
     @contextmanager
     def _inside(self, capture: Capture) -> Iterator[None]:
-        """Output and questions in the block belong to a call."""
+        """Assign output and questions in the block to a call."""
         captured = output.current_capture.set(capture)
         person = current_person.set(self._person)
         try:
@@ -365,7 +364,7 @@ class KernelExecutor:
 
 
 def _is_interrupted(made: Sequence[CallOutcome]) -> bool:
-    """Whether one was interrupted: by a signal, at a prompt, or by what the tool itself raised."""
+    """Whether a call was interrupted: by a signal, at a prompt, or by its own exception."""
     return any(outcome.status == "interrupted" for outcome in made)
 
 
@@ -374,7 +373,7 @@ def _not_run(call: ToolCall) -> CallOutcome:
 
 
 def interrupted_late(outcome: CallOutcome) -> CallOutcome:
-    """The outcome of a call that ended normally though the user interrupted."""
+    """The outcome of a call that ended normally although the user had interrupted."""
     text = "Interrupted by the user while it ran."
     if outcome.status in ("done", "error"):
         text += f" It came to its end all the same: {outcome.text}"
@@ -382,7 +381,7 @@ def interrupted_late(outcome: CallOutcome) -> CallOutcome:
 
 
 def _expired(ended: Ended, limit: TimeLimit) -> Ended:
-    """Say of a call that reached its time limit whether it stopped because of it."""
+    """Say whether a call that reached its time limit stopped because of it."""
     if isinstance(ended.error, ToolTimeout):
         text = f"stopped after {limit}"
         if ended.seconds > limit.seconds * 1.5 + 0.5:
@@ -411,7 +410,7 @@ def _outcome(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:
 
 
 def _not_rendered(ended: Ended, late: ToolTimeout) -> CallOutcome:
-    """The outcome of a call whose result or error takes too long to render."""
+    """The outcome of a call whose result or error took too long to render."""
     if ended.error is None:
         what = f"It returned a value of type {type_name(ended.value)!r}"
     else:
@@ -423,7 +422,7 @@ def _not_rendered(ended: Ended, late: ToolTimeout) -> CallOutcome:
 
 
 def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
-    """Add what the tool showed: the person sees all, the model what fits beside the result."""
+    """Add the output: the user sees all of it, the model what fits beside the result."""
     changed = ""
     if ready.edited:
         changed = "The user changed the input before the call was run. It was run with: "
@@ -439,7 +438,7 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
 
 
 def _with_shared(made: Sequence[CallOutcome], shared: Capture) -> list[CallOutcome]:
-    """Add to the last outcome what its calls showed and cannot be assigned to one of them."""
+    """Add output that cannot be assigned to one of the calls to the last outcome."""
     outputs = shared.outputs()
     if not outputs:
         return list(made)
@@ -455,7 +454,7 @@ def _distinct(images: Sequence[str], capture: Capture) -> tuple[str, ...]:
 
 
 def remember(error: BaseException) -> None:
-    """Take our frames off the traceback, so that ``%debug`` in the next cell stops in the tool."""
+    """Remove our frames from the traceback, so that ``%debug`` stops in the tool."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_OURS):
         traceback = traceback.tb_next
@@ -465,5 +464,5 @@ def remember(error: BaseException) -> None:
     if sys.version_info >= (3, 12):
         sys.last_exc = error
     handler: Any = getattr(current_shell(), "InteractiveTB", None)
-    if handler is not None:  # IPython keeps the last traceback that it showed, and prefers it
+    if handler is not None:  # IPython prefers the last traceback that it showed
         handler.tb = error.__traceback__

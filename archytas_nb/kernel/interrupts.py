@@ -1,9 +1,9 @@
 """Interrupts and time limits, raised in the tool that runs and nowhere else.
 
-`guard_calls` is in place while calls run. Between calls an interrupt is only noted, so that no
-outcome is lost; in `CallGuard.run` interrupts and the call's time limit are raised. On the main
-thread a timer's signal keeps the limit; elsewhere (another thread, Windows) a `ThreadTimer` does,
-and code that waits in C runs to its end first.
+`guard_calls` is active while calls run. Between calls, an interrupt is only recorded, so that no
+outcome is lost; in `CallGuard.run`, interrupts and the time limit of the call are raised. On the
+main thread the limit is enforced by the signal of a timer; elsewhere (other threads, Windows) by a
+`ThreadTimer`, which cannot stop code that waits in C.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _LONGEST = 1e8  # seconds, three years; no timer takes an infinite time
 
 
 class Deferred:
-    """Whether there was an interrupt in a `defer_interrupts` block, as ``interrupted``."""
+    """Records in ``interrupted`` whether a `defer_interrupts` block was interrupted."""
 
     interrupted = False
 
     def note(self, _number: int, _frame: Any) -> None:
-        """Handle the signal of an interrupt."""
+        """Signal handler for interrupts."""
         self.interrupted = True
 
 
 @contextmanager
 def defer_interrupts() -> Iterator[Deferred]:
-    """Note interrupts in the block and raise none; the caller acts on them afterwards.
+    """Record interrupts in the block without raising them; the caller acts on them afterwards.
 
-    For moments only. Elsewhere than on the main thread no interrupt is raised anyway.
+    Only for short blocks. On other threads than the main one, no interrupt is raised anyway.
     """
     deferred = Deferred()
     is_main = threading.current_thread() is threading.main_thread()
@@ -67,8 +67,8 @@ class TimeLimit:
     """How long a call may take."""
 
     seconds: float  # from now on
-    whole: float  # from the call's beginning
-    source: str  # what sets it, for the model
+    whole: float  # since the call began
+    source: str  # where it comes from, for the model
 
     def __str__(self) -> str:
         return f"{self.whole:.3g} s, which is {self.source}"
@@ -78,13 +78,13 @@ class CallGuard:
     """Raises interrupts and time limits in the calls of a `guard_calls` block."""
 
     def __init__(self) -> None:
-        self.interrupts = 0  # how many there were, those that a tool swallowed included
-        # Whether they are raised now. To set it is one step in which nothing can come between:
-        # after it was set False in a `finally` nothing new is raised.
+        self.interrupts = 0  # how many there were, including those that a tool swallowed
+        # Whether they are raised now. An assignment cannot be interrupted: after it is set to False
+        # in a `finally` block, nothing more is raised.
         self.raises = False
-        self.expired = False  # whether the limit of the last call was reached while it ran
-        self.has_timer = False  # whether a timer's signal can be used
-        self._armed = False  # whether something may still be raised by time
+        self.expired = False  # whether the last call reached its limit
+        self.has_timer = False  # whether the timer signal can be used
+        self._armed = False  # whether the timer may still raise something
         self._limit: TimeLimit | None = None
         self._ends = 0.0
         self._was_lost = False
@@ -92,7 +92,7 @@ class CallGuard:
         self._timer: ThreadTimer | None = None
 
     def run(self, work: Callable[[], Any], limit: TimeLimit | None) -> Any:
-        """Call ``work``; interrupts and the limit are raised in it, none after its end."""
+        """Call ``work``; interrupts and the limit are raised in it, and never after its end."""
         try:
             self.raises = True
             self._limit, self.expired, self._was_lost = limit, False, False
@@ -107,12 +107,12 @@ class CallGuard:
                     self._limit, self._was_lost = None, False
                     self._stop()
                     self._armed = False
-                except ToolTimeout:  # it was on its way already
+                except ToolTimeout:  # it was pending
                     continue
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop the clock while a person is asked."""
+        """Pause the time limit while a person is asked."""
         limit = self._limit
         if limit is None:
             yield
@@ -143,7 +143,7 @@ class CallGuard:
             self._schedule()
 
     def _schedule(self) -> None:
-        """Set the timer to what comes next."""
+        """Set the timer to the next event."""
         seconds = _SOON if self._was_lost else 0.0
         if self._limit is not None and not self._was_lost:
             seconds = max(self._ends - time.monotonic(), 0.001)
@@ -156,7 +156,7 @@ class CallGuard:
         return ToolTimeout
 
     def on_alarm(self, _number: int, _frame: Any) -> None:
-        """Handle the timer's signal."""
+        """Signal handler for the timer."""
         if not self.raises:
             return
         if self._was_lost:
@@ -169,22 +169,22 @@ class CallGuard:
             raise ToolTimeout(f"stopped after {self._limit}")
 
     def on_interrupt(self, before: Callable[..., Any], number: int, frame: Any) -> None:
-        """Handle the signal of an interrupt; ``before`` is the handler that was there."""
+        """Signal handler for interrupts; ``before`` is the previous handler."""
         self.interrupts += 1
         if self.raises:
             before(number, frame)
-            raise KeyboardInterrupt  # asyncio's handler only notes it, and the tool would go on
+            raise KeyboardInterrupt  # the handler of asyncio only records it
 
     def on_stop(self) -> None:
-        """Note that another thread stops the run, which ends its ``async def`` tools."""
+        """Record that another thread stops the run, which ends its ``async def`` tools."""
         self.interrupts += 1
 
     def on_lost(self, kind: type[BaseException]) -> bool:
-        """Whether an ignored exception is ours; if so it is raised again."""
+        """Whether an exception that Python ignored is ours; if so, it is raised again."""
         is_ours = issubclass(kind, (KeyboardInterrupt, ToolTimeout))
         if not (is_ours and self.raises and threading.get_ident() == self._thread):
             return False
-        if self.has_timer:  # elsewhere it comes again by itself
+        if self.has_timer:  # a ThreadTimer repeats it anyway
             self._was_lost = self._armed = True
             self._schedule()
         return True
@@ -196,14 +196,14 @@ _hook_before = sys.unraisablehook
 
 
 def _unraisable(what: Any) -> None:
-    """Note exceptions that Python ignores, as those in a finaliser or an import callback."""
+    """Hook for exceptions that Python ignores, such as those in finalizers."""
     if what.exc_type is None or not any(each.on_lost(what.exc_type) for each in list(_guards)):
         _hook_before(what)
 
 
 @contextmanager
 def guard_calls() -> Iterator[CallGuard]:
-    """Handle interrupts and time limits in the block; handlers and timers are restored after it."""
+    """Handle interrupts and time limits in the block; restores handlers and timers afterwards."""
     global _hook_before
     guard = CallGuard()
     is_main = threading.current_thread() is threading.main_thread()
@@ -229,9 +229,9 @@ def guard_calls() -> Iterator[CallGuard]:
 
 @contextmanager
 def _alarm(guard: CallGuard) -> Iterator[None]:
-    """Have the guard handle the timer's signal; a timer of somebody else runs on afterwards."""
+    """Let the guard handle the timer signal; the user's own timer continues afterwards."""
     alarm = signal.getsignal(signal.SIGALRM) if hasattr(signal, "setitimer") else None
-    if alarm is None:  # there is none, or one that was set in C and could not be put back
+    if alarm is None:  # unsupported, or set in C and not restorable
         yield
         return
     started = time.monotonic()
@@ -255,11 +255,11 @@ def _alarm(guard: CallGuard) -> Iterator[None]:
 class ThreadTimer:
     """Raises an exception in the thread that made it, at its next line of Python.
 
-    That thread may be anywhere when it happens, also in here. So what it calls can be done again,
-    and it takes no lock that is written in Python: one that is hit while it opens stays closed.
+    That may happen anywhere, also in this class. Therefore its methods can be repeated, and it uses
+    no lock that is written in Python, because one that is interrupted while it opens stays closed.
 
     Args:
-        due: Called when the time is over, and then every second: what to raise, None for nothing.
+        due: Called when the time is over and every second after that: what to raise, or None.
         seconds: The time.
     """
 
@@ -272,10 +272,10 @@ class ThreadTimer:
         self._wake.acquire()
 
     def start(self) -> None:
-        """Start the time. Not in `__init__`, so that it can be stopped whatever is raised."""
+        """Start the timer. Not in `__init__`, so that it can be stopped whatever is raised."""
         waiting = self._wait()
         next(waiting)
-        self._over = False  # nothing can come between this and the next line
+        self._over = False  # no exception can come before the next line
         try:
             _thread.start_new_thread(next, (waiting, None))  # `Thread.start` takes such a lock
         except RuntimeError:  # no thread can be started
@@ -284,8 +284,8 @@ class ThreadTimer:
 
     def _wait(self) -> Iterator[None]:
         wait = self._seconds
-        # In CPython up to 3.12 a thread that has not begun has the id of the one that made it, and
-        # what is sent to that one is raised in it. So it begins inside the `try`, and passes it on.
+        # In CPython up to 3.12, a thread that has not begun has the id of the thread that made it,
+        # and what is sent to that one is raised here. So this begins in the `try`, and forwards it.
         try:
             yield
         except BaseException as error:  # noqa: BLE001
@@ -301,23 +301,23 @@ class ThreadTimer:
             self._over = True
 
     def stop(self) -> None:
-        """End it, and catch what was sent but has not been raised yet. May be called again.
+        """End it, and catch what was sent but not raised yet. May be called again.
 
-        What was sent is not cleared but caught: CPython up to 3.12 goes on looking for a cleared
-        exception in every thread, and under a debugger or a coverage tool 3.11 then hangs.
+        The exception is caught rather than cleared: CPython up to 3.12 keeps looking for a cleared
+        one in every thread, and 3.11 then hangs under a debugger or a coverage tool.
         """
         other: BaseException | None = None
         while True:
             try:
                 self._stopped = True
-                with suppress(RuntimeError):  # it was released before
+                with suppress(RuntimeError):  # already released
                     self._wake.release()
                 while not self._over:
                     time.sleep(0.0002)
                 if self._sent is None:
                     break
                 _raise_in(self._thread, _Last)
-                while True:  # it is raised in here at the latest
+                while True:  # raised here at the latest
                     pass
             except _Last:
                 break
@@ -329,7 +329,7 @@ class ThreadTimer:
 
 
 class _Last(BaseException):
-    """Replaces an exception that was sent to a thread and has not been raised."""
+    """Replaces an exception that was sent to a thread but not raised yet."""
 
 
 def _raise_in(thread: int, kind: type[BaseException]) -> None:

@@ -1,7 +1,7 @@
 """What the model may know of the notebook's variables: a digest, and two tools that only read.
 
-The digest stands below a question and names variables, types, shapes and columns, never values. It
-is bounded and depends on nothing but the variables and the question.
+The digest is sent below a question, with the types, shapes and columns of variables, but no values.
+Its size is limited, and it depends only on the variables and the question.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from archytas_nb.tools.signature import Namespace
 from archytas_nb.tools.tool import Tool
 
 ContextName: TypeAlias = Literal["auto", "none", "mentioned", "changed", "all"]
-"""Which variables the digest names: those that the question mentions; also those that are new or
-changed since the last question; or all. ``"auto"`` is what suits the model."""
+"""Which variables the digest describes: those mentioned in the question, also those that are new or
+have changed since the last question, or all. ``"auto"`` depends on the model."""
 What: TypeAlias = Literal["head", "describe", "columns", "values"]
 
 MAX_CHARS = 1500
 """Characters of a digest."""
-_LISTED = 4000  # characters of what `variables` returns
-_MAX_COLUMNS = 600  # characters of what describes the columns of one frame
-_DISTINCT_ROWS = 200_000  # more take too long to count different values
-_FREQUENT = 20  # different values of a column that are listed
-_CARDS = 40  # columns of which statistics are shown
-_REPEATED = 500  # characters of a question that is repeated below what the model has looked at
+_LISTED = 4000  # maximum number of characters that `variables` returns
+_MAX_COLUMNS = 600  # maximum number of characters about the columns of one frame
+_DISTINCT_ROWS = 200_000  # maximum number of rows for counting different values
+_FREQUENT = 20  # maximum number of values of a column that are listed
+_CARDS = 40  # maximum number of columns with statistics
+_REPEATED = 500  # maximum length of a question that is repeated below a result
 
 _ENVIRONMENT = type(os.environ)
 _CONTAINERS = (dict, list, tuple, deque, UserList, Mapping, MappingView, SimpleNamespace)
@@ -52,15 +52,15 @@ def context_of(
     small: bool = False,
     alone: bool = False,
 ) -> Context | None:
-    """What a question is sent with of the variables; None where the model may not look at them.
+    """The context of a question: its digest; None if the model must not look at variables.
 
     Args:
         kind: Which variables are described.
         namespace: The variables.
-        question: The question; a variable is mentioned where its whole name stands in it.
+        question: The question; a variable is mentioned if its whole name occurs in it.
         past: The exchanges before this one.
-        earlier: The exchange that this one replaces. Where it asked the same, the same variables
-            are described again, whatever cells below it have made since.
+        earlier: The exchange that this one replaces. If its question is the same, the same
+            variables are described again, whatever later cells have created since.
         small: Whether the model is small: ``"auto"`` then describes only what is mentioned.
         alone: Whether the model has no other tools.
     """
@@ -102,8 +102,8 @@ def digest(namespace: Mapping[str, Any], names: Sequence[str], max_chars: int = 
 def look_tools(question: str = "") -> tuple[Tool, ...]:
     """The tools `variables` and `look`, which read the user's variables and change nothing.
 
-    With a question, what they return ends with it: a small model that has read about one part of a
-    question forgets the others.
+    If a question is given, their results end with it: after reading a result about one part of a
+    question, a small model forgets the other parts.
     """
     tools = _look_tools()
     if not question or len(question) > _REPEATED:
@@ -206,7 +206,7 @@ def _head(value: Any) -> str:
 def _columns(frame: Any) -> str:
     """The names of the columns, then a line for each one's type, as many as there is room for.
 
-    A small model that reads only "name (type, …), name (type, …)" misses half of what is asked.
+    A small model finds both more reliably than in one line of names with types in parentheses.
     """
     names, lines = _names_of(frame), list[str]()
     for place, name in enumerate(names):
@@ -235,12 +235,12 @@ def _kind(column: Any) -> str:
 
 
 def _counts(column: Any) -> str:
-    """How many values are missing, and for what is no number how many different ones there are."""
+    """The number of missing values, and of different ones unless they are numbers."""
     if len(column) > _DISTINCT_ROWS:
         return ""
     missing = _missing(column)
     text = f", {missing} missing" if missing else ""
-    with suppress(Exception):  # of values that cannot be hashed
+    with suppress(Exception):  # values that cannot be hashed
         if _kind(column) not in "iufcmM":
             count = column.nunique if hasattr(column, "nunique") else column.n_unique
             text += f", {count()} different values"
@@ -252,7 +252,7 @@ def _missing(column: Any) -> int:
 
 
 def _cards(value: Any, names: list[str]) -> list[str]:
-    """What describes data beside type and shape, in a line for each column."""
+    """Statistics, with a line for each column of a frame."""
     if not hasattr(value, "columns"):
         return [_card(value)]
     found = [(name, _column(value, n)) for n, name in enumerate(names[:_CARDS])]
@@ -261,8 +261,8 @@ def _cards(value: Any, names: list[str]) -> list[str]:
 
 
 def _card(column: Any) -> str:
-    """Missing values, range and mean of numbers, and how often values occur where there is room."""
-    with suppress(Exception):  # of values that cannot be compared or hashed
+    """Missing values, range and mean of numbers, and the frequent values if there are few."""
+    with suppress(Exception):  # values that cannot be compared or hashed
         kind, card = _kind(column), ""
         if hasattr(column, "value_counts"):
             card = f"{_missing(column)} missing; "
@@ -280,14 +280,14 @@ def _card(column: Any) -> str:
 
 
 def _listed(counts: list[tuple[Any, int]]) -> str:
-    """How many different values there are, and how often the most frequent ones occur."""
+    """The number of different values, and how often the most frequent ones occur."""
     listed = ", ".join(f"{_label(each)} {count}×" for each, count in counts[:_FREQUENT])
     more = f", … and {len(counts) - _FREQUENT} others" if len(counts) > _FREQUENT else ""
     return f"{len(counts)} different values: {listed}{more}"
 
 
 def _label(value: Any) -> str:
-    """A value as text; a missing one is no number."""
+    """A value as text; NaN is shown as missing."""
     try:
         is_missing = value is None or bool(value != value)  # noqa: PLR0124 - as NaN is
     except (TypeError, ValueError):  # pandas' NA
@@ -301,7 +301,7 @@ def _short(number: Any) -> str:
 
 
 def _counted(value: Any) -> list[tuple[Any, int]] | None:
-    """Each value with how often it occurs, the most frequent first; None where it has none."""
+    """Each value with its frequency, the most frequent first; None if there are no values."""
     if hasattr(value, "value_counts"):
         if hasattr(value, "iloc"):
             return [*value.value_counts(dropna=False).items()]
@@ -311,7 +311,7 @@ def _counted(value: Any) -> list[tuple[Any, int]] | None:
         return None
     try:
         return Counter(items).most_common()
-    except TypeError:  # some cannot be hashed
+    except TypeError:  # values that cannot be hashed
         return Counter(render(each, 200).text for each in items).most_common()
 
 
@@ -319,7 +319,7 @@ def _counted(value: Any) -> list[tuple[Any, int]] | None:
 
 
 def _variables(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The user's variables: no modules, tools, functions, classes, secrets, nor what is ours."""
+    """The user's variables without modules, tools, functions, classes, secrets and our objects."""
     for name in visible(namespace):
         value = namespace[name]
         kind = type(value)
@@ -337,7 +337,7 @@ _FUNCTIONS = frozenset({"function", "builtin_function_or_method", "method", "ufu
 
 
 def _not_shown(name: str, value: Any) -> str:
-    """Why the value of a variable is not shown to the model; empty where it is."""
+    """Why the value of a variable is not shown to the model; empty if it is shown."""
     if is_secret(name):
         return "it is named like a secret"
     if is_lazy(value):
@@ -346,7 +346,7 @@ def _not_shown(name: str, value: Any) -> str:
 
 
 def holds_environment(value: Any) -> bool:
-    """Whether the environment, or a view of it, is in the containers of a value at any depth."""
+    """Whether a value contains the environment, or a view of it, at any depth."""
     stack, seen, alive = [value], set(), []
     while stack:
         each = stack.pop()
@@ -361,7 +361,7 @@ def holds_environment(value: Any) -> bool:
             stack += [it for it in parts if gc.is_tracked(it) or hasattr(type(it), "tolist")]
         elif hasattr(kind, "tolist") and str(getattr(each, "dtype", "")) == "object":
             stack.append(each.tolist())
-            alive.append(stack[-1])  # its id must not be given to another list
+            alive.append(stack[-1])  # so that its id is not reused
     return False
 
 
@@ -374,7 +374,7 @@ def _place(name: str, question: str) -> int:
 
 
 def _state(value: Any) -> tuple[int, str]:
-    """What a variable is now: which object, and its type and shape."""
+    """The id of a variable's object, and its type and shape."""
     with suppress(Exception):
         return id(value), _head(value)
     return id(value), type(value).__name__

@@ -3,11 +3,11 @@
 `Capture` is the record of one call. `capturing` routes output to the records while calls run:
 
 - ``write`` of the Python streams and ``publish`` of the display publisher are overridden on the
-  objects themselves, so that a logging handler which holds a stream is captured too. A context
-  variable says to which call output belongs: the call's own code, its tasks and
-  `asyncio.to_thread` carry it. What threads that a call starts itself write goes to the shared
-  record; threads that existed before go on writing to the original streams.
-- `descriptors` redirects what is written below the streams.
+  objects themselves, so that logging handlers which hold a stream are captured too. A context
+  variable assigns output to a call; the call's tasks and `asyncio.to_thread` inherit it. Output of
+  threads that a call starts itself goes to the shared record. Threads that existed before keep
+  writing to the original streams.
+- `descriptors` captures what is written below the streams.
 - pyplot figures that are left open are drawn into the record; no plotting library is imported.
 """
 
@@ -39,11 +39,12 @@ MAX_IMAGES = 5
 """Maximum number of a call's images that the model gets; each costs about a page of text."""
 
 KEEP = 500_000
-"""Characters that are kept of the beginning of the printed text, and as many of its end."""
+"""Characters of printed text that are kept of the beginning, and as many of the end."""
 
 KEEP_DISPLAYED = 100
-"""How many displayed things are kept; of a longer series the last one replaces the one before."""
+"""Maximum number of displays that are kept: half of them the first ones, half the last ones."""
 
+_DISPLAYED = 2 * KEEP // KEEP_DISPLAYED  # characters that a display counts as
 _MAX_FIGURES = 10  # each takes a moment to draw
 _SILENT_BACKENDS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
 _CELL_FILE = re.compile(r"(?<!\S)\S*ipykernel_\d+[/\\]\d+\.py")
@@ -65,29 +66,29 @@ class _Item:
 
 
 class Capture:
-    """The output of one call, in order and bounded. Any thread may write to it.
+    """The output of one call, in order and with a size limit. Any thread may write to it.
 
     Args:
         on_output: Called with each piece of printed text.
     """
 
     def __init__(self, on_output: Callable[[str], None] | None = None) -> None:
-        self.open = True  # what a call left running prints later does not belong here
+        self.open = True  # False once the call has ended
         self._on_output = on_output
-        self._lock = threading.RLock()  # printing may run a finaliser that prints
+        self._lock = threading.RLock()  # printing may run a finalizer that prints
         self._reset()
 
     def _reset(self) -> None:
         self._head: list[_Item] = []
         self._tail: deque[_Item] = deque()
-        self._room, self._in_tail, self._left_out = KEEP, 0, 0
-        self._displayed = self._not_displayed = 0
+        self._room, self._in_tail = KEEP, 0
+        self._left_out = self._not_displayed = 0
 
     def write(self, kind: Kind, text: str) -> None:
-        """Add text; neighbours of one kind are joined."""
+        """Add text; consecutive text of one kind is joined."""
         if not text:
             return
-        # A warning names its cell's file, which differs in every kernel: no recording would match.
+        # A warning names the file of its cell, which differs in every kernel and every recording.
         text = _CELL_FILE.sub("<cell>", text) if "ipykernel_" in text else text
         with self._lock:
             first, rest = text[: self._room], text[self._room :]
@@ -104,9 +105,12 @@ class Capture:
 
     def _trim_tail(self) -> None:
         while self._in_tail > KEEP:
-            pieces = self._tail[0].pieces
+            item, pieces = self._tail[0], self._tail[0].pieces
             if not pieces:
                 self._tail.popleft()
+                if item.kind == "display":
+                    self._in_tail -= _DISPLAYED
+                    self._not_displayed += 1
                 continue
             cut = min(len(pieces[0]), self._in_tail - KEEP)
             self._in_tail -= cut
@@ -119,7 +123,7 @@ class Capture:
     def display(
         self, data: Mapping[str, Json], display_id: str = "", *, update: bool = False
     ) -> None:
-        """Add something displayed; ``update`` replaces what was displayed under that id."""
+        """Add a display; ``update`` replaces the one with that id."""
         kept = {
             mime: base64.b64encode(each).decode() if isinstance(each, (bytes, bytearray)) else each
             for mime, each in data.items()
@@ -130,12 +134,14 @@ class Capture:
                     if display_id and item.display_id == display_id:
                         item.data = kept
                 return
-            self._displayed += 1
-            items = self._tail if self._in_tail else self._head
-            if self._displayed > KEEP_DISPLAYED and items and items[-1].kind == "display":
-                items.pop()
-                self._not_displayed += 1
-            items.append(_Item("display", data=kept, display_id=display_id))
+            item = _Item("display", data=kept, display_id=display_id)
+            if self._room:
+                self._room = max(self._room - _DISPLAYED, 0)
+                self._head.append(item)
+            else:
+                self._in_tail += _DISPLAYED
+                self._tail.append(item)
+                self._trim_tail()
 
     def clear(self) -> None:
         """Drop the output so far, as `clear_output` does."""
@@ -147,12 +153,12 @@ class Capture:
         with self._lock:
             middle = [_Item("stdout", [note(self._left_out)])] if self._left_out else []
             if self._not_displayed:
-                text = f"… {self._not_displayed:,} displayed things left out …\n"
+                text = f"… {self._not_displayed:,} displays left out …\n"
                 middle.append(_Item("stdout", [text]))
             return tuple(item.output() for item in (*self._head, *middle, *self._tail))
 
     def text(self) -> str:
-        """What the model reads: all text as a person sees it, shortened in the middle."""
+        """What the model reads: all text as a person sees it, truncated in the middle."""
         parts = [words_of(output) for output in self.outputs()]
         return clip("\n".join(part.rstrip("\n") for part in parts if part.strip()), MAX_CHARS)
 
@@ -169,15 +175,15 @@ _UNCAPTURED = Capture()
 _UNCAPTURED.open = False
 
 current_capture: ContextVar[Capture | None] = ContextVar("archytas_nb_capture", default=None)
-"""The record of the call whose code runs in this context."""
+"""The record of the call that runs in this context."""
 
 
 @contextmanager
 def capturing(captures: Sequence[Capture], shared: Capture) -> Iterator[None]:
     """Route output to the records of calls while the block runs. Blocks may be nested.
 
-    Set `current_capture` to a call's record where its code runs. ``shared`` takes output that
-    cannot be assigned to one call; where there is one call, it is that call's record.
+    Set `current_capture` to the call's record while its code runs. ``shared`` receives output that
+    cannot be assigned to a call; if there is only one, it is the record of that call.
     """
     group = _Group(shared)
     _router.begin(group)
@@ -191,7 +197,7 @@ def capturing(captures: Sequence[Capture], shared: Capture) -> Iterator[None]:
 
 @contextmanager
 def capture_paused() -> Iterator[None]:
-    """Capture nothing in the block: a person is asked, who must see the question."""
+    """Capture nothing in the block, because a person must see what they are asked."""
     token = current_capture.set(_UNCAPTURED)
     below = _router.redirection
     try:
@@ -203,7 +209,7 @@ def capture_paused() -> Iterator[None]:
 
 @dataclass(eq=False, slots=True)
 class _Group:
-    """Concurrent calls: their shared record, and the threads that existed before them."""
+    """Concurrent calls: their shared record, and the threads that existed before."""
 
     shared: Capture
     before: weakref.WeakSet[threading.Thread] = field(
@@ -212,7 +218,7 @@ class _Group:
 
 
 class _Router:
-    """The overrides of this process, in place while any call runs."""
+    """The overrides of this process, installed while any call runs."""
 
     def __init__(self) -> None:
         self.redirection: descriptors.Redirection | None = None
@@ -223,7 +229,7 @@ class _Router:
 
     def begin(self, group: _Group) -> None:
         with self._lock:
-            self._drain()  # what was written until now belongs to the call around this one
+            self._drain()  # written by the enclosing call
             self._groups.append(group)
             if len(self._groups) == 1:
                 self._pid = os.getpid()
@@ -256,7 +262,7 @@ class _Router:
 
     def _override(self, target: Any, name: str, method: Callable[..., Any]) -> None:
         before = vars(target).get(name) if hasattr(target, "__dict__") else None
-        with suppress(AttributeError, TypeError):  # an object that takes no attributes
+        with suppress(AttributeError, TypeError):  # its attributes are read-only
             setattr(target, name, method)
             self._overrides.callback(_restore, target, name, method, before)
 
@@ -265,7 +271,7 @@ class _Router:
             self.redirection.drain()
 
     def _target(self) -> Capture | None:
-        """The record that output of this context and thread belongs to; None for none."""
+        """The record for output of this context and thread, or None."""
         groups = self._groups
         if not groups:
             return None
@@ -282,12 +288,12 @@ class _Router:
     def _write(self, kind: Kind, stream: Any, past: Callable[[str], Any]) -> Callable[[str], Any]:
         try:
             fd = int(stream.fileno())
-        except Exception:  # noqa: BLE001 - a stream without one, in whatever way it says so
+        except Exception:  # noqa: BLE001 - a stream without one may raise anything
             fd = -1
 
         def write(text: str) -> Any:
             capture = self._target() if isinstance(text, str) else None
-            if os.getpid() != self._pid:  # a forked child shares our pipe, not our memory
+            if os.getpid() != self._pid:  # a forked child shares the pipe, but not memory
                 data = text.encode("utf-8", "backslashreplace")
                 return os.write(1 if kind == "stdout" else 2, data)
             if capture is not None:
@@ -326,7 +332,7 @@ class _Router:
 
 def _restore(target: Any, name: str, method: Any, before: Any) -> None:
     if vars(target).get(name) is not method:
-        return  # somebody overrode it since, which must stay; ours passes on what it gets
+        return  # overridden again since then; our method passes everything on
     if before is None:
         delattr(target, name)
     else:
@@ -334,7 +340,7 @@ def _restore(target: Any, name: str, method: Any, before: Any) -> None:
 
 
 def _record(capture: Capture, kind: Kind, text: str) -> None:
-    """Add to a record; what its callback prints is no output of the call."""
+    """Add to a record; what its callback prints is not output of the call."""
     token = current_capture.set(_UNCAPTURED)
     try:
         capture.write(kind, text)
@@ -349,16 +355,16 @@ _router = _Router()
 
 
 def open_figures() -> dict[int, Any]:
-    """The figures that pyplot has open, by their numbers."""
+    """The open figures of pyplot by number."""
     helpers = sys.modules.get("matplotlib._pylab_helpers")
     managers = getattr(getattr(helpers, "Gcf", None), "figs", {})
     return {number: manager.canvas.figure for number, manager in list(managers.items())}
 
 
 def take_figures(before: Mapping[int, Any], capture: Capture, returned: Sequence[Any]) -> None:
-    """Add the figures that calls left open to the output; close those that a cell would show.
+    """Add figures that calls left open to the output, and close those that a cell would show.
 
-    One that was open ``before`` is left alone, one in what was ``returned`` is not shown twice.
+    Figures that were open ``before`` are left alone; those in ``returned`` values are not added.
     """
     known = {id(figure) for figure in before.values()}
     new = {number: each for number, each in open_figures().items() if id(each) not in known}

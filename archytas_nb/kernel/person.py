@@ -12,40 +12,40 @@ from archytas_nb.loop.events import ApprovalForm
 
 
 class Person(Protocol):
-    """Answers questions. Any object with these two members will do."""
+    """Someone who answers questions: any object with these two members."""
 
     @property
     def there(self) -> bool:
         """Whether a question would be answered."""
 
     def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
-        """Show a form, unless it is shown elsewhere, and the prompt; return the line typed.
+        """Show the form, unless it is shown elsewhere, and the prompt; return the typed line.
 
         Raises:
-            EOFError: No answer will come; an OSError says the same.
+            EOFError, OSError: There will be no answer.
             KeyboardInterrupt: The person interrupted instead of answering.
         """
 
 
 class Keyboard:
-    """The person at this kernel's or terminal's keyboard, asked by `input()`."""
+    """The user of this kernel or terminal, asked with `input()`."""
 
     _shown: ClassVar[str] = ""  # the form above the prompt
-    _display: ClassVar[Any] = None  # the output that it stands in; None in a terminal
+    _display: ClassVar[Any] = None  # the output that shows it; None in a terminal
 
     @property
     def there(self) -> bool:
-        """Whether the front end takes input; without a kernel, whether there is a terminal."""
+        """Whether the front end accepts input; without a kernel, whether there is a terminal."""
         kernel = getattr(current_shell(), "kernel", None)
         if kernel is not None:
             return bool(getattr(kernel, "_allow_stdin", False))
         try:
             return sys.stdin.isatty()
-        except (AttributeError, ValueError):  # there is none, or it is closed
+        except (AttributeError, ValueError):  # missing or closed
             return False
 
     def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
-        """Ask by `input()`, which every front end answers while a cell is busy."""
+        """Ask with `input()`, which every front end supports while a cell is running."""
         if form is not None and not form.is_shown and form.text != Keyboard._shown:
             self._show(form.text)
             Keyboard._shown = form.text
@@ -64,14 +64,14 @@ class Keyboard:
 
     @staticmethod
     def close(line: str) -> None:
-        """Put one line in the place of the form, where the front end can replace it."""
+        """Replace the form with one line, if the front end can replace it."""
         if Keyboard._display is not None:
             Keyboard._display.update({"text/plain": line}, raw=True)
         Keyboard._display, Keyboard._shown = None, ""
 
 
 def confirm(prompt: str) -> bool | None:
-    """Ask whoever is at the keyboard for yes or no; None where no answer comes in three tries."""
+    """Ask the user for yes or no; None if there is no answer after three tries."""
     person = Keyboard()
     try:
         for _ in range(3 if person.there else 0):
@@ -84,11 +84,11 @@ def confirm(prompt: str) -> bool | None:
 
 
 class NobodyThereError(Exception):
-    """A tool asked a question that nobody can answer; the message says what to do instead."""
+    """A tool asked a question that nobody can answer."""
 
 
 current_person: ContextVar[Person | None] = ContextVar("archytas_nb_person", default=None)
-"""The person that the running tool may ask; None for the keyboard."""
+"""The person that the running tool asks; None for the keyboard."""
 
 _GO_ON = "Go on with what is known, or say in the final answer what must be decided first."
 
@@ -142,7 +142,7 @@ def _answer(person: Person, question: str, choices: list[str]) -> str:
 
 # ── texts of a model: none may imitate a line of the prompt or hide anything ──────────────────────
 
-_LINES, _WIDTH = 40, 200  # how many lines of a longer text are shown, and how much of each
+_LINES, _WIDTH = 40, 200  # maximum number of lines, and of characters in a line
 
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00013441\U00013442"
@@ -152,17 +152,17 @@ _BLANK = re.compile(
 
 
 def shortened(text: str, longest: int) -> str:
-    """Both ends of a text: the end may matter as much as the beginning."""
+    """Both ends of a long text, because the end may matter as much as the beginning."""
     if len(text) <= longest:
         return text
     head, tail = longest * 2 // 3, longest // 3
     end = len(text) - tail
-    more = "more than " if "left out …" in text[head:end] else ""  # it was shortened before
+    more = "more than " if "left out …" in text[head:end] else ""  # it is truncated already
     return f"{text[:head]} … {more}{end - head:,} characters left out … {text[end:]}"
 
 
 def block(text: str, *, whole: bool = False) -> list[str]:
-    """Code, SQL or prose, each line marked so that none can imitate a line of the prompt."""
+    """Lines of code, SQL or prose, marked so that none can imitate a line of the prompt."""
     rows = text.split("\n")
     left_out = 0 if whole else max(len(rows) - _LINES, 0)
     head = _LINES * 2 // 3 if left_out else len(rows)
@@ -173,17 +173,17 @@ def block(text: str, *, whole: bool = False) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """A text of the model for a prompt: on its line where it fits there, else below and marked."""
+    """The model's text in a prompt: on the same line if it fits, otherwise below and marked."""
     if len(text) > _WIDTH or len(text.splitlines()) > 1:
         return "\n".join(["", *block(text)])
     return visible(text)
 
 
 def visible(text: str) -> str:
-    """Spell out on one line every character that does not show itself.
+    """Escape every invisible character.
 
-    That is what would end the line, move a cursor, colour it or turn its direction, all spaces but
-    the usual one, and the letters and marks that look like nothing.
+    These are line breaks, control characters, changes of direction, all spaces but the usual one,
+    and letters and marks without a visible shape.
     """
     if text.isascii() and text.isprintable():
         return text
