@@ -179,7 +179,7 @@ def _doc(f: Any, base: Any) -> str:
     is_partial = isinstance(f, functools.partial)
     own = f.__doc__ if is_partial and f.__doc__ != functools.partial.__doc__ else None
     of_object = None if is_partial or inspect.isroutine(f) else type(f).__doc__
-    return own or inspect.getdoc(base) or of_object or ""
+    return own or getattr(base, "__doc__", None) or inspect.getdoc(base) or of_object or ""
 
 
 def _read(f: Any, base: Any) -> tuple[dict[str, inspect.Parameter], Any]:
@@ -215,19 +215,9 @@ def _read(f: Any, base: Any) -> tuple[dict[str, inspect.Parameter], Any]:
 
 
 def resolved(base: Any) -> dict[str, Any]:
-    """The annotations, resolved against globals and closure."""
-    raw = getattr(base, "__annotations__", None) or {}
-    if not any(isinstance(each, str) or "'" in repr(each) for each in raw.values()):
-        return dict(typing.get_type_hints(base, include_extras=True)) if raw else {}
-    function = inspect.unwrap(base)
-    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
-    local = {each.__name__: each for each in getattr(function, "__type_params__", ())}
-    for name, cell in zip(code.co_freevars if code else (), cells or (), strict=False):
-        try:
-            local[name] = cell.cell_contents
-        except ValueError:  # the cell is not filled yet: the variable is assigned later
-            continue
-    return dict(typing.get_type_hints(base, localns=local or None, include_extras=True))
+    """The annotations, with names in strings looked up where the function was defined."""
+    has_any = bool(getattr(base, "__annotations__", None))
+    return dict(typing.get_type_hints(base, include_extras=True)) if has_any else {}
 
 
 # ── signature and docstring ───────────────────────────────────────────────────────────────────────

@@ -11,8 +11,8 @@ import inspect
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Mapping, MutableMapping
+from dataclasses import dataclass
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -85,7 +85,6 @@ class Tool:
     max_chars: int | None
     repeat: bool
     pure: bool = False
-    _schemas: dict[str, dict[str, Json]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _TOOLS.add(self)
@@ -171,12 +170,8 @@ class Tool:
 
         if level not in ("full", "simple"):
             raise ValueError(f"no schema level is named {level!r}; expected 'full' or 'simple'")
-        if level not in self._schemas:
-            full = self._schemas.setdefault("full", schema.full(self._sent))
-            if level == "simple":
-                self._schemas[level] = schema.simple(schema.copied(full))
-        copy: dict[str, Json] = schema.copied(self._schemas[level])
-        return copy
+        full: dict[str, Json] = schema.copied(schema.full(self._sent))
+        return full if level == "full" else schema.simple(full)
 
     def spec(self, level: Level = "full") -> dict[str, Json]:
         """Return the specification for function calling: name, description and parameters."""
@@ -219,18 +214,13 @@ class Tool:
             error = ToolError(why, arguments.listed(faults))
             expected = clip(self._expected(), MAX_CHARS // 4)
             return CallOutcome("error", f"{error}\nExpected tool_input: {expected}", error=error)
-        args: list[Any] = []
-        kwargs: dict[str, Any] = {}
         for each in self.parameters:
             if each.injected:
-                value: Any = {} if namespace is None else namespace
-            else:
-                value = values[each.name] if each.name in values else each.fresh_default()
-            if each.positional:
-                args.append(value)
-            else:
-                kwargs[each.name] = value
-        return BoundCall(self.function, tuple(args), kwargs)
+                values[each.name] = {} if namespace is None else namespace
+            elif each.name not in values:
+                values[each.name] = each.fresh_default()
+        args = tuple(values.pop(each.name) for each in self.parameters if each.positional)
+        return BoundCall(self.function, args, values)
 
     def arguments(self, bound: BoundCall) -> dict[str, Any]:
         """What the function will receive, by name: defaults too, but nothing that is injected."""
@@ -245,10 +235,9 @@ class Tool:
         """Whether a person must agree, or the words to ask with; raises what `approve` raises."""
         if not callable(self.approve):
             return bool(self.approve)
-        given = self.arguments(bound)
-        wanted = _parameters_of(self.approve)
-        if not any(each.kind is each.VAR_KEYWORD for each in wanted):
-            given = {each.name: given[each.name] for each in wanted if each.name in given}
+        given, wanted = self.arguments(bound), inspect.signature(self.approve).parameters
+        if not any(each.kind is each.VAR_KEYWORD for each in wanted.values()):
+            given = {name: given[name] for name in wanted if name in given}
         answer = self.approve(**given)
         return answer if isinstance(answer, str) else bool(answer)
 
@@ -343,9 +332,13 @@ def _approval_fault(approve: Any, names: list[str]) -> str:
     """Why an ``approve`` could not be called for a call of the tool."""
     if approve is None or isinstance(approve, bool):
         return ""
-    if not callable(approve) or inspect.iscoroutinefunction(approve):
+    try:
+        parameters = inspect.signature(approve).parameters.values()
+    except (TypeError, ValueError):  # it cannot be called, or is a built-in that does not say how
+        parameters = None
+    if parameters is None or inspect.iscoroutinefunction(approve):
         return f"is {approve!r}; expected True, False or a function defined with def"
-    for each in _parameters_of(approve):
+    for each in parameters:
         starred = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
         if each.name not in names and not starred and each.default is each.empty:
             guess = did_you_mean(each.name, names)
@@ -353,24 +346,15 @@ def _approval_fault(approve: Any, names: list[str]) -> str:
     return ""
 
 
-def _parameters_of(approve: Callable[..., Any]) -> list[inspect.Parameter]:
-    try:
-        return list(inspect.signature(approve).parameters.values())
-    except (TypeError, ValueError):  # Python cannot tell, as for some built-in functions
-        return [inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)]
-
-
 # ── awaiting ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _drain(items: AsyncIterator[Any]) -> Drained:
+async def _drain(items: AsyncGenerator[Any, Any]) -> Drained:
     read = Drained([])
-    async for each in items:
-        if not read.takes(each):
-            close = getattr(items, "aclose", None)
-            if close is not None:
-                await close()
-            break
+    async with contextlib.aclosing(items):
+        async for each in items:
+            if not read.takes(each):
+                break
     return read
 
 

@@ -54,25 +54,6 @@ def test_a_cell_with_postponed_annotations_works():
     assert Tool.from_function(ns["f"]).schema()["properties"]["p"]["items"] == {"type": "integer"}
 
 
-def test_a_type_in_a_closure_is_found():
-    def outer():
-        @dataclass
-        class Local:
-            x: int
-
-        def f(p: Local) -> str:
-            """Do.
-
-            Args:
-                p: Where.
-            """
-            return Local.__name__
-
-        return f
-
-    assert Tool.from_function(outer()).call({"p": {"x": 3}}).value == "Local"
-
-
 def test_two_types_of_one_name_are_kept_apart():
     def make(field: str):
         return dataclass(type("Row", (), {"__annotations__": {field: int}}))
