@@ -20,7 +20,7 @@ MAX_DEPTH = 80
 """Levels of nesting that are read; no tool takes more, and recursion elsewhere must return."""
 
 _CLOSERS = {"{": "}", "[": "]", "(": ")"}
-_ENDS_VALUE = r"""\s*(?:["”’'()\[\]{},:#]|//|/\*|</|<\||```|\Z)"""
+_ENDS_VALUE = r"""\s*(?:["”’'()\[\]{},:#]|//|/\*|</|<\||```|[A-Za-z_][\w-]*\s*:|\Z)"""
 _IN_WORD = r"(?<=\w)['’](?=\w)"
 _STRINGS = {
     opening: re.compile(rf"{opening}((?:[^{ends}\\]|\\.|{inside})*+)[{ends}]", re.DOTALL)

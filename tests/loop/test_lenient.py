@@ -53,6 +53,7 @@ def test_where_a_comma_is_missing_between_values_nothing_is_taken(text: str) -> 
         ('he wrote ("b": 2) here', False),
         ('say "x" "b": "y" and go', False),
         ('say "yes", "no": 3', False),
+        ('x" b: "y', False),
     ],
 )
 def test_quotes_that_are_not_escaped_are_text_where_they_can_only_be_that(

@@ -130,7 +130,7 @@ def test_the_same_holds_for_the_calls_of_a_public_benchmark(every: int, cases: i
     assert verdicts["right"] / verdicts.total() >= 0.95, verdicts
 
 
-STYLES = [Style(), Style(indent=True), Style(quote=("'", "'"))]
+STYLES = [Style(), Style(indent=True), Style(quote=("'", "'")), Style(bare=True)]
 
 
 def written(truth: Truth, style: Style) -> str:
