@@ -73,14 +73,12 @@ def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call that a reply may mean; `fault` says why it cannot be run, and is mostly empty."""
+    """A call that a reply means."""
 
     name: str
     input: Json = None
     thought: str = ""
-    known: bool = True  # there is such a tool
     repairs: tuple[str, ...] = ()  # in words
-    fault: str = ""
 
     @property
     def key(self) -> str:
@@ -96,24 +94,18 @@ class Place:
     end: int
     calls: tuple[Call, ...] = ()
     why: str = ""
+    known: bool = False  # there is a tool for one of its calls
     alone: bool = True  # marked as a call or on a line of its own, and so no part of a sentence
 
 
 @dataclass(slots=True)
 class Found:
-    """What a text holds.
+    """What a text holds."""
 
-    Attributes:
-        text: The text without thoughts, up to an outcome that the model invented.
-        thoughts: What it thought.
-        places: What may be calls, in order.
-        was_cut: Whether an invented outcome was cut off.
-    """
-
-    text: str
+    text: str  # without thoughts, up to an outcome that the model invented
     thoughts: str
-    places: list[Place] = field(default_factory=list)
-    was_cut: bool = False
+    places: list[Place] = field(default_factory=list)  # in order
+    was_cut: bool = False  # an invented outcome was cut off
 
 
 def split_thoughts(text: str) -> tuple[str, str]:
@@ -154,9 +146,9 @@ def find_calls(text: str, tools: Schemas) -> Found:
             budget -= len(text)
             start = mark.start()
             if not mark["value"] or _LOOKS_LIKE_CALL.search(text, start):
-                wrong = max(error.at, start)
-                near = repr(text[max(0, wrong - 20) : wrong + 20]) if text[wrong:] else "its end"
-                found.places.append(Place(start, len(text), why=f"{error.why}, at {near}"))
+                near = repr(text[max(start, error.at - 20) : error.at + 20])
+                why = f"{error.why}, at {near}" if error.at > start else error.why
+                found.places.append(Place(start, len(text), why=why))
                 break
             if budget < 0:
                 break
@@ -169,20 +161,18 @@ def find_calls(text: str, tools: Schemas) -> Found:
 
 def _place(text: str, mark: re.Match[str], tools: Schemas) -> Place | None:
     """What begins at a mark; None where it is just text."""
-    start = mark.start()
+    start, at = mark.start(), mark.end()
     if not mark["value"]:
         name = resolve_name(mark["head"] or mark["code"], tools)
-        line_end = text.find("\n", mark.end())
-        last = text.rfind(")", mark.end(), None if line_end == -1 else line_end)
+        line_end = text.find("\n", at)
+        last = text.rfind(")", at, None if line_end == -1 else line_end)
         if mark["code"] and last != -1 and not _LINE_AFTER.match(text, last + 1):
             return None  # a sentence that mentions a call
-        reading = read_json(text, mark.end())
-        if mark["code"]:
-            values, named = reading.value
-            reading = replace(reading, value=_by_name(values, named, tools.get(name)))
-        given, repairs, fault = decoded(reading.value, tools.get(name))
-        repairs = (*reading.repairs, *repairs)
-        return Place(start, reading.end, (Call(name, given, repairs=repairs, fault=fault),))
+        reading = read_json(text, at)
+        given = _by_name(reading.value, tools.get(name)) if mark["code"] else reading.value
+        given, repairs = decoded(given, tools.get(name))
+        call = Call(name, given, repairs=(*reading.repairs, *repairs))
+        return Place(start, reading.end, (call,), known=True)
     if not _VALUE.match(text, start):
         return None
     if _KEY_BEFORE.search(text, max(0, start - 80), start):
@@ -191,8 +181,9 @@ def _place(text: str, mark: re.Match[str], tools: Schemas) -> Place | None:
     following = text.find("{", reading.end)
     if _DEBRIS.search(text, reading.end, len(text) if following == -1 else following):
         raise UnreadableError(reading.end, "a brace closes it before its end")
-    calls = [_checked(each, reading, tools) for each in _meant(reading.value, tools)]
-    return Place(start, reading.end, tuple(calls), alone=_is_alone(text, start, reading.end))
+    calls = tuple(_checked(each, reading, tools) for each in _meant(reading.value, tools))
+    known = any(call.name in tools for call in calls)
+    return Place(start, reading.end, calls, "", known, _is_alone(text, start, reading.end))
 
 
 def _is_alone(text: str, start: int, end: int) -> bool:
@@ -206,29 +197,30 @@ def _is_alone(text: str, start: int, end: int) -> bool:
 
 def resolve_name(name: str, tools: Schemas) -> str:
     """The known tool that a spelling names, or the spelling itself."""
-    name = name.strip().removesuffix("()")
-    short = name.removeprefix("functions.").removeprefix("tools.")
-    dotless = name.replace(".", "_"), short.replace(".", "_")
-    spellings = (name, short, *dotless, short.removesuffix(".call"))
+    name = name.strip()
+    short = re.sub(r"\A(?:functions|tools)\.|\(\)\Z|\.call\Z", "", name)
+    spellings = (name, short, name.replace(".", "_"), short.replace(".", "_"))
     return next((each for each in spellings if each in tools), name)
 
 
-def decoded(given: Json, schema: Json) -> tuple[Json, tuple[str, ...], str]:
-    """Decode an input sent as JSON inside a string; return it, the repairs, and what is wrong."""
+def decoded(given: Json, schema: Json) -> tuple[Json, tuple[str, ...]]:
+    """Decode an input that was sent as JSON inside a string; return it and the repairs."""
     takes_object = isinstance(schema, Mapping) and schema.get("type") == "object"
     if not (takes_object and isinstance(given, str) and given.lstrip()[:1] == "{"):
-        return given, (), ""
+        return given, ()
     try:
         inner = read_json(given, len(given) - len(given.lstrip()))
     except UnreadableError as error:
-        return given, (), f"the input is JSON inside a string, and cannot be read: {error.why}"
+        why = f"the input is JSON inside a string, and cannot be read: {error.why}"
+        raise UnreadableError(0, why) from None
     if given[inner.end :].strip():
-        return given, (), "the input is a string with an object and something after it"
-    return inner.value, ("JSON inside a string", *inner.repairs), ""
+        raise UnreadableError(0, "the input is a string with an object and something after it")
+    return inner.value, ("JSON inside a string", *inner.repairs)
 
 
-def _by_name(values: list[Json], named: dict[str, Json], schema: Json) -> Json:
+def _by_name(given: Json, schema: Json) -> Json:
     """The arguments of a call in Python; those without names get them from the tool's schema."""
+    values, named = given
     fields = list(_fields(schema))
     if len(values) == 1 and not named and (len(fields) < 2 or isinstance(values[0], dict)):
         return values[0]
@@ -262,12 +254,11 @@ def _meant(value: Json, tools: Schemas) -> list[Call]:
     }
     known = list(dict.fromkeys(name for name in names.values() if name in tools))
     if len(known) > 1:
-        fault = f"it names both {known[0]!r} and {known[1]!r}"
-        return [Call(known[0], thought=thought, fault=fault)]
+        raise UnreadableError(0, f"it names both {known[0]!r} and {known[1]!r}")
     if known or (names and (inputs or {"tool", "action"} & {*names})):
         name = known[0] if known else next(iter(names.values()))
-        call = Call(name, thought=thought, known=bool(known))
-        return [_with_input(call, value, tools.get(name))]
+        given, repairs = _input_in(value, tools.get(name), is_known=bool(known))
+        return [Call(name, given, thought, repairs)]
     heads = [key for key in value if key in tools]
     if len(heads) == 1 and all(_folded(key) in _THOUGHT for key in value if key != heads[0]):
         repairs = ("the tool's name in place of a key",)
@@ -279,49 +270,51 @@ def _folded(key: str) -> str:
     return re.sub("[-_ ]", "", key.casefold())
 
 
-def _with_input(call: Call, value: dict[str, Json], schema: Json) -> Call:
-    """Give a call its input, which stands under a key of its own or beside the tool's name."""
+def _input_in(
+    value: dict[str, Json], schema: Json, *, is_known: bool
+) -> tuple[Json, tuple[str, ...]]:
+    """The input of a call, under a key of its own or beside the tool's name; and the repairs."""
     fields, kind = _fields(schema), schema.get("type") if isinstance(schema, Mapping) else None
     given = [each for key, each in value.items() if _folded(key) in _INPUT]
     beside = {key: each for key, each in value.items() if _folded(key) not in _BESIDE_INPUT}
-    if given:
-        some = [each for each in given if each not in (None, {}, "")] or given[:1]
+    some = [each for each in given if each not in (None, {}, "")] or given[:1]
+    if not is_known:
+        return next(iter(some), beside or None), ()
+    if some:
         if len({canonical(each) for each in some}) > 1:
-            return replace(call, fault="it gives two different inputs")
+            raise UnreadableError(0, "it gives two different inputs")
         for key in beside if isinstance(some[0], dict) else ():
             if key in fields and key not in some[0]:
-                return replace(call, fault=f"{key!r} stands beside the tool_input, not in it")
-        return replace(call, input=some[0])
+                raise UnreadableError(0, f"{key!r} stands beside the tool_input, not in it")
+        return some[0], ()
     if not beside or kind == "null":
-        return call
+        return None, ()
     if kind == "string" and len(beside) == 1:
-        repairs = ("an input under a key of its own",)
-        return replace(call, input=next(iter(beside.values())), repairs=repairs)
+        return next(iter(beside.values())), ("an input under a key of its own",)
     if fields and set(schema.get("required", ())) <= set(beside) <= set(fields):
-        return replace(call, input=beside, repairs=(_BESIDE_NAME,))
-    return replace(call, fault="it has no tool_input")
+        return beside, (_BESIDE_NAME,)
+    raise UnreadableError(0, "it has no tool_input")
 
 
 def _checked(call: Call, reading: Reading, tools: Schemas) -> Call:
-    """Check a call against its schema: where something was repaired, it must make sense."""
-    schema = tools.get(call.name)
-    given, repairs, fault = decoded(call.input, schema)
+    """Decode the input of a call; where something was repaired, it must fit the tool's schema."""
+    if call.name not in tools:
+        return replace(call, repairs=(*reading.repairs, *call.repairs))
+    schema = tools[call.name]
+    given, repairs = decoded(call.input, schema)
     repairs = (*reading.repairs, *call.repairs, *repairs)
-    call = replace(call, input=given, repairs=repairs, fault=call.fault or fault)
-    if call.fault or not repairs:
+    if not repairs:
         return call
-    if not call.known:
-        return replace(call, fault=f"there is no tool named {call.name!r}")
     if reading.open and (given is None or _BESIDE_NAME in repairs):
-        return replace(call, fault="it is cut off")
+        raise UnreadableError(0, "it is cut off")
     fields = _fields(schema)
     for key in given if isinstance(given, dict) else ():
         if key not in fields and (fields or key in ("thought", "tool", "tool_input")):
-            return replace(call, fault=f"{key!r} is no argument of {call.name!r}")
+            raise UnreadableError(0, f"{key!r} is no argument of {call.name!r}")
     last = next(reversed(given.values()), None) if isinstance(given, dict) and given else None
     if reading.open and last and isinstance(last, dict):
-        return replace(call, fault="a brace is missing, and there is more than one place for it")
-    return call
+        raise UnreadableError(0, "a brace is missing, and there is more than one place for it")
+    return replace(call, input=given, repairs=repairs)
 
 
 def _fields(schema: Json) -> Mapping[str, Json]:

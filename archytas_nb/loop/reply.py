@@ -29,7 +29,7 @@ _NATIVE_FORM = "Make it a function call, or reply with the answer in plain text.
 _FEWER_WORDS = "Your reply was cut off for its length. Say it in fewer words."
 _TEXT = {"type": "string"}
 
-_TAG_OF_CALL = re.compile(
+_TAG = re.compile(
     r"<(?:\w+:)?tool_calls?>|<function=|<function_calls>|<\|python_tag\|>|\[TOOL_CALLS\]"
     r"|<\|channel\|>commentary|\bAction[ _]Input\s*:|<\w+_function_call>"
 )
@@ -107,23 +107,31 @@ def read_action(
     ask = _NATIVE_FORM if strict else _REACT_FORM
     places = found.places
     if strict:
-        places = [each for each in places if each.alone and (each.why or _is_known(each))]
+        places = [each for each in places if each.alone and (each.why or each.known)]
     before = found.text[: places[0].start] if places else found.text
-    tag = _OTHER_TAG.search(before) or (strict and not places and _TAG_OF_CALL.search(before))
-    if tag:
-        action = _fault(ask, f"the call after {tag[0]!r} could not be read.")
-    elif places:
-        action = _called(found, places, ask, form)
-    else:
-        action = _prose(
-            found.text, ask, as_answer=prose_is_answer and not refused, form=None if cut else form
-        )
-        if cut and action.answers:
-            action = replace(action, fault=_FEWER_WORDS, cut="answer")
+    try:
+        if tag := _OTHER_TAG.search(before) or (not places and strict and _TAG.search(before)):
+            raise UnreadableError(0, f"the call after {tag[0]!r} could not be read")
+        if places:
+            action = _called(found, places, form)
+        elif not found.text:
+            action = Action(fault=f"Your reply was empty. {ask}")
+        elif prose_is_answer and not refused:
+            answer = found.text if form is None or cut else _typed(found.text, form)
+            fault = _FEWER_WORDS if cut else ""
+            is_cut: CutIn = "answer" if cut else ""
+            action = Action(answer=answer, null=answer is None, fault=fault, cut=is_cut)
+        elif "{" in found.text:
+            raise UnreadableError(0, "no tool is named in it")
+        else:
+            fault = f"Your reply was plain text. {ask} Use {ANSWER} to give your answer."
+            action = Action(thought=found.text[:500], fault=fault, prose=True)
+    except UnreadableError as error:
+        action = _fault(ask, error.why)
     if refused and action.fault:
         words = " ".join(text.split())
         words = words if len(words) <= 300 else f"{words[:299]}…"
-        return _fault(ask, f"the server refused it ({words}).")
+        return _fault(ask, f"the server refused it ({words})")
     if cut and action.fault and not action.cut:
         action = _cut_off(action, found, ask)
     return replace(action, reasoning=found.thoughts)
@@ -148,32 +156,25 @@ def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
         reading = read_json(bare)
         rest = bare[reading.end :].strip()
         again = read_json(rest) if rest.startswith("{") else None
+        twice = again is not None and (again.value, again.end) == (reading.value, len(rest))
+        if rest and not twice and rest.strip("}` \n"):
+            return None, "", f"the arguments are followed by {rest[:40]!r}"
+        given, more = decoded(reading.value, schema)
     except UnreadableError as error:
         return None, "", f"the arguments are no JSON that can be read: {error.why}"
-    twice = again is not None and (again.value, again.end) == (reading.value, len(rest))
-    if rest and not twice and rest.strip("}` \n"):
-        return None, "", f"the arguments are followed by {rest[:40]!r}"
     repairs = [*reading.repairs, *(["something after the arguments was left out"] if rest else [])]
-    given, more, fault = decoded(reading.value, schema)
-    return None if fault else given, ", ".join(dict.fromkeys([*repairs, *more])), fault
+    return given, ", ".join(dict.fromkeys([*repairs, *more])), ""
 
 
-def _is_known(place: Place) -> bool:
-    return any(call.known for call in place.calls)
-
-
-def _called(found: Found, places: Sequence[Place], ask: str, form: AnswerForm | None) -> Action:
+def _called(found: Found, places: Sequence[Place], form: AnswerForm | None) -> Action:
     """The action of a text that holds something which may be a call."""
     first = places[0]
-    shown = _quoted(found, first)
     if first.why:
-        return _fault(ask, f"{shown} could not be read: {first.why}.")
-    if not _is_known(first) and any(_is_known(each) for each in places):
-        return _fault(ask, f"{shown} names {first.calls[0].name!r}, and there is no such tool.")
-    calls, notes, fault = _wanted(found, places)
-    faults = (f"{shown} was not run: {call.fault}." for call in calls if call.fault)
-    if fault := fault or next(faults, ""):
-        return _fault(ask, fault)
+        raise UnreadableError(0, f"{_quoted(found, first)} could not be read: {first.why}")
+    if not first.known and (first.calls[0].repairs or any(each.known for each in places)):
+        why = f"{_quoted(found, first)} names {first.calls[0].name!r}, and there is no such tool"
+        raise UnreadableError(0, why)
+    calls, notes = _wanted(found, places)
     thought = next((call.thought for call in calls if call.thought), "")
     if not thought:
         thought = _INTRODUCTION.sub("", found.text[: first.start]).strip(" \n\t\"'`[")[:500]
@@ -193,14 +194,14 @@ def _called(found: Found, places: Sequence[Place], ask: str, form: AnswerForm | 
     return Action(thought, failure=reason or "no reason given", repaired=repaired)
 
 
-def _wanted(found: Found, places: Sequence[Place]) -> tuple[list[Call], list[str], str]:
-    """The calls to run and notes for the person; or, as the third, why none is run.
+def _wanted(found: Found, places: Sequence[Place]) -> tuple[list[Call], list[str]]:
+    """The calls to run, and notes for the person.
 
     Several calls are run where the form says that several are meant. Of loose objects in a row the
     first is run, as one reply is one step; an answer after it counts. Words between two different
     calls may take the first one back, so nothing is run.
     """
-    calls, notes = list(places[0].calls), []
+    calls, notes = list(places[0].calls), list[str]()
     several = len(calls) > 1
     keys = {call.key for call in calls} if places[1:] else set()
     for earlier, later in itertools.pairwise(places):
@@ -210,28 +211,16 @@ def _wanted(found: Found, places: Sequence[Place]) -> tuple[list[Call], list[str
         gap = found.text[earlier.end : later.start]
         if not _BETWEEN.fullmatch(gap):
             two = f"{_quoted(found, places[0])} and {_quoted(found, later)}"
-            return [], [], f"it holds two different calls, {two}."
+            raise UnreadableError(0, f"it holds two different calls, {two}")
         several = several or _SEVERAL.search(gap) is not None
         if later.why and several:
-            return [], [], f"{_quoted(found, later)} could not be read: {later.why}."
+            raise UnreadableError(0, f"{_quoted(found, later)} could not be read: {later.why}")
         if not several and (later.why or any(call.name not in _ENDS for call in later.calls)):
             notes.append("more than one call: only the first was taken")
             break
         calls += later.calls
         keys.update(call.key for call in later.calls)
-    return calls, notes, ""
-
-
-def _prose(prose: str, ask: str, *, as_answer: bool, form: AnswerForm | None) -> Action:
-    if not prose:
-        return Action(fault=f"Your reply was empty. {ask}")
-    if as_answer:
-        answer = prose if form is None else _typed(prose, form)
-        return Action(answer=answer, null=answer is None)
-    if "{" in prose:
-        return _fault(ask, "no tool is named in it.")
-    fault = f"Your reply was plain text. {ask} Use {ANSWER} to give your answer."
-    return Action(thought=prose[:500], fault=fault, prose=True)
+    return calls, notes
 
 
 def _typed(prose: str, form: AnswerForm) -> Json:
@@ -258,7 +247,7 @@ def _cut_off(action: Action, found: Found, ask: str) -> Action:
 
 
 def _fault(ask: str, what: str) -> Action:
-    return Action(fault=f"Your reply was not used, and nothing was run: {what} {ask}")
+    return Action(fault=f"Your reply was not used, and nothing was run: {what}. {ask}")
 
 
 def _quoted(found: Found, place: Place) -> str:
