@@ -1,7 +1,7 @@
 """What objects contain: how each type is read, compared, described in words and restored.
 
-A `Kind` reads an object as a flat tuple of parts. The parts of two moments are compared, so that a
-change is found whoever made it. numpy, pandas and polars are not imported here.
+A `Kind` reads an object as a flat tuple of parts: its keys, then their values. The parts of two
+moments are compared, so that a change is found whoever made it.
 """
 
 # ruff: noqa: SLF001  (pandas offers no other way to put content back into a table)
@@ -14,17 +14,28 @@ import decimal
 import enum
 import fractions
 import functools
+import itertools
 import operator
 import pathlib
 import re
 import sys
 import uuid
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import xxhash
 
+
+class Summary(NamedTuple):
+    """A part that is too large to be held: what can be said of it, and a hash."""
+
+    text: str
+    digest: Hashable
+
+
 _ATOMS = {
+    Summary,
     *(type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes, range),
     *(re.Pattern, decimal.Decimal, fractions.Fraction, uuid.UUID, dt.date, dt.time),
     *(dt.datetime, dt.timedelta, dt.timezone, slice),
@@ -37,29 +48,8 @@ _LIBRARY_ATOMS = (
     ("polars", "Expr", "LazyFrame", "DataType"),
 )
 _SMALL = 8 << 20  # bytes up to which a table is copied although copy-on-write keeps it
-_WORDS = 8  # how many differences of an object are named
 
 Parts: TypeAlias = tuple[Any, ...]
-
-
-class Summary(NamedTuple):
-    """A part that is too large to be held: what can be said of it, and a hash."""
-
-    text: str
-    digest: Hashable
-
-
-class Room:
-    """How many bytes may still be copied."""
-
-    def __init__(self, total: int) -> None:
-        self.left = total
-
-    def take(self, size: int) -> bool:
-        """Use this many bytes, if so many are left."""
-        fits = size <= self.left
-        self.left -= size if fits else 0
-        return fits
 
 
 # ── values ────────────────────────────────────────────────────────────────────────────────────────
@@ -119,7 +109,7 @@ def brief(value: Any) -> str:
         return repr(value)
     if issubclass(cls, (list, tuple, dict, set, frozenset, collections.deque)):
         return f"{name} of {len(value):,}"
-    if not any(is_of(cls, *each) for each, _ in TABLES):
+    if not any(is_of(cls, *each) for each, _ in DATA):
         return name
     dtype = f" {value.dtype}" if hasattr(cls, "dtype") else ""
     shape = " × ".join(f"{each:,}" for each in value.shape)
@@ -128,64 +118,73 @@ def brief(value: Any) -> str:
 
 def _short(key: Any) -> str:
     known = type(key) in _ATOMS or (type(key) is tuple and only_atoms(key))
-    text = repr(key) if known else f"<{type(key).__name__}>"
-    return text if len(text) <= 40 else text[:39] + "…"
+    return _cut(repr(key) if known else f"<{type(key).__name__}>", 40)
+
+
+def _cut(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 # ── kinds of objects ──────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(frozen=True, eq=False)
 class Kind:
-    """How objects of some types are read, compared and restored; parts are keys, then values."""
+    """How objects of some types are read, compared and restored.
 
-    is_data = False  # whether parts are compared in words where a name is bound to another object
+    Attributes:
+        read: Gives the parts: values by identity, or a `Summary`.
+        restore: Puts the parts back, or data that was kept; may be interrupted, and called again.
+        place: Gives what is written behind the name of an object to reach a part, by its key.
+        keyed: Whether keys are parts, before the values; else they are numbers.
+        keep: Copies data in at most so many bytes: gives what restores it, None first where there
+            is no room, and how many bytes were copied. None where the parts are enough.
+        objects: Gives what can change itself inside data, by key.
+    """
 
-    def read(self, value: Any) -> Parts:
-        """The parts: values by identity, or a `Summary`."""
-        raise NotImplementedError
-
-    def keep(self, value: Any, room: Room) -> tuple[Any, Any]:  # noqa: ARG002
-        """What restores it, None where there is no room; and what keeps hashed addresses valid."""
-        return True, None
-
-    def restore(self, value: Any, parts: Parts, kept: Any) -> None:
-        """Put the content back. May be interrupted anywhere, and called again."""
-
-    def not_covered(self, value: Any) -> str:  # noqa: ARG002
-        """What of it is not watched."""
-        return ""
+    read: Callable[[Any], Parts]
+    restore: Callable[[Any, Any], None]
+    place: Callable[[Any], str] = lambda key: f"[{_short(key)}]"
+    keyed: bool = True
+    keep: Callable[[Any, int], tuple[tuple[Any, ...], int]] | None = None
+    objects: Callable[[Any], Iterable[tuple[Any, Any]]] | None = None
 
     def pairs(self, parts: Parts) -> Iterable[tuple[Any, Any]]:
         """The parts by key."""
         half = len(parts) // 2
-        return zip(parts[:half], parts[half:], strict=True)
+        return zip(parts[:half], parts[half:], strict=True) if self.keyed else enumerate(parts)
 
-    def inside(self, value: Any, parts: Parts) -> Iterable[tuple[Any, Any]]:  # noqa: ARG002
-        """The parts which can change themselves, by key."""
-        return [pair for pair in self.pairs(parts) if type(pair[1]) not in _ATOMS]
-
-    def place(self, key: Any) -> str:
-        """What is written behind the name of an object to reach a part."""
-        return f"[{_short(key)}]"
+    def inside(self, value: Any, parts: Parts) -> Iterable[tuple[Any, Any]]:
+        """What can change itself inside, by key."""
+        if self.objects is not None:
+            return self.objects(value)
+        if only_atoms(parts):
+            return ()
+        keys = parts[: len(parts) // 2] if self.keyed else ()
+        pairs = itertools.chain(self.pairs(parts), zip(keys, keys, strict=True))
+        return (pair for pair in pairs if type(pair[1]) not in _ATOMS)
 
     def same(self, old: Parts, new: Parts) -> bool:
         """Whether two readings are of one content, in one order."""
-        same_length = len(old) == len(new)
-        return same_length and (all(map(operator.is_, old, new)) or all(map(same_value, old, new)))
+        if len(old) != len(new):
+            return False
+        return all(map(operator.is_, old, new)) or all(map(same_value, old, new))
 
     def differences(self, old: Parts, new: Parts) -> list[str]:
         """What differs between two readings, in words; empty where nothing does."""
         if self.same(old, new):
             return []
+        if not self.keyed and len(old) != len(new):
+            return [f"{len(old):,} → {len(new):,} elements"]
         one = {self.place(key): each for key, each in self.pairs(old)}
         other = {self.place(key): each for key, each in self.pairs(new)}
         gone = {key: each for key, each in one.items() if key not in other}
         found = []
         for key in [key for key in other if key not in one]:
-            marks = [k for k, v in gone.items() if type(v) is Summary and v == other[key]]
-            if marks:
-                gone.pop(marks[0])
-                found.append(f"{_cut(marks[0])} → {_cut(key.removeprefix('column '))}")
+            renamed = [k for k, v in gone.items() if type(v) is Summary and v == other[key]]
+            if renamed:
+                gone.pop(renamed[0])
+                found.append(f"{_cut(renamed[0])} → {_cut(key.removeprefix('column '))}")
             else:
                 found.append(f"{_cut(key)} added")
         found += [f"{_cut(key)} removed" for key in gone]
@@ -196,112 +195,72 @@ class Kind:
                 found.append(f"{_cut(key)}: {texts[0]} → {texts[1]}")
             elif not (resized and isinstance(one[key], Summary)):
                 found.append(f"{_cut(key)}: values")
-        more = f"{len(found) - _WORDS:,} more"
         found = found or ["other objects, or another order"]
-        return found if len(found) <= _WORDS else [*found[:_WORDS], more]
+        return found if len(found) <= 8 else [*found[:8], f"{len(found) - 8:,} more"]
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= 60 else text[:59] + "…"
+# ── containers and objects with attributes ────────────────────────────────────────────────────────
 
 
-class _Sequence(Kind):
-    """Lists, deques, and tuples and frozensets, which do not change themselves."""
-
-    def read(self, value: Any) -> Parts:
-        return tuple(value)
-
-    def restore(self, value: Any, parts: Parts, kept: Any) -> None:  # noqa: ARG002
-        if isinstance(value, list):
-            list.__setitem__(value, slice(None), parts)
-        else:
-            collections.deque.clear(value)
-            collections.deque.extend(value, parts)
-
-    def pairs(self, parts: Parts) -> Iterable[tuple[Any, Any]]:
-        return enumerate(parts)
-
-    def inside(self, value: Any, parts: Parts) -> Iterable[tuple[Any, Any]]:
-        return () if only_atoms(parts) else super().inside(value, parts)
-
-    def differences(self, old: Parts, new: Parts) -> list[str]:
-        if len(old) != len(new):
-            return [f"{len(old):,} → {len(new):,} elements"]
-        return super().differences(old, new)
+def _restore_list(value: Any, parts: Parts) -> None:
+    list.__setitem__(value, slice(None), parts)
 
 
-class _Set(Kind):
-    def read(self, value: Any) -> Parts:
-        return tuple(value)
-
-    def restore(self, value: Any, parts: Parts, kept: Any) -> None:  # noqa: ARG002
-        set.clear(value)
-        set.update(value, parts)
-
-    def pairs(self, parts: Parts) -> Iterable[tuple[Any, Any]]:
-        return zip(parts, parts, strict=True)
-
-    def place(self, key: Any) -> str:
-        return f"{{{brief(key) if isinstance(key, (str, bytes)) else _short(key)}}}"
-
-    def same(self, old: Parts, new: Parts) -> bool:
-        return set(map(id, old)) == set(map(id, new))
+def _restore_deque(value: Any, parts: Parts) -> None:
+    collections.deque.clear(value)
+    collections.deque.extend(value, parts)
 
 
-class _Dict(Kind):
-    def read(self, value: Any) -> Parts:
-        own = dict.copy(value)
-        return *own, *own.values()
-
-    def restore(self, value: Any, parts: Parts, kept: Any) -> None:  # noqa: ARG002
-        ordered = isinstance(value, collections.OrderedDict)
-        base: Any = collections.OrderedDict if ordered else dict
-        base.clear(value)
-        for key, each in self.pairs(parts):
-            base.__setitem__(value, key, each)
-
-    def inside(self, value: Any, parts: Parts) -> Iterable[tuple[Any, Any]]:
-        keys = [key for key in parts[: len(parts) // 2] if type(key) not in _ATOMS]
-        return [*super().inside(value, parts), *zip(keys, keys, strict=True)]
+def _read_set(value: Any) -> Parts:
+    elements = sorted(value, key=id)
+    return *elements, *elements
 
 
-class _Attributes(Kind):
-    """The class of an object and its ``__dict__``."""
-
-    def read(self, value: Any) -> Parts:
-        own = dict(object.__getattribute__(value, "__dict__"))
-        return "__class__", *own, type(value), *own.values()
-
-    def restore(self, value: Any, parts: Parts, kept: Any) -> None:  # noqa: ARG002
-        before = dict(self.pairs(parts))
-        cls = before.pop("__class__")
-        if type(value) is not cls:
-            object.__setattr__(value, "__class__", cls)
-        own = object.__getattribute__(value, "__dict__")
-        own.clear()
-        own.update(before)
-
-    def inside(self, value: Any, parts: Parts) -> Iterable[tuple[Any, Any]]:
-        return [pair for pair in super().inside(value, parts) if pair[0] != "__class__"]
-
-    def place(self, key: Any) -> str:
-        return f".{key}"
+def _restore_set(value: Any, parts: Parts) -> None:
+    set.clear(value)
+    set.update(value, parts)
 
 
-# ── numpy, pandas, polars ─────────────────────────────────────────────────────────────────────────
+def _read_dict(value: Any) -> Parts:
+    own = dict.copy(value)
+    return *own, *own.values()
 
 
-class _Data(Kind):
-    """Arrays and tables; keys are text that stands behind the name as it is."""
+def _restore_dict(value: Any, parts: Parts) -> None:
+    ordered = isinstance(value, collections.OrderedDict)
+    base: Any = collections.OrderedDict if ordered else dict
+    base.clear(value)
+    for key, each in DICT.pairs(parts):
+        base.__setitem__(value, key, each)
 
-    is_data = True
 
-    def place(self, key: Any) -> str:
-        return str(key)
+def _read_attributes(value: Any) -> Parts:
+    own = dict(object.__getattribute__(value, "__dict__"))
+    cls: Any = type(value)
+    return "__class__", *own, Summary(cls.__name__, cls), *own.values()
 
 
-def _flat(parts: dict[str, Any]) -> Parts:
-    return *parts, *parts.values()
+def _restore_attributes(value: Any, parts: Parts) -> None:
+    before = dict(DICT.pairs(parts))
+    cls = before.pop("__class__").digest
+    if type(value) is not cls:
+        object.__setattr__(value, "__class__", cls)
+    own = object.__getattribute__(value, "__dict__")
+    own.clear()
+    own.update(before)
+
+
+ATTRIBUTES = Kind(_read_attributes, _restore_attributes, lambda key: f".{key}")
+DICT = Kind(_read_dict, _restore_dict)
+SEQUENCE = Kind(tuple, _restore_list, keyed=False)  # also tuples, which do not change themselves
+CONTAINERS: tuple[tuple[type, Kind], ...] = (
+    *((cls, SEQUENCE) for cls in (list, tuple, frozenset)),
+    (collections.deque, Kind(tuple, _restore_deque, keyed=False)),
+    (dict, DICT),
+    (set, Kind(_read_set, _restore_set, lambda key: f"{{{brief(key)}}}")),
+)
+
+# ── numpy ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _digest(values: Any) -> int:
@@ -313,94 +272,41 @@ def _digest(values: Any) -> int:
     return xxhash.xxh3_128_intdigest(memory)
 
 
+def _read_array(value: Any) -> Parts:
+    layout = value.strides, value.flags.writeable  # of the elements that it shows, not its base
+    content = Summary("", (layout, _digest(value)))
+    shape, dtype = Summary(str(value.shape), None), Summary(str(value.dtype), None)
+    return "shape", "dtype", "content", shape, dtype, content
+
+
+def _keep_array(value: Any, most: int) -> tuple[tuple[Any, ...], int]:
+    if value.nbytes > most and not value.dtype.hasobject:
+        return (None,), 0
+    copy = value.view(sys.modules["numpy"].ndarray).copy(order="K")
+    return (copy, value.flags.writeable), copy.nbytes
+
+
+def _restore_array(value: Any, kept: Any) -> None:
+    (copy, writeable), numpy = kept, sys.modules["numpy"]
+    if value.shape != copy.shape:
+        value.resize(copy.shape, refcheck=False)
+    value.flags.writeable = True
+    numpy.copyto(value.view(numpy.ndarray), copy, casting="no")
+    value.flags.writeable = writeable
+
+
 def _objects(values: Any, place: str = "") -> Iterable[tuple[str, Any]]:
     """The objects in an array which may change themselves."""
-    if str(getattr(values, "dtype", "")) != "object" or only_atoms(values.flat):
-        return ()
-    return ((f"{place}[{i}]", each) for i, each in enumerate(values.flat))
+    for field in getattr(values.dtype, "fields", None) or ():
+        yield from _objects(values[field], f"{place}[{field!r}]")
+    if values.dtype == object and not only_atoms(values.flat):
+        yield from ((f"{place}[{i}]", each) for i, each in enumerate(values.flat))
 
 
-class _Array(_Data):
-    """numpy arrays of any layout: the elements that they show, not what else is in their base."""
-
-    def read(self, value: Any) -> Parts:
-        content = value.strides, value.flags.writeable, _digest(value)
-        return (
-            *("shape", "dtype", "content"),
-            *(Summary(str(value.shape), None), Summary(str(value.dtype), None)),
-            Summary("", content),
-        )
-
-    def keep(self, value: Any, room: Room) -> tuple[Any, Any]:
-        if not (room.take(value.nbytes) or value.dtype.hasobject):
-            return None, None
-        return value.view(sys.modules["numpy"].ndarray).copy(order="K"), None
-
-    def restore(self, value: Any, parts: Parts, kept: Any) -> None:
-        if value.shape != kept.shape:
-            value.resize(kept.shape, refcheck=False)
-        value.flags.writeable = True
-        sys.modules["numpy"].copyto(value.view(sys.modules["numpy"].ndarray), kept, casting="no")
-        value.flags.writeable = parts[-1].digest[1]
-
-    def inside(self, value: Any, parts: Parts) -> Iterable[tuple[Any, Any]]:  # noqa: ARG002
-        return _objects(value)
-
-    def not_covered(self, value: Any) -> str:
-        is_structured = value.dtype.hasobject and value.dtype.fields
-        return "its objects are compared by identity only" if is_structured else ""
-
+# ── pandas ────────────────────────────────────────────────────────────────────────────────────────
 
 _HIDDEN = {"_mgr", "_attrs", "_flags", "_cache", "_item_cache", "_is_copy", "_cacher", "plot"}
 """What pandas itself keeps in the attributes of a table."""
-
-
-class _Pandas(_Data):
-    """DataFrame and Series. With copy-on-write a large one is kept without a copy.
-
-    Values can be written past copy-on-write (``df["x"].array[0] = 1``, numpy views); they are seen,
-    as values are hashed, and can be restored in what was copied.
-    """
-
-    def read(self, value: Any) -> Parts:
-        parts: dict[str, Any] = {"rows": len(value)}
-        for label, values in _columns(value):
-            name = "values" if label is None else f"column {label!r}"
-            name = name if name not in parts else f"{name} ({len(parts)})"
-            parts[name] = Summary(str(values.dtype), _mark(values))
-        for name, axis in zip(("columns", "index")[-value.ndim :], value._mgr.axes, strict=True):
-            mark = type(axis).__name__ if name == "columns" else _index_mark(axis)
-            parts[name] = Summary(str(list(axis.names)), mark)
-        parts |= {"attrs": value._attrs or None, "flags": str(value.flags)}
-        own = _attributes(value).items()
-        return _flat(parts | {"name" if k == "_name" else f".{k}": each for k, each in own})
-
-    def keep(self, value: Any, room: Room) -> tuple[Any, Any]:
-        pandas = sys.modules["pandas"]
-        shares = not pandas.__version__.startswith("2") or pandas.options.mode.copy_on_write is True
-        arrays = [getattr(values, "_ndarray", values) for _, values in _columns(value)]
-        size = sum(each.nbytes for each in arrays)
-        deep = (size <= _SMALL or not shares) and room.take(size)
-        alive = [] if deep else [x.copy() for x in arrays if x.dtype == object or _is_arrow(x)]
-        room.left -= sum(x.nbytes for x in alive if not _is_arrow(x))
-        own = _attributes(value) | {"_attrs": value._attrs}
-        return (value.copy(deep=deep), deep, own) if deep or shares else None, alive
-
-    def restore(self, value: Any, parts: Parts, kept: Any) -> None:  # noqa: ARG002
-        copy, deep, own = kept
-        value._update_inplace(copy.copy(deep=deep))
-        for name in _attributes(value).keys() - own.keys():
-            object.__delattr__(value, name)
-        for name, each in own.items():
-            object.__setattr__(value, name, each)
-        value.flags.allows_duplicate_labels = copy.flags.allows_duplicate_labels
-
-    def inside(self, value: Any, parts: Parts) -> Iterable[tuple[Any, Any]]:  # noqa: ARG002
-        yield ".attrs", value._attrs
-        for name, each in _attributes(value).items():
-            yield f".{name}", each
-        for label, values in _columns(value):
-            yield from _objects(values, "" if label is None else f"[{_short(label)}]")
 
 
 def _columns(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -409,29 +315,75 @@ def _columns(value: Any) -> Iterable[tuple[Any, Any]]:
     return zip(value.columns, value._iter_column_arrays(), strict=True)
 
 
-def _attributes(value: Any) -> dict[str, Any]:
+def _own(value: Any) -> dict[str, Any]:
     """What stands beside the columns: a Series' name, a subclass' metadata, and ``df.note = 1``."""
     unseen = _HIDDEN | value._accessors  # pandas 2 puts `s.str` there when it is first used
     return {name: each for name, each in vars(value).items() if name not in unseen}
 
 
-def _index_mark(index: Any) -> Hashable:
+def _read_table(value: Any) -> Parts:
+    parts: dict[str, Any] = {"rows": len(value)}
+    for label, values in _columns(value):
+        name = "values" if label is None else f"column {label!r}"
+        name = name if name not in parts else f"{name} ({len(parts)})"
+        parts[name] = Summary(str(values.dtype), _mark(values))
+    index, names = value._mgr.axes[-1], getattr(value, "columns", value.index)
+    parts["index"] = Summary(str(list(index.names)), _mark_of_index(index))
+    parts["columns"] = Summary(str(list(names.names)), type(names).__name__)
+    parts |= {"attrs": value._attrs or None, "flags": str(value.flags)}
+    parts |= {"name" if k == "_name" else f".{k}": each for k, each in _own(value).items()}
+    return *parts, *parts.values()
+
+
+def _keep_table(value: Any, most: int) -> tuple[tuple[Any, ...], int]:
+    """Copy a table, if it is small or shares no memory with copies.
+
+    Values can be written past copy-on-write (``df["x"].array[0] = 1``, numpy views); they are seen,
+    as values are hashed, and can be restored in what was copied.
+    """
+    pandas = sys.modules["pandas"]
+    shares = not pandas.__version__.startswith("2.") or pandas.options.mode.copy_on_write is True
+    arrays = [getattr(values, "_ndarray", values) for _, values in _columns(value)]
+    size = sum(each.nbytes for each in arrays)
+    deep = (size <= _SMALL or not shares) and size <= most
+    copy = value.copy(deep=deep) if deep or shares else None
+    # No address that is hashed may be used again.
+    alive = [each.copy() for each in arrays if each.dtype == object or hasattr(each, "_pa_array")]
+    size = size if deep else sum(each.nbytes for each in alive if each.dtype == object)
+    return (copy, deep, _own(value) | {"_attrs": value._attrs}, alive), size
+
+
+def _restore_table(value: Any, kept: Any) -> None:
+    copy, deep, own, _ = kept
+    value._update_inplace(copy.copy(deep=deep))
+    for name in _own(value).keys() - own.keys():
+        object.__delattr__(value, name)
+    for name, each in own.items():
+        object.__setattr__(value, name, each)
+    value.flags.allows_duplicate_labels = copy.flags.allows_duplicate_labels
+
+
+def _in_table(value: Any) -> Iterable[tuple[Any, Any]]:
+    yield ".attrs", value._attrs
+    yield from ((f".{name}", each) for name, each in _own(value).items())
+    for label, values in _columns(value):
+        if values.dtype == object:
+            yield from _objects(values, "" if label is None else f"[{_short(label)}]")
+
+
+def _mark_of_index(index: Any) -> Hashable:
     if type(index).__name__ == "RangeIndex":
         return index.start, index.stop, index.step
     if type(index).__name__ == "MultiIndex":
-        return *map(_mark, index.codes), *map(_index_mark, index.levels)
+        return *map(_mark, index.codes), *map(_mark_of_index, index.levels)
     return len(index), str(index.dtype), _mark(index._values)
-
-
-def _is_arrow(values: Any) -> bool:
-    return hasattr(values, "_pa_array")
 
 
 def _mark(values: Any) -> Hashable:
     """A hash of a column's memory, whatever class holds it."""
     if isinstance(values, sys.modules["numpy"].ndarray):
         return _digest(values)
-    if _is_arrow(values):  # arrow's memory does not change; its copies share it
+    if hasattr(values, "_pa_array"):  # arrow's memory does not change; its copies share it
         return tuple(
             (len(chunk), chunk.offset, *(each and each.address for each in chunk.buffers()))
             for chunk in values._pa_array.chunks
@@ -444,56 +396,58 @@ def _mark(values: Any) -> Hashable:
     categories = getattr(values.dtype, "categories", None)
     return (
         *(_mark(getattr(each, "_values", each)) for each in arrays),
-        None if categories is None else (values.dtype.ordered, _index_mark(categories)),
+        None if categories is None else (values.dtype.ordered, _mark_of_index(categories)),
     )
 
 
-class _Polars(_Data):
-    """DataFrame and Series of polars, whose copies share memory until one of them is changed."""
-
-    def read(self, value: Any) -> Parts:
-        if hasattr(value, "_s"):
-            columns = {"name": value.name, "values": _polars_mark(value)}
-        else:
-            columns = {f"column {each.name!r}": _polars_mark(each) for each in value.iter_columns()}
-        return _flat({"rows": len(value), **columns})
-
-    def keep(self, value: Any, room: Room) -> tuple[Any, Any]:  # noqa: ARG002
-        return value.clone(), None
-
-    def restore(self, value: Any, parts: Parts, kept: Any) -> None:  # noqa: ARG002
-        name = "_s" if hasattr(value, "_s") else "_df"
-        setattr(value, name, getattr(kept.clone(), name))
-
-    def inside(self, value: Any, parts: Parts) -> Iterable[tuple[Any, Any]]:  # noqa: ARG002
-        return ()
-
-    def not_covered(self, value: Any) -> str:
-        dtypes = [value.dtype] if hasattr(value, "_s") else value.dtypes
-        objects = "Object" in map(str, dtypes)
-        return "its Python objects are compared by their hash only" if objects else ""
+# ── polars ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _polars_mark(values: Any) -> Summary:
-    physical = values.to_physical()
-    if not physical.dtype.is_numeric() or "128" in str(physical.dtype):
-        memory = [values.hash()]
-    elif values.null_count():
-        memory = [physical.fill_null(0), values.is_null()]
+def _series(value: Any) -> list[Any]:
+    return [value] if hasattr(value, "_s") else value.get_columns()
+
+
+def _read_polars(value: Any) -> Parts:
+    series, labels = _series(value), ["name", "values"]
+    marks: list[Any] = [Summary(str(each.dtype), _mark_of_series(each)) for each in series]
+    if hasattr(value, "_s"):
+        marks.insert(0, value.name)
     else:
-        memory = [physical]
-    return Summary(str(values.dtype), tuple(_digest(each.to_numpy()) for each in memory))
+        labels = [f"column {each.name!r}" for each in series]
+    return "rows", *labels, len(value), *marks
 
 
-ATTRIBUTES = _Attributes()
-SEQUENCE = _Sequence()
-CONTAINERS: tuple[tuple[type, Kind], ...] = (
-    *((cls, SEQUENCE) for cls in (list, collections.deque, tuple, frozenset)),
-    (dict, _Dict()),
-    (set, _Set()),
-)
-TABLES: tuple[tuple[tuple[str, ...], Kind], ...] = (
-    (("numpy", "ndarray"), _Array()),
-    (("pandas", "DataFrame", "Series"), _Pandas()),
-    (("polars", "DataFrame", "Series"), _Polars()),
+def _mark_of_series(values: Any) -> Hashable:
+    physical = values.to_physical()
+    if str(values.dtype) == "Object":  # by their addresses
+        return _digest(sys.modules["numpy"].array([*values.to_list(), None], dtype=object))
+    if not physical.dtype.is_numeric() or "128" in str(physical.dtype):
+        return _digest(values.hash().to_numpy())
+    if not values.null_count():
+        return _digest(physical.to_numpy())
+    return _digest(physical.fill_null(0).to_numpy()), _digest(values.is_null().to_numpy())
+
+
+def _keep_polars(value: Any, _: int) -> tuple[tuple[Any, ...], int]:
+    return (value.clone(),), 0  # copies share memory until one of them is changed
+
+
+def _restore_polars(value: Any, kept: Any) -> None:
+    name = "_s" if hasattr(value, "_s") else "_df"
+    setattr(value, name, getattr(kept[0].clone(), name))
+
+
+def _in_polars(value: Any) -> Iterable[tuple[Any, Any]]:
+    for each in _series(value):
+        if str(each.dtype) == "Object":
+            yield from ((f"[{each.name!r}][{i}]", x) for i, x in enumerate(each.to_list()))
+
+
+_ARRAY = Kind(_read_array, _restore_array, str, keep=_keep_array, objects=_objects)
+_TABLE = Kind(_read_table, _restore_table, str, keep=_keep_table, objects=_in_table)
+_POLARS = Kind(_read_polars, _restore_polars, str, keep=_keep_polars, objects=_in_polars)
+DATA: tuple[tuple[tuple[str, ...], Kind], ...] = (
+    (("numpy", "ndarray"), _ARRAY),
+    (("pandas", "DataFrame", "Series"), _TABLE),
+    (("polars", "DataFrame", "Series"), _POLARS),
 )

@@ -43,21 +43,16 @@ def python(code: str, variables: Any) -> Any:  # noqa: D417
     if not isinstance(variables, dict):
         raise TypeError(f"code runs in a dict of variables; this namespace is {type(variables)!r}")
     codes = compiled(code)
-    if any(each.co_flags & inspect.CO_COROUTINE for each in codes):
-        return _awaited(codes, variables)
-    value = None
-    for each in codes:
-        value = eval(each, variables)  # noqa: S307 - what this tool is for
-    return value
+    if not any(each.co_flags & inspect.CO_COROUTINE for each in codes):
+        return [eval(each, variables) for each in codes][-1]  # noqa: S307 - what this tool is for
 
+    async def awaited() -> Any:
+        for each in codes:
+            value = eval(each, variables)  # noqa: S307
+            value = await value if each.co_flags & inspect.CO_COROUTINE else value
+        return value
 
-async def _awaited(codes: list[CodeType], variables: dict[str, Any]) -> Any:
-    value = None
-    for each in codes:
-        value = eval(each, variables)  # noqa: S307
-        if each.co_flags & inspect.CO_COROUTINE:
-            value = await value
-    return value
+    return awaited()
 
 
 def compiled(code: str) -> list[CodeType]:
@@ -79,12 +74,12 @@ def compiled(code: str) -> list[CodeType]:
             body = ast.Expression(last.value)
             made.append(compile(body, name, "eval", flags, dont_inherit=True))
     except SyntaxError as error:
-        for number, line in enumerate(lines, 1):
-            if _NOT_PYTHON.match(line) and number == (error.lineno or number):
-                raise SyntaxError(
-                    f"line {number} is refused: {line.strip()!r}. Magics, shell commands and ? are "
-                    "IPython's; only Python is run here."
-                ) from None
+        line = lines[error.lineno - 1].strip() if error.lineno and lines else ""
+        if _NOT_PYTHON.match(line):
+            raise SyntaxError(
+                f"line {error.lineno} is refused: {line!r}. Magics, shell commands and ? are "
+                "IPython's; only Python is run here."
+            ) from None
         if error.text:
             error.add_note(f"line {error.lineno}: {error.text.strip()}")
         raise
@@ -158,25 +153,21 @@ def tools_asked(
         return call
 
     others = [each for each in tools.values() if each.function is not python]
-    functions = {id(each.function): guarded(each) for each in others}
-    before = {name: value for name, value in list(variables.items()) if id(value) in functions}
-    known = set(map(id, before.values()))
-    replaced = {name: functions[id(value)] for name, value in before.items()}
-    for each in others:
-        if id(each.function) not in known and each.name not in variables:
-            replaced[each.name] = functions[id(each.function)]
+    calls = {id(each.function): guarded(each) for each in others}
+    functions = {id(calls[id(each.function)]): each.function for each in others}
+    replaced = {n: calls[id(x)] for n, x in list(variables.items()) if id(x) in calls}
+    unnamed = [each for each in others if calls[id(each.function)] not in replaced.values()]
+    added = {x.name: calls[id(x.function)] for x in unnamed if x.name not in variables}
     try:
-        variables.update(replaced)
+        variables.update(replaced | added)
         yield
     finally:
         is_open = False
-        for name, call in replaced.items():
-            if variables.get(name) is not call:
-                continue  # the code has bound it anew
-            if name in before:
-                variables[name] = before[name]
-            else:
+        for name, value in list(variables.items()):
+            if added.get(name) is value:
                 del variables[name]
+            elif id(value) in functions:
+                variables[name] = functions[id(value)]
 
 
 def _approved(

@@ -14,21 +14,10 @@ import operator
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
+from typing import Any, Generic, NamedTuple, Protocol
 
-from archytas_nb.kernel.content import (
-    ATTRIBUTES,
-    CONTAINERS,
-    SEQUENCE,
-    TABLES,
-    Kind,
-    Parts,
-    Room,
-    brief,
-    is_atom,
-    is_of,
-    only_atoms,
-)
+from archytas_nb.kernel import content
+from archytas_nb.kernel.content import Kind, Parts, brief, is_of
 from archytas_nb.loop.events import NotCovered
 
 BYTES = 1 << 30  # how much one snapshot copies at most
@@ -36,20 +25,20 @@ _OBJECTS = 100_000  # how many objects inside others one snapshot watches
 
 _MADE_IN_PYTHON = 1 << 9  # a flag of types
 _BASES = {object, abc.ABC, Generic, Protocol, types.SimpleNamespace, collections.OrderedDict}
-_BASES |= {collections.defaultdict, collections.Counter, *(cls for cls, _ in CONTAINERS)}
+_BASES |= {collections.defaultdict, collections.Counter, *(cls for cls, _ in content.CONTAINERS)}
 _NOT_PLAIN = {__name__.partition(".")[0], "numpy", "pandas", "polars", "matplotlib", "torch", "jax"}
 
 
 @functools.lru_cache(4096)
 def kinds_of(cls: Any) -> tuple[tuple[Kind, ...], str]:
     """How objects of a type are watched, and what of them is not; neither if they cannot change."""
-    if is_atom(cls):
+    if content.is_atom(cls):
         return (), ""
-    kinds = [kind for base, kind in CONTAINERS if issubclass(cls, base)]
-    kinds += [kind for names, kind in TABLES if is_of(cls, *names)]
+    kinds = [kind for base, kind in content.CONTAINERS if issubclass(cls, base)]
+    kinds += [kind for names, kind in content.DATA if is_of(cls, *names)]
     bases = [each for each in cls.__mro__ if each not in _BASES]
     if cls is types.SimpleNamespace or (bases and all(map(_is_plain, bases))):
-        kinds.append(ATTRIBUTES)
+        kinds.append(content.ATTRIBUTES)
     return tuple(kinds), _not_covered(cls, kinds)
 
 
@@ -71,7 +60,7 @@ def _has_slots(cls: type) -> bool:
 
 def _not_covered(cls: Any, kinds: list[Kind]) -> str:
     if kinds:
-        reads_all = ATTRIBUTES in kinds or is_of(cls, "pandas", "NDFrame")
+        reads_all = content.ATTRIBUTES in kinds or is_of(cls, "pandas", "NDFrame")
         plain = cls.__name__ == "ndarray" or is_of(cls, "polars", "DataFrame", "Series")
         more = cls.__dictoffset__ and not (reads_all or plain)
         more = more or any(map(_has_slots, cls.__mro__))
@@ -91,8 +80,7 @@ class Record(NamedTuple):
     value: Any  # the object itself
     kind: Kind
     parts: Parts
-    kept: Any = True  # what restores it; None where there was no room
-    alive: Any = None  # what keeps hashed addresses valid
+    kept: tuple[Any, ...] = ()  # what restores data; None first where there was no room
     size: int = 0  # how much was copied
 
     @property
@@ -105,22 +93,18 @@ class Record(NamedTuple):
         text = "".join([record.key, *places[::-1]])
         return text if len(text) <= 200 else f"{text[:99]}…{text[-100:]}"
 
-    def read(self) -> Parts | None:
-        """What it contains now; None where it cannot be read any more."""
+    @property
+    def is_kept(self) -> bool:
+        """Whether it can be restored."""
+        return not self.kept or self.kept[0] is not None
+
+    def changes(self) -> tuple[Parts | None, list[str]]:
+        """What it contains now, and what has changed since, in words."""
         try:
-            return self.kind.read(self.value)
+            now = self.kind.read(self.value)
+            return now, self.kind.differences(self.parts, now)
         except Exception:  # noqa: BLE001  (whatever an object does)
-            return None
-
-    def changes(self, now: Parts | None) -> list[str]:
-        """What has changed since, in words."""
-        if now is None:
-            return ["it cannot be read any more"]
-        return self.kind.differences(self.parts, now)
-
-
-_Lists: TypeAlias = list[tuple[Any, list[Any], Parts]]
-"""Lists that hold no objects, with their keys and elements."""
+            return None, ["it cannot be read any more"]
 
 
 class Snapshot:
@@ -140,8 +124,8 @@ class Snapshot:
         self.records: list[Record] = []
         self.not_watched: list[NotCovered] = []
         self.not_kept: list[NotCovered] = []
-        self._room, self._left = Room(budget), _OBJECTS
-        self._lists: dict[int, _Lists] = {}  # by the place of what they are in among the records
+        self._bytes, self._left = budget, _OBJECTS
+        self._lists: dict[int, Any] = {}  # with keys and elements, by the number of the record
         self._seen: dict[int, Any] = {}  # the objects are held, so that no id is used again
         todo: list[tuple[Record | None, Any, Any]] = [(None, *each) for each in roots.items()]
         todo.reverse()
@@ -153,8 +137,7 @@ class Snapshot:
                 continue
             self._seen[id(value)] = value
             if why:
-                record = Record(within, key, value, SEQUENCE, ())
-                self.not_watched.append(NotCovered(record.name, why))
+                self._note(Record(within, key, value, content.SEQUENCE, ()), why)
             for kind in kinds:
                 record, inside = self._record(within, key, value, kind)
                 todo += [(record, place, each) for place, each in reversed(inside)]
@@ -163,55 +146,55 @@ class Snapshot:
         self, within: Record | None, key: Any, value: Any, kind: Kind
     ) -> tuple[Record, list[tuple[Any, Any]]]:
         """Add an object; returns it and those inside which are to be added, by key."""
-        room, left = self._room.left, self._left
         record, inside = Record(within, key, value, kind, ()), list[tuple[Any, Any]]()
         try:
-            parts, (kept, alive) = kind.read(value), kind.keep(value, self._room)
-            why, why_not = kind.not_covered(value), f"{brief(value)} is too large to be kept"
-            inside += itertools.islice(kind.inside(value, parts), left + 1)
+            kept, size = kind.keep(value, self._bytes) if kind.keep else ((), 0)
+            record = Record(within, key, value, kind, kind.read(value), kept, size)
+            inside += itertools.islice(kind.inside(value, record.parts), self._left + 1)
         except Exception as error:  # noqa: BLE001  (an object that raises is not watched)
-            why, kept = f"reading it raised {type(error).__name__}", True
-        else:
-            size = room - self._room.left
-            record = record._replace(parts=parts, kept=kept, alive=alive, size=size)
-            self.records.append(record)
-        if len(inside) > left:
-            why = f"its objects are compared by identity only: more than {_OBJECTS:,} in all"
-            inside.clear()
-        if kept is None:
-            self.not_kept.append(NotCovered(record.name, why_not))
-        if why:
-            self.not_watched.append(NotCovered(record.name, why))
+            self._note(record, f"reading it raised {type(error).__name__}")
+            return record, []
+        self.records.append(record)
+        self._bytes -= size
+        if not record.is_kept:
+            self.not_kept.append(NotCovered(record.name, f"{brief(value)} is too large to be kept"))
+        if len(inside) > self._left:
+            self._note(record, f"its objects are compared by identity only: over {_OBJECTS:,}")
+            return record, []
         self._left -= len(inside)
         return record, [] if self._are_simple(inside) else inside
+
+    def _note(self, record: Record, why: str) -> None:
+        self.not_watched.append(NotCovered(record.name, why))
 
     def _are_simple(self, inside: list[tuple[Any, Any]]) -> bool:
         """Add objects all at once if they are lists that hold no objects: there may be many."""
         lists = [each for _, each in inside]
+        if {*map(type, lists)} != {list} or not content.only_atoms(itertools.chain(*lists)):
+            return False
         ids = dict(zip(map(id, lists), lists, strict=True))
-        is_new = len(ids) == len(lists) and self._seen.keys().isdisjoint(ids)
-        if not is_new or set(map(type, lists)) != {list} or not only_atoms(itertools.chain(*lists)):
+        if len(ids) < len(lists) or not self._seen.keys().isdisjoint(ids):
             return False
         self._seen |= ids
-        self._lists[len(self.records) - 1] = [(*each, tuple(each[1])) for each in inside]
+        self._lists[len(self.records) - 1] = inside, list(map(tuple, lists))
         return True
 
     def changed(self) -> Iterator[tuple[Record, Parts | None, list[str]]]:
         """The objects whose content has changed, with what it is now and the change in words."""
         for number, record in enumerate(self.records):
-            lists = self._lists.get(number, [])
-            is_same = all(len(value) == len(old) for _, value, old in lists) and all(
-                map(
-                    operator.is_,
-                    itertools.chain.from_iterable(value for _, value, _ in lists),
-                    itertools.chain.from_iterable(old for _, _, old in lists),
-                )
-            )
-            inside = () if is_same else (Record(record, *x[:2], SEQUENCE, x[2]) for x in lists)
-            for each in record, *inside:
-                now = each.read()
-                if words := each.changes(now):
+            for each in record, *self._lists_in(record, number):
+                now, words = each.changes()
+                if words:
                     yield each, now, words
+
+    def _lists_in(self, record: Record, number: int) -> Iterator[Record]:
+        """Lists that were added all at once, if any of them has changed."""
+        inside, parts = self._lists.get(number, ([], []))
+        lists, flat = [each for _, each in inside], itertools.chain.from_iterable
+        is_same = [*map(len, lists)] == [*map(len, parts)]
+        if not is_same or not all(map(operator.is_, flat(lists), flat(parts))):
+            for (key, each), old in zip(inside, parts, strict=True):
+                yield Record(record, key, each, content.SEQUENCE, old)
 
     def keep_only(self, records: list[Record]) -> None:
         """Free what the others hold."""
@@ -222,17 +205,16 @@ class Snapshot:
 
 def restore(records: Iterable[Record]) -> list[NotCovered]:
     """Restore contents in the same objects; returns what could not be restored."""
-    failed, restored = [], []
-    for record in records:
-        if record.kept is None:
-            failed.append(NotCovered(record.name, "it was too large to be kept"))
-            continue
+    tried, failed = list(records), {}
+    for number, record in enumerate(tried):
         try:
-            record.kind.restore(record.value, record.parts, record.kept)
-            restored.append(record)
+            if record.is_kept:
+                record.kind.restore(record.value, record.kept or record.parts)
+            else:
+                failed[number] = "it was too large to be kept"
         except Exception as error:  # noqa: BLE001  (whatever an object does)
-            failed.append(NotCovered(record.name, f"{type(error).__name__}: {error}"))
-    left = [(record.name, record.changes(record.read())) for record in restored]
-    return failed + [
-        NotCovered(name, f"still changed: {'; '.join(words)}") for name, words in left if words
-    ]
+            failed[number] = f"{type(error).__name__}: {error}"
+    for number, record in enumerate(tried):
+        if number not in failed and (words := record.changes()[1]):
+            failed[number] = f"still changed: {'; '.join(words)}"
+    return [NotCovered(tried[number].name, why) for number, why in failed.items()]

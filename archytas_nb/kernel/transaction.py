@@ -26,13 +26,7 @@ _CHANGED_SINCE = "it was changed again since; these changes are undone as well"
 
 
 class Transaction:
-    """Watches variables while a block of code runs; see `transaction`.
-
-    Attributes:
-        not_watched: What may change unseen, such as modules, connections and files.
-        not_kept: What cannot be restored, as it is too large; known before the block runs.
-        bytes: How much was copied; after the block, of what it changed.
-    """
+    """Watches variables while a block of code runs; see `transaction`."""
 
     def __init__(self, names: Iterable[str] | None, namespace: Namespace, budget: int) -> None:
         self._only = None if names is None else set(names)
@@ -45,10 +39,6 @@ class Transaction:
         self._later: list[NotCovered] | None = None
         self._undone: tuple[NotCovered, ...] | None = None
         self._state: Literal["new", "open", "ended"] = "new"
-
-    not_watched = property(lambda self: tuple(self._snapshot.not_watched))
-    not_kept = property(lambda self: tuple(self._snapshot.not_kept))
-    bytes = property(lambda self: sum(each.size for each in self._snapshot.records))
 
     def __enter__(self) -> Self:
         if self._state != "new":
@@ -68,21 +58,21 @@ class Transaction:
             raise KeyboardInterrupt
 
     @property
+    def bytes(self) -> int:
+        """How much was copied; after the block, of what it changed."""
+        return sum(each.size for each in self._snapshot.records)
+
+    @property
     def diff(self) -> Diff:
         """What has changed: in the block so far, or from its beginning to its end.
 
         Raises:
             RuntimeError: The block has not begun.
         """
-        self._require_begun()
-        if self._state == "ended":  # an interrupt may have come between the block and `__exit__`
-            return self._end()
-        return self._diff or self._compare()
-
-    def _require_begun(self) -> None:
         if self._state == "new":
             move = "put the code to watch into `with nb.transaction() as t:`"
             raise RuntimeError(f"the transaction has not begun; {move}")
+        return self._compare() if self._state == "open" else self._end()
 
     def _end(self) -> Diff:
         """Compare once, and let go what was not changed."""
@@ -100,19 +90,17 @@ class Transaction:
             for name in names
             if not same_value(before.get(name, _MISSING), now.get(name, _MISSING))
         ]
-        also: dict[int, list[str]] = {}
-        for name, value in before.items():
-            also.setdefault(id(value), []).append(name)
         contents = list(self._snapshot.changed())
         for record, _, words in contents:
-            name = record.name
-            others = tuple(n for n in also.get(id(record.value), ()) if n != name)
-            if now.get(name, record.value) is not record.value:
+            name, value = record.name, record.value
+            also = tuple(n for n, each in before.items() if each is value and n != name)
+            if now.get(name, value) is not value:
                 words.append("in the object of before")
-            changes.append(Change("changed", name, tuple(words), others))
+            changes.append(Change("changed", name, tuple(words), also))
         self._after = {name: now.get(name, _MISSING) for name in names}
         self._changed = [(record, parts) for record, parts, _ in contents]
-        return Diff(tuple(changes), self.not_watched, self.not_kept)
+        notes = self._snapshot.not_watched, self._snapshot.not_kept
+        return Diff(tuple(changes), *map(tuple, notes))
 
     def _name_change(self, name: str, now: Mapping[str, Any]) -> Change:
         if name not in self._before:
@@ -122,7 +110,7 @@ class Transaction:
             return Change("deleted", name, (brief(before),))
         words = [f"{brief(before)} → {brief(now[name])}"]
         for each in self._snapshot.records:
-            if each.value is before and each.kind.is_data and type(before) is type(now[name]):
+            if each.value is before and each.kind.keep and type(before) is type(now[name]):
                 with contextlib.suppress(Exception):  # whatever an object does
                     words += each.kind.differences(each.parts, each.kind.read(now[name]))
         return Change("rebound", name, tuple(words))
@@ -139,23 +127,20 @@ class Transaction:
         Raises:
             RuntimeError: The block has not begun.
         """
-        self._require_begun()
-        self._state = "ended"  # also where an interrupt kept `__exit__` from being run
+        if self._state == "open":  # an interrupt kept `__exit__` from being run
+            self._state = "ended"
         if self._undone is not None:
             return self._undone
         with defer_interrupts() as deferred:
-            self._end()
-            if self._later is None:
+            if self.diff and self._later is None:
                 self._later = [
                     NotCovered(record.name, _CHANGED_SINCE)
-                    for record, after in self._changed
-                    if after is None
-                    or (now := record.read()) is None
-                    or not record.kind.same(after, now)
+                    for record, parts in self._changed
+                    if parts is None or record._replace(parts=parts).changes()[1]
                 ]
             failed = [NotCovered(n, _BOUND_SINCE) for n in self._after if not self._is_restored(n)]
             contents = restore(record for record, _ in self._changed)
-            self._undone = (*failed, *contents, *self._later)
+            self._undone = (*failed, *contents, *(self._later or ()))
         if deferred.interrupted:
             raise KeyboardInterrupt
         return self._undone

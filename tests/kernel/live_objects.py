@@ -39,7 +39,7 @@ def fingerprint(value: Any) -> Hashable:
 
 def _frozen_value(value: Any) -> Hashable:
     if isinstance(value, (Summary, str, bytes)):
-        return tuple(value) if isinstance(value, Summary) else value
+        return value
     if isinstance(value, tuple):
         return tuple(map(_frozen_value, value))
     cls: Any = type(value)

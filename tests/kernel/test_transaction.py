@@ -204,7 +204,7 @@ def test_what_cannot_be_watched_is_listed() -> None:
         pass
     pyplot.close(figure)
     names["connection"].close()
-    listed = {note.name for note in t.not_watched}
+    listed = {note.name for note in t.diff.not_watched}
     assert listed == {*(names.keys() - {"inside"}), "inside[1]['c']"}
 
 
