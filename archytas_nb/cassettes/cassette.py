@@ -21,7 +21,6 @@ from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelErrorKind
 from archytas_nb.loop.events import AskModel, Json, ModelReply
 
 Mode = Literal["auto", "replay", "record"]
-_STALE = "(stale)"  # the user of an exchange that the next recording drops
 
 
 @dataclass(eq=False)
@@ -63,19 +62,21 @@ class Tape:
         self.at += 1
         return self.at == len(self.slots)
 
-    def give_back(self, origin: str, user: str | None = None) -> None:
-        """Make what a cell used unused again, or stale, as the cell is run again."""
+    def give_back(self, origin: str, *, drop: bool = False) -> bool:
+        """Make what a cell used unused again, or drop it, as the cell is run again."""
         places = [n for n, slot in enumerate(self.slots) if origin and slot.user == origin]
-        for place in places:
-            self.slots[place].user = user
         self.at = places[0] if places else self.at
+        for place in reversed(places):
+            self.slots[place].user = None
+            if drop:
+                del self.slots[place]
+        return bool(places)
 
-    def drop(self, user: str | None) -> int:
-        """Drop the exchanges with this user, and return how many."""
-        kept = [slot for slot in self.slots if slot.user != user]
-        dropped = len(self.slots) - len(kept)
-        self.at -= sum(slot.user == user for slot in self.slots[: self.at])
-        self.slots = kept
+    def drop_unused(self) -> int:
+        """Drop the exchanges that are not used, and return how many."""
+        dropped = len(self.unused)
+        self.at -= sum(slot.user is None for slot in self.slots[: self.at])
+        self.slots = [slot for slot in self.slots if slot.user is not None]
         return dropped
 
     def follow(self, entries: Sequence[Entry]) -> None:
@@ -150,7 +151,7 @@ class Cassette:
         self._file = CassetteFile(self.where, self.matcher)
         self._learned: dict[str, dict[str, Json]] = {}
         self._executions: dict[str, str] = {}
-        self._old_answers: list[RecordedAnswer] = []
+        self._replaced: list[Entry] = []  # the old recording
         self._lock = threading.RLock()  # agents in several threads may share a cassette
         if self.where.exists():
             self._open()
@@ -159,40 +160,40 @@ class Cassette:
                 f"the cassette {str(self.path)!r} does not exist. To record it, make sure that a "
                 f"model is available and run: {self.rerun}"
             )
-        self._write_report(
-            cassette=str(self.where), unused=Counter(e.key for e in self.tape.unused)
-        )
+        unused = Counter(entry.key for entry in self.tape.unused)
+        self._write_report(cassette=str(self.where), unused=unused)
 
     def _open(self) -> None:
+        entries: list[Entry] = []
         try:
-            self.tape.follow(self._file.read())
+            entries = self._file.read()
         except ConfigurationError:
             if self.mode != "record":  # which replaces it
                 raise
         if self.mode == "record":
-            self._file.models = {}
-            old = [entry for entry in self.tape.entries if isinstance(entry, RecordedAnswer)]
-            self._old_answers = [entry for entry in old if entry.answer is not None]
-            for slot in self.tape.slots:
-                slot.user = _STALE
-        elif self._file.warning:
-            warnings.warn(f"{self._file.warning}: {self.rerun}", stacklevel=4)
+            self._replaced, self._file.models = entries, {}
+            self._file.forget()
+        else:
+            self.tape.follow(entries)
+            if self._file.warning:
+                warnings.warn(f"{self._file.warning}: {self.rerun}", stacklevel=4)
 
     def begins(self, origin: str, execution: str = "") -> None:
         """Give a cell that is run again what it was given before, once per execution."""
         with self._lock:
             if not execution or self._executions.get(origin) != execution:
                 self._executions[origin] = execution
-                self.tape.give_back(origin, _STALE if self.mode == "record" else None)
-                self._forget_learned()
+                is_recorded_again = self.mode == "record"
+                if self.tape.give_back(origin, drop=is_recorded_again) and is_recorded_again:
+                    self._file.forget()
+                # Of the models is known what was known at this place of the tape.
+                self._learned = {}
+                for slot in self.tape.slots[: self.tape.at]:
+                    if slot.user is not None and isinstance(slot.entry, RecordedReply):
+                        self._learn(slot.entry.request.model, slot.entry.learned)
 
-    def _forget_learned(self) -> None:
-        """Know of the models what was known at this place of the tape."""
-        self._learned = {}
-        for slot in self.tape.slots[: self.tape.at]:
-            if slot.user is not None and isinstance(slot.entry, RecordedReply):
-                known = self._learned.setdefault(slot.entry.request.model, {})
-                known.update(slot.entry.learned)
+    def _learn(self, model: str, facts: dict[str, Json]) -> None:
+        self._learned.setdefault(model, {}).update(facts)
 
     def find(self, ask: AskModel, model: str = DEFAULT, origin: str = "") -> RecordedReply | None:
         """Use the recorded exchange for a request; None where there is none left.
@@ -205,15 +206,13 @@ class Cassette:
         with self._lock:
             if self.mode == "auto":
                 self._catch_up()
-            found: RecordedReply | None = self.tape.take(
-                request.key, origin, lambda entry: entry.fits(request.max_tokens)
-            )
-            if found is not None:
-                self._learned.setdefault(model, {}).update(found.learned)
-                self._count_replayed(found)
-            elif self.mode != "replay":
+            found = self._take(request.key, origin, lambda each: each.fits(request.max_tokens))
+            if isinstance(found, RecordedReply):
+                self._learn(model, found.learned)
+                return found
+            if self.mode != "replay":
                 self._file.check()
-        return found
+        return None
 
     def find_answer(
         self, prompt: str, origin: str = "", *, is_user_there: bool = False
@@ -225,26 +224,35 @@ class Cassette:
         key = RecordedAnswer(self.matcher.text(prompt), None).key
         asks_again = is_user_there and self.mode == "auto"
         with self._lock:
-            found: RecordedAnswer | None = self.tape.take(
-                key, origin, lambda entry: entry.answer is not None or not asks_again
-            )
-            if found is not None:
-                self._count_replayed(found)
+            found = self._take(key, origin, lambda each: each.answer is not None or not asks_again)
+        return found if isinstance(found, RecordedAnswer) else None
+
+    def _take(self, key: str, origin: str, fits: Callable[[Any], bool]) -> Entry | None:
+        if self.mode == "record":  # a cell that is run again is recorded again
+            return None
+        found: Entry | None = self.tape.take(key, origin, fits)
+        if found is not None:
+            self.tally.replayed += 1
+            if isinstance(found, RecordedReply) and found.reply is not None:
+                self.tally.input_tokens += found.reply.usage.input_tokens
+                self.tally.output_tokens += found.reply.usage.output_tokens
+            self._write_report(used=key)
         return found
 
     def old_answer(self, prompt: str) -> str | None:
         """A user's answer in the recording that a new one replaces; each answer once."""
         prompt = self.matcher.text(prompt)
-        for place, old in enumerate(self._old_answers):
-            if old.prompt == prompt:
-                return self._old_answers.pop(place).answer
+        for place, old in enumerate(self._replaced):
+            if isinstance(old, RecordedAnswer) and old.prompt == prompt and old.answer is not None:
+                del self._replaced[place]
+                return old.answer
         return None
 
     @property
     def has_answers(self) -> bool:
         """Whether there is a recorded answer of the user that is not used yet."""
-        unused = (isinstance(entry, RecordedAnswer) for entry in self.tape.unused)
-        return bool(self._old_answers) or any(unused)
+        unused = (*self._replaced, *self.tape.unused)
+        return any(isinstance(each, RecordedAnswer) for each in unused)
 
     def add(
         self,
@@ -257,15 +265,28 @@ class Cassette:
         learned: dict[str, Json] | None = None,
     ) -> None:
         """Record an exchange with the model behind the last one that was used or recorded."""
-        request, learned = self.matcher.request(ask, model), learned or {}
-        self._learned.setdefault(model, {}).update(learned)
+        self._learn(model, learned or {})
         kept = reply and self.matcher.reply(reply)
-        self._add(RecordedReply(request, kept, refusal, learned), origin)
+        request = self.matcher.request(ask, model)
+        self._add(RecordedReply(request, kept, refusal, learned or {}), origin)
 
     def add_answer(self, prompt: str, answer: str | None, origin: str = "") -> None:
         """Record the answer of the user, or None where no user is there."""
         kept = None if answer is None else self.matcher.scrub(answer)
         self._add(RecordedAnswer(self.matcher.text(prompt), kept), origin)
+
+    def _add(self, entry: Entry, origin: str) -> None:
+        with self._lock, self._file.locked():
+            self._catch_up()
+            write = self._file.append if self.tape.add(entry, origin) else self._file.write
+            write(self.tape.entries)
+            self.tally.recorded += 1
+            self._write_report()
+
+    def _catch_up(self) -> None:
+        """Take over what another process has recorded meanwhile."""
+        if self.where.exists() and self._file.was_changed:
+            self.tape.follow(self._file.read())
 
     def facts(self, model: str) -> dict[str, Json] | None:
         """The facts about a recorded model; in a replay those of any model rather than None."""
@@ -291,6 +312,11 @@ class Cassette:
         )
         return self._missed(error)
 
+    def _missed(self, error: CassetteMiss) -> CassetteMiss:
+        self.tally.missed.append(error.cause)
+        self._write_report()
+        return error
+
     @property
     def unused(self) -> int:
         """Number of recorded exchanges that have not been used yet."""
@@ -299,7 +325,7 @@ class Cassette:
     @property
     def count(self) -> int:
         """Number of exchanges."""
-        return sum(slot.user != _STALE for slot in self.tape.slots)
+        return len(self.tape.slots)
 
     def prune(self, unused: Mapping[str, int] | None = None) -> int:
         """Remove the exchanges that were not used, and return how many.
@@ -322,39 +348,12 @@ class Cassette:
                 for slot in reversed(self.tape.slots):
                     slot.user = None if left[slot.entry.key] > 0 else ""
                     left[slot.entry.key] -= 1
-            dropped = self.tape.drop(None)
+            dropped = self.tape.drop_unused()
             if dropped:
                 self._file.write(self.tape.entries)
             self.tally.dropped += dropped
             self._write_report()
         return dropped
-
-    def _add(self, entry: Entry, origin: str) -> None:
-        with self._lock, self._file.locked():
-            self._catch_up()
-            dropped = self.tape.drop(_STALE)
-            is_last = self.tape.add(entry, origin)
-            write = self._file.append if is_last and not dropped else self._file.write
-            write(self.tape.entries)
-            self.tally.recorded += 1
-            self._write_report()
-
-    def _catch_up(self) -> None:
-        """Take over what another process has recorded meanwhile."""
-        if self.where.exists() and self._file.was_changed:
-            self.tape.follow(self._file.read())
-
-    def _count_replayed(self, found: Entry) -> None:
-        self.tally.replayed += 1
-        if isinstance(found, RecordedReply) and found.reply is not None:
-            self.tally.input_tokens += found.reply.usage.input_tokens
-            self.tally.output_tokens += found.reply.usage.output_tokens
-        self._write_report(used=found.key)
-
-    def _missed(self, error: CassetteMiss) -> CassetteMiss:
-        self.tally.missed.append(error.cause)
-        self._write_report()
-        return error
 
     def _write_report(self, **event: Json) -> None:
         """Add a line for the test runner, which is another process than the kernel."""

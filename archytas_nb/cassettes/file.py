@@ -156,6 +156,10 @@ class CassetteFile:
         self._refs = set(parts)
         return entries
 
+    def forget(self) -> None:
+        """Replace the file with the next exchange."""
+        self._header = None
+
     @property
     def was_changed(self) -> bool:
         """Whether another process has written it since it was read or written here."""
