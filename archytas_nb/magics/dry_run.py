@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from archytas_nb.loop.events import AskModel, Message
 from archytas_nb.magics.conversation import CELL, PLAIN
-from archytas_nb.trace.safe import Table, element, table, text, tidy
+from archytas_nb.trace.safe import Table, element, embedded, table, text, tidy
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
@@ -73,7 +73,7 @@ class DryRun:
             summary = element("summary", name, size, style="cursor:pointer")
             whole = element("pre", text(body), style=_PRE)
             parts.append(element("details", summary, whole, open=number == question))
-        return str(element("div", *parts, **PLAIN))
+        return embedded(element("div", *parts, **PLAIN))
 
     def _parts(self) -> list[tuple[str, str]]:
         ask = self.ask
