@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,7 @@ def nested() -> str:
     return str(ask())
 """
 RUN = SCRIPT + "print(ask(**eval(sys.argv[1])))"
-LINE = " wait · step 1 · 1 s"
+LINE = re.compile(" wait( 1 s)? · step 1 · 1 s")
 CLEAR = "\r\x1b[2K"
 
 
@@ -54,7 +55,7 @@ def test_a_terminal_shows_a_line_that_is_removed_before_what_follows(
     tmp_path: Path, script: str
 ) -> None:
     sent = shown(tmp_path, script, "{}", TERM="xterm")
-    assert LINE in sent
+    assert LINE.search(sent)
     assert "printed by the tool" not in sent
     assert sent.endswith(CLEAR)  # and then the answer
     assert all(len(line) < 80 for line in sent.split(CLEAR))
@@ -81,7 +82,7 @@ def test_a_pipe_gets_nothing_unless_it_is_asked_for(
     command = [sys.executable, script, options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "Done.\n"
-    assert (LINE in done.stderr) is is_shown
+    assert bool(LINE.search(done.stderr)) is is_shown
     assert is_shown or not done.stderr
 
 
@@ -94,7 +95,7 @@ def test_a_notebook_shows_it_below_the_cell_while_somebody_is_there(tmp_path: Pa
         for code in ("str(ask())", "str(await agent.arun('Well?'))"):
             cell = kernel.run(code, person=True, cell_id="one")
             updates = [each["data"] for each in cell.of("update_display_data")]
-            assert any(LINE in each.get("text/plain", "") for each in updates)
+            assert any(LINE.search(each.get("text/plain", "")) for each in updates)
             assert (updates[-1], cell.printed, cell.result) == ({}, "", "'Done.'")
         cell = kernel.run("str(ask(progress=False))", person=True, cell_id="one")
         assert cell.displayed == []
