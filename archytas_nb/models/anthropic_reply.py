@@ -44,7 +44,7 @@ _STATUS = {
 
 @dataclass(slots=True)
 class _Block:
-    """One block of a reply as it grows: what it began with, and the pieces of each field."""
+    """One block of a reply while it is received: its start, and the pieces of each field."""
 
     begin: dict[str, Any]
     pieces: dict[str, list[str]] = field(default_factory=dict)
@@ -70,13 +70,10 @@ class _Block:
 
 
 class AnthropicReply(GrowingReply):
-    """A reply as it grows.
-
-    Args:
-        cost: USD for the tokens sent, cached, written to the cache, and written by the model.
-    """
+    """A reply while it is received."""
 
     def __init__(self, cost: Callable[[int, int, int, int], float]) -> None:
+        """`cost`: USD for the tokens sent, cached, written to the cache, and generated."""
         super().__init__()
         self._blocks: dict[int, _Block] = {}
         self._usage: dict[str, int] = {}

@@ -50,15 +50,10 @@ class Deadline:
 class Connection:
     """A client's connection, which is kept open and carries one request at a time.
 
-    The client's own timeouts begin again with each byte, so that a server that sends one now and
-    then could block its reader for ever: only the time to connect is left to them, and each read
-    and write of its socket gets the time that is left of the request's.
-
-    Args:
-        errors: Makes the errors of its endpoint.
-
-    Attributes:
-        client: The client whose hooks are `on_request` and `on_response`.
+    The client's own timeouts restart with each byte, so a server that sends one now and then could
+    block its reader forever. They only limit the time to connect; each read and write of the socket
+    is limited to the time that is left for the request. `on_request` and `on_response` must be
+    hooks of `client`.
     """
 
     def __init__(self, errors: EndpointErrors) -> None:
@@ -72,7 +67,7 @@ class Connection:
 
     @contextlib.contextmanager
     def within(self, timeout: float, deadline: Deadline) -> Iterator[None]:
-        """Limit the request that is made in the block to a deadline and to seconds without data."""
+        """Limit the request in the block to a deadline and a number of seconds without data."""
         self._timeout, self._deadline = timeout, deadline
         self._since, self._waited, self._is_cut = time.monotonic(), 0.0, False
         with stoppable(self.cut):
@@ -149,12 +144,7 @@ class Connection:
         return None
 
     def received(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Hand on the bytes of a body.
-
-        Raises:
-            EOFError: The connection broke.
-            RequestError: Silence, the deadline, or a body that is too long.
-        """
+        """Yield the bytes of a body; EOFError if the connection breaks, else RequestError."""
         size = 0
         self._waited = 0.0
         while (chunk := self._next(chunks)) is not None:

@@ -46,29 +46,17 @@ _LISTED_FOR = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """What a configuration says about models; None leaves it to the environment.
-
-    Attributes:
-        model: The model's name at its endpoint.
-        base_url: The endpoint.
-        api_key: Its key.
-        timeout: Seconds without data before a request is given up.
-        max_retries: How often a failure that may pass is tried again.
-        local_model: A GGUF path or ``hf:REPO/FILE`` for the embedded model.
-        discover: Whether servers on this machine's usual ports are looked for.
-        local_safe: Whether the embedded model is always run in safe mode.
-        request: Further arguments of `OpenAIModel`, as a JSON object.
-    """
+    """The configuration of models; None leaves a value to the environment."""
 
     model: str | None = None
     base_url: str | None = None
     api_key: str | None = None
-    timeout: float | None = None
+    timeout: float | None = None  # seconds without data before a request fails
     max_retries: int | None = None
-    local_model: str | None = None
-    discover: bool | None = None
-    local_safe: bool | None = None
-    request: str = "{}"
+    local_model: str | None = None  # a GGUF path or ``hf:OWNER/REPO/FILE`` for the embedded model
+    discover: bool | None = None  # look for servers on this machine's usual ports
+    local_safe: bool | None = None  # always run the embedded model in safe mode
+    request: str = "{}"  # further arguments of `OpenAIModel`, as a JSON object
 
     @property
     def endpoint(self) -> tuple[str | None, str | None]:

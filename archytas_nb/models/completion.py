@@ -25,23 +25,14 @@ class NotACompletion(ValueError):
 
 
 class GrowingReply:
-    """A reply as it grows.
-
-    Attributes:
-        finish: The reason for the end; empty before it.
-        has_begun: Whether anything was taken.
-        has_choice: Whether what was taken is a reply.
-    """
+    """A reply while it is received."""
 
     def __init__(self) -> None:
-        self.model = self.finish = ""
-        self.has_begun = self.has_choice = False
+        self.model = self.finish = ""  # finish: the reason for the end, empty before it
+        self.has_begun = self.has_choice = False  # whether it has any part, and a part of a reply
 
     def take(self, part: Any, text: str) -> list[Delta]:
-        """Add an event of a stream, or a whole body; return what is shown of it.
-
-        `text` is the part as it came; what is raised is what `from_stream` raises.
-        """
+        """Add an event of a stream, or a whole body, parsed from `text`; return what is shown."""
         raise NotImplementedError
 
     def whole(self) -> ModelReply:
@@ -51,7 +42,7 @@ class GrowingReply:
 
 @dataclass(slots=True)
 class _Call:
-    """One call as it grows."""
+    """One call while it is received."""
 
     id: Any
     name: str
@@ -60,7 +51,7 @@ class _Call:
 
 
 class CompletionReply(GrowingReply):
-    """A chat completion as it grows."""
+    """A chat completion while it is received."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +62,7 @@ class CompletionReply(GrowingReply):
         self._usage = Usage(requests=1)
 
     def take(self, part: Any, text: str) -> list[Delta]:
-        """Add a chunk, or a whole completion; return the pieces of text that it brings."""
+        """Add a chunk, or a whole completion; return the pieces of text that it contains."""
         # Of the thousands of chunks of a reply nearly all hold a piece of text and nothing else.
         if not isinstance(part, dict) or "error" in part or part.get("object") == "error":
             raise_error(part, text)
@@ -144,13 +135,7 @@ class CompletionReply(GrowingReply):
 
 
 def from_body(text: str, new: Callable[[], GrowingReply] = CompletionReply) -> ModelReply:
-    """Read a whole reply into what `new` makes.
-
-    Raises:
-        NotACompletion: The text is no such reply.
-        ServerError: The text is an error object.
-        EOFError: The text is the beginning of a reply, or the server gave the reply up.
-    """
+    """Read a whole reply; raises like `from_stream`."""
     data = _json(text)
     if data is None and text.lstrip().startswith("{") and not text.rstrip().endswith("}"):
         raise EOFError("the response ended in the middle of the reply")
@@ -164,15 +149,14 @@ def from_body(text: str, new: Callable[[], GrowingReply] = CompletionReply) -> M
 def from_stream(
     chunks: Iterable[bytes], new: Callable[[], GrowingReply] = CompletionReply
 ) -> Generator[Delta, None, ModelReply]:
-    """Read a stream of server-sent events, cut anywhere, into what `new` makes.
+    """Read a stream of server-sent events; yields pieces of text, returns the reply.
 
-    Yields pieces of text, returns the reply. An EOFError of `chunks` says that the connection
-    broke, which is ignored after a whole reply.
+    If `chunks` raises EOFError, the connection broke, which is ignored after a complete reply.
 
     Raises:
         NotACompletion: The body is neither a stream of events nor a reply.
-        ServerError: The server sent an error in the stream.
-        EOFError: The stream ended before the reply did, or the server gave the reply up.
+        ServerError: The server sent an error instead of a reply.
+        EOFError: The stream ended before the reply did, or the server aborted the reply.
     """
     reply, has_ended = new(), False
     other: list[str] = []
@@ -297,12 +281,7 @@ class ServerError(Exception):
 
 
 def raise_error(data: Any, text: str) -> None:
-    """Raise what a chunk or a choice is, where it is no part of a completion.
-
-    Raises:
-        ServerError: It is an error object, or holds one.
-        NotACompletion: It is no JSON object.
-    """
+    """Raise ServerError if a chunk or a choice contains an error, NotACompletion if it is none."""
     inner = data[0] if isinstance(data, list) and len(data) == 1 else data
     if isinstance(inner, dict) and (inner.get("error") or inner.get("object") == "error"):
         raise ServerError.within(inner, text)

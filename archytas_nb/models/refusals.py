@@ -156,13 +156,9 @@ def is_image(part: Any) -> bool:
 
 
 class RequestError(Exception):
-    """A failed request, before it is decided whether it is tried again.
+    """A failed request, before it is decided whether to retry; if not, `error` is raised.
 
-    Attributes:
-        error: What is raised when it is not.
-        passing: Whether it may pass by itself.
-        wait: Seconds that the server asks to wait, or None.
-        refusal: The server's text with its codes; not to be shown.
+    `refusal` is the server's text with its codes, which must not be shown.
     """
 
     def __init__(
@@ -184,18 +180,10 @@ class RequestError(Exception):
 
 
 class EndpointErrors:
-    """Makes the errors of one endpoint; each names its URL and what to do next.
+    """Makes the errors of one endpoint; each contains its URL and what to do next.
 
-    Args:
-        at: The endpoint's URL, as it may be shown.
-        key: Its API key, which is never shown.
-        user: The name and password in its URL, of which the password is never shown.
-        others: Values of headers and queries; those that are long enough are never shown.
-        names: What holds the key and the URL, such as variables of the environment.
-
-    Attributes:
-        key_name: The first of the names.
-        prefix: The prefix of the model's name, where that selected the address; else empty.
+    They never contain `key`, the password of `user`, or a value in `others` (of headers and
+    queries) that is long enough to be secret. `names` are the variables of the key and the URL.
     """
 
     def __init__(
@@ -207,7 +195,7 @@ class EndpointErrors:
         names: tuple[str, str] = ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
     ) -> None:
         self.key_name, self._url_name = names
-        self.prefix = ""
+        self.prefix = ""  # of the model's name, if that selected the address
         self._at, self._url = f"the endpoint {at!r}", at
         basic = base64.b64encode(":".join(user).encode()).decode() if user else ""
         secrets = [key, basic, user[1] if user else ""]

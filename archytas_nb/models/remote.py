@@ -56,36 +56,16 @@ _LISTING_SECONDS = 10.0
 
 
 class RemoteModel:
-    """A model behind an HTTP API. Subclasses say how the API is spoken.
+    """A model behind an HTTP API; subclasses implement the API and document the arguments."""
 
-    Args:
-        model: The model's name; None takes the endpoint's first one.
-        base_url: Where the API begins; None takes the variable of the environment, or the default.
-        api_key: The key; None takes the variable of the environment.
-        timeout: Seconds without data before a request is given up; None for 300.
-        max_retries: How often a failure that may pass is tried again; None for 3.
-        stream: Whether replies are streamed.
-        headers: Further headers of every request.
-        query: Further fields of every request's query.
-        request: Further fields of every request's body.
-
-    Raises:
-        ConfigurationError: The URL, the key, a limit or a field cannot be used.
-    """
-
-    client = "OpenAI"
-    """The name of the client in the provider's package."""
+    client = "OpenAI"  # its name in the provider's package
     default_url = ""
+    # What holds the key and the base URL, for messages; the first words are environment variables.
     key_name = "OPENAI_API_KEY (or %config ArchytasNB.api_key)"
-    """What holds the key, for messages; the first word is the variable of the environment."""
     url_name = "OPENAI_BASE_URL (or %config ArchytasNB.base_url)"
-    """What holds the base URL, likewise."""
-    path: tuple[str, ...] = ("/chat/completions",)
-    """What is cut off the end of a base URL, in this order."""
-    alternatives: tuple[str, ...] = ()
-    """Fields of ours that are left out where an endpoint rejects them by name."""
-    listing: Mapping[str, Any] = MappingProxyType({})
-    """Arguments for the list of models."""
+    path: tuple[str, ...] = ("/chat/completions",)  # removed from the end of a base URL, in order
+    alternatives: tuple[str, ...] = ()  # fields of ours that are left out if they are rejected
+    listing: Mapping[str, Any] = MappingProxyType({})  # arguments for the list of models
 
     def __init__(
         self,
@@ -126,16 +106,14 @@ class RemoteModel:
             raise ConfigurationError(f"max_retries is {max_retries!r}; {expected}")
         self.stream = stream
         self.request = sendable(request)
-        self.server = ""
-        """Which model server answers, where nobody named the endpoint and it was found."""
-        self.keeps_connections = True
-        """Whether a connection is used again; llama.cpp closes it after a stream."""
+        self.server = ""  # which model server answers, if it was discovered
+        self.keeps_connections = True  # llama.cpp closes a connection after a stream
         self._busy: set[Connection] = set()
 
     # ── how an API is spoken ──────────────────────────────────────────────────────────────────────
 
     def _package(self) -> Any:
-        """The provider's package, imported here."""
+        """The provider's package, imported on first use."""
         raise NotImplementedError
 
     def _key_header(self) -> dict[str, str]:
@@ -145,15 +123,15 @@ class RemoteModel:
     def _send(
         self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any
     ) -> Any:
-        """Ask for a reply: a context manager of the response, whose `kwargs` the client takes."""
+        """Send a request; `kwargs` are the client's. Returns a context manager of the response."""
         raise NotImplementedError
 
     def _reply(self) -> GrowingReply:
-        """What takes the pieces of a reply."""
+        """An empty reply, to which its pieces are added."""
         raise NotImplementedError
 
     def _can(self, name: str) -> Capabilities:
-        """The one record of what a model at this endpoint takes."""
+        """What this model is known to support at this endpoint."""
         return capabilities_of(self.base_url, name)
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────
@@ -275,7 +253,7 @@ class RemoteModel:
     def _failure(
         self, error: Exception, connection: Connection, name: str, ask: AskModel | None
     ) -> Exception:
-        """What to raise for what went wrong in a request; an error of ours stays as it is."""
+        """The error to raise for a failed request; errors of this package stay as they are."""
         if isinstance(error, NotACompletion):
             return self.errors.not_an_api(self.errors.clean(str(error)))
         if isinstance(error, EOFError):
@@ -288,7 +266,7 @@ class RemoteModel:
 
     @contextmanager
     def _connection(self, timeout: float, deadline: Deadline) -> Iterator[Connection]:
-        """A connection for one request; one that was kept open saves the time to make it."""
+        """A connection for one request, an open one if there is one."""
         fields = (*self._headers.items(), *self._query.items())
         key = (self.base_url, type(self), self._key, self._user, self.timeout, fields)
         idle = _CLIENTS.setdefault(key, [])

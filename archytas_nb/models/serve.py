@@ -38,16 +38,7 @@ _NEEDED = frozenset({"model.path", "n_ctx", "n_parallel", "api_keys"})
 
 
 class Leases:
-    """Counts the kernels that use the model.
-
-    Args:
-        key: The secret that a kernel must know.
-        grace_seconds: How long the model outlives its last user.
-        startup_seconds: How long it waits for its first one.
-
-    Attributes:
-        port: Where kernels connect.
-    """
+    """Counts the kernels that use the model; they connect to `port` and must know `key`."""
 
     def __init__(self, key: str, grace_seconds: float, startup_seconds: float) -> None:
         self._key = key.encode()
