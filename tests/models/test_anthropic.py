@@ -26,8 +26,7 @@ from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.loop.history import Exchange, messages_of
 from archytas_nb.models import remote
-from archytas_nb.models.anthropic import AnthropicModel, body_of
-from archytas_nb.models.anthropic_reply import AnthropicReply
+from archytas_nb.models.anthropic import AnthropicModel, AnthropicReply, body_of
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.completion import from_stream
 from tests.loop.cards import PROTOCOLS, Protocol, wire
