@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import time
 import warnings
 import weakref
@@ -10,7 +11,6 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from inspect import signature
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -132,7 +132,7 @@ class Agent(AsksMany):
         **unknown: Never,
     ) -> None:
         for name in unknown:
-            raise unknown_argument("Agent()", name, [*signature(Agent).parameters][1:-1])
+            raise unknown_argument("Agent()", name, [*inspect.signature(Agent).parameters][1:-1])
         if _is_model(tools) and not _is_model(model):
             tools, model = model, tools
         check_settings(protocol, python, context, instructions, namespace)
@@ -250,7 +250,7 @@ class Agent(AsksMany):
             ValueError: The question is empty, an image cannot be read, or `until` is no function.
             TypeError: There is no such option.
         """
-        run, begin, _ = self._asked("run()", question, output_type, options)
+        run, begin, _ = self._asked(question, output_type, options)
         try:
             with _progress(question, options) as line:
                 for _ in begin((*options.get("observers", ()), *line)):
@@ -276,7 +276,7 @@ class Agent(AsksMany):
         Returns:
             The run, as `run` does; raises what `run` raises, after the ending.
         """
-        run, begin, _ = self._asked("stream()", question, output_type, options)
+        run, begin, _ = self._asked(question, output_type, options)
         try:
             yield from begin(options.get("observers", ()))
         except KeyboardInterrupt:
@@ -317,7 +317,7 @@ class Agent(AsksMany):
 
         Arguments and errors are those of `arun`; the run is the stream's attribute ``run``.
         """
-        run, begin, waits = self._asked("astream()", question, output_type, options)
+        run, begin, waits = self._asked(question, output_type, options)
         observers = options.get("observers", ())
         return RunStream(run, events_of(run, begin, waits, observers, self._current))
 
@@ -366,12 +366,14 @@ class Agent(AsksMany):
 
     @users_frames
     def _asked(
-        self, of: str, question: str, output_type: Any, options: Options
+        self, question: str, output_type: Any, options: Options
     ) -> tuple[Run[Any], Callable[[Sequence[Observer]], Events], Callable[[ev.Event], bool]]:
         """Read a question: its run, what begins it, and what of it may be waited for aside."""
         for name in options:
             if name not in Options.__annotations__:
-                raise unknown_argument(of, name, ["output_type", *Options.__annotations__])
+                raise unknown_argument(
+                    "Agent.run()", name, ["output_type", *Options.__annotations__]
+                )
         agent = object.__new__(type(self))  # for this question; the conversation is the same
         vars(agent).update(vars(self))
         given: dict[str, Any] = {**options}
@@ -494,4 +496,4 @@ def _is_model(value: Any) -> bool:
 
 
 for _many in (AsksMany.map, AsksMany.evaluate):  # Python's own messages name them so
-    _many.__qualname__ = f"Agent.{_many.__name__}"
+    inspect.unwrap(_many).__qualname__ = f"Agent.{_many.__name__}"

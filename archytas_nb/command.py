@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import os
 import platform
 import re
@@ -28,18 +27,11 @@ try:
 except ModuleNotFoundError:  # another environment, without the package, uses the same profile
     pass
 """
-COMMANDS = {
-    "enable": "load the extension whenever IPython or a Python kernel starts",
-    "disable": "undo enable",
-    "doctor": "report versions, configuration and the available model; secrets are hidden",
-    "clean": "remove the assembled weights and logs of the embedded model; pip packages stay",
-}
 PACKAGES = (
     "ipython ipykernel ipywidgets openai anthropic pydantic xllamacpp jupyterlab notebook nbval"
 )
 TRY_IT = "to try it: python -m archytas_nb doctor --try"
 _SECRET = re.compile("KEY|_REQUEST$|^(api_key|request)$")
-_MODEL_SETTINGS = "model base_url api_key timeout max_retries local_model discover local_safe"
 _TRIAL = AskModel(
     1, ({"role": "user", "content": "Is water wet? Answer yes or no."},),
     max_tokens=64, seconds=600.0,
@@ -53,26 +45,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"archytas_nb {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    added = {n: commands.add_parser(n, help=text, description=text) for n, text in COMMANDS.items()}
-    for name in ("enable", "disable", "doctor"):
-        added[name].add_argument(
-            "--profile", default="default", help="the IPython profile (default: %(default)s)"
-        )
-    added["clean"].add_argument(
-        "--dry-run", action="store_true", help="only show what would be removed"
-    )
-    added["doctor"].add_argument(
-        "--try", action="store_true", dest="try_it",
-        help="ask the model one short question and report how long the reply took",
-    )  # fmt: skip
+    for name, text in (
+        ("enable", "load the extension whenever IPython or a Python kernel starts"),
+        ("disable", "undo enable"),
+        ("doctor", "report versions, configuration and the available model; secrets are hidden"),
+        ("clean", "remove the assembled weights and logs of the embedded model; pip packages stay"),
+    ):
+        added = commands.add_parser(name, help=text, description=text)
+        if name == "clean":
+            added.add_argument(
+                "--dry-run", action="store_true", help="only show what would be removed"
+            )
+        else:
+            added.add_argument(
+                "--profile", default="default", help="the IPython profile (default: %(default)s)"
+            )
+        if name == "doctor":
+            added.add_argument(
+                "--try", action="store_true", dest="try_it",
+                help="ask the model one short question and report how long the reply took",
+            )  # fmt: skip
     args = parser.parse_args(argv)
     try:
-        if args.command == "doctor":
-            text, succeeded = report(args.profile, try_it=args.try_it)
-        elif args.command == "clean":
-            text, succeeded = clean(only_show=args.dry_run)
-        else:
-            text, succeeded = (enable if args.command == "enable" else disable)(args.profile), True
+        match args.command:
+            case "enable":
+                text, succeeded = enable(args.profile), True
+            case "disable":
+                text, succeeded = disable(args.profile), True
+            case "doctor":
+                text, succeeded = report(args.profile, try_it=args.try_it)
+            case _:
+                text, succeeded = clean(only_show=args.dry_run)
     except ArchytasError as error:
         text, succeeded = str(error), False
     print(text)  # noqa: T201 - the command's output
@@ -82,20 +85,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 # ── enable, disable, clean ────────────────────────────────────────────────────────────────────────
 
 
-def profile_dir(profile: str) -> Path:
-    """The folder of an IPython profile."""
+def _folder(profile: str) -> Path:
     from IPython.paths import get_ipython_dir
 
     return Path(get_ipython_dir()) / f"profile_{profile}"
 
 
-def _is_enabled(path: Path) -> bool:
-    """Whether `enable` wrote the startup file; raises ConfigurationError if it was edited."""
+def _startup(profile: str) -> tuple[Path, bool]:
+    """The startup file, and whether it is there; raises ConfigurationError if it was edited."""
+    path = _folder(profile) / "startup" / STARTUP_FILE
     try:
-        if not path.exists():
-            return False
-        if path.read_text(encoding="utf-8") == STARTUP_TEXT:
-            return True
+        if not path.exists() or path.read_text(encoding="utf-8") == STARTUP_TEXT:
+            return path, path.exists()
     except (OSError, UnicodeDecodeError):
         pass
     raise ConfigurationError(
@@ -106,8 +107,8 @@ def _is_enabled(path: Path) -> bool:
 
 def enable(profile: str = "default") -> str:
     """Write the startup file that loads the extension, and return a message for the user."""
-    path = profile_dir(profile) / "startup" / STARTUP_FILE
-    if _is_enabled(path):
+    path, is_enabled = _startup(profile)
+    if is_enabled:
         return f"already enabled: {str(path)!r} loads the extension"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,8 +123,8 @@ def enable(profile: str = "default") -> str:
 
 def disable(profile: str = "default") -> str:
     """Remove the file that `enable` wrote, and return a message for the user."""
-    path = profile_dir(profile) / "startup" / STARTUP_FILE
-    if not _is_enabled(path):
+    path, is_enabled = _startup(profile)
+    if not is_enabled:
         return f"not enabled: {str(path)!r} does not exist"
     try:
         path.unlink()
@@ -175,28 +176,23 @@ def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool
     config: dict[str, Any] = {}
     try:
         config = _configuration(profile)
-        shown = _shown({f"ArchytasNB.{name}": value for name, value in config.items()})
-        startup = profile_dir(profile) / "startup" / STARTUP_FILE
-        enabled = (
-            f"{str(startup)!r}"
-            if _is_enabled(startup)
-            else "not enabled; use %load_ext archytas_nb"
-        )
+        configured = _shown(config) or f"no ArchytasNB settings in {str(_folder(profile))!r}"
+        startup, is_enabled = _startup(profile)
+        enabled = repr(str(startup)) if is_enabled else "not enabled; use %load_ext archytas_nb"
     except ConfigurationError as error:
-        shown, enabled = str(error), "unknown"
-    ours = ("ARCHYTAS_NB_", "OPENAI_")
-    also = {"ANTHROPIC_BASE_URL", *(each.key_name for each in providers.PROVIDERS.values())}
+        configured, enabled = str(error), "unknown"
+    keys = {"ANTHROPIC_BASE_URL", *(each.key_name for each in providers.PROVIDERS.values())}
     variables = {
-        n: value
-        for n, value in sorted(os.environ.items())
-        if value and (n.startswith(ours) or n in also)
+        name: value
+        for name, value in sorted(os.environ.items())
+        if value and (name.startswith(("ARCHYTAS_NB_", "OPENAI_")) or name in keys)
     }
     model, is_ready = _model(config, try_it=try_it)
     lines = {
         "archytas_nb": f"{__version__}, Python {platform.python_version()}, {platform.system()}",
         "packages": ", ".join(map(_version, PACKAGES.split())),
-        "configuration": shown or f"no ArchytasNB settings in {str(profile_dir(profile))!r}",
-        "environment": _shown(variables) or f"no variables that start with {' or '.join(ours)}",
+        "configuration": configured,
+        "environment": _shown(variables) or "no variables that start with ARCHYTAS_NB_ or OPENAI_",
         "startup": enabled,
         "model": model,
     }
@@ -217,7 +213,7 @@ def _configuration(profile: str) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for name in ("ipython_config.py", "ipython_kernel_config.py"):
-        path = profile_dir(profile) / name
+        path = _folder(profile) / name
         try:
             found |= PyFileConfigLoader(name, str(path.parent)).load_config().get("ArchytasNB", {})
         except ConfigFileNotFound:
@@ -233,29 +229,31 @@ def _shown(values: dict[str, Any]) -> str:
     """Settings without secrets, and without the credentials that a URL may contain."""
     shown = []
     for name, value in values.items():
-        is_url = isinstance(value, str) and "://" in value
-        is_secret = _SECRET.search(name.removeprefix("ArchytasNB."))
-        text = "(set, not shown)" if is_secret else repr(shown_url(value) if is_url else value)
-        shown.append(f"{name} = {text}")
+        text = repr(shown_url(value) if isinstance(value, str) and "://" in value else value)
+        shown.append(f"{name} = {'(set, not shown)' if _SECRET.search(name) else text}")
     return ", ".join(shown)
 
 
 def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
     """Which model would be asked, and whether it is available."""
+    from IPython.core.error import UsageError
+    from traitlets import TraitError
+    from traitlets.config import Config
+
+    from archytas_nb.magics.agent import model_settings
+    from archytas_nb.magics.settings import Settings
     from archytas_nb.models.embedded import EmbeddedModel
     from archytas_nb.models.remote import close_clients
 
-    names = [name for name in _MODEL_SETTINGS.split() if config.get(name) not in (None, "")]
     try:
-        request = json.dumps(config.get("request", {}))
-        settings = choose.ModelSettings(**{n: config[n] for n in names}, request=request)
+        settings = model_settings(Settings(config=Config({"Settings": config})))
         model = choose.choose_model(settings=settings)
         base_url = getattr(model, "base_url", None)
         at = f"a {type(model).__name__}" if base_url is None else f"at {shown_url(base_url)!r}"
         if is_embedded := isinstance(model, EmbeddedModel):
             at = "the embedded model"
             process.Engine().require()
-            weights.check(settings.local_model or os.environ.get("ARCHYTAS_NB_LOCAL_MODEL"))
+            weights.check(settings.gguf)
         if try_it:
             return f"{model.name!r} {_tried(model)}; {at}", True
         if not (is_embedded or hasattr(model, "served")):
@@ -269,7 +267,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
             few = ", ".join(map(repr, served[:8]))
             return f"{model.name!r} {at} is not available there; available models: {few}", False
         return f"{model.name!r} {at} is available; the endpoint serves {len(served)} models", True
-    except (ArchytasError, TypeError) as error:  # TypeError: the request is no mapping of fields
+    except (ArchytasError, UsageError, TraitError) as error:
         return str(error), False
     finally:
         close_clients()

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 if TYPE_CHECKING:
     from archytas_nb.run import Run
 
+E = TypeVar("E", bound=Exception)
 F = TypeVar("F", bound=Callable[..., Any])
 ModelErrorKind = Literal[
     "unreachable", "timeout", "auth", "not_found", "rate_limit", "server", "bad_reply", "overflow",
@@ -52,18 +53,23 @@ class UsersFrames:
         return lines
 
 
+def with_users_frames(error: E) -> E:
+    """Have IPython show a built-in error as `UsersFrames` are shown."""
+    if not hasattr(error, "_render_traceback_"):
+        render = MethodType(UsersFrames._render_traceback_, error)
+        error._render_traceback_ = render  # type: ignore[attr-defined]
+    return error
+
+
 def users_frames(function: F) -> F:
-    """Have IPython show also built-in errors of a public function as `UsersFrames` are shown."""
+    """Have IPython show the built-in errors of a public function as `UsersFrames` are shown."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:
-            if not hasattr(error, "_render_traceback_"):
-                render = MethodType(UsersFrames._render_traceback_, error)
-                error._render_traceback_ = render  # type: ignore[union-attr]
-            raise
+            raise with_users_frames(error) from None
 
     return cast("F", call)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from archytas_nb.errors import with_users_frames
 from archytas_nb.tools.names import did_you_mean
 
 ARGUMENTS = {
@@ -56,4 +57,5 @@ def unknown_attribute(owner: object, name: str, table: Mapping[str, str]) -> Att
     """What to raise for an attribute that an object does not have."""
     known = [each for each in dir(type(owner)) if not each.startswith("_")]
     meant = "" if name.startswith("_") else hint(name, table, known)
-    return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{meant}")
+    text = f"{type(owner).__name__!r} object has no attribute {name!r}{meant}"
+    return with_users_frames(AttributeError(text))

@@ -49,3 +49,23 @@ def test_debug_still_finds_the_whole_traceback(kernel: Kernel) -> None:
     kernel.run("nb.tool(3)")
     kernel.run("import sys; tb = sys.last_traceback\nwhile tb.tb_next: tb = tb.tb_next")
     assert kernel.run("tb.tb_frame.f_globals['__name__']").result.startswith("'archytas_nb.tools.")
+
+
+def test_a_built_in_error_of_an_agent_shows_the_line_that_asked(kernel: Kernel) -> None:
+    kernel.run("agent = nb.Agent([])")
+    for code, said in (
+        ("agent.run('')", "ValueError: the question is empty"),
+        ("list(agent.stream('Why?', images=3))", "ValueError: 3 is not an image"),
+        (
+            "await agent.arun('Why?', max_step=3)",
+            "TypeError: Agent.run() has no argument 'max_step'",
+        ),
+        ("nb.Agent(max_steps=0)", "ValueError: max_steps"),
+        ("agent.map(3, 'Why?')", "ValueError: data is of type 'int'"),
+        ("agent.map([], 'Why?', n=1)", "TypeError: Agent.map() got an unexpected keyword"),
+        ("agent.chat", "AttributeError: 'Agent' object has no attribute 'chat'"),
+    ):
+        cell = kernel.run(code)
+        assert f"----> 1 {code}" in cell.error
+        assert said in cell.error
+        assert "archytas_nb/" not in cell.error

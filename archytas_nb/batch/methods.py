@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from archytas_nb.errors import users_frames
+
 if TYPE_CHECKING:
     from archytas_nb.batch.evaluate import Evaluation
     from archytas_nb.batch.map import Plan
@@ -19,6 +21,7 @@ class AsksMany:
         """The arguments that make such an agent, without its conversation."""
         raise NotImplementedError
 
+    @users_frames
     def map(
         self,
         data: Any,
@@ -71,6 +74,7 @@ class AsksMany:
         plan = Plan(type, workers, budget, rpm, executor, store, **_shown(progress))
         return mapped(self, data, prompt, plan)
 
+    @users_frames
     def evaluate(
         self,
         cases: Iterable[Any],
