@@ -23,7 +23,7 @@ from typing import (
 )  # fmt: skip
 
 from archytas_nb.aio import RunStream, events_of, waits_aside
-from archytas_nb.batch.methods import AsksMany
+from archytas_nb.batch.map import AsksMany
 from archytas_nb.driver import (
     AnswerCheck,
     Current,

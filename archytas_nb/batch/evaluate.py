@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from archytas_nb.batch.map import Plan, ask_all, model_name
+from archytas_nb.batch.engine import Map, model_name
 from archytas_nb.loop.events import Usage
 from archytas_nb.trace.safe import Table
 from archytas_nb.trace.text import grid_lines
@@ -45,8 +44,7 @@ class Score(NamedTuple):
         return wilson(self.passed, self.runs)[1]
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """The scores of one or several models.
 
     Attributes:
@@ -67,49 +65,41 @@ class Evaluation:
         head = ["question"]
         for each in self.totals:
             head += [each.model, "95 %", "tokens", "USD"]
-        questions = list(dict.fromkeys(each.question for each in self.cases))
-        rows = [[each for each in self.cases if each.question == text] for text in questions]
-        lines = [(cells[0].question, *_cells(cells)) for cells in [*rows, list(self.totals)]]
+        number = len(self.cases) // len(self.totals)
+        rows = [self.cases[at::number] for at in range(number)]
+        lines = [(scores[0].question, *_cells(scores)) for scores in (*rows, self.totals)]
         table = Table(tuple(head), tuple(lines))
         return "\n".join(grid_lines(table, len(lines), width=10_000, cell=60))
 
 
 def evaluate(
-    settings: dict[str, Any], cases: Sequence[Any], runs: int, models: Sequence[Any], plan: Plan
+    settings: dict[str, Any], cases: Sequence[Any], runs: int, models: Sequence[Any], **options: Any
 ) -> Evaluation:
-    """Ask every question `runs` times with each model; the arguments are those of `Agent`."""
-    if isinstance(runs, bool) or not (isinstance(runs, int) and runs >= 1):
+    """Ask every question `runs` times with each model; the options are those of `Map`."""
+    if type(runs) is not int or runs < 1:
         raise ValueError(f"runs is {runs!r}; expected a whole number above 0")
-    read = [_case(each, typed=plan.output_type is not None) for each in cases]
+    read = [_case(each, typed=options["output_type"] is not None) for each in cases]
     if not read:
         raise ValueError("there are no cases; expected tuples (question, expected)")
-    asked = [(case, run) for case in read for run in range(runs)]
-    questions, salts = [case[0] for case, _ in asked], [str(run) for _, run in asked]
-    scores, totals = [], []
-    models = models or [settings["model"]]
-    names = [model_name(each) for each in models]
-    for at, model in enumerate(models):
-        given = {**settings, "model": model}
-        name = names[at] if names[at] not in names[:at] else f"{names[at]} ({at + 1})"
-        found, values = ask_all(given, questions, replace(plan, name=name), salts)
+    questions = [question for question, _, _ in read for _ in range(runs)]
+    salts = [str(run) for _ in read for run in range(runs)]
+    scores, totals, names = [], [], list[str]()
+    for model in models or [settings["model"]]:
+        name = model_name(model)
+        names.append(name if name not in names else f"{name} ({len(names) + 1})")
+        asked = Map({**settings, "model": model}, questions, salts, name=names[-1], **options)
+        answers = list(zip(*asked.results(), strict=True))
         mine = []
-        for number, (question, expected, check) in enumerate(read):
-            span = slice(number * runs, (number + 1) * runs)
-            ended = [
-                (result, value)
-                for result, value in zip(found[span], values[span], strict=True)
-                if result.status != "open"
-            ]
-            passed = sum(
-                result.status == "done" and bool(check(value, expected)) for result, value in ended
-            )
+        for at, (question, expected, check) in enumerate(read):
+            part = answers[at * runs : (at + 1) * runs]
+            ended = [(result, value) for result, value in part if result.status != "open"]
+            passed = [each.status == "done" and bool(check(v, expected)) for each, v in ended]
             used = sum((result.usage for result, _ in ended), Usage())
             tokens = used.input_tokens + used.output_tokens
-            mine.append(Score(name, question, passed, len(ended), tokens, used.usd))
+            mine.append(Score(names[-1], question, sum(passed), len(ended), tokens, used.usd))
+        counts = [sum(column) for column in zip(*(each[2:] for each in mine), strict=True)]
         scores += mine
-        passed, ended_runs = sum(each.passed for each in mine), sum(each.runs for each in mine)
-        cost = sum(each.tokens for each in mine), sum(each.usd for each in mine)
-        totals.append(Score(name, f"all {len(read)}", passed, ended_runs, *cost))
+        totals.append(Score(names[-1], f"all {len(read)}", *counts))
     return Evaluation(tuple(scores), tuple(totals))
 
 
@@ -124,13 +114,13 @@ def wilson(passed: int, runs: int) -> tuple[float, float]:
 
 
 def _case(given: Any, *, typed: bool) -> tuple[str, Any, Callable[[Any, Any], Any]]:
-    if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
-        raise ValueError(f"a case is {given!r}; expected (question, expected[, check])")
-    question, expected, check = (*given, None)[:3]
-    if not isinstance(question, str) or not question.strip():
-        raise ValueError(f"a case's question is {question!r}; expected text")
-    if check is not None and not callable(check):
-        raise ValueError(f"a case's check is {check!r}; expected a function of answer and expected")
+    is_tuple = isinstance(given, (tuple, list)) and len(given) in (2, 3)
+    question, expected, check = (*given, None)[:3] if is_tuple else ("", None, None)
+    is_text = isinstance(question, str) and question.strip()
+    if not is_text or not (check is None or callable(check)):
+        raise ValueError(
+            f"a case is {given!r}; expected (question, expected) or (question, expected, check)"
+        )
     return question, expected, check or (_is_equal if typed else _contains)
 
 

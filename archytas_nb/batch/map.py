@@ -1,433 +1,285 @@
-"""Asks an agent about many rows: threads or an executor, one conversation for each row.
-
-Only the main thread hands rows out and collects them; it sleeps until a worker has something for
-it: a row that has ended, or a tool that must run on the main thread.
-"""
+"""`Agent.map` and `Agent.evaluate`: reads rows, and makes a frame of what was answered."""
 
 from __future__ import annotations
 
-import contextvars
-import itertools
-import os
-import queue
-import time
-import uuid
-from collections import ChainMap, Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
-from contextlib import closing, suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeAlias
+import dataclasses
+import hashlib
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, is_typeddict
 
-from archytas_nb.answers import Answers
-from archytas_nb.batch.gate import Budget, Gate, GatedModel
-from archytas_nb.batch.rows import keys_of
-from archytas_nb.batch.store import RowResult, Store
-from archytas_nb.batch.worker import RowAgent, ask, ask_elsewhere, without_retries
-from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
-from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.kernel.person import ask_user, confirm
-from archytas_nb.kernel.python import python
-from archytas_nb.loop.events import Usage
-from archytas_nb.models.choose import choose_model
+from archytas_nb.errors import users_frames
+from archytas_nb.tools.names import did_you_mean
+from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 
-_AHEAD = 2  # rows that are handed out for each worker
-_LOOK = 0.2  # seconds after which Windows looks for an interrupt
-_GRACE = 0.3  # seconds that are left to the requests which a stop ends
-_STREAK = 5  # rows in a row that fail by the endpoint: the others would, too
-_STOPPING = ("auth", "not_found", "rate_limit")  # failures that are the same for every row
-_FAILING = ("unreachable", "timeout", "server")
-_LENGTHS = ("max_tokens", "max_completion_tokens", "n")
-_OPEN = RowResult("open")
+if TYPE_CHECKING:
+    from archytas_nb.batch.evaluate import Evaluation
+    from archytas_nb.batch.store import RowResult
 
-Submit: TypeAlias = Callable[[str, str], Future[RowResult]]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How rows are asked about; as the arguments of `Agent.map`.
-
-    Raises:
-        ValueError: A value cannot be used.
-    """
-
-    output_type: Any = None
-    workers: int = 8
-    budget: float | str | None = None
-    rpm: float | None = None
-    executor: Executor | None = None
-    store: str | Path | None = None
-    show: Callable[..., None] = lambda *_, **__: None
-    name: str = ""  # identifies the model in the file; by default the name that it was given
-
-    def __post_init__(self) -> None:
-        Budget.of(self.budget)
-        if isinstance(self.workers, bool) or not (
-            isinstance(self.workers, int) and self.workers >= 1
-        ):
-            raise ValueError(f"workers is {self.workers!r}; expected a whole number above 0")
-        if self.rpm is not None and not self.rpm > 0:
-            raise ValueError(f"rpm is {self.rpm!r}; expected requests per minute above 0")
-        for name in ("budget", "rpm"):
-            if self.is_remote and getattr(self, name) is not None:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} holds for the threads of this process only; "
-                    "leave it out, or leave executor= out"
-                )
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether the rows are asked about in other processes."""
-        return self.executor is not None and not isinstance(self.executor, ThreadPoolExecutor)
+STORE = "cassettes/map.sqlite"
+COLUMNS = ("status", "error", "tokens", "cost", "seconds")
+"""What stands beside the answer."""
+_FIELD = re.compile(r"\{(\w+)\}")
+_MAX_CHARS = 20_000  # of a value that is not text; text is sent whole
 
 
-def ask_all(
-    settings: dict[str, Any], questions: Sequence[str], plan: Plan, salts: Sequence[str] = ()
-) -> tuple[list[RowResult], list[Any]]:
-    """Ask each question in a conversation of its own, equal ones once; all that is known is kept.
+class AsksMany:
+    """The methods of an agent that ask about many rows; its conversation stays as it is."""
 
-    Args:
-        settings: The arguments of `Agent`.
-        questions: The questions.
-        plan: How.
-        salts: Where there are any, equal questions are the same row only where these are equal.
+    def _settings(self) -> dict[str, Any]:
+        """The arguments that make such an agent, without its conversation."""
+        raise NotImplementedError
 
-    Returns:
-        For each question its result, and the value of its answer.
+    @users_frames
+    def map(
+        self,
+        data: Any,
+        prompt: str,
+        *,
+        type: Any = None,  # noqa: A002 - as in %agent --type
+        workers: int = 8,
+        budget: float | str | None = None,
+        rpm: float | None = None,
+        executor: Any = None,
+        store: str | None = STORE,
+        progress: bool = True,
+    ) -> Any:
+        """Ask about every row of a column or a frame, each in a conversation of its own.
 
-    Raises:
-        ConfigurationError: No row can be asked about.
-        ModelError: The endpoint failed before any row was done.
-    """
-    tools: list[Tool] = settings["tools"]
-    named = settings["model"]
-    answers = Answers(plan.output_type, None, settings["namespace"])
-    if answers.by_reference:
-        raise ConfigurationError(
-            f"type={plan.output_type!r}: the answers are kept in a file, which holds no variables"
-        )
-    _check_tools(tools, is_remote=plan.is_remote)
-    parts = (plan.name or model_name(named), settings["instructions"] or "", repr(answers.form))
-    keys = keys_of(questions, tools, *parts)
-    if salts:
-        keys = [f"{key} {salt}" for key, salt in zip(keys, salts, strict=True)]
-    with closing(Store(None if plan.store is None else Path(plan.store))) as store:
-        rows = _Rows(store, dict(zip(keys, questions, strict=True)), Counter(keys), plan)
-        if is_replay(named):
-            rows.replay()
-        elif rows.todo:
-            _run(rows, settings, plan)
-        plan.show(rows.line(final=True), final=True)
-        results = [rows.found.get(key, _OPEN) for key in keys]
-    values: list[Any] = [each.answer for each in results]
-    if plan.output_type is not None:
-        for at, each in enumerate(results):
-            if each.status == "done":
-                verdict = answers.check(each.answer)
-                values[at] = verdict.value
-                if verdict.fault:  # the type's own check has changed, or what it asks
-                    results[at] = replace(each, status="failed", error=verdict.fault)
-    return results, values
+        Equal rows are asked about once. Results are kept in a file: after an interrupt, a crash or
+        a spent budget the same call goes on, asks about the open and the failed rows, and asks
+        nothing about the others. A replay (``pytest --agent-replay``) takes all from the file.
 
+        After 20 rows the cost of all is estimated. Where that exceeds the budget and somebody is
+        at the keyboard, they are asked how to go on.
 
-def _run(rows: _Rows, settings: dict[str, Any], plan: Plan) -> None:
-    """Ask about the rows that are to be asked."""
-    tools: list[Tool] = settings["tools"]
-    budget = Budget.of(plan.budget)
-    allow = _approved(tools, settings, len(rows.todo))
-    settings = {**settings, "model": _model(settings["model"], budget), "allow": allow}
-    price = getattr(settings["model"], "price", None)
-    if rows.store.open():  # another kernel may ask about the same rows: they meet in the middle
-        rows.todo = dict(reversed(rows.todo.items()))
-    rows.gate = gate = Gate(budget, price and price.cost, plan.rpm, rows.spent)
-    if plan.is_remote and plan.executor is not None:
-        rows.run(_submit_elsewhere(settings, plan.output_type, plan.executor), plan.workers)
-    else:
-        pool = plan.executor or ThreadPoolExecutor(plan.workers, "archytas_nb-map")
-        model = without_retries(settings["model"])
-        try:
-            submit = _submit_here(rows, {**settings, "model": model}, plan.output_type, pool)
-            rows.run(submit, plan.workers, cut=getattr(model, "cut", lambda: None))
-        finally:
-            if plan.executor is None:
-                pool.shutdown(wait=False, cancel_futures=True)
-    if rows.failure is not None and not rows.asked["done"]:
-        raise rows.failure
-    if gate.stopped:  # a replay then knows that these rows belong to the map
-        left = {key: rows.found.get(key, _OPEN) for key in rows.todo}
-        rows.store.put(*(each for each in left.items() if each[1].status == "open"))
+        Tools marked ``pure`` run on the workers' threads, the others one after another on the
+        calling thread. A tool that wants approval is approved once, before the first row.
 
+        Args:
+            data: A Series or DataFrame of pandas or polars, or a list.
+            prompt: What to do with each row. ``{column}`` stands for a value of the row; without
+                one the whole row stands below the prompt.
+            type: What each answer must be: a type, whose fields become columns; None takes text.
+            workers: How many rows are asked about at the same time.
+            budget: The most that may be spent, such as ``"3 USD"`` or ``"500000 tokens"``, all
+                calls with these rows and this file together.
+            rpm: Maximum number of requests per minute.
+            executor: Runs the rows in place of this process: any `concurrent.futures.Executor`,
+                such as that of a Dask cluster.
+            store: The file; None keeps nothing.
+            progress: Whether to show how far it is.
 
-class _Rows:
-    """The rows of one map by their keys: those that are still to be asked about, and the others.
-
-    Attributes:
-        todo: The questions that are to be asked.
-        found: What is known.
-        asked: How many rows were asked about now, by what became of them.
-        failure: Why the endpoint cannot be asked, or None.
-    """
-
-    def __init__(
-        self, store: Store, questions: dict[str, str], copies: Counter[str], plan: Plan
-    ) -> None:
-        self.store, self._copies, self._plan = store, copies, plan
-        self.found = store.get(questions)
-        self.todo = {
-            key: question
-            for key, question in questions.items()
-            if key not in self.found or self.found[key].status != "done"
-        }
-        self._counts = Counter[str]()
-        for key in copies:
-            self._counts["open" if key in self.todo else "done"] += copies[key]
-        self.spent = sum((each.spent for each in self.found.values()), Usage())
-        self.asked = Counter[str]()
-        self.failure: ModelError | None = None
-        self.gate = Gate(Budget.of(plan.budget))
-        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._started, self._failing = time.monotonic(), 0
-
-    def replay(self) -> None:
-        """Take the rows as they were kept.
+        Returns:
+            A DataFrame with the index of the data: the fields of the type (or ``answer``),
+            ``status`` (``"done"``, ``"failed"``, ``"open"``), ``error``, ``tokens``, ``cost`` in
+            USD, ``seconds``. For a list, a list of dicts. An interrupt gives what is done so far.
 
         Raises:
-            ConfigurationError: One of them was not.
+            ConfigurationError: No row can be asked about: no model, no price for a budget in USD,
+                a tool that cannot work in a map, a file that cannot be written.
+            ModelError: The endpoint failed before any row was done.
+            ValueError: An argument is not of the kind said above.
         """
-        missing = [key for key in self.todo if key not in self.found]
-        if missing:
-            raise ConfigurationError(
-                f"this is a replay, which never asks a model, and {len(missing):,} of "
-                f"{len(self._copies):,} rows have no result in {str(self._plan.store)!r}. Run the "
-                "map once with a model, and keep that file beside the notebook"
-            )
-        self._counts = Counter()
-        for key, copies in self._copies.items():
-            self._counts[self.found[key].status] += copies
-        if self._counts["open"] and self.gate.budget is not None:
-            self.gate.stop(f"the budget of {self.gate.budget}")
+        return mapped(
+            self._settings(), data, prompt, _show(progress), output_type=type, workers=workers,
+            budget=budget, rpm=rpm, executor=executor, store=store,
+        )  # fmt: skip
 
-    def later(self, work: Callable[[], None]) -> None:
-        """Have something called on the main thread."""
-        self._inbox.put(work)
-
-    def run(self, submit: Submit, workers: int, cut: Callable[[], None] = lambda: None) -> None:
-        """Hand the rows out, the first alone: the endpoint's cache of the prompt is warm then."""
-        rows, futures = iter(self.todo.items()), dict[Future[RowResult], str]()
-        try:
-            self._hand_out(submit, itertools.islice(rows, 1), futures, 1)
-            self._hand_out(submit, rows, futures, workers * _AHEAD)
-        except KeyboardInterrupt:
-            self.gate.stop("an interrupt", at_once=True)
-        finally:
-            if futures:
-                self.gate.stop("an error", at_once=True)
-                cut()
-                for future in futures:
-                    future.cancel()
-                for future in wait(futures, _GRACE).done:
-                    if not future.cancelled() and future.exception() is None:
-                        self._ended(futures[future], self._result(future))
-
-    def _hand_out(
+    @users_frames
+    def evaluate(
         self,
-        submit: Submit,
-        rows: Iterator[tuple[str, str]],
-        futures: dict[Future[RowResult], str],
-        most: int,
-    ) -> None:
-        """Keep at most so many rows handed out, until all have ended."""
-        while True:
-            room = 0 if self.gate.stopped else most - len(futures)
-            for key, question in itertools.islice(rows, room):
-                future = submit(key, question)
-                futures[future] = key
-                future.add_done_callback(self._inbox.put)
-            if not futures:
-                return
-            item = self._next()
-            if isinstance(item, Future):
-                self._ended(futures.pop(item), self._result(item))
-                self._plan.show(self.line())
-            else:
-                item()
+        cases: Iterable[Any],
+        *,
+        runs: int = 5,
+        models: Sequence[Any] = (),
+        type: Any = None,  # noqa: A002 - as in %agent --type
+        workers: int = 8,
+        budget: float | str | None = None,
+        store: str | None = STORE,
+        progress: bool = True,
+    ) -> Evaluation:
+        """Ask each question several times, and count how often the answer is right.
 
-    def _next(self) -> Any:
-        while True:
-            with suppress(queue.Empty):
-                return self._inbox.get(timeout=_LOOK)
+        Args:
+            cases: A tuple ``(question, expected)`` or ``(question, expected, check)`` for each
+                case. The check is called with the answer and what is expected and returns whether
+                it passes; without one a text must contain what is expected, whatever the case of
+                its letters, and a typed value must be equal to it.
+            runs: How often each question is asked.
+            models: Models to compare; empty for the agent's own.
+            type: What each answer must be; None takes text.
+            workers: How many questions are asked at the same time.
+            budget: The most that each model may cost; as in `map`.
+            store: The file that keeps the answers, as in `map`; None keeps nothing.
+            progress: Whether to show how far it is.
 
-    def _result(self, future: Future[RowResult]) -> RowResult:
-        try:
-            return future.result()
-        except ConfigurationError:
-            raise
-        except Exception as error:
-            if not self._plan.is_remote:
-                raise
-            text = f"{type(error).__name__}: {error}"  # such as a worker that was killed
-            return RowResult("failed", None, text, kind="server")
+        Returns:
+            The pass rates with their 95 % intervals, tokens and cost, by case and in all.
 
-    def _ended(self, key: str, result: RowResult) -> None:
-        """Take in what became of a row, and stop where the others would end in the same way."""
-        if self._plan.is_remote:
-            earlier = self.found.get(key, _OPEN)
-            result = replace(result, spent=earlier.spent + result.spent)
-            self.store.put((key, result))
-        self.found[key] = result
-        self.asked[result.status] += 1
-        self._counts["open"] -= self._copies[key]
-        self._counts[result.status] += self._copies[key]
-        self.spent += result.usage
-        self._failing = self._failing + 1 if result.kind in _FAILING else 0
-        if result.kind in _STOPPING or self._failing >= _STREAK:
-            self.failure = self.failure or ModelError(result.error, kind=result.kind)  # type: ignore[arg-type]
-            self.gate.stop(f"the endpoint: {result.error}")
-        elif result.status == "open":  # the interrupt hit a tool on the main thread
-            self.gate.stop("an interrupt", at_once=True)
+        Raises:
+            ConfigurationError, ModelError: As in `map`.
+            ValueError: A case or an argument is not of the kind said above.
+        """
+        from archytas_nb.batch.evaluate import evaluate
 
-    def line(self, *, final: bool = False) -> str:
-        """How far the map is."""
-        counts, spent = self._counts, self.spent
-        if final:  # with what was broken off, as the file has it
-            spent = sum((each.spent for each in self.found.values()), Usage())
-        rows = sum(self._copies.values())
-        tokens = spent.input_tokens + spent.output_tokens
-        parts = [f"{counts['done']:,} of {rows:,} rows done"]
-        parts += [f"{counts['failed']:,} failed"] if counts["failed"] else []
-        parts += [f"{spent.usd:.4g} USD" if spent.usd else f"{tokens:,} tokens"]
-        asked = sum(self.asked.values())
-        if not final and asked:
-            seconds = (time.monotonic() - self._started) / asked * (len(self.todo) - asked)
-            parts.append(f"about {seconds:,.0f} s left")
-        if self.gate.stopped:
-            parts.append(f"stopped by {self.gate.stopped} (run the cell again to go on)")
-        return " · ".join(parts)
+        return evaluate(
+            self._settings(), list(cases), runs, list(models), output_type=type, workers=workers,
+            budget=budget, store=store, show=_show(progress),
+        )  # fmt: skip
 
 
-# ── where rows are asked about ────────────────────────────────────────────────────────────────────
+def mapped(
+    settings: dict[str, Any], data: Any, prompt: str, show: Callable[..., None], **options: Any
+) -> Any:
+    """Ask about every row; the options are those of the engine's `Map`."""
+    from archytas_nb.batch.engine import Map
+
+    rows = Rows.of(data)
+    columns_of(options["output_type"])
+    found, values = Map(settings, rows.questions(prompt), show=show, **options).results()
+    return rows.result(found, values, options["output_type"])
 
 
-def _submit_here(rows: _Rows, settings: dict[str, Any], output_type: Any, pool: Executor) -> Submit:
-    """Ask in threads of this process, through the gate."""
-    gate, model, namespace = rows.gate, settings["model"], settings["namespace"]
+def _show(progress: bool) -> Callable[..., None]:  # noqa: FBT001
+    from archytas_nb.progress import Progress
 
-    def work(key: str, question: str) -> RowResult:
-        earlier = rows.store.get([key]).get(key, _OPEN)
-        if gate.stopped or earlier.status == "done":  # another kernel has asked about it
-            return earlier
-
-        def note(spent: Usage) -> None:
-            if gate.budget is not None:  # so that it is kept over the end of this process, too
-                rows.store.put((key, replace(_OPEN, spent=earlier.spent + spent)))
-
-        gated = GatedModel(model, gate, note)
-        # What a row keeps in variables is gone after it.
-        own = {**settings, "namespace": ChainMap({}, namespace)}
-        result = ask(RowAgent(gated, gate, rows.later, own), question, output_type)
-        result = replace(result, spent=earlier.spent + gated.spent)
-        # Here and not on the main thread, which may be busy with a tool.
-        rows.store.put((key, result))
-        return result
-
-    def submit(key: str, question: str) -> Future[RowResult]:
-        # The kernel keeps in the context to which cell an output belongs.
-        return pool.submit(contextvars.copy_context().run, work, key, question)
-
-    return submit
+    return Progress().show if progress else lambda *_, **__: None
 
 
-def _submit_elsewhere(settings: dict[str, Any], output_type: Any, executor: Executor) -> Submit:
-    """Ask in other processes; each result is kept when it has come back."""
-    settings = {**settings, "namespace": {}}
+class Rows(NamedTuple):
+    """Rows (mappings by column, or values), and what the result is like them.
 
-    def submit(_: str, question: str) -> Future[RowResult]:
-        return executor.submit(ask_elsewhere, settings, question, output_type, uuid.uuid4().hex)
+    ``library`` is ``"pandas"``, ``"polars"``, or empty for a list; only pandas has an index.
+    """
 
-    return submit
+    items: list[Any]
+    library: str
+    index: Any = None
+
+    @classmethod
+    def of(cls, data: Any) -> Rows:
+        """Read a Series, a DataFrame (pandas or polars), a list, or anything that can be iterated.
+
+        Raises:
+            ValueError: It has no rows to ask about, as text or a number.
+        """
+        library = str(type(data).__module__).partition(".")[0]
+        is_pandas = library == "pandas" and hasattr(data, "index")  # an Index has none itself
+        if (is_pandas or library == "polars") and hasattr(data, "columns"):
+            items = data.to_dict("records") if is_pandas else data.to_dicts()
+        elif isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
+            kind = type(data).__name__
+            raise ValueError(f"data is of type {kind!r}; expected a column, a frame or a list")
+        else:
+            items = list(data)
+        known = library if is_pandas or library == "polars" else ""
+        return cls(items, known, data.index if is_pandas else None)
+
+    def questions(self, prompt: str) -> list[str]:
+        """The question for each row: ``{column}`` is replaced; a row without it stands below.
+
+        Raises:
+            ValueError: The prompt is empty, or names a column that there is not.
+        """
+        if not isinstance(prompt, str) or not prompt.strip():
+            raise ValueError(f"the prompt is {prompt!r}; expected what to do with each row")
+        by_name = bool(self.items) and all(isinstance(item, Mapping) for item in self.items)
+        named = _FIELD.findall(prompt) if by_name else []
+        if not named:
+            return [f"{prompt.strip()}\n\n{_shown(item)}" for item in self.items]
+        known = list(dict.fromkeys(str(name) for item in self.items for name in item))
+        for name in named:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                columns = ", ".join(known[:40])
+                raise ValueError(f"the prompt names {name!r}{hint or ';'} columns: {columns}")
+        rows = [{str(name): value for name, value in item.items()} for item in self.items]
+        return [_FIELD.sub(partial(_value, row), prompt) for row in rows]
+
+    def result(self, results: Sequence[RowResult], values: Sequence[Any], output_type: Any) -> Any:
+        """A frame with the answers' columns and `COLUMNS`; for a list, a list of dicts."""
+        names, parts = columns_of(output_type)
+        records = [
+            {
+                **dict.fromkeys(names),
+                **(parts(value) if each.status == "done" else {}),
+                "status": each.status,
+                "error": each.error,
+                "tokens": each.usage.input_tokens + each.usage.output_tokens,
+                "cost": each.usage.usd or None,
+                "seconds": each.seconds,
+            }
+            for each, value in zip(results, values, strict=True)
+        ]
+        if not self.library:
+            return records
+        columns = [*names, *COLUMNS]
+        made = sys.modules[self.library].DataFrame
+        data = {name: [record[name] for record in records] for name in columns}
+        if self.library == "polars":
+            return made(data, strict=False, schema_overrides={"cost": float})
+        frame = made(data, index=self.index, columns=columns)
+        # A whole number that is missing would make its column one of floats.
+        answers = {name: frame[name].convert_dtypes() for name in names}
+        return frame.assign(**answers, cost=frame["cost"].astype("float64"))
 
 
-# ── what is checked before ────────────────────────────────────────────────────────────────────────
-
-
-def is_replay(named: Any) -> bool:
-    """Whether no model may be asked; one that is scripted always may."""
-    if getattr(named, "is_scripted", False):
-        return False
-    if mode := os.environ.get(MODE):
-        return mode == "replay"
-    cassette = named.cassette if isinstance(named, CassetteModel) else cassette_in_use()
-    return cassette is not None and bool(cassette.mode == "replay")
-
-
-def model_name(named: Any) -> str:
-    """The name that identifies the model in a file: the given one, which a replay knows, too."""
-    if isinstance(named, CassetteModel):
-        return named.called
-    return named if isinstance(named, str) else given_name(named)
-
-
-def _model(named: Any, budget: Budget | None) -> Any:
-    """The model itself: a map keeps its results in a file of its own, and needs no cassette.
+def columns_of(output_type: Any) -> tuple[list[str], Callable[[Any], Mapping[str, Any]]]:
+    """The columns of an answer of a type, and what takes one apart.
 
     Raises:
-        ConfigurationError: There is none, or it cannot be kept within the budget.
+        ValueError: A field has the name of another column.
     """
-    is_recorded = isinstance(named, CassetteModel)
-    model = named.real() if is_recorded else choose_model(named, None, confirm)
-    if budget is None:
-        return model
-    if budget.unit == "USD" and getattr(model, "price", None) is None:
-        raise ConfigurationError(
-            f"the price of {model.name!r} is not known, so a budget in USD cannot be kept. "
-            "Give it in tokens, such as budget='500000 tokens', or install genai-prices"
-        )
-    if fixed := [name for name in _LENGTHS if name in getattr(model, "request", ())]:
-        raise ConfigurationError(
-            f"the model has a request field {fixed[0]!r}, so that no budget can limit its replies; "
-            "use max_reply_tokens of the agent"
-        )
-    return model
+    if dataclasses.is_dataclass(output_type):
+        names = [each.name for each in dataclasses.fields(output_type)]
+    elif is_typeddict(output_type):
+        return list(output_type.__annotations__), lambda value: value
+    else:  # a pydantic model or a named tuple
+        names = list(getattr(output_type, "model_fields", getattr(output_type, "_fields", ())))
+    if not names:
+        return ["answer"], lambda value: {"answer": value}
+    if taken := [name for name in names if name in COLUMNS]:
+        raise ValueError(f"the type's field {taken[0]!r} is a column of the result; rename it")
+    return names, lambda value: {name: getattr(value, name) for name in names}
 
 
-def _check_tools(tools: Sequence[Tool], *, is_remote: bool) -> None:
-    """Refuse tools that cannot work in a map."""
-    for tool in tools:
-        if tool.function is ask_user:
-            raise ConfigurationError(
-                "ask_user=True: nobody is asked anything inside a map; make the agent without it"
-            )
-        if tool.function is python:
-            raise ConfigurationError(
-                "python: rows of a map cannot run code in the notebook; make the agent without it"
-            )
-        for each in tool.parameters if is_remote else ():
-            if each.injected or each.type.by_reference:
-                raise ConfigurationError(
-                    f"the tool {tool.name!r} takes a variable by name ({each.name!r}), and the "
-                    "variables are not in the other processes; leave the tool or executor= out"
-                )
+def keys_of(
+    questions: Sequence[str], salts: Sequence[str], tools: Iterable[Tool], *parts: str
+) -> list[str]:
+    """What identifies each row's result: its question, the tools with their code, and the rest."""
+    same = [*parts, *([tool.name, tool.spec(), _source(tool.function)] for tool in tools)]
+    text = json.dumps(same, sort_keys=True, default=str)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+    keys = []
+    for question in questions:
+        row = digest.copy()
+        row.update(question.encode("utf-8", "surrogatepass"))
+        keys.append(row.hexdigest())
+    return [f"{key} {salt}" for key, salt in zip(keys, salts, strict=True)] if salts else keys
 
 
-def _approved(tools: Sequence[Tool], settings: dict[str, Any], rows: int) -> frozenset[str]:
-    """The tools that may run without approval; the person is asked now, and never in a row.
+def _source(function: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):  # typed into an interpreter, or written in C
+        return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
 
-    Raises:
-        ConfigurationError: The person refuses, or nobody can be asked.
-    """
-    allowed = frozenset(settings["allow"])
-    wanting = [each for each in tools if each.approve]
-    names = [each.name for each in wanting if not allowed & {each.name, each.source_name}]
-    if not names or settings["approve"] not in (None, "ask"):
-        return allowed
-    named = ", ".join(names)
-    answer = confirm(f"{rows:,} rows may call {named} without asking you again. Allow it? [y/n] ")
-    if not answer:
-        why = "nobody can be asked here" if answer is None else "it was refused"
-        raise ConfigurationError(
-            f"{named}: needs approval before the map, and {why}. Allow it with Agent(allow=[…]), "
-            "or leave the tool out"
-        )
-    return allowed | frozenset(names)
+
+def _value(row: dict[str, Any], found: re.Match[str]) -> str:
+    return _text(row.get(found[1]))
+
+
+def _shown(item: Any) -> str:
+    if isinstance(item, Mapping):
+        return "\n".join(f"{name}: {_text(value)}" for name, value in item.items())
+    return _text(item)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else render(value, _MAX_CHARS).text

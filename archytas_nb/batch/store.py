@@ -6,9 +6,10 @@ import contextlib
 import json
 import sqlite3
 import threading
-import time
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass, field
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ INSERT INTO archytas_nb_rows VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT(key) DO UP
     seconds=excluded.seconds, spent=excluded.spent
 WHERE archytas_nb_rows.status != 'done'
 """
-_LOOKED_UP = 500  # keys in one query
+_GET = "SELECT * FROM archytas_nb_rows WHERE key IN (SELECT value FROM json_each(?))"
+_numbers = attrgetter(*(each.name for each in fields(Usage)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,163 +44,136 @@ class RowResult:
         error: Why it failed; empty otherwise.
         usage: What its last attempt cost.
         seconds: How long that took.
-        spent: The most that all attempts can have cost, broken ones included.
+        spent: The most that all attempts can have cost, including those that were cut off.
         kind: The kind of an endpoint's failure; it is not kept.
     """
 
     status: str
     answer: Json = None
     error: str = ""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()  # noqa: RUF009 - it is frozen
     seconds: float = 0.0
-    spent: Usage = field(default_factory=Usage)
+    spent: Usage = Usage()  # noqa: RUF009
     kind: str = ""
 
 
-class Store:
-    """Results of rows by their key, in one file that several threads and kernels may share.
+OPEN = RowResult("open")
 
-    The file is opened for writing only when something is written; after a clean end there is no
-    other file beside it.
+
+@contextlib.contextmanager
+def _naming(path: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.Error, ValueError, TypeError) as error:
+        raise ConfigurationError(
+            f"{str(path)!r} cannot be used for the results of a map: {error}. Results that were "
+            "written before are kept: make room or name another file with store=…, and run it again"
+        ) from error
+
+
+def stored(path: Path | None, keys: Iterable[str]) -> dict[str, RowResult]:
+    """The results that a file has for these keys; it is not written to.
+
+    Raises:
+        ConfigurationError: It cannot be read as results of a map.
+    """
+    if path is None or not path.exists():
+        return {}
+    where = f"{path.absolute().as_uri()}?mode=ro"
+    with (
+        _naming(path),
+        contextlib.closing(sqlite3.connect(where, uri=True, timeout=_WAIT)) as database,
+    ):
+        tables = database.execute("SELECT name FROM sqlite_master").fetchall()
+        if ("archytas_nb_rows",) not in tables:  # another kernel is about to make it
+            return {}
+        return dict(map(_read, database.execute(_GET, (json.dumps(list(keys)),))))
+
+
+class Store:
+    """The file, open for writing by several threads; other kernels may write it, too.
 
     Args:
-        path: The file; its folder is made. None keeps the results in memory only.
+        path: The file; its folder is made. None keeps nothing.
+
+    Attributes:
+        is_shared: Whether another kernel has the file open, or had when it was killed; of several
+            kernels, every second one gets True.
+
+    Raises:
+        ConfigurationError: The file cannot be written, as on a full disk; also by `put`.
     """
 
     def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self._lock = threading.Lock()
+        self._path, self.is_shared = path, False
+        self._lock, self._waiting = threading.Lock(), deque[tuple[Any, ...]]()
         self._database: sqlite3.Connection | None = None
-        self._closed = False
+        if path is not None:
+            with _naming(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._database = self._opened(path)
 
-    def get(self, keys: Iterable[str]) -> dict[str, RowResult]:
-        """The results that there are for these keys.
-
-        Raises:
-            ConfigurationError: The file cannot be read, or is none of ours.
-        """
+    def get(self, key: str) -> RowResult | None:
+        """The result of a row, which another kernel may have written."""
         with self._lock:
-            if self._database is not None:
-                return _found(self._database, list(keys))
-            if self.path is None or not self.path.exists():
-                return {}
-            try:
-                where = f"{self.path.absolute().as_uri()}?mode=ro"
-                with contextlib.closing(sqlite3.connect(where, uri=True, timeout=_WAIT)) as opened:
-                    return _found(opened, list(keys))
-            except (OSError, sqlite3.Error, ValueError, TypeError) as error:
-                raise ConfigurationError(
-                    f"{str(self.path)!r} cannot be read as results of a map: {error}. Name another "
-                    "file with store=…"
-                ) from error
+            if self._database is None:
+                return None
+            row = self._database.execute(_GET, (json.dumps([key]),)).fetchone()
+        return None if row is None else _read(row)[1]
 
     def put(self, *results: tuple[str, RowResult]) -> None:
-        """Keep results by their keys; they survive the end of this process when it returns.
+        """Keep results by their keys; they survive the end of this process when this returns.
 
-        A row that is done stays done, whoever else asked about it meanwhile.
-
-        Raises:
-            ConfigurationError: They cannot be written, as on a full disk.
+        Threads that come at the same time share one commit. A row that is done stays done.
         """
-        values = [
-            (
-                *(key, each.status, json.dumps(_hidden(each.answer)), without_shapes(each.error)),
-                *(json.dumps(astuple(each.usage)), each.seconds, json.dumps(astuple(each.spent))),
-            )
-            for key, each in results
-        ]
-        try:
-            with self._lock:
-                if self._closed:  # a worker that was not waited for any more
-                    return
-                if self._database is None:
-                    self._open()
-                if self._database is not None:
-                    with self._database:
-                        self._database.executemany(_PUT, values)
-        except (OSError, sqlite3.Error) as error:
-            raise self._unwritable(error) from error
-
-    def open(self) -> bool:
-        """Open the file for writing; every second process that has it open, or crashed, gets True.
-
-        Raises:
-            ConfigurationError: It cannot be written.
-        """
-        try:
-            with self._lock:
-                return self._open()
-        except (OSError, sqlite3.Error) as error:
-            raise self._unwritable(error) from error
-
-    def _unwritable(self, error: Exception) -> ConfigurationError:
-        return ConfigurationError(
-            f"results cannot be written to {str(self.path)!r}: {error}. What was written before is "
-            "kept: make room or name another file with store=…, and run it again"
-        )
+        for key, each in results if self._path is not None else ():
+            answer = json.dumps(_hidden(each.answer)), without_shapes(each.error)
+            usage, spent = json.dumps(_numbers(each.usage)), json.dumps(_numbers(each.spent))
+            self._waiting.append((key, each.status, *answer, usage, each.seconds, spent))
+        with self._lock, _naming(self._path):  # who has the lock writes what all have brought
+            rows = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            if rows and self._database is not None:  # not of a worker that nobody waits for
+                with self._database:
+                    self._database.executemany(_PUT, rows)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; after a clean end no other file is left beside it."""
         with self._lock:
-            self._closed = True
-            if self._database is None:
-                return
-            with contextlib.suppress(sqlite3.Error):  # another kernel has it open, and will do it
-                self._database.execute("PRAGMA busy_timeout=0")
-                self._database.execute("PRAGMA journal_mode=DELETE")
-                self._database.execute("PRAGMA user_version=0")
-            self._database.close()
+            database, self._database = self._database, None
+            if database is not None:
+                with contextlib.suppress(sqlite3.Error):  # another kernel has it open, and will
+                    database.execute("PRAGMA busy_timeout=0")
+                    database.execute("PRAGMA journal_mode=DELETE")
+                    database.execute("PRAGMA user_version=0")
+                database.close()
 
-    def _open(self) -> bool:
-        if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        # One connection for all threads, under a lock: a commit takes less time than a reply.
-        database = sqlite3.connect(self.path or ":memory:", timeout=_WAIT, check_same_thread=False)
+    def _opened(self, path: Path) -> sqlite3.Connection:
+        database = sqlite3.connect(path, timeout=_WAIT, check_same_thread=False)
         try:
-            _use_log(database)
+            # With a write-ahead log a commit takes microseconds, and a killed process loses none.
+            with contextlib.suppress(sqlite3.OperationalError):  # another kernel switches to it
+                database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA synchronous=NORMAL")
             database.execute("BEGIN IMMEDIATE")
             database.execute(_TABLE)
-            # How many have opened it since it was last closed by its only user.
+            # How many have opened it since its only user closed it.
             [others] = database.execute("PRAGMA user_version").fetchone()
             database.execute(f"PRAGMA user_version={others + 1}")
             database.commit()
         except BaseException:
             database.close()
             raise
-        self._database = database
-        return bool(others % 2)
+        self.is_shared = bool(others % 2)
+        return database
 
 
-def _use_log(database: sqlite3.Connection) -> None:
-    """Use a write-ahead log: a commit costs microseconds, and a killed process loses none."""
-    ends = time.monotonic() + _WAIT
-    while True:
-        try:
-            database.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:  # SQLite itself does not wait for this
-            if "locked" not in str(error) or time.monotonic() > ends:
-                raise
-        time.sleep(0.02)
+def _read(row: tuple[Any, ...]) -> tuple[str, RowResult]:
+    key, status, answer, error, usage, seconds, spent = row
+    used, all_used = Usage(*json.loads(usage)), Usage(*json.loads(spent))
+    return key, RowResult(status, json.loads(answer), error, used, seconds, all_used)
 
 
-def _found(database: sqlite3.Connection, keys: list[str]) -> dict[str, RowResult]:
-    found: dict[str, RowResult] = {}
-    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
-    if "archytas_nb_rows" not in tables:  # another process is making the file
-        return found
-    for first in range(0, len(keys), _LOOKED_UP):
-        part = keys[first : first + _LOOKED_UP]
-        marks = ", ".join("?" * len(part))
-        query = f"SELECT * FROM archytas_nb_rows WHERE key IN ({marks})"  # noqa: S608 - question marks
-        for key, status, answer, error, usage, seconds, spent in database.execute(query, part):
-            used, all_used = Usage(*json.loads(usage)), Usage(*json.loads(spent))
-            found[key] = RowResult(status, json.loads(answer), error, used, seconds, all_used)
-    return found
-
-
-def _hidden(answer: Any) -> Json:
+def _hidden(answer: Json) -> Json:
     """An answer without what looks like a secret, as in a cassette."""
     if isinstance(answer, str):
         return without_shapes(answer)

@@ -121,8 +121,8 @@ class ArchytasNB(Settings, Magics):
         stopped. The settings are those of %agent; more: Agent.map.
         """
         __tracebackhide__ = True
-        from archytas_nb.batch.map import Plan, is_replay
-        from archytas_nb.batch.methods import mapped
+        from archytas_nb.batch.engine import is_replay
+        from archytas_nb.batch.map import mapped
         from archytas_nb.magics import options
         from archytas_nb.magics.tool import refresh_tools
         from archytas_nb.progress import Progress
@@ -137,13 +137,14 @@ class ArchytasNB(Settings, Magics):
         try:
             refresh_tools(names)
             settings = self._settings({"ask_user": "off", "python": "off", "undo": False})
-            plan = Plan(
-                args.type and options.answer_type(args.type, names), args.workers, args.budget,
-                args.rpm, store=args.store, show=Progress().show, name=args.model or "default",
-            )  # fmt: skip
+            output_type = args.type and options.answer_type(args.type, names)
             data = options.rows_of(args.on, names)
             agent = self._agent(args, settings, is_replay=is_replay(None))
-            frame = mapped(agent, data, prompt, plan)
+            frame = mapped(
+                agent._settings(), data, prompt, Progress().show,  # noqa: SLF001 - as Agent.map
+                output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
+                store=args.store, name=args.model or "default",
+            )  # fmt: skip
         except (ArchytasError, ValueError) as error:
             raise brief(error) from None
         if out is None:

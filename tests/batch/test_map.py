@@ -252,8 +252,8 @@ def test_without_a_person_a_tool_that_wants_approval_is_refused(server: Server, 
     with pytest.raises(ConfigurationError, match="size"):
         agent.map(["row 1"], "Count.", store=None)
     assert not shop.asked
-    with pytest.raises(ConfigurationError, match="ask_user"):
-        Agent([], model=model(server), ask_user=True).map(["row 1"], "Count.", store=None)
+    Agent([], model=model(server), ask_user=True, python="auto").map(["row 1"], "Go.", store=None)
+    assert [each["function"]["name"] for each in server.chats[0].body["tools"]] == ["fail_task"]
     with pytest.raises(ConfigurationError, match="type"):
         Agent([], model=model(server)).map(["row 1"], "Count.", type=pd.DataFrame, store=None)
 
@@ -379,3 +379,45 @@ def test_a_file_of_something_else_is_refused_by_name(agent: Agent, kept: Path) -
 def test_a_scripted_model_may_answer_a_map() -> None:
     agent = Agent([], model=ScriptedModel(("final_answer", "7")))
     assert agent.map(["x"], "Go.", type=int, store=None)[0]["answer"] == 7
+
+
+# ── the sample ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        ("until", {"done", "open"}),
+        ("all", {"done"}),
+        ("stop", {"done", "open"}),
+        (None, {"done", "open"}),
+    ],
+)
+def test_after_a_sample_the_cost_of_all_is_shown_and_asked_about_where_it_is_above_the_budget(
+    agent: Agent,
+    shop: Shop,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+    answer: str | None,
+    counts: set[str],
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(person.Keyboard, "there", answer is not None)
+    monkeypatch.setattr(
+        person.Keyboard, "ask", lambda _, prompt, form=None: asked.append(prompt) or answer
+    )
+    shop.latency = 0.002
+    out = agent.map(rows(100), "Label it.", store=None, workers=2, budget="20,000 tokens")
+    shown = capsys.readouterr().err
+    assert re.search(
+        r"sample of 2\d: [\d,]+ tokens, \d+ s → all 100: [\d,]+ tokens, \d+ s, above the budget",
+        shown,
+    )
+    assert len(asked) == (answer is not None)
+    assert set(out["status"]) == counts
+    done = (out["status"] == "done").sum()
+    assert shop.charged <= 20_000 or answer == "all"
+    assert done < 30 if answer == "stop" else done > 30
+    agent.map(rows(100), "Label it.", store=None, workers=2)
+    assert "above" not in capsys.readouterr().err
+    assert len(asked) == (answer is not None)
