@@ -1,7 +1,7 @@
-"""Finds the tool calls in the text of a reply: as JSON, after a mark of the model, as Python code.
+"""Finds the tool calls in the text of a reply: as JSON, after a tag of the model, as Python code.
 
-Thoughts are taken off first, and all that follows an outcome that the model invented is left out;
-inside of a value every mark is just text. It takes linear time.
+Thoughts before them are removed, and so is everything after an outcome that the model invented;
+inside a value, tags are just text. It takes linear time.
 """
 
 from __future__ import annotations

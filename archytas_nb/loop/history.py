@@ -309,44 +309,41 @@ class Conversation:
         if asides := step.asides:
             self.asides = {**self.asides, **asides}
 
-    def compact(self) -> str:
-        """Compact where the messages are too long for the model; return what was done, in words."""
-        too_long = self.tokens > self._budget()
-        return self._compact("the conversation is too long") if too_long else ""
+    def compact(self, *, after_refusal: bool = False) -> str:
+        """Leave out what there is no room for; return what was done, for a person.
 
-    def compact_more(self) -> str:
-        """Compact after the endpoint refused the messages; return what was done, in words."""
-        sent, exchange = self.tokens, self._exchange
-        self.reply_tokens = max(self.reply_tokens // 2, 1)
-        exchange.cut = replace(exchange.cut, room=max(sent * 3 // 4, 1))
-        if done := self._compact("the endpoint finds the conversation too long"):
-            return done
-        exchange.cut = replace(exchange.cut, room=sent)  # less than that is impossible
-        return (
-            f"the endpoint finds the conversation too long, and nothing of its {sent:,} tokens can "
-            "be left out: it is asked once more for a shorter reply"
-        )
-
-    def _compact(self, why: str) -> str:
-        before, cut = self.tokens, self._exchange.cut
-        deeper = compacted(self._exchanges, cut, self._budget(), self._size)
-        if deeper == cut:
+        After the endpoint refused the messages, a quarter of them goes, and half of the reply.
+        """
+        sent, cut, why = self.tokens, self._exchange.cut, "the conversation is too long"
+        if after_refusal:
+            why = "the endpoint finds the conversation too long"
+            self.reply_tokens = max(self.reply_tokens // 2, 1)
+            cut = replace(cut, room=max(sent * 3 // 4, 1))
+        budget = self._budget(cut.room)
+        if sent <= budget:
             return ""
-        self._exchange.cut = deeper
-        self.remake()
+        self._exchange.cut = compacted(self._exchanges, cut, budget, self._size)
+        if self._exchange.cut != cut:
+            self.remake()
+            return (
+                f"{why} ({sent:,} tokens, about): what is old in it is shortened or left out "
+                f"({self.tokens:,})"
+            )
+        if not after_refusal:
+            return ""
+        self._exchange.cut = replace(cut, room=sent)  # less than that is impossible
         return (
-            f"{why} ({before:,} tokens, about): what is old in it is shortened or left out "
-            f"({self.tokens:,})"
+            f"{why}, and nothing of its {sent:,} tokens can be left out: it is asked once more for "
+            "a shorter reply"
         )
 
-    def _budget(self) -> int:
-        """Tokens that the messages may have."""
+    def _budget(self, room: int | None) -> int:
+        """Tokens that the messages may have; ``room`` is what the endpoint takes at most."""
         context = getattr(self._model, "context_tokens", None) or CONTEXT_TOKENS
-        # A reply may be longer than this where there is room; the conversation is not shortened for
-        # it.
+        # The conversation is not shortened to make room for a very long reply.
         reply = min(self.reply_tokens, max(context // 4, _MIN_REPLY))
-        room = max(context - reply - self.beside - _MARGIN, context // 4)
-        return min(room, self._exchange.cut.room or room)
+        left = max(context - reply - self.beside - _MARGIN, context // 4)
+        return min(left, room or left)
 
     def _size(self, exchanges: Sequence[Exchange]) -> int:
         system = message_tokens([self._wire.system])

@@ -86,7 +86,7 @@ def read_json(text: str, at: int = 0, *, may_be_open: bool = False) -> Reading:
         if text.startswith("(", at):
             return Reading(replace_surrogates(list(parser.group())), parser.at, ("a call in code",))
         try:
-            value, end = STRICT.raw_decode(text, at)
+            value, end = _STRICT.raw_decode(text, at)
             return Reading(replace_surrogates(value), end)
         except json.JSONDecodeError:
             value = replace_surrogates(parser.value())
@@ -115,7 +115,7 @@ def replace_surrogates(value: Json, depth: int = 0) -> Json:
     return value
 
 
-def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     """Make an object of its members; a key with two different values has two meanings."""
     found: dict[str, Json] = {}
     for key, value in pairs:  # 1, 1.0 and true are equal in Python, but not as JSON
@@ -141,8 +141,8 @@ def _finite(digits: str) -> float:
     return number
 
 
-STRICT = json.JSONDecoder(
-    object_pairs_hook=unique, parse_constant=_no_constant, parse_float=_finite
+_STRICT = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
 )
 
 
@@ -168,7 +168,7 @@ class _Parser:
             return self._string()
         if number := _NUMBER.match(self._text, self.at):
             self._take(number.end())
-            return STRICT.decode(number[0])
+            return _STRICT.decode(number[0])
         word = _WORD.match(self._text, self.at)
         if word is None or word[0] not in _LITERALS:
             raise UnreadableError(self.at, "expected a value" if mark else "it is cut off")
@@ -198,7 +198,7 @@ class _Parser:
                 items.append(self.value())
             more = self._goes_on()
         self._closers.pop()
-        return items, unique(members)
+        return items, _unique(members)
 
     def _take(self, end: int) -> None:
         self.at = self.end = end

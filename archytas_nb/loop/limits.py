@@ -19,11 +19,10 @@ MAX_TOTAL_TOKENS = 1_000_000
 """Twenty requests of fifty thousand tokens each: far more than a question needs."""
 
 REPLY_TOKENS = 16_384
-"""Enough for a long report. It is sent because the defaults of endpoints range from 256 tokens to
-no limit at all; an endpoint that allows less says so, and is asked for less."""
+"""Enough for a long report. Defaults of endpoints range from 256 tokens to no limit at all."""
 
 SMALL_REPLY_TOKENS = 1024
-"""A page of text. A small model that writes more than that mostly repeats itself, for minutes."""
+"""A page of text. A small model that writes more mostly repeats itself."""
 
 SMALL_THINKING_TOKENS = 8192
 """For a small model that has used up a reply by reasoning alone."""
@@ -49,24 +48,17 @@ _TAKEN_AWAY = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a run.
-
-    Attributes:
-        max_steps: Replies of the model.
-        max_errors: Replies in a row that could not be used or whose calls all failed.
-        max_seconds: Wall time; None for no limit.
-        max_total_tokens: Input and output tokens in all; None for no limit.
-        max_reply_tokens: Tokens of a single reply; None for what suits the model.
+    """The limits of a run; None means no limit.
 
     Raises:
         ValueError: A limit is not a number above 0.
     """
 
-    max_steps: int = 20
-    max_errors: int = 5
-    max_seconds: float | None = MAX_SECONDS
-    max_total_tokens: int | None = MAX_TOTAL_TOKENS
-    max_reply_tokens: int | None = None
+    max_steps: int = 20  # replies of the model
+    max_errors: int = 5  # replies in a row that could not be used or whose calls all failed
+    max_seconds: float | None = MAX_SECONDS  # wall time
+    max_total_tokens: int | None = MAX_TOTAL_TOKENS  # input and output
+    max_reply_tokens: int | None = None  # of one reply; None for what suits the model
 
     def __post_init__(self) -> None:
         whole = "a whole number above 0"
@@ -95,7 +87,7 @@ def _check(name: str, value: Any, what: str, kind: type[Any], *, none: str = "")
 
 @dataclass(slots=True)
 class _Made:
-    """A call's last outcome, how many new outcomes there were by then, and how often it came."""
+    """A call's last outcome, the number of new outcomes by then, and how often it was made."""
 
     outcome: CallOutcome
     news: int
@@ -121,7 +113,7 @@ class Guards:
     _asked: set[str] = field(default_factory=set)
 
     def limit_reached(self) -> str:
-        """The limit that forbids another step, for a person to read; empty where there is none."""
+        """The limit that is reached, such as ``"max_steps=20"``; empty where none is."""
         left = self.seconds_left()
         limits, tokens = self.limits, self.usage.input_tokens + self.usage.output_tokens
         if self.steps >= limits.max_steps:
@@ -135,7 +127,7 @@ class Guards:
         return ""
 
     def seconds_left(self) -> float | None:
-        """What is left of the run's time, which begins with the first call; None for no limit."""
+        """Seconds until `max_seconds`, counted from the first call; None for no limit."""
         if self.limits.max_seconds is None:
             return None
         now = self.clock()
@@ -144,7 +136,7 @@ class Guards:
         return max(self.limits.max_seconds - (now - self._started), 0.0)
 
     def spend(self, reply: ModelReply, sent: int) -> None:
-        """Count a reply's tokens, which are estimated (``sent`` of input) where none are told."""
+        """Add a reply's usage, estimated (``sent`` tokens of input) where the server has none."""
         usage = reply.usage
         if not (usage.input_tokens or usage.output_tokens):
             texts = [reply.text, reply.reasoning, *(call.arguments for call in reply.calls)]
@@ -155,11 +147,9 @@ class Guards:
     def earlier(self, call: ToolCall) -> CallOutcome | None:
         """The outcome of a call that is not run, or None where it must be run.
 
-        A call that was made before is run again only where there was a new outcome since: then its
-        own may be another (a small model is asked first: it may have lost count). Else the earlier
-        outcome is repeated; the third time the tool is taken away until there is a new outcome,
-        because a model that repeats itself twice repeats itself forever. A call that failed may be
-        tried again: the cause may have passed.
+        A repeated call runs again only after a new outcome, as its own may then differ (a small
+        model is asked once before). Otherwise it gets the earlier outcome, and the third time the
+        tool is disabled until there is a new one. A call that failed may be retried.
         """
         if call.name in self.taken_away:
             return CallOutcome("refused", _TAKEN_AWAY.format(name=call.name), call_id=call.id)
@@ -180,11 +170,11 @@ class Guards:
         return replace(made.outcome, text=text, call_id=call.id, outputs=(), seconds=0.0)
 
     def is_twin(self, call: ToolCall, others: Collection[str]) -> bool:
-        """Whether a call's key is among those, and it may not be made twice without a reason."""
+        """Whether a call must not run beside an equal one, by the keys of the others."""
         return call.name not in self.may_repeat and key_of(call) in others
 
     def note(self, call: ToolCall, outcome: CallOutcome) -> CallOutcome:
-        """Remember the outcome of a call that was run, and return what the model is told of it."""
+        """Remember the outcome of a call that was run; return it as the model reads it."""
         key = key_of(call)
         made = self._made.get(key)
         if made and (made.outcome.status, made.outcome.text) == (outcome.status, outcome.text):
@@ -198,7 +188,7 @@ class Guards:
         return outcome
 
     def note_step(self, outcomes: Sequence[CallOutcome]) -> None:
-        """Count a reply whose calls all failed; one that succeeded ends the row of errors."""
+        """Count a reply whose calls all failed as an error; a success resets the count."""
         statuses = {outcome.status for outcome in outcomes}
         self.just_failed = "error" in statuses
         if "done" in statuses:
@@ -207,7 +197,7 @@ class Guards:
             self.errors += 1
 
     def note_fault(self) -> None:
-        """Count a reply that could not be used."""
+        """Count a reply that could not be used as an error."""
         self.errors += 1
         self.just_failed = False
 

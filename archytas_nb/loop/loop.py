@@ -72,10 +72,10 @@ Until: TypeAlias = Generator[Request, Reply, T]
 Flow: TypeAlias = Until[Ending]
 
 LAST_SECONDS = 30.0
-"""What the last turn may take where the run's time is over."""
+"""Seconds for the last turn where the run's time is over."""
 
 MAX_CALLS = 100
-"""Calls of one reply that are run. Models make a dozen; one that makes thousands repeats itself."""
+"""Maximum number of calls of one reply that are run."""
 
 _LATE = "Not run: the user interrupted before."
 
@@ -96,15 +96,15 @@ def react_loop(
     checks: bool = False,
     model: object = None,
 ) -> Flow:
-    """Run one question to its ending.
+    """Run one question to its ending; its steps and the ending are added to ``exchange``.
 
     Args:
         wire: The wire protocol.
-        guards: Limits and repetition, fresh for this run.
+        guards: Limits and repetition, new for each run.
         past: The exchanges before this one.
-        exchange: This one; steps are added to it, and at last its ending.
+        exchange: The question.
         checks: Whether answers are checked before they count.
-        model: The model, which may know its ``context_tokens``.
+        model: It may have ``context_tokens``, which limits what is sent.
 
     Raises:
         TypeError: The driver sent something other than the reply to the request.
@@ -121,7 +121,7 @@ def react_loop(
 
 @dataclass(slots=True)
 class _Loop:
-    """One question on its way to an ending."""
+    """The state of one run."""
 
     wire: WireProtocol
     guards: Guards
@@ -134,7 +134,7 @@ class _Loop:
     cuts: int = 0  # replies in a row that were cut off for their length
 
     def run(self) -> Flow:
-        """Step by step, until there is an ending."""
+        """Repeat steps until there is an ending."""
         try:
             yield from self._fit()
             was_prose = False  # whether the last reply was plain text in place of an action
@@ -156,12 +156,12 @@ class _Loop:
     # ── asking ────────────────────────────────────────────────────────────────────────────────────
 
     def _ask(self, last: str = "") -> Until[ModelReply]:
-        """Ask the model; where its context is too small, once more with less."""
+        """Ask the model; after an overflow once more, with less."""
         if done := self.conversation.compact():
             yield Notice("compaction", done)
         reply = yield self._request(last)
         if isinstance(reply, NoReply) and reply.kind == "overflow":
-            yield Notice("compaction", self.conversation.compact_more())
+            yield Notice("compaction", self.conversation.compact(after_refusal=True))
             reply = yield self._request(last)
         return (yield from self._received(reply))
 
@@ -252,11 +252,10 @@ class _Loop:
         return verdict.fault
 
     def _cut(self, action: Action, reply: ModelReply) -> Until[Ending | None]:
-        """Go on after a reply that was cut off for its length; None where it is asked for again.
+        """Go on after a truncated reply; None where it is asked for again.
 
-        An answer is kept as far as it came. A call may be made again with less in it, once, and a
-        small model may answer in fewer words. A model that has reasoned until it was cut would only
-        do so again.
+        An answer is kept as far as it came. A call may be made once more with less in it, and a
+        small model may answer in fewer words. Reasoning that used up the whole reply ends the run.
         """
         at, move = self._cut_at(reply)
         text = as_text(action.answer) if action.answers else action.thought if action.prose else ""
@@ -273,7 +272,7 @@ class _Loop:
         return stopped if ending is None and is_over else ending
 
     def _cut_at(self, reply: ModelReply) -> tuple[str, str]:
-        """The tokens at which a reply was cut (our limit where the server has none); a way out."""
+        """At how many tokens a reply was truncated, and the next move."""
         asked = self.conversation.reply_tokens
         most = max(asked, self.guards.limits.thinking_tokens(small=self.guards.small) or 0)
         tokens = min(reply.usage.output_tokens or asked, most)
@@ -282,7 +281,7 @@ class _Loop:
         return f"cut at {tokens} tokens", f", fewer than max_reply_tokens={asked}"
 
     def _last_turn(self, limit: str) -> Flow:
-        """Let the model answer without tools: a limit must not throw away what was found."""
+        """Let the model answer without tools, so that what it has found is not lost."""
         yield Notice(
             "limit", f"the limit {limit} is reached: the model is asked to say what it has"
         )
@@ -439,7 +438,7 @@ class _Loop:
         return ""
 
     def _sources(self) -> Iterator[str]:
-        """All texts that the model was told in tools, questions and outcomes, sent or not."""
+        """All texts that the model was given in tools, questions and outcomes, sent or not."""
         yield from (tool.text for tool in self.wire.tools.values())
         for message in messages_of(self.wire, [*self.past, self.exchange]):
             if message["role"] in ("user", "tool"):
@@ -447,7 +446,7 @@ class _Loop:
 
 
 def call_id(question: int, step: int, call: int) -> str:
-    """The id of a call, unique in its conversation: nine letters and digits, as Mistral demands."""
+    """The id of a call, unique in a conversation: nine letters and digits, as Mistral requires."""
     if max(question, step, call) < 100:
         return f"q{question:02}s{step:02}c{call:02}"
     number = (question << 24) + (step << 7) + call  # 2**16 questions of 2**17 steps of 2**7 calls

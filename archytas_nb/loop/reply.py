@@ -1,8 +1,8 @@
 """Reads the text of a reply: the tool calls, the answer or the plain text that it means.
 
 Exact JSON is taken as it is. Broken JSON is repaired only where that has one meaning, and must
-then name a known tool and fit its schema. Where two readings remain nothing is run, and the model
-is told which words were wrong: a call that was not meant is worse than asking again.
+then name a known tool and fit its schema. Where two readings remain, nothing runs, and the model
+is asked again and told which part could not be read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ends what a run waits for from another thread, as the cancellation of an async run must."""
+"""Stops a run from another thread, as cancelling an async run must."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 
 class Stop:
-    """A request to stop, which reaches every wait of the context that it is `current` in."""
+    """A request to stop; it ends every wait in the context whose `current` stop it is."""
 
     current: ContextVar[Stop | None] = ContextVar("archytas_nb_stop", default=None)
 

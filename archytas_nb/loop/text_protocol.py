@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Protocol, Self
+from typing import Literal, Protocol, Self
 
 from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
@@ -85,10 +85,10 @@ class ToolCard(Protocol):
     def text(self) -> str:
         """What the model reads in the text protocol."""
 
-    def spec(self, level: Any = ...) -> Json:
+    def spec(self) -> Json:
         """The specification for function calling."""
 
-    def input_schema(self, level: Any = ...) -> Json:
+    def input_schema(self) -> Json:
         """JSON schema of ``tool_input`` in the text protocol."""
 
 

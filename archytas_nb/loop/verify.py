@@ -13,13 +13,13 @@ from archytas_nb.loop.reply import ANSWER, FAIL
 from archytas_nb.loop.text_protocol import ToolCard
 
 MAX_TOOLS = 8
-"""Maximum number of tools that a model is asked about, a request each; of more, one will fit."""
+"""Maximum number of tools that a model is asked about, with one request each."""
 
 MAX_QUESTION = 1000
-"""Characters of a question that is judged: it is read once for each tool."""
+"""Maximum length of a question, in characters; it is sent once for each tool."""
 
 MAX_COUNT = 10
-"""Whole numbers up to this one are mostly counts of what was just listed, and need no source."""
+"""Whole numbers up to this one are mostly counts, and need no source."""
 
 KNOWN = f"(You judged that none of your tools fits, and that you know it by heart: use {ANSWER}.)"
 IMPOSSIBLE = f"(You judged that none of your tools fits: use {FAIL}, and say what is missing.)"
@@ -70,15 +70,12 @@ def unused(tool: str) -> str:
 def doubts(
     answer: str | None, sources: Iterable[str], *, just_failed: bool
 ) -> Iterator[tuple[str, str]]:
-    """Reasons to ask once more before the end of a run counts.
+    """Reasons to ask once more before the end of a run counts, each with its correction.
 
     Args:
         answer: The final answer; None where the model gives up.
         sources: The texts that a number of the answer may come from.
         just_failed: Whether the last call failed.
-
-    Yields:
-        The name of each reason, and the correction for the model.
     """
     if just_failed:
         end = "Give up again" if answer is None else "Give your answer again"
@@ -101,7 +98,7 @@ def doubts(
 
 
 def unfounded(answer: str, sources: Iterable[str]) -> list[str]:
-    """The numbers of an answer that no source holds, nor one that rounds to them, each once."""
+    """The numbers of an answer that are in no source, not even unrounded."""
     numbers = {text: _readings(text) for text in _NUMBER.findall(answer)}
     doubtful = {
         text: readings
@@ -120,7 +117,7 @@ def unfounded(answer: str, sources: Iterable[str]) -> list[str]:
 
 
 def _readings(number: str) -> list[tuple[float, int]]:
-    """What a number may mean, with its decimals: languages differ in what a comma is."""
+    """The values that a number may mean, with its decimals: a comma differs between languages."""
     readings = []
     for group, point in (",.", ".,"):
         form = rf"(\d{{1,3}}(?:[{group}'’\u00a0\u202f]\d{{3}})+|\d+)(?:[{point}](\d+))?"

@@ -52,7 +52,7 @@ def many(count: int, name: str = "look", same: bool = False) -> Action:
 
 
 @over("same", [True, False])
-def test_only_so_many_calls_of_a_reply_are_taken(same: bool) -> None:
+def test_limits_the_calls_of_one_reply(same: bool) -> None:
     step, seen = step_of(many(2000, same=same))
     assert len(step.calls) == len(step.outcomes) == MAX_CALLS + 1
     assert step.outcomes[-1].text.startswith(f"{2000 - MAX_CALLS:,} calls, from this one on, were")
@@ -60,14 +60,14 @@ def test_only_so_many_calls_of_a_reply_are_taken(same: bool) -> None:
     assert not any("were not made" in outcome.text for outcome in step.outcomes[:-1])
 
 
-def test_as_many_calls_as_may_be_are_taken_without_a_word() -> None:
+def test_runs_the_maximum_number_of_calls_without_a_notice() -> None:
     step, seen = step_of(many(MAX_CALLS))
     assert [len(each.calls) for each in seen if isinstance(each, RunCalls)] == [MAX_CALLS]
     assert not [each for each in seen if isinstance(each, Notice)]
     assert all(outcome.text == "ok" for outcome in step.outcomes)
 
 
-def test_what_cannot_be_read_or_came_beside_calls_that_are_not_taken_is_left_out() -> None:
+def test_drops_extras_and_faults_of_calls_over_the_limit() -> None:
     places = range(2000)
     action = Action(
         calls=many(2000).calls,
@@ -81,9 +81,7 @@ def test_what_cannot_be_read_or_came_beside_calls_that_are_not_taken_is_left_out
 
 
 @over("same", [True, False])
-def test_each_call_is_compared_with_the_others_by_its_key(
-    monkeypatch: pytest.MonkeyPatch, same: bool
-) -> None:
+def test_compares_calls_by_key_in_linear_work(monkeypatch: pytest.MonkeyPatch, same: bool) -> None:
     """Comparing all pairs wrote the input of each call as JSON once for every other call."""
     monkeypatch.setattr(loop, "MAX_CALLS", 100_000)
     written = 0
@@ -100,7 +98,7 @@ def test_each_call_is_compared_with_the_others_by_its_key(
     assert written < 6000
 
 
-def test_the_loop_takes_a_reply_of_thousands_of_calls_in_linear_time() -> None:
+def test_native_reply_with_thousands_of_calls_takes_linear_time() -> None:
     def ask(count: int) -> None:
         flow = react_loop(wire("native"), Guards(Limits(), lambda: 0.0), (), Exchange("Well?"))
         next(flow)
@@ -115,7 +113,7 @@ def test_the_loop_takes_a_reply_of_thousands_of_calls_in_linear_time() -> None:
 
 
 @over("make", ["tags", "list", "lines"])
-def test_the_text_protocol_takes_a_reply_of_thousands_of_calls_in_linear_time(make: str) -> None:
+def test_text_reply_with_thousands_of_calls_takes_linear_time(make: str) -> None:
     def text(count: int) -> str:
         calls = [f'{{"tool": "look", "tool_input": {{"a": {n}}}}}' for n in range(count)]
         if make == "tags":
@@ -134,26 +132,24 @@ def test_the_text_protocol_takes_a_reply_of_thousands_of_calls_in_linear_time(ma
 COUNT, CALLS = st.integers(1, 60_000), st.integers(1, MAX_CALLS)
 
 
-def test_ids_of_short_conversations_are_readable() -> None:
+def test_call_ids_of_short_conversations_are_readable() -> None:
     assert call_id(1, 2, 3) == "q01s02c03"
     assert call_id(99, 99, 99) == "q99s99c99"
 
 
 @given(COUNT, COUNT, CALLS)
-def test_an_id_is_nine_letters_and_digits_however_long_the_conversation(
-    q: int, s: int, c: int
-) -> None:
+def test_call_id_has_nine_letters_and_digits(q: int, s: int, c: int) -> None:
     assert re.fullmatch(r"[a-zA-Z0-9]{9}", call_id(q, s, c))
 
 
-def test_no_two_calls_of_a_conversation_have_the_same_id() -> None:
+def test_call_ids_are_unique_in_a_conversation() -> None:
     counts = [1, 2, 9, 10, 99, 100, 101, 999, 1000, 2000, 40_000]
     places = list(itertools.product(counts, counts, [1, 9, 10, 99, 100]))
     assert len({call_id(*place) for place in places}) == len(places)
 
 
 @given(st.tuples(COUNT, COUNT, CALLS), st.tuples(COUNT, COUNT, CALLS))
-def test_different_places_have_different_ids(
+def test_different_places_have_different_call_ids(
     one: tuple[int, int, int], other: tuple[int, int, int]
 ) -> None:
     assert (call_id(*one) == call_id(*other)) is (one == other)

@@ -13,22 +13,22 @@ from archytas_nb.loop.events import Answered, CallOutcome, ModelReply, Usage
 usages = st.builds(Usage, *[st.integers(0, 99)] * 4)
 
 
-def test_an_outcome_without_text_cannot_be_born() -> None:
+def test_rejects_an_outcome_without_text() -> None:
     with pytest.raises(ValueError, match="never empty"):
         CallOutcome("done", "")
 
 
-def test_an_outcome_with_an_unknown_status_cannot_be_born() -> None:
+def test_rejects_an_unknown_status() -> None:
     with pytest.raises(ValueError, match=r"'finished'.*'done'"):
         CallOutcome("finished", "x")  # type: ignore[arg-type]
 
 
-def test_events_cannot_be_changed() -> None:
+def test_events_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Answered("x").text = "y"  # type: ignore[misc]
 
 
-def test_seconds_tokens_and_objects_do_not_make_two_events_different() -> None:
+def test_equality_ignores_seconds_tokens_and_objects() -> None:
     assert CallOutcome("done", "3", value=3, seconds=1.0) == CallOutcome(
         "done", "3", value=4, seconds=2.0
     )

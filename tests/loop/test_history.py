@@ -86,7 +86,7 @@ cases = given(records(), st.sampled_from(PROTOCOLS), st.integers(1, 6000))
 
 
 @cases
-def test_what_is_sent_is_one_that_a_strict_server_takes(
+def test_a_strict_server_accepts_a_compacted_conversation(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     judge = Judge(protocol)
@@ -94,7 +94,7 @@ def test_what_is_sent_is_one_that_a_strict_server_takes(
 
 
 @cases
-def test_the_system_prompt_and_the_last_question_stay(
+def test_keeps_the_system_prompt_and_the_last_question(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     judge = Judge(protocol)
@@ -109,14 +109,14 @@ def test_the_system_prompt_and_the_last_question_stay(
 
 
 @cases
-def test_the_last_step_stays(record: list[Exchange], protocol: Protocol, budget: int) -> None:
+def test_keeps_the_last_step(record: list[Exchange], protocol: Protocol, budget: int) -> None:
     shown = view(record, Judge(protocol).cut(record, budget))
     if record[-1].steps:
         assert shown[-1].steps[-1].calls == record[-1].steps[-1].calls
 
 
 @cases
-def test_the_budget_is_kept_wherever_it_can_be(
+def test_stays_within_the_budget_where_possible(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     judge = Judge(protocol)
@@ -132,7 +132,7 @@ def test_the_budget_is_kept_wherever_it_can_be(
 
 
 @cases
-def test_a_record_that_fits_is_sent_as_it_is(
+def test_sends_a_record_that_fits_unchanged(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     judge = Judge(protocol)
@@ -142,7 +142,7 @@ def test_a_record_that_fits_is_sent_as_it_is(
 
 
 @cases
-def test_the_record_itself_is_left_alone(
+def test_does_not_change_the_record(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     before = copy.copy([copy.copy(exchange) for exchange in record])
@@ -158,9 +158,7 @@ def test_the_record_itself_is_left_alone(
 
 
 @cases
-def test_compacting_what_is_compact_changes_nothing(
-    record: list[Exchange], protocol: Protocol, budget: int
-) -> None:
+def test_compaction_is_idempotent(record: list[Exchange], protocol: Protocol, budget: int) -> None:
     judge = Judge(protocol)
     cut = judge.cut(record, budget)
     assert judge.cut(record, budget, cut) == cut
@@ -168,7 +166,7 @@ def test_compacting_what_is_compact_changes_nothing(
 
 
 @given(records(), st.sampled_from(PROTOCOLS), st.integers(1, 6000), st.integers(1, 6000))
-def test_a_smaller_budget_only_ever_cuts_more(
+def test_a_smaller_budget_cuts_more(
     record: list[Exchange], protocol: Protocol, one: int, two: int
 ) -> None:
     judge = Judge(protocol)
@@ -181,7 +179,7 @@ def test_a_smaller_budget_only_ever_cuts_more(
 
 
 @given(records(), st.sampled_from(PROTOCOLS), st.integers(1, 6000))
-def test_between_two_compactions_each_request_extends_the_one_before(
+def test_a_request_extends_the_previous_one_between_compactions(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     judge = Judge(protocol)
@@ -193,7 +191,7 @@ def test_between_two_compactions_each_request_extends_the_one_before(
 
 
 @cases
-def test_outcomes_are_shortened_only_in_the_last_step_and_where_nothing_else_is_left(
+def test_shortens_outcomes_only_in_the_last_step_and_as_a_last_resort(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     cut = Judge(protocol).cut(record, budget)
@@ -205,9 +203,7 @@ def test_outcomes_are_shortened_only_in_the_last_step_and_where_nothing_else_is_
 
 @settings(max_examples=20)
 @given(st.sampled_from(PROTOCOLS), st.integers(1500, 4000))
-def test_compaction_is_rare_because_it_goes_half_of_the_way(
-    protocol: Protocol, budget: int
-) -> None:
+def test_compaction_is_rare(protocol: Protocol, budget: int) -> None:
     judge = Judge(protocol)
     running = Exchange("Well?")
     cut, times = Cut(), 0
@@ -244,7 +240,7 @@ def talk(count: int = 2) -> list[Exchange]:
 
 
 @over_protocols
-def test_first_the_oldest_exchanges_are_left_out_with_one_line_that_says_so(
+def test_first_drops_the_oldest_exchanges_with_a_note(
     protocol: Protocol,
 ) -> None:
     judge, record = Judge(protocol), talk(4)
@@ -260,7 +256,7 @@ def test_first_the_oldest_exchanges_are_left_out_with_one_line_that_says_so(
 
 
 @over_protocols
-def test_then_the_first_steps_of_the_running_question_go(protocol: Protocol) -> None:
+def test_then_omits_the_first_steps_of_the_running_question(protocol: Protocol) -> None:
     judge = Judge(protocol)
     record = [Exchange("Q?", [step(f"q1s{n}c1", "short") for n in range(40)])]
     cut = judge.cut(record, judge.size(record) * 2 // 3)
@@ -275,7 +271,7 @@ def test_then_the_first_steps_of_the_running_question_go(protocol: Protocol) -> 
 
 
 @over_protocols
-def test_at_last_the_last_outcome_keeps_as_much_as_there_is_room_for(protocol: Protocol) -> None:
+def test_finally_shortens_the_last_outcome_to_what_fits(protocol: Protocol) -> None:
     judge = Judge(protocol)
     record = [Exchange("Q?", [step("q1s1c1", "word " * 1600)])]
     floor = judge.size([Exchange("Q?")])
@@ -316,7 +312,7 @@ DONE = CallOutcome("done", "3", call_id="q01s01c01")
         ((CALL,), (CallOutcome("done", "3", call_id="other"),)),
     ],
 )
-def test_a_step_in_which_a_call_lacks_its_outcome_cannot_be_born(
+def test_rejects_a_step_without_one_outcome_per_call(
     calls: tuple[ToolCall, ...], outcomes: tuple[CallOutcome, ...]
 ) -> None:
     with pytest.raises(ValueError, match="each call needs exactly one outcome"):
@@ -328,11 +324,11 @@ ENDINGS = [Answered("x"), Answered(""), Failed("no", "model"), Failed("", "model
 
 
 @over("ending", ENDINGS)
-def test_the_last_words_are_never_empty(ending: Ending | None) -> None:
+def test_closing_message_is_never_empty(ending: Ending | None) -> None:
     assert Exchange("q", ending=ending).closing.strip()
 
 
-def test_an_endpoints_error_is_not_put_into_the_models_mouth() -> None:
+def test_closing_message_does_not_contain_the_endpoints_error() -> None:
     closing = Exchange("q", ending=Failed("401 from https://secret.example", "endpoint")).closing
     assert "secret" not in closing
 
@@ -341,7 +337,5 @@ def test_an_endpoints_error_is_not_put_into_the_models_mouth() -> None:
     [(Answered("x"), True), (Failed("no", "model"), True), (Stopped("max_steps=1", "so far"), True),
      (Failed("500", "endpoint"), False), (Interrupted("a request"), False), (Stopped("max_seconds=1"), False)],
 )  # fmt: skip
-def test_a_question_of_which_nothing_came_is_as_if_it_had_not_been_asked(
-    ending: Ending, kept: bool
-) -> None:
+def test_a_question_without_result_is_not_kept(ending: Ending, kept: bool) -> None:
     assert Exchange("q", ending=ending).is_worth_keeping is kept

@@ -23,7 +23,7 @@ from tests.loop.cards import over
         ('{"a": 1  , "b": 2 "c": 3}', {"a": 1, "b": 2, "c": 3}),
     ],
 )
-def test_a_missing_comma_before_a_key_is_put_in(text: str, value: Any) -> None:
+def test_repairs_a_missing_comma_before_a_key(text: str, value: Any) -> None:
     reading = read_json(text)
     assert reading.value == value
     assert "a missing comma" in reading.repairs
@@ -39,7 +39,7 @@ def test_a_missing_comma_before_a_key_is_put_in(text: str, value: Any) -> None:
         '{"a" 1 "b": 2}',
     ],
 )
-def test_where_a_comma_is_missing_between_values_nothing_is_taken(text: str) -> None:
+def test_rejects_a_missing_comma_between_values(text: str) -> None:
     with pytest.raises(UnreadableError):
         read_json(text)
 
@@ -56,9 +56,7 @@ def test_where_a_comma_is_missing_between_values_nothing_is_taken(text: str) -> 
         ('x" b: "y', False),
     ],
 )
-def test_quotes_that_are_not_escaped_are_text_where_they_can_only_be_that(
-    inside: str, is_read: bool
-) -> None:
+def test_reads_unescaped_quotes_where_they_have_one_meaning(inside: str, is_read: bool) -> None:
     if is_read:
         assert read_json(f'{{"a": "{inside}"}}').value == {"a": inside}
         return
@@ -73,7 +71,7 @@ def test_quotes_that_are_not_escaped_are_text_where_they_can_only_be_that(
         r"a\,b", r"C:\videos\U", r"\Uniform", r"\d{3}\.\d", r"100\%",
     ],
 )  # fmt: skip
-def test_a_backslash_before_what_is_no_escape_is_itself(inside: str) -> None:
+def test_reads_an_unescaped_backslash_literally(inside: str) -> None:
     reading = read_json(f'{{"a": "{inside}"}}')
     assert reading.value == {"a": inside}
     assert reading.repairs
@@ -86,6 +84,6 @@ def test_a_backslash_before_what_is_no_escape_is_itself(inside: str) -> None:
         r"C:\Users\new", r"C:\Users\temp", r"C:\Users\u00e9", r"\d\n", r"\\host\share", "C:\\Users\\\n",
     ],
 )  # fmt: skip
-def test_a_backslash_with_two_readings_is_refused(inside: str) -> None:
+def test_rejects_an_ambiguous_backslash(inside: str) -> None:
     with pytest.raises(UnreadableError):
         read_json(f'{{"a": "{inside} \\d"}}')

@@ -60,15 +60,13 @@ def script(protocol: Protocol, steps: int, usage: Usage | None = None) -> list[A
 
 @over("steps", [1, 2, 20])
 @over_protocols
-def test_the_limit_of_steps_fires_and_the_model_says_what_it_has(
-    protocol: Protocol, steps: int
-) -> None:
+def test_max_steps_ends_a_run_with_a_last_turn(protocol: Protocol, steps: int) -> None:
     drive = Drive(protocol, script(protocol, steps), limits=Limits(max_steps=steps))
     assert stopped(drive) == (Stopped(f"max_steps={steps}", LAST), steps)
 
 
 @over_protocols
-def test_the_limit_of_errors_fires_on_calls_that_fail_in_a_row(protocol: Protocol) -> None:
+def test_max_errors_counts_failed_calls_in_a_row(protocol: Protocol) -> None:
     drive = Drive(
         protocol, script(protocol, 3), outcome=lambda call: "error: no", limits=Limits(max_errors=3)
     )
@@ -76,14 +74,14 @@ def test_the_limit_of_errors_fires_on_calls_that_fail_in_a_row(protocol: Protoco
 
 
 @over_protocols
-def test_the_limit_of_errors_fires_on_replies_that_cannot_be_used(protocol: Protocol) -> None:
+def test_max_errors_counts_unusable_replies(protocol: Protocol) -> None:
     replies: list[Any] = [ModelReply(text) for text in ("", "<think>", "", "", "")]
     drive = Drive(protocol, [*replies, answering(protocol, LAST)])
     assert stopped(drive) == (Stopped("max_errors=5", LAST), 5)
 
 
 @over_protocols
-def test_calls_of_one_reply_that_all_fail_count_once(protocol: Protocol) -> None:
+def test_failed_calls_of_one_reply_count_as_one_error(protocol: Protocol) -> None:
     replies = [calling(protocol, *[("put", {"a": n, "b": m}) for m in range(4)]) for n in range(2)]
     drive = Drive(
         protocol,
@@ -95,26 +93,26 @@ def test_calls_of_one_reply_that_all_fail_count_once(protocol: Protocol) -> None
 
 
 @over_protocols
-def test_the_limit_of_seconds_fires(protocol: Protocol) -> None:
+def test_max_seconds_ends_a_run(protocol: Protocol) -> None:
     drive = Drive(protocol, script(protocol, 3), limits=Limits(max_seconds=25))
     drive.guards.clock = lambda: 100.0 + 10.0 * len(drive.asked)  # each reply takes ten seconds
     assert stopped(drive) == (Stopped("max_seconds=25", LAST), 3)
 
 
 @over_protocols
-def test_the_limit_of_tokens_fires(protocol: Protocol) -> None:
+def test_max_total_tokens_ends_a_run(protocol: Protocol) -> None:
     usage = Usage(1, input_tokens=90, output_tokens=10)
     drive = Drive(protocol, script(protocol, 3, usage), limits=Limits(max_total_tokens=300))
     assert stopped(drive) == (Stopped("max_total_tokens=300", LAST), 3)
 
 
 @over_protocols
-def test_the_limit_of_tokens_fires_where_the_server_counts_none(protocol: Protocol) -> None:
+def test_max_total_tokens_works_without_usage_from_the_server(protocol: Protocol) -> None:
     drive = Drive(protocol, script(protocol, 1), limits=Limits(max_total_tokens=50))
     assert stopped(drive) == (Stopped("max_total_tokens=50", LAST), 1)
 
 
-def test_the_defaults_bound_steps_errors_and_the_length_of_a_reply() -> None:
+def test_default_limits() -> None:
     limits = Limits()
     assert all(0 < bound < 10_000 for bound in (limits.max_steps, limits.max_errors))
     assert (limits.reply_tokens(small=True), limits.reply_tokens(small=False)) == (1024, 16384)
@@ -133,7 +131,7 @@ def test_the_defaults_bound_steps_errors_and_the_length_of_a_reply() -> None:
     ],
 )
 @over_protocols
-def test_last_words_of_any_kind_end_a_run(protocol: Protocol, last: Any, text: str) -> None:
+def test_any_reply_in_the_last_turn_ends_the_run(protocol: Protocol, last: Any, text: str) -> None:
     drive = Drive(protocol, [*script(protocol, 1)[:1], last], limits=Limits(max_steps=1))
     assert stopped(drive)[0] == Stopped("max_steps=1", text)
 
@@ -147,7 +145,7 @@ def test_a_call_in_the_last_turn_is_not_run(protocol: Protocol) -> None:
 
 @over("name", ["max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens"])
 @over("value", [0, -1, True, "3", math.nan, math.inf, [1]])
-def test_a_limit_that_is_none_is_refused_by_name(name: str, value: Any) -> None:
+def test_rejects_an_invalid_limit_by_name(name: str, value: Any) -> None:
     what = "seconds" if name == "max_seconds" else "a whole number"
     with pytest.raises(
         ValueError, match=re.escape(f"{name} is {value!r}; expected {what} above 0")
@@ -156,12 +154,12 @@ def test_a_limit_that_is_none_is_refused_by_name(name: str, value: Any) -> None:
 
 
 @over("name", ["max_steps", "max_errors"])
-def test_a_limit_that_every_run_needs_cannot_be_left_out(name: str) -> None:
+def test_rejects_none_for_required_limits(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is None"):
         Limits(**{name: None})  # type: ignore[arg-type]
 
 
-def test_a_limit_may_be_a_number_of_numpys() -> None:
+def test_accepts_numpy_numbers_as_limits() -> None:
     limits = Limits(max_steps=np.int64(3), max_seconds=np.float64(2.5))  # type: ignore[arg-type]
     assert (limits.max_steps, limits.max_seconds) == (3, 2.5)
 
@@ -177,7 +175,7 @@ def offered(drive: Drive) -> list[bool]:
 
 
 @over_protocols
-def test_the_second_identical_call_is_told_the_earlier_outcome_and_the_third_takes_the_tool_away(
+def test_second_identical_call_gets_the_earlier_outcome_and_the_third_disables_the_tool(
     protocol: Protocol,
 ) -> None:
     drive = Drive(protocol, [*[calling(protocol, SAME)] * 4, answering(protocol, "3")])
@@ -191,7 +189,7 @@ def test_the_second_identical_call_is_told_the_earlier_outcome_and_the_third_tak
 
 
 @over_protocols
-def test_a_tool_that_was_taken_away_is_given_back_when_something_new_happened(
+def test_a_disabled_tool_is_enabled_after_a_new_outcome(
     protocol: Protocol,
 ) -> None:
     replies = [
@@ -206,14 +204,14 @@ def test_a_tool_that_was_taken_away_is_given_back_when_something_new_happened(
 
 
 @over_protocols
-def test_a_model_that_makes_one_call_for_ever_is_stopped_soon(protocol: Protocol) -> None:
+def test_endless_repetition_of_one_call_ends_the_run(protocol: Protocol) -> None:
     drive = Drive(protocol, [*[calling(protocol, SAME)] * 8, answering(protocol, LAST)])
     assert stopped(drive) == (Stopped("max_errors=5", LAST), 8)
     assert len(drive.ran) == 1
 
 
 @over_protocols
-def test_the_same_call_is_run_again_after_something_that_may_have_changed_its_outcome(
+def test_runs_the_same_call_again_after_a_new_outcome(
     protocol: Protocol,
 ) -> None:
     said = iter(["0", "ok", "1"])
@@ -228,7 +226,7 @@ def test_the_same_call_is_run_again_after_something_that_may_have_changed_its_ou
 
 
 @over_protocols
-def test_two_calls_in_turn_that_bring_nothing_new_are_a_repetition_too(protocol: Protocol) -> None:
+def test_detects_alternating_repetition(protocol: Protocol) -> None:
     pair = [calling(protocol, SAME), calling(protocol, ("other", {"a": 1}))]
     drive = Drive(protocol, [*pair * 4, answering(protocol, "3")])
     drive.run()
@@ -237,7 +235,7 @@ def test_two_calls_in_turn_that_bring_nothing_new_are_a_repetition_too(protocol:
 
 
 @over_protocols
-def test_a_call_that_failed_may_be_tried_again(protocol: Protocol) -> None:
+def test_a_failed_call_may_be_retried(protocol: Protocol) -> None:
     said = iter(["error: busy", "error: busy", "3"])
     drive = Drive(
         protocol,
@@ -249,7 +247,7 @@ def test_a_call_that_failed_may_be_tried_again(protocol: Protocol) -> None:
 
 
 @over_protocols
-def test_a_call_that_fails_again_in_the_same_way_is_said_to_do_so(protocol: Protocol) -> None:
+def test_tells_the_model_when_a_call_fails_again_in_the_same_way(protocol: Protocol) -> None:
     said = iter(["error: no", "error: no", "error: other"])
     drive = Drive(
         protocol,
@@ -262,7 +260,7 @@ def test_a_call_that_fails_again_in_the_same_way_is_said_to_do_so(protocol: Prot
 
 
 @over_protocols
-def test_a_tool_that_may_repeat_is_run_each_time(protocol: Protocol) -> None:
+def test_a_tool_with_repeat_runs_each_time(protocol: Protocol) -> None:
     drive = Drive(
         protocol, [*[calling(protocol, SAME)] * 4, answering(protocol, "3")], may_repeat=("look",)
     )
@@ -271,7 +269,7 @@ def test_a_tool_that_may_repeat_is_run_each_time(protocol: Protocol) -> None:
 
 
 @over_protocols
-def test_equal_calls_of_one_reply_are_each_run_where_something_new_came_in_between(
+def test_equal_calls_of_one_reply_each_run_after_a_new_outcome(
     protocol: Protocol,
 ) -> None:
     calls = [("put", {"a": 1}), ("look", {"a": 1}), ("put", {"a": 1}), ("put", {"a": 2})]
@@ -282,7 +280,7 @@ def test_equal_calls_of_one_reply_are_each_run_where_something_new_came_in_betwe
 
 
 @over_protocols
-def test_of_equal_calls_in_a_row_one_is_run_and_the_others_are_told_its_outcome(
+def test_equal_calls_in_a_row_run_once_and_share_the_outcome(
     protocol: Protocol,
 ) -> None:
     drive = Drive(
@@ -303,7 +301,7 @@ def test_of_equal_calls_in_a_row_one_is_run_and_the_others_are_told_its_outcome(
 
 
 @over_protocols
-def test_after_an_interrupted_call_its_twin_is_not_run(protocol: Protocol) -> None:
+def test_calls_after_an_interrupted_one_are_not_run(protocol: Protocol) -> None:
     flow = react_loop(
         wire(protocol), Guards(Limits(), lambda: 0.0), (), exchange := Exchange("Well?")
     )
@@ -319,7 +317,7 @@ def test_after_an_interrupted_call_its_twin_is_not_run(protocol: Protocol) -> No
     ]
 
 
-def test_a_call_that_a_person_refused_is_not_put_to_them_again() -> None:
+def test_a_refused_call_is_not_asked_about_again() -> None:
     guards = Guards(Limits(), lambda: 0.0)
     guards.note(ToolCall("1", "look", {}), CallOutcome("refused", "no", call_id="1"))
     again = guards.earlier(ToolCall("2", "look", {}))

@@ -46,7 +46,7 @@ def flow(protocol: Protocol = "react", exchange: Exchange | None = None) -> Any:
 
 
 @over_protocols
-def test_it_asks_runs_and_ends_step_by_step(protocol: Protocol) -> None:
+def test_asks_runs_calls_and_ends(protocol: Protocol) -> None:
     it = flow(protocol)
     asked = next(it)
     assert isinstance(asked, AskModel)
@@ -67,14 +67,14 @@ def test_it_asks_runs_and_ends_step_by_step(protocol: Protocol) -> None:
 
 
 @over_protocols
-def test_a_call_and_an_answer_in_one_reply_run_and_then_end(protocol: Protocol) -> None:
+def test_runs_a_call_and_takes_the_answer_beside_it(protocol: Protocol) -> None:
     drive = Drive(protocol, [calling(protocol, ("look", {"a": 1}), ("final_answer", "three"))])
     assert drive.run() == Answered("three")
     assert [call.name for call in drive.ran] == ["look"]
     assert [outcome.status for outcome in drive.outcomes] == ["done"]
 
 
-def test_an_interrupted_call_outweighs_the_answer_beside_it() -> None:
+def test_an_interrupt_takes_precedence_over_the_answer_beside_it() -> None:
     it = flow()
     next(it)
     it.send(calling("react", ("look", {"a": 1}), ("final_answer", "three")))
@@ -83,7 +83,7 @@ def test_an_interrupted_call_outweighs_the_answer_beside_it() -> None:
     assert ended.value.value == Interrupted("a tool")
 
 
-def test_arguments_that_cannot_be_read_are_not_run_but_their_siblings_are() -> None:
+def test_runs_readable_calls_beside_an_unreadable_one() -> None:
     reply = ModelReply(
         "", (WireCall("put", '{"a": "cut o'), WireCall("look", '{"a": 1}')), finish="length"
     )
@@ -96,14 +96,14 @@ def test_arguments_that_cannot_be_read_are_not_run_but_their_siblings_are() -> N
 
 
 @over("text", ["42", "true", "It is three."])
-def test_plain_text_is_questioned_once_and_then_taken_for_the_answer(text: str) -> None:
+def test_plain_text_is_rejected_once_and_then_taken_as_the_answer(text: str) -> None:
     drive = Drive("react", [ModelReply(text), ModelReply(text)])
     assert drive.run() == Answered(text)
     assert "plain text" in drive.asked[1].messages[-1]["content"]
 
 
 @over_protocols
-def test_giving_up_ends_with_the_models_reason(protocol: Protocol) -> None:
+def test_fail_task_ends_with_the_models_reason(protocol: Protocol) -> None:
     drive = Drive(protocol, [calling(protocol, ("fail_task", {"reason": "no data"}))])
     assert drive.run() == Failed("no data", by="model")
 
@@ -124,7 +124,7 @@ def test_a_request_without_a_reply_ends_the_run(
 
 
 @over_protocols
-def test_each_request_extends_the_one_before_and_is_one_that_a_strict_server_takes(
+def test_each_request_extends_the_previous_one_and_is_valid(
     protocol: Protocol,
 ) -> None:
     replies: list[Any] = [
@@ -143,7 +143,7 @@ def test_each_request_extends_the_one_before_and_is_one_that_a_strict_server_tak
 
 
 @over("wrong", [None, ModelReply("x"), Notice("retry", "x")])
-def test_a_driver_that_sends_something_else_than_outcomes_is_told(wrong: Any) -> None:
+def test_rejects_a_driver_that_does_not_send_outcomes(wrong: Any) -> None:
     it = flow()
     next(it)
     it.send(calling("react", ("look", {"a": 1})))
@@ -151,14 +151,14 @@ def test_a_driver_that_sends_something_else_than_outcomes_is_told(wrong: Any) ->
         it.send(wrong)
 
 
-def test_a_driver_that_sends_something_else_than_a_reply_is_told() -> None:
+def test_rejects_a_driver_that_does_not_send_a_reply() -> None:
     it = flow()
     next(it)
     with pytest.raises(TypeError, match="expected ModelReply or NoReply"):
         it.send(CallOutcomes(()))
 
 
-def test_a_driver_that_mixes_up_outcomes_is_told() -> None:
+def test_rejects_outcomes_of_other_calls() -> None:
     it = flow()
     next(it)
     it.send(calling("react", ("look", {"a": 1})))
@@ -180,7 +180,7 @@ def checked(protocol: Protocol, *replies: Any) -> Any:
 
 
 @over_protocols
-def test_an_answer_is_checked_before_it_counts(protocol: Protocol) -> None:
+def test_checks_an_answer_before_it_counts(protocol: Protocol) -> None:
     it, request, exchange = checked(protocol, answering(protocol, "three"))
     assert request == CheckAnswer(1, "three")
     asked = it.send(Verdict("it is no number"))
@@ -197,7 +197,7 @@ def test_an_answer_is_checked_before_it_counts(protocol: Protocol) -> None:
 
 
 @over_protocols
-def test_calls_beside_an_answer_that_is_not_accepted_have_run(protocol: Protocol) -> None:
+def test_runs_calls_beside_a_rejected_answer(protocol: Protocol) -> None:
     reply = calling(protocol, ("look", {"a": 1}), ("final_answer", {"answer": "three"}))
     it, request, exchange = checked(protocol, reply)
     assert isinstance(request, RunCalls)
@@ -217,7 +217,7 @@ def test_an_interrupted_check_ends_the_run(protocol: Protocol) -> None:
     assert ended.value.value == Interrupted("the check of the answer")
 
 
-def test_a_driver_that_sends_something_else_than_a_verdict_is_told() -> None:
+def test_rejects_a_driver_that_does_not_send_a_verdict() -> None:
     it, _, _ = checked("react", answering("react", "three"))
     with pytest.raises(TypeError, match="expected Verdict"):
         it.send(None)
@@ -228,9 +228,7 @@ def test_a_driver_that_sends_something_else_than_a_verdict_is_told() -> None:
 
 @over("how", ["beside", "think"])
 @over_protocols
-def test_what_a_model_reasoned_is_in_the_record_and_is_not_sent_back(
-    protocol: Protocol, how: str
-) -> None:
+def test_reasoning_is_recorded_and_not_sent_back(protocol: Protocol, how: str) -> None:
     reply = calling(protocol, ("look", {"a": 1}))
     secret = "Let me see, it may be seven."
     reply = (
@@ -246,7 +244,7 @@ def test_what_a_model_reasoned_is_in_the_record_and_is_not_sent_back(
 
 @over("text", ["", "<think>Let me see"])
 @over_protocols
-def test_a_reply_that_was_all_thinking_ends_the_run(protocol: Protocol, text: str) -> None:
+def test_a_truncated_reply_of_reasoning_alone_ends_the_run(protocol: Protocol, text: str) -> None:
     ending = Drive(protocol, [ModelReply(text, reasoning="Hm.", finish="length")]).run()
     assert isinstance(ending, Stopped)
     assert ending.limit.startswith(
@@ -259,7 +257,7 @@ OVERFLOW = NoReply("overflow", "maximum context length is 4096 tokens")
 
 
 @over_protocols
-def test_a_request_that_is_too_long_is_shortened_and_asked_once_more(protocol: Protocol) -> None:
+def test_retries_once_with_a_shorter_request_after_an_overflow(protocol: Protocol) -> None:
     looks = [calling(protocol, ("look", {"a": n})) for n in range(5)]
     drive = Drive(
         protocol,
@@ -278,7 +276,7 @@ def test_a_request_that_is_too_long_is_shortened_and_asked_once_more(protocol: P
 
 
 @over_protocols
-def test_a_second_refusal_ends_the_run_and_names_the_next_move(protocol: Protocol) -> None:
+def test_a_second_overflow_ends_the_run_and_names_the_next_move(protocol: Protocol) -> None:
     drive = Drive(protocol, [OVERFLOW, OVERFLOW])
     ending = drive.run()
     assert isinstance(ending, Failed)
@@ -289,7 +287,7 @@ def test_a_second_refusal_ends_the_run_and_names_the_next_move(protocol: Protoco
 
 
 @over_protocols
-def test_the_last_turn_may_be_shortened_too(protocol: Protocol) -> None:
+def test_the_last_turn_may_be_shortened(protocol: Protocol) -> None:
     replies = [calling(protocol, ("look", {"a": 1})), OVERFLOW, answering(protocol, "three")]
     drive = Drive(protocol, replies, limits=Limits(max_steps=1))
     assert drive.run() == Stopped("max_steps=1", "three")
@@ -300,7 +298,7 @@ def test_the_last_turn_may_be_shortened_too(protocol: Protocol) -> None:
 
 
 @over_protocols
-def test_a_reply_that_the_time_is_over_for_ends_the_run_with_what_was_said(
+def test_a_deadline_during_a_reply_ends_the_run_with_the_partial_text(
     protocol: Protocol,
 ) -> None:
     said = "So far it is" if protocol == "native" else '{"thought": "So far'
@@ -310,7 +308,7 @@ def test_a_reply_that_the_time_is_over_for_ends_the_run_with_what_was_said(
 
 
 @over_protocols
-def test_a_request_says_what_is_left_of_the_time(protocol: Protocol) -> None:
+def test_a_request_contains_the_remaining_seconds(protocol: Protocol) -> None:
     replies = [calling(protocol, ("look", {"a": n})) for n in range(3)]
     drive = Drive(protocol, [*replies, answering(protocol, "three")], limits=Limits(max_seconds=25))
     drive.guards.clock = lambda: 10.0 * len(drive.asked)
@@ -323,7 +321,7 @@ def test_a_request_says_what_is_left_of_the_time(protocol: Protocol) -> None:
 
 
 @over_protocols
-def test_the_images_of_outcomes_are_shown_to_the_model(protocol: Protocol) -> None:
+def test_sends_images_of_outcomes(protocol: Protocol) -> None:
     it = flow(protocol)
     next(it)
     it.send(calling(protocol, ("look", {"a": 1}), ("put", {"a": 1})))
@@ -347,7 +345,7 @@ def test_the_images_of_outcomes_are_shown_to_the_model(protocol: Protocol) -> No
 
 
 @over_protocols
-def test_the_images_of_a_question_stand_beside_its_text(protocol: Protocol) -> None:
+def test_sends_images_of_a_question(protocol: Protocol) -> None:
     it = flow(protocol, Exchange("What is this?", images=("/9j/4AAQ", "iVBORw0KGgo=")))
     content = next(it).messages[-1]["content"]
     assert content[0] == {"type": "text", "text": "What is this?"}
@@ -358,7 +356,7 @@ def test_the_images_of_a_question_stand_beside_its_text(protocol: Protocol) -> N
 
 
 @over_protocols
-def test_a_limit_speaks_after_the_images(protocol: Protocol) -> None:
+def test_the_limit_notice_follows_the_images(protocol: Protocol) -> None:
     exchange = Exchange("What is this?", images=("iVBORw0KGgo=",))
     guards = Guards(Limits(max_total_tokens=1), lambda: 0.0)
     guards.usage = Usage(1, 5)

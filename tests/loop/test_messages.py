@@ -51,7 +51,7 @@ def sending(
 
 
 @over_protocols
-def test_what_fits_is_sent_whole_and_grows_with_the_record(protocol: Protocol) -> None:
+def test_messages_grow_with_the_record(protocol: Protocol) -> None:
     past, running = [Exchange("One?", [step(1, 1)], Answered("1"))], Exchange("Two?")
     it = sending(protocol, past, running)
     assert it.messages == messages_of(wire(protocol), [*past, running])
@@ -66,7 +66,7 @@ def test_what_fits_is_sent_whole_and_grows_with_the_record(protocol: Protocol) -
 @given(
     st.sampled_from(PROTOCOLS), st.integers(1200, 4000), st.lists(st.integers(1, 500), max_size=12)
 )
-def test_with_the_reply_and_the_tools_it_stays_within_what_the_model_can_take(
+def test_messages_reply_and_tools_stay_within_the_context(
     protocol: Protocol, context: int, words: list[int]
 ) -> None:
     running = Exchange("Well?")
@@ -83,7 +83,7 @@ def test_with_the_reply_and_the_tools_it_stays_within_what_the_model_can_take(
 
 
 @over_protocols
-def test_what_a_model_says_of_its_room_later_counts_from_then_on(protocol: Protocol) -> None:
+def test_a_context_length_that_is_known_later_applies_from_then_on(protocol: Protocol) -> None:
     model = Holds(None)
     running = Exchange("Well?", [step(1, n) for n in range(20)])
     it = Conversation(wire(protocol), [], running, model, REPLY)
@@ -94,13 +94,13 @@ def test_what_a_model_says_of_its_room_later_counts_from_then_on(protocol: Proto
 
 
 @over_protocols
-def test_after_a_refusal_for_length_much_less_is_sent_and_less_is_asked_for(
+def test_an_overflow_shortens_the_request_and_the_reply(
     protocol: Protocol,
 ) -> None:
     running = Exchange("Well?", [step(1, n) for n in range(20)])
     it = sending(protocol, [], running)
     before = it.tokens
-    assert "the endpoint finds the conversation too long" in it.compact_more()
+    assert "the endpoint finds the conversation too long" in it.compact(after_refusal=True)
     assert it.tokens < before * 3 // 4
     assert it.reply_tokens == REPLY // 2
     assert it.compact() == ""
@@ -109,7 +109,7 @@ def test_after_a_refusal_for_length_much_less_is_sent_and_less_is_asked_for(
 
 @over("context", [4096, 8192, 32768])
 @over_protocols
-def test_room_for_a_long_reply_leaves_most_of_the_context_to_the_conversation(
+def test_reserves_at_most_a_quarter_of_the_context_for_the_reply(
     protocol: Protocol, context: int
 ) -> None:
     running = Exchange("Well?")
@@ -121,15 +121,15 @@ def test_room_for_a_long_reply_leaves_most_of_the_context_to_the_conversation(
 
 
 @over_protocols
-def test_where_nothing_can_be_left_out_a_shorter_reply_is_asked_for(protocol: Protocol) -> None:
+def test_asks_for_a_shorter_reply_if_nothing_can_be_left_out(protocol: Protocol) -> None:
     it = sending(protocol, [], Exchange("Well?"))
     messages = it.messages
-    assert "nothing of its" in it.compact_more()
+    assert "nothing of its" in it.compact(after_refusal=True)
     assert (it.messages, it.reply_tokens) == (messages, REPLY // 2)
 
 
 @over_protocols
-def test_the_next_question_begins_with_what_was_sent_last(protocol: Protocol) -> None:
+def test_the_next_question_extends_the_last_request(protocol: Protocol) -> None:
     first = Exchange("One?", [step(1, n) for n in range(20)])
     it = sending(protocol, [], first, 1500)
     it.compact()
@@ -140,7 +140,7 @@ def test_the_next_question_begins_with_what_was_sent_last(protocol: Protocol) ->
     assert first.steps[0].outcomes[0].text == "word " * 100, "the record has it all"
 
 
-def test_a_cut_of_exchanges_that_are_gone_leaves_the_question_alone() -> None:
+def test_a_cut_of_removed_exchanges_keeps_the_question() -> None:
     past = [Exchange("One?", [step(1, 1)], Answered("1"), cut=Cut(dropped=5, omitted=3))]
     running = Exchange("Two?", [])
     it = sending("react", past, running)
@@ -150,7 +150,7 @@ def test_a_cut_of_exchanges_that_are_gone_leaves_the_question_alone() -> None:
 
 
 @over_protocols
-def test_a_long_conversation_is_put_into_messages_once(protocol: Protocol) -> None:
+def test_messages_of_finished_exchanges_are_made_once(protocol: Protocol) -> None:
     """Each question made the messages of all the questions before it anew, so 2,000 took 37 seconds."""
     form = wire(protocol)
     made = 0
@@ -177,7 +177,7 @@ def test_a_long_conversation_is_put_into_messages_once(protocol: Protocol) -> No
 
 
 @over_protocols
-def test_an_exchange_that_goes_on_or_ends_otherwise_is_put_into_messages_anew(
+def test_messages_of_a_changed_exchange_are_made_again(
     protocol: Protocol,
 ) -> None:
     first, last = Exchange("One?", [step(1, 1)], Answered("1")), Exchange("Two?")
@@ -198,7 +198,7 @@ MEASURED: dict[str, Any] = json.loads(
 
 
 @over("kind", MEASURED)
-def test_the_estimate_is_never_far_below_the_largest_count_and_never_twice_as_high(
+def test_token_estimate_is_within_its_bounds(
     kind: str,
 ) -> None:
     estimate, counted = text_tokens(MEASURED[kind]["text"]), max(MEASURED[kind]["tokens"].values())
@@ -206,19 +206,19 @@ def test_the_estimate_is_never_far_below_the_largest_count_and_never_twice_as_hi
 
 
 @over("kind", ["json", "csv", "english", "chinese"])
-def test_a_long_text_is_estimated_from_pieces_of_it(kind: str) -> None:
+def test_estimates_a_long_text_from_samples(kind: str) -> None:
     once = MEASURED[kind]["text"] + "\n"
     times = 300_000 // len(once)
     assert text_tokens(once * times) == pytest.approx(text_tokens(once) * times, rel=0.05)
 
 
-def test_a_text_of_ten_megabytes_is_estimated_at_once() -> None:
+def test_estimates_ten_megabytes_quickly() -> None:
     began = time.monotonic()
     text_tokens('{"a": 1} ' * 1_200_000)
     assert time.monotonic() - began < 5
 
 
-def test_every_text_counts() -> None:
+def test_every_text_has_tokens() -> None:
     assert text_tokens("") == 1
     assert text_tokens("\ud83d") >= 1
     assert message_tokens([{"role": "user", "content": "a"}]) > 1

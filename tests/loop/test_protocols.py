@@ -66,7 +66,7 @@ def exchanges(draw: Any) -> list[Exchange]:
 
 
 @given(exchanges(), st.sampled_from(PROTOCOLS), st.booleans())
-def test_any_record_becomes_messages_that_a_strict_server_takes(
+def test_a_strict_server_accepts_the_messages_of_any_record(
     past: list[Exchange], protocol: Protocol, running: bool
 ) -> None:
     if running:
@@ -75,9 +75,7 @@ def test_any_record_becomes_messages_that_a_strict_server_takes(
 
 
 @given(exchanges(), st.sampled_from(PROTOCOLS))
-def test_the_messages_of_a_record_only_grow_with_it(
-    past: list[Exchange], protocol: Protocol
-) -> None:
+def test_messages_only_grow_with_the_record(past: list[Exchange], protocol: Protocol) -> None:
     form = wire(protocol)
     shorter: list[Any] = []
     for n in range(len(past) + 1):
@@ -87,9 +85,7 @@ def test_the_messages_of_a_record_only_grow_with_it(
 
 
 @given(exchanges(), st.sampled_from(PROTOCOLS))
-def test_the_last_turn_is_one_that_a_strict_server_takes(
-    past: list[Exchange], protocol: Protocol
-) -> None:
+def test_a_strict_server_accepts_the_last_turn(past: list[Exchange], protocol: Protocol) -> None:
     past[-1].ending = None
     messages = messages_of(wire(protocol), past)
     before = json.dumps(messages)
@@ -99,7 +95,7 @@ def test_the_last_turn_is_one_that_a_strict_server_takes(
     assert json.dumps(messages) == before, "the history itself is not changed"
 
 
-def test_a_name_that_no_server_takes_is_made_legal_in_the_history() -> None:
+def test_makes_illegal_tool_names_legal_in_the_history() -> None:
     step = Step(
         "", (ToolCall("1", "übel! " * 30, None),), (CallOutcome("error", "x", call_id="1"),)
     )
@@ -107,16 +103,14 @@ def test_a_name_that_no_server_takes_is_made_legal_in_the_history() -> None:
 
 
 @over("given_, sent", [(None, {}), (5, {"input": 5}), ({"a": 1}, {"a": 1}), ("{", {"input": "{"})])
-def test_arguments_are_sent_back_as_an_object_whatever_the_model_gave(
-    given_: Any, sent: Any
-) -> None:
+def test_sends_arguments_back_as_an_object(given_: Any, sent: Any) -> None:
     step = Step("", (ToolCall("1", "look", given_),), (CallOutcome("done", "x", call_id="1"),))
     [_, _, said, _] = messages_of(wire("native"), [Exchange("q", [step])])
     assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == sent
 
 
 @over_protocols
-def test_a_tool_that_was_taken_away_is_not_offered(protocol: Protocol) -> None:
+def test_a_disabled_tool_is_not_offered(protocol: Protocol) -> None:
     messages = messages_of(wire(protocol), [Exchange("q")])
     ask = wire(protocol).offer(AskModel(1, tuple(messages)), None, without={"look"})
     shown = json.dumps([ask.tools, ask.schema])
@@ -134,9 +128,7 @@ def test_a_tool_that_was_taken_away_is_not_offered(protocol: Protocol) -> None:
         (CallOutcome("not_run", "later", call_id="1"), False),
     ],
 )
-def test_in_the_text_protocol_an_error_that_does_not_say_how_to_go_on_is_given_a_hint(
-    outcome: CallOutcome, hinted: bool
-) -> None:
+def test_the_text_protocol_adds_a_hint_to_errors(outcome: CallOutcome, hinted: bool) -> None:
     step = Step("", (ToolCall("1", "look", {}),), (outcome,))
     told = messages_of(wire("react"), [Exchange("q", [step])])[-1]["content"]
     assert told.startswith(f"Outcome of look ({outcome.status}):\n{outcome.text}")
@@ -154,12 +146,12 @@ def read(reply: ModelReply, *, prose_is_answer: bool = False) -> Any:
 
 
 @over("text", ["42", "true", '{"mean": 3}', '["a"]', "Outcome: {ok}"])
-def test_plain_json_is_an_answer_in_function_calling(text: str) -> None:
+def test_plain_json_is_an_answer_with_function_calling(text: str) -> None:
     assert read(ModelReply(text)).answer == text
 
 
 @over("text", ["", "   ", "<think>hm</think>", "<think>hm"])
-def test_an_empty_reply_is_a_fault_and_no_answer(text: str) -> None:
+def test_an_empty_reply_is_a_fault(text: str) -> None:
     action = read(ModelReply(text))
     assert action.answer is None
     assert "empty" in action.fault
@@ -170,20 +162,20 @@ def test_a_written_final_answer_is_unwrapped() -> None:
 
 
 @over("said", ["", "Looking."])
-def test_what_a_model_reasoned_is_not_what_it_said(said: str) -> None:
+def test_reasoning_is_not_part_of_the_thought(said: str) -> None:
     action = read(ModelReply(said, (WireCall("look", "{}"),), reasoning="I must look."))
     assert (action.thought, action.reasoning) == (said, "I must look.")
     assert action.calls == (("look", {}),)
 
 
 @over("prose_is_answer", [True, False])
-def test_an_answer_that_was_cut_off_is_marked(prose_is_answer: bool) -> None:
+def test_marks_a_truncated_answer(prose_is_answer: bool) -> None:
     action = read(ModelReply("A long story that", finish="length"), prose_is_answer=prose_is_answer)
     assert (action.answer, action.cut) == ("A long story that", "answer")
     assert "cut off for its length" in action.fault
 
 
-def test_a_server_prefix_of_a_name_is_read_over() -> None:
+def test_ignores_a_prefix_of_the_tool_name() -> None:
     assert read(ModelReply("", (WireCall("functions.look", '{"a": 1}'),))).calls == (
         ("look", {"a": 1}),
     )

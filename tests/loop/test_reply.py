@@ -110,20 +110,20 @@ def test_reads_calls(text: str, calls: Any) -> None:
         ('<think>{"tool": "now"}', "empty"),
     ],
 )
-def test_refuses_a_reply_without_a_certain_meaning_and_says_why(text: str, said: str) -> None:
+def test_rejects_ambiguous_replies_with_a_reason(text: str, said: str) -> None:
     action = read(text)
     assert said in action.fault
     assert (action.calls, action.answer, action.failure) == ((), None, None)
 
 
-def test_the_words_that_were_wrong_are_quoted_to_the_model() -> None:
+def test_quotes_the_unreadable_part_to_the_model() -> None:
     assert (
         '«{"tool": "write", "tool_input": "hello wor»'
         in read('Sure: {"tool": "write", "tool_input": "hello wor').fault
     )
 
 
-def test_of_calls_in_a_row_the_first_is_run_and_the_rest_is_noted() -> None:
+def test_takes_the_first_of_several_loose_calls() -> None:
     action = read(
         '{"tool": "add", "tool_input": {"a": 1}}\n{"tool": "add", "tool_input": {"a": 2}}'
     )
@@ -131,14 +131,14 @@ def test_of_calls_in_a_row_the_first_is_run_and_the_rest_is_noted() -> None:
     assert "only the first" in action.repaired
 
 
-def test_a_call_and_an_answer_in_one_reply_are_both_taken() -> None:
+def test_takes_a_call_and_the_answer_after_it() -> None:
     action = read(
         '{"tool": "now", "tool_input": null}\n{"tool": "final_answer", "tool_input": "noon"}'
     )
     assert (action.calls, action.answer) == ((("now", None),), "noon")
 
 
-def test_a_call_outweighs_giving_up() -> None:
+def test_a_call_takes_precedence_over_fail_task() -> None:
     action = read(
         '[{"tool": "now", "tool_input": null}, {"tool": "fail_task", "tool_input": "no"}]'
     )
@@ -146,7 +146,7 @@ def test_a_call_outweighs_giving_up() -> None:
 
 
 @over("given_", ['"42"', '{"answer": "42"}', '{"text": "42"}'])
-def test_an_answer_is_taken_out_of_its_wrapping(given_: str) -> None:
+def test_unwraps_an_answer(given_: str) -> None:
     assert read(f'{{"tool": "final_answer", "tool_input": {given_}}}').answer == "42"
 
 
@@ -158,7 +158,7 @@ def test_an_empty_answer_is_no_answer(given_: str) -> None:
 
 
 @over("text", ["42", "true", "It is {x: 1}.", '["a"]', '{"mean": 3}'])
-def test_plain_text_is_the_answer_where_it_may_be(text: str) -> None:
+def test_plain_text_is_the_answer_where_allowed(text: str) -> None:
     assert read(text, prose_is_answer=True).answer == text
 
 
@@ -182,7 +182,7 @@ def test_a_broken_call_is_not_shown_as_the_answer() -> None:
         '<function=add>{"a": 1}</function>',
     ],
 )
-def test_a_call_in_the_text_is_taken_for_a_call(text: str) -> None:
+def test_reads_a_call_in_the_text_of_a_native_reply(text: str) -> None:
     assert read(text, prose_is_answer=True, strict=True).calls == (("add", {"a": 1}),)
 
 
@@ -196,7 +196,9 @@ def test_a_call_in_the_text_is_taken_for_a_call(text: str) -> None:
         ("<|channel|>analysis<|message|>Two and", "", "Two and"),
     ],
 )  # fmt: skip
-def test_separates_thoughts_in_the_marks_of_every_model(text: str, said: str, thought: str) -> None:
+def test_separates_thoughts_in_the_tags_of_several_models(
+    text: str, said: str, thought: str
+) -> None:
     assert split_thoughts(text) == (said, thought)
 
 
@@ -212,7 +214,7 @@ def test_separates_thoughts_in_the_marks_of_every_model(text: str, said: str, th
         '```json\n{"tool": "hammer", "tool_input": 1}\n```',
     ],
 )
-def test_an_answer_that_mentions_a_call_or_is_json_stays_the_answer(text: str) -> None:
+def test_an_answer_that_mentions_a_call_or_is_json_stays_an_answer(text: str) -> None:
     action = read(text, prose_is_answer=True, strict=True)
     assert (action.calls, action.answer) == ((), text)
 
@@ -225,13 +227,13 @@ def test_an_answer_that_mentions_a_call_or_is_json_stays_the_answer(text: str) -
      "<start_function_call>call:add{a:1}<end_function_call>", "<|tool_call>call:add{a:1}<tool_call|>",
      '{"name": "add", "arguments": {"a": 1'],
 )  # fmt: skip
-def test_a_call_in_the_text_that_cannot_be_read_is_neither_run_nor_shown(text: str) -> None:
+def test_an_unreadable_call_in_the_text_is_a_fault(text: str) -> None:
     action = read(text, prose_is_answer=True, strict=True)
     assert action.fault
     assert (action.calls, action.answer) == ((), None)
 
 
-def test_thoughts_are_no_part_of_an_answer() -> None:
+def test_removes_thoughts_from_an_answer() -> None:
     assert split_thoughts("<think>a</think> b") == ("b", "a")
     assert split_thoughts("a</think>b") == ("b", "a")
 
@@ -252,9 +254,7 @@ def test_thoughts_are_no_part_of_an_answer() -> None:
         ("5", 5, ""),
     ],
 )
-def test_arguments_are_mended_where_they_have_one_meaning(
-    text: str, value: Any, mended: str
-) -> None:
+def test_repairs_arguments_with_one_meaning(text: str, value: Any, mended: str) -> None:
     found, how, fault = read_arguments(text, ADD)
     assert (found, fault) == (value, "")
     assert mended in how
@@ -272,7 +272,7 @@ def test_arguments_are_mended_where_they_have_one_meaning(
         '{"a": 1} or so',
     ],
 )
-def test_arguments_that_may_mean_something_else_are_refused(text: str) -> None:
+def test_rejects_ambiguous_arguments(text: str) -> None:
     value, _, fault = read_arguments(text, ADD)
     assert value is None or isinstance(value, str)
     assert fault
@@ -321,13 +321,13 @@ def test_deep_nesting_is_a_fault(depth: int, strict: bool) -> None:
         ),
     ],
 )
-def test_reads_a_reply_that_is_still_being_written(text: str, partial: Partial) -> None:
+def test_reads_a_partial_reply(text: str, partial: Partial) -> None:
     """Thought, tool and words appear as soon as they begin, without JSON's signs."""
     assert read_partial(text) == partial
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.integers(0, 200))
-def test_reads_a_reply_cut_anywhere(thought: str, words: str, cut: int) -> None:
+def test_reads_a_reply_truncated_anywhere(thought: str, words: str, cut: int) -> None:
     """A reply cut anywhere is read without an error; whole, it gives back what went in."""
     reply = json.dumps({"thought": thought, "tool": "final_answer", "tool_input": words})
     begun = read_partial(reply[:cut])

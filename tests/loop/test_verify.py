@@ -87,7 +87,7 @@ def offered(ask: AskModel) -> list[str]:
     return [branch["properties"]["tool"]["const"] for branch in ask.schema["oneOf"]]
 
 
-def test_where_a_tool_fits_the_question_is_sent_as_it_is_with_every_tool() -> None:
+def test_a_fitting_tool_leaves_the_question_and_the_tools_unchanged() -> None:
     with Small(("length_of", "Rhine"), ("final_answer", "1233 km"), fits="length_of") as model:
         agent(model).run(QUESTION)
     assert model.asked[0].messages[-1]["content"] == QUESTION
@@ -95,7 +95,7 @@ def test_where_a_tool_fits_the_question_is_sent_as_it_is_with_every_tool() -> No
 
 
 @over("protocol", ["react", "native"])
-def test_what_it_knows_by_heart_can_only_be_answered(protocol: Any) -> None:
+def test_a_known_answer_without_a_fitting_tool_allows_only_final_answer(protocol: Any) -> None:
     with Small(("final_answer", "It has 24 hours."), knows="Yes", protocol=protocol) as model:
         run = agent(model).run("How many hours has a day?")
     assert (
@@ -109,7 +109,7 @@ def test_what_it_knows_by_heart_can_only_be_answered(protocol: Any) -> None:
 
 
 @over("protocol", ["react", "native"])
-def test_what_no_tool_does_and_nobody_knows_can_only_be_given_up(protocol: Any) -> None:
+def test_an_unknown_answer_without_a_fitting_tool_allows_only_fail_task(protocol: Any) -> None:
     model = Small(("fail_task", "There is no tool for prices."), protocol=protocol)
     with model, pytest.raises(nb.TaskFailed, match="no tool for prices"):
         agent(model).run("What does the tower cost?")
@@ -117,15 +117,13 @@ def test_what_no_tool_does_and_nobody_knows_can_only_be_given_up(protocol: Any) 
     assert offered(model.asked[0]) == ["fail_task"]
 
 
-def test_a_model_that_calls_a_tool_nevertheless_is_let_and_goes_on_with_all_of_them() -> None:
+def test_a_call_despite_the_remark_runs_and_enables_all_tools() -> None:
     with Small(("length_of", "Rhine"), ("final_answer", "1233 km")) as model:
         assert agent(model).run(QUESTION).answer == "1233 km"
     assert "length_of" in offered(model.asked[1])
 
 
-def test_only_the_first_question_of_a_conversation_is_judged_as_others_need_what_was_said_before() -> (
-    None
-):
+def test_asks_about_tools_only_before_the_first_question() -> None:
     script = [("length_of", "Rhine"), ("final_answer", "Long."), ("final_answer", "Longer.")]
     with Small(*script, fits="length_of") as model:
         talk = agent(model)
@@ -135,7 +133,7 @@ def test_only_the_first_question_of_a_conversation_is_judged_as_others_need_what
     assert len(model.judged) == judged == 2
 
 
-def test_a_remark_stays_with_its_question_so_that_what_was_sent_stays_sent() -> None:
+def test_a_remark_stays_with_its_question() -> None:
     with Small(("final_answer", "24."), ("final_answer", "Sixty."), knows="yes") as model:
         talk = agent(model)
         talk.run("How many hours has a day?")
@@ -144,7 +142,7 @@ def test_a_remark_stays_with_its_question_so_that_what_was_sent_stays_sent() -> 
     assert second[: len(first)] == first
 
 
-def test_nobody_is_asked_about_very_many_tools_very_long_questions_or_no_tool() -> None:
+def test_does_not_ask_about_many_tools_long_questions_or_no_tool() -> None:
     many = [named(f"length_{n}") for n in range(MAX_TOOLS + 1)]
     for tools, question in (
         (many, QUESTION),
@@ -167,11 +165,11 @@ def test_nobody_is_asked_about_very_many_tools_very_long_questions_or_no_tool() 
         ("", ""),
     ],
 )
-def test_a_verdict_is_read_however_it_is_written(said: str, means: str) -> None:
+def test_reads_a_verdict(said: str, means: str) -> None:
     assert verdict(said) == means
 
 
-def test_an_unclear_reply_counts_as_a_tool_that_fits() -> None:
+def test_an_unclear_verdict_counts_as_yes() -> None:
     with Small(("length_of", "Rhine"), ("final_answer", "Long.")) as model:
         model.vague = True
         agent(model).run(QUESTION)
@@ -180,7 +178,7 @@ def test_an_unclear_reply_counts_as_a_tool_that_fits() -> None:
 
 
 @over("knows", ["No.", "Yes."])
-def test_an_answer_without_the_tool_that_fits_is_asked_about_once_unless_it_is_known(
+def test_questions_an_answer_without_the_fitting_tool_once_unless_known(
     knows: str,
 ) -> None:
     again = [("final_answer", "Long.")] * (2 if knows == "No." else 1)
@@ -194,7 +192,7 @@ def test_an_answer_without_the_tool_that_fits_is_asked_about_once_unless_it_is_k
     assert len(doubted) == len(again) - 1
 
 
-def test_judging_costs_requests_and_tokens_but_is_no_step_of_the_run_nor_of_its_trace() -> None:
+def test_preliminary_requests_count_as_usage_and_not_as_steps() -> None:
     model = Small(("fail_task", "no such tool"))
     with model, pytest.raises(nb.TaskFailed) as failed:
         agent(model).run("What does the tower cost?")
@@ -207,7 +205,7 @@ def test_judging_costs_requests_and_tokens_but_is_no_step_of_the_run_nor_of_its_
 
 
 @over("error", [ModelError("the endpoint is gone"), KeyboardInterrupt()])
-def test_what_stops_the_judging_ends_the_run_properly_and_the_next_question_works(
+def test_a_failed_preliminary_request_ends_the_run(
     error: BaseException,
 ) -> None:
     class Broken(Small):
@@ -227,7 +225,7 @@ def test_what_stops_the_judging_ends_the_run_properly_and_the_next_question_work
 # ── before an end counts ──────────────────────────────────────────────────────────────────────────
 
 
-def test_a_number_that_no_tool_told_is_asked_about_once() -> None:
+def test_questions_a_number_without_a_source_once() -> None:
     model = Small(
         ("length_of", "Rhine"),
         ("final_answer", "1233 and 999 km."),
@@ -243,7 +241,7 @@ def test_a_number_that_no_tool_told_is_asked_about_once() -> None:
 
 
 @over("end", [("final_answer", "No idea."), ("fail_task", "no such river")])
-def test_an_end_right_after_a_failed_call_is_asked_about_once(end: tuple[str, str]) -> None:
+def test_questions_an_end_after_a_failed_call_once(end: tuple[str, str]) -> None:
     with Small(("length_of", {}), end, ("length_of", "Rhine"), end, fits="length_of") as model:
         talk = agent(model)
         if end[0] == "final_answer":
@@ -254,7 +252,7 @@ def test_an_end_right_after_a_failed_call_is_asked_about_once(end: tuple[str, st
     assert "Your last call failed" in str(model.asked[2].messages[-1]["content"])
 
 
-def test_a_call_that_worked_is_asked_about_once_before_it_is_made_again_after_others() -> None:
+def test_questions_a_repeated_call_of_a_small_model_once() -> None:
     light = {"is": "off"}
 
     def look() -> str:
@@ -277,7 +275,7 @@ def test_a_call_that_worked_is_asked_about_once_before_it_is_made_again_after_ot
     assert [outcome.text for _, outcome in run.calls] == ["off", "switched", "on"]
 
 
-def test_a_larger_model_is_asked_about_nothing() -> None:
+def test_asks_nothing_of_a_larger_model() -> None:
     script = [("length_of", "Rhine"), ("length_of", {}), ("final_answer", "It is 4711.")]
     with Small(*script, fits="length_of") as model:
         model.is_small = False
@@ -303,12 +301,10 @@ def test_a_larger_model_is_asked_about_nothing() -> None:
         ("", [], []),
     ],
 )
-def test_numbers_without_a_source_are_found(
-    answer: str, sources: list[str], found: list[str]
-) -> None:
+def test_finds_numbers_without_a_source(answer: str, sources: list[str], found: list[str]) -> None:
     assert unfounded(answer, sources) == found
 
 
 @given(st.lists(st.floats(-1e6, 1e6).map(lambda x: f"{x:.3f}")))
-def test_a_number_that_a_source_holds_is_never_asked_about(numbers: list[str]) -> None:
+def test_accepts_numbers_that_a_source_contains(numbers: list[str]) -> None:
     assert unfounded(" and ".join(numbers), ["; ".join(numbers)]) == []
