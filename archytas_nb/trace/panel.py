@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -24,8 +25,11 @@ _OLD = f"{_VALUE};{DIM};text-decoration:line-through"
 _BLOCK = f"{draw.PRE};margin:.2em 0 .4em"
 _HINT = "To change an argument before the call is run, type name = value below."
 _SQL = re.compile(
-    r"\s*(?:--[^\n]*\n\s*)*(?:select|insert|update|delete|with|create|drop|alter)\b", re.IGNORECASE
+    r"\s*(?:--[^\n]*\n\s*)*(?:with\s+\w+\s+as\s*\(|"
+    r"(?:select|insert|update|delete|create|drop|alter)\s+[\w*\"'(])",
+    re.IGNORECASE,
 )
+_CODE = {"code", "python", "script", "source"}  # arguments that are code
 _PYTHON = re.compile(
     r"^[ \t]*(?:def |class |import |from \w+ import |for .*:$|print\(|\w+ = )", re.MULTILINE
 )
@@ -53,7 +57,8 @@ def _argument(given: FormArgument) -> Iterator[Html]:
     name = element("span", given.name, style=_NAME)
     text, before = clip(given.text, _MOST), clip(given.before, _MOST)
     faded = DIM if given.is_default else ""
-    if "\n" not in text + before:
+    line = _line_of_code(text) if given.name in _CODE else ""
+    if "\n" not in text + before and not line:
         shown = text if given.is_default else code(text, "python")
         value = element("span", shown, style=f"{_VALUE};{faded}")
         old = element("span", before, style=_OLD) if before else None
@@ -63,6 +68,7 @@ def _argument(given: FormArgument) -> Iterator[Html]:
         return
     edited = element("span", "  (edited)", style=DIM) if before else None
     yield element("div", name, edited, note, style="margin:.3em 0 0")
+    text = line or text
     yield element("pre", code(text, language_of(given.name, text)), style=f"{_BLOCK};{faded}")
     if before:
         yield element("div", "before:", style=f"{DIM};font-size:.85em")
@@ -70,8 +76,16 @@ def _argument(given: FormArgument) -> Iterator[Html]:
 
 
 def language_of(name: str, text: str) -> str:
-    """The language of a text of several lines, where it is obvious; else empty."""
+    """The language of a text in a block, where it is obvious; else empty."""
     if _SQL.match(text) and "python" not in name:
         return "sql"
-    is_code = name in {"code", "python", "script", "source"} or _PYTHON.search(text)
-    return "python" if is_code else ""
+    return "python" if name in _CODE or _PYTHON.search(text) else ""
+
+
+def _line_of_code(text: str) -> str:
+    """The code in a literal; empty if there is none, or if the literal escapes a character."""
+    try:
+        line = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return ""
+    return line if isinstance(line, str) and line.isprintable() and repr(line) == text else ""

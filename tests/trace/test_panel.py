@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import archytas_nb as nb
 from archytas_nb.kernel.approval import ApprovalDialogue
+from archytas_nb.kernel.python import python_tool
 from archytas_nb.loop.events import (
     Answered,
     ApprovalForm,
@@ -92,6 +93,29 @@ def test_hidden_characters_are_spelled_out_and_nothing_in_an_argument_is_markup(
             assert not faults_of(str(panel_html(form))), payload
 
 
+def test_code_on_one_line_is_highlighted_as_code_and_its_names_are_shown() -> None:
+    def panel(code: str) -> str:
+        tool, forms, names = python_tool("ask"), list[ApprovalForm](), {"df": 1}
+
+        class Person(Scripted):
+            def ask(self, prompt: str, form: Any = None) -> str:
+                forms.append(form)
+                return super().ask(prompt, form)
+
+        bound = tool.bind({"code": code}, names)
+        assert isinstance(bound, BoundCall)
+        why = str(tool.wants_approval(bound))
+        ApprovalDialogue(Person("n"), tool, {"code": code}, bound, names, why).decide()
+        return panel_html(forms[-1])
+
+    page = panel("import os; df['y'] = 'text'")
+    assert re.search(r"<span style=\"color: #[^>]*>import</span>", page)
+    assert "import os; df['y'] = 'text'" in words(page)
+    assert "reads df; assigns to df, os" in words(page)
+    assert r"\u3164" in words(panel("a = '\u3164'"))  # as a literal, which hides nothing
+    assert r"\t" in words(panel("a\t= 1"))
+
+
 def test_a_copy_that_may_outlive_its_kernel_does_not_say_that_it_waits() -> None:
     form = form_after()
     seen = words(static_copy(fold("q", [AskModel(1, ())]), 1, form))
@@ -161,6 +185,9 @@ def test_the_language_of_an_argument_is_guessed_only_where_it_is_plain() -> None
     for name, text, language in (
         ("q", "-- all of it\n\n  select *\nfrom t", "sql"),
         ("code", "1 +\n1", "python"),
+        ("code", "with open(path) as f:\n    f.read()", "python"),
+        ("code", "select = df.x > 1\nselect.sum()", "python"),
+        ("code", "with t as (select 1)\nselect * from t", "sql"),
         ("text", "import os\nos.getcwd()", "python"),
         ("text", "Dear all,\nyours", ""),
         ("text", "-- " * 5_000, ""),
