@@ -163,10 +163,8 @@ def refresh_tools(namespace: Mapping[str, Any]) -> None:
     for tool in tuple(toolbox.values()):
         old = tool.function
         new = namespace.get(getattr(old, "__qualname__", ""))
-        pair = (old, new)
-        if new is old or not all(
-            inspect.isfunction(f) and f.__module__ == "__main__" for f in pair
-        ):
+        is_own = [inspect.isfunction(f) and f.__module__ == "__main__" for f in (old, new)]
+        if new is old or not all(is_own):
             continue
         options = {key: getattr(tool, key) for key in OPTIONS}
         try:
@@ -197,14 +195,12 @@ def run_cell(shell: Any, source: str) -> ast.Module:
     name = shell.compile.cache(code, _cell_number(shell), raw_code=code)
     try:
         tree: ast.Module = ast.parse(code, name, "exec")
+        parts: list[tuple[Any, str]] = [(tree, "exec")]
+        if tree.body and not source.rstrip().endswith(";"):  # show the value of the last line
+            first = ast.Module(tree.body[:-1], type_ignores=[])
+            parts = [(first, "exec"), (ast.Interactive(tree.body[-1:]), "single")]
         flags: int = shell.compile.flags
-        last = tree.body[-1] if tree.body else None
-        shows = isinstance(last, ast.Expr) and not source.rstrip().endswith(";")
-        body = ast.Module(tree.body[:-1] if shows else tree.body, type_ignores=[])
-        runs = [compile(body, name, "exec", flags=flags, dont_inherit=True)]
-        if last is not None and shows:
-            shown = ast.Interactive([last])
-            runs.append(compile(shown, name, "single", flags=flags, dont_inherit=True))
+        runs = [compile(part, name, mode, flags, dont_inherit=True) for part, mode in parts]
     except SyntaxError as error:
         if "await" in str(error.msg) or "async" in str(error.msg):
             raise UsageError(
@@ -239,10 +235,9 @@ def _registered(tools: Sequence[Tool], replaced: Collection[str]) -> Message:
     """The tools of a cell, each with its first warning."""
     lines = []
     for tool in tools:
-        note = " (replaces the earlier one)" if tool.name in replaced else ""
+        lines.append(f"tool {tool.name}{' (replaces the earlier one)' * (tool.name in replaced)}")
         more = len(tool.issues) - 1
         hint = f" (and {more} more: %tools --check)" if more > 0 else ""
-        lines.append(f"tool {tool.name}{note}")
         lines += [f"  ! {each}{hint}" for each in tool.issues[:1]]
     return Message("\n".join(lines))
 
@@ -261,9 +256,7 @@ def _table(toolbox: Toolbox) -> Table:
 def _issues(tools: Sequence[Tool]) -> Message:
     """The warnings about each tool."""
     doubtful = ["\n  ! ".join([tool.name, *tool.issues]) for tool in tools if tool.issues]
-    return Message(
-        "\n".join(doubtful) or f"no issues in {len(tools)} tool{'s' * (len(tools) != 1)}"
-    )
+    return Message("\n".join(doubtful) or f"no issues (tools checked: {len(tools)})")
 
 
 def _page(tool: Tool) -> Message:

@@ -43,8 +43,8 @@ def unstyled(value: Any) -> Any:
     return value.data if is_styler else value
 
 
-def preview(value: Any) -> tuple[str, bool]:
-    """Describe data; also whether the text shows everything."""
+def preview(value: Any) -> str:
+    """Describe data: small data whole, else its first and last rows."""
     if hasattr(value, "columns"):
         return _frame(value)
     return _array(value) if _library(value) == "numpy" else _series(value)
@@ -58,16 +58,16 @@ def _library(value: Any) -> str:
     return ""
 
 
-def _array(value: Any) -> tuple[str, bool]:
+def _array(value: Any) -> str:
     shape = " × ".join(map(str, value.shape))
     head = f"{type(value).__name__} of shape {shape}, dtype {value.dtype}"
     if value.size <= _SMALL_ARRAY:
-        return f"{head}\n{value.tolist()!r}" if value.ndim == 1 else f"{head}\n{value!s}", True
+        return f"{head}\n{value.tolist()!r}" if value.ndim == 1 else f"{head}\n{value!s}"
     first, last = value.ravel()[:_ROWS].tolist(), value.ravel()[-_LAST_ROWS:].tolist()
-    return f"{head}\nfirst values: {first!r}\nlast values: {last!r}", False
+    return f"{head}\nfirst values: {first!r}\nlast values: {last!r}"
 
 
-def _series(value: Any) -> tuple[str, bool]:
+def _series(value: Any) -> str:
     size, is_polars = int(value.shape[0]), _library(value) == "polars"
     name = f" {value.name!r}" if getattr(value, "name", None) not in {None, ""} else ""
     head = f"{type(value).__name__}{name} of {size} values, dtype {value.dtype}"
@@ -80,16 +80,15 @@ def _series(value: Any) -> tuple[str, bool]:
         return str(text)
 
     if size <= (_SMALL_ROWS if has_index else _ROWS):
-        return f"{head}\n{written(value)}", True
+        return f"{head}\n{written(value)}"
     by_position = value.iloc if has_index else value
     first, last = written(by_position[:_ROWS]), written(by_position[-_LAST_ROWS:])
-    return f"{head}\nfirst {_ROWS} values:\n{first}\nlast {_LAST_ROWS} values:\n{last}", False
+    return f"{head}\nfirst {_ROWS} values:\n{first}\nlast {_LAST_ROWS} values:\n{last}"
 
 
-def _frame(value: Any) -> tuple[str, bool]:
+def _frame(value: Any) -> str:
     rows, columns = (int(each) for each in value.shape)
     is_polars = _library(value) == "polars"
-    small = rows <= _SMALL_ROWS and columns <= _SMALL_COLUMNS
     names = list(value.columns)[:_COLUMNS]
     nulls = [0] * columns
     if rows * columns <= _CELLS_TO_COUNT:  # by position: pandas allows two columns of one name
@@ -100,14 +99,14 @@ def _frame(value: Any) -> tuple[str, bool]:
     if columns > len(names):
         lines.append(f"  … {columns - len(names)} more columns")
     part = value[names] if is_polars else value.iloc[:, : len(names)]
-    if rows and small:
+    if rows and rows <= _SMALL_ROWS and columns <= _SMALL_COLUMNS:
         lines += ["rows:", _rows(part)]
     elif rows:
         lines += [f"first {min(rows, _ROWS)} rows:", _rows(part.head(_ROWS))]
         last = min(rows - _ROWS, _LAST_ROWS)
         if last > 0:
             lines += [f"last {last} rows:", _rows(part.tail(last))]
-    return "\n".join(lines), small
+    return "\n".join(lines)
 
 
 def _rows(part: Any) -> str:

@@ -29,16 +29,17 @@ from archytas_nb.tools.data import MAX_IMAGES, STOPS, picture
 
 NO_OUTPUT = "(no output)"
 MAX_CHARS = 8000
-"""How much of a result the model reads, where the tool does not say otherwise."""
+"""Maximum number of characters of a result that the model reads, unless the tool has its own."""
 MAX_BYTES = 64_000_000
-"""The most bytes of a generator's items that are read."""
+"""Maximum number of bytes of a generator's items that are read."""
 MAX_ITEMS = 1000
-"""The most items of one container that are read."""
+"""Maximum number of items of one container that are read."""
 
 _MAX_TEXT = 10_000_000  # characters of all texts in a value that are looked at
 _MAX_SET = 20_000_000  # items of a set: a user's own iterator may never end
 _MAX_DATA = 500  # characters of an array or a frame inside another value
 _MAX_DEPTH = 12
+_MAX_BYTES_SHOWN = 100
 _PARTS = 8  # parts of an item that are measured
 _LAZY = (
     types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice,
@@ -54,16 +55,15 @@ class Rendered:
 
     text: str  # never empty, at most as long as was asked for
     images: tuple[str, ...] = ()  # PNG in base64
-    complete: bool = True  # whether the text shows the whole value
-    plain: bool = True  # whether it needs no name: JSON could carry it back, or it is a picture
+    whole: bool = True  # whether the model could send the value back, or sees it as a picture
 
 
 def render(value: Any, max_chars: int = MAX_CHARS) -> Rendered:
     """Show a value to the model.
 
     Args:
-        value: Any object. One that defines ``_ai_repr_`` or ``_repr_llm_`` speaks for itself.
-        max_chars: The most characters of the text; at least 1.
+        value: Any object. Its class may define its own text as `_ai_repr_` or `_repr_llm_`.
+        max_chars: Maximum number of characters of the text; at least 1.
 
     Returns:
         Its text and images; whatever the object does, never an exception (save KeyboardInterrupt).
@@ -74,14 +74,14 @@ def render(value: Any, max_chars: int = MAX_CHARS) -> Rendered:
     except STOPS:
         raise
     except BaseException:  # noqa: BLE001  (whatever the object does, the loop goes on)
-        shown = Rendered(safe_repr(value), plain=False)
+        shown = Rendered(safe_repr(value), whole=False)
     text = shown.text
     if not text.strip():
         text = "(only white space)" if text else "(empty text)"
     if not text.isascii():  # half a surrogate pair cannot be sent
         text = text.encode("utf-8", "replace").decode("utf-8")
     clipped = clip(text, max_chars)
-    return Rendered(clipped, shown.images, shown.complete and clipped == text, shown.plain)
+    return Rendered(clipped, shown.images, shown.whole and clipped == text)
 
 
 def _render(value: Any, max_chars: int) -> Rendered:
@@ -89,22 +89,18 @@ def _render(value: Any, max_chars: int) -> Rendered:
     if value is None or kind is str:
         return Rendered(NO_OUTPUT if value is None else value)
     for name in ("_ai_repr_", "_repr_llm_"):
-        if isinstance(spoken := data.asked(value, name), str) and spoken:
-            return Rendered(spoken, plain=False)
+        if isinstance(own := data.asked(value, name), str) and own:
+            return Rendered(own, whole=False)
     if issubclass(kind, BaseException):
-        return Rendered(failure_text(value, max_chars), plain=False)
-    if issubclass(kind, (bytes, bytearray)):
-        return Rendered(_bytes_text(value), complete=len(value) <= 100)
+        return Rendered(failure_text(value, max_chars), whole=False)
     value = drain(value) if is_lazy(value) else data.unstyled(value)
-    if data.is_data(value):
-        text, complete = data.preview(value)
-        return Rendered(text, complete=complete, plain=False)
     if isinstance(value, Drained):
         inner = _render(value.items, max_chars)
-        if value.complete:
-            return inner
         rest = f"\n… the first {len(value.items)} items; the rest was not read"
-        return dataclasses.replace(inner, text=inner.text + rest, complete=False)
+        text = inner.text + rest * (not value.complete)
+        return Rendered(text, inner.images, inner.whole and value.complete)
+    if data.is_data(value):
+        return Rendered(data.preview(value), whole=False)
     image = picture(value)
     if image is not None:
         return Rendered(f"[image: {kind.__name__}]", (image,))
@@ -112,7 +108,7 @@ def _render(value: Any, max_chars: int) -> Rendered:
     converted = plain.convert(value)
     text = converted if isinstance(converted, str) else _json(converted)
     images = tuple(dict.fromkeys(image for _, image in plain.images.values()))
-    return Rendered(text, images, plain.complete, not plain.opaque)
+    return Rendered(text, images, plain.whole)
 
 
 def _json(value: Any) -> str:
@@ -159,7 +155,8 @@ def safe_repr(value: Any) -> str:
 
 
 def _bytes_text(value: Any) -> str:
-    return f"{len(value):,} bytes: {bytes(value[:100])!r}{'…' if len(value) > 100 else ''}"
+    more = "…" if len(value) > _MAX_BYTES_SHOWN else ""
+    return f"{len(value):,} bytes: {bytes(value[:_MAX_BYTES_SHOWN])!r}{more}"
 
 
 _NAMELESS = re.compile(r"<IPython\.core\.display\.\w+ object>")
@@ -195,8 +192,7 @@ class _Plain:
     """Converts one value to a bounded one that JSON can carry."""
 
     def __init__(self) -> None:
-        self.complete = True  # whether nothing has been left out so far
-        self.opaque = False  # whether some part was an object that only its repr could show
+        self.whole = True  # whether nothing was left out, and no part shown only by its repr
         self.images: dict[int, tuple[Any, str]] = {}  # the objects that are drawn, with their PNG
         self._open: set[int] = set()
         self._chars = _MAX_TEXT
@@ -210,7 +206,7 @@ class _Plain:
             return value
         self._left -= 1
         if self._left < 0 or len(self._open) >= _MAX_DEPTH or id(value) in self._open:
-            self.complete = False
+            self.whole = False
             return "…" if id(value) not in self._open else "… (contains itself)"
         self._open.add(id(value))
         try:
@@ -219,7 +215,7 @@ class _Plain:
         except STOPS:
             raise
         except BaseException:  # noqa: BLE001  (whatever the object does, the loop goes on)
-            self.opaque = True
+            self.whole = False
             return self._text(safe_repr(value))
         finally:
             self._open.discard(id(value))
@@ -235,6 +231,7 @@ class _Plain:
         if issubclass(kind, float):
             return float(value) if math.isfinite(value) else str(float(value))
         if issubclass(kind, (bytes, bytearray, memoryview)):
+            self.whole &= len(value) <= _MAX_BYTES_SHOWN
             return _bytes_text(value)
         if issubclass(kind, (dt.date, dt.time)):
             return value.isoformat()
@@ -245,11 +242,8 @@ class _Plain:
             return self.convert(value.item())
         value = data.unstyled(value)
         if data.is_data(value):
-            self.opaque = True
-            text, whole = data.preview(value)
-            shown = clip(text, _MAX_DATA)
-            self.complete &= whole and shown == text
-            return shown
+            self.whole = False
+            return clip(data.preview(value), _MAX_DATA)
         return self._container(value, kind)
 
     def _container(self, value: Any, kind: Any) -> Any:
@@ -257,7 +251,7 @@ class _Plain:
             items = itertools.islice(value.items(), MAX_ITEMS)
             result = {self._key(key): self.convert(each) for key, each in items}
             if len(value) > MAX_ITEMS:
-                self.complete = False
+                self.whole = False
                 result[f"… {len(value) - MAX_ITEMS:,} entries left out"] = "…"
             return result
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
@@ -278,14 +272,14 @@ class _Plain:
         if image is not None:
             self.images.setdefault(id(drawn), (drawn, image))
         if id(drawn) in self.images:
-            self.opaque = True
+            self.whole = False
             return f"[image: {kind.__name__}]"
         if dataclasses.is_dataclass(kind):
             names = [field.name for field in dataclasses.fields(kind) if field.repr]
             return {name: self.convert(getattr(value, name)) for name in names}
         if callable(getattr(kind, "model_dump", None)):
             return self.convert(value.model_dump(mode="python"))
-        self.opaque = True
+        self.whole = False
         return self._text(safe_repr(value))
 
     def _text(self, text: str) -> str:
@@ -293,14 +287,14 @@ class _Plain:
         self._chars -= len(text)
         if self._chars >= 0:
             return text
-        self.complete = False
+        self.whole = False
         return text[:20] + "…"
 
     def _list(self, value: Any) -> list[Any]:
         size = len(value)
         if size <= MAX_ITEMS:
             return [self.convert(each) for each in itertools.islice(value, MAX_ITEMS)]
-        self.complete = False
+        self.whole = False
         head, tail = MAX_ITEMS * 3 // 4, MAX_ITEMS // 4
         first = [self.convert(each) for each in value[:head]]
         last = [self.convert(each) for each in value[-tail:]]
@@ -359,7 +353,7 @@ def is_lazy(value: Any) -> bool:
 
 
 def drain(iterator: Iterator[Any]) -> Drained:
-    """Read the first items and close the iterator; what it raises is the caller's to handle."""
+    """Read the first items and close the iterator; raises what it raises."""
     read = Drained([])
     for item in iterator:
         if not read.takes(item):
@@ -374,7 +368,7 @@ def drain(iterator: Iterator[Any]) -> Drained:
 
 @cache
 def _not_the_users() -> tuple[str, ...]:
-    """Where files begin that are this package's or a library's."""
+    """The folders of this package and of libraries."""
     import sysconfig  # slow to ask
 
     paths = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))

@@ -276,7 +276,7 @@ class Tool:
         kept = value.items if isinstance(value, Drained) else value
         # Without these words a model that sees no images calls the tool again.
         more = " It is drawn, and the user sees it." if shown.images else ""
-        if namespace is not None and not (shown.complete and shown.plain):
+        if namespace is not None and not shown.whole:
             with contextlib.suppress(Exception):  # a namespace that stores nothing costs the name
                 name = keep(kept, namespace, self.source_name)
                 more += f'\n(kept as the variable {name}: send "{name}" to pass it on)'

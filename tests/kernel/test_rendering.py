@@ -236,5 +236,5 @@ def test_a_value_of_many_long_texts_is_shown_without_being_copied_whole() -> Non
     assert (
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
     )  # KB, of 1 GB of text
-    assert not shown.complete
+    assert not shown.whole
     assert len(shown.text) <= 8000

@@ -75,6 +75,7 @@ def world(row: dict) -> dict:
 ILL_TYPED = {("multi_turn_base_173", "close_ticket(ticket_id='ticket_001')")}
 
 
+@pytest.mark.slow
 def test_the_ground_truth_conversations_replay_through_the_json_boundary():
     conversations = {row["id"]: row for row in rows(data() / "BFCL_v4_multi_turn_base.json")}
     count = 0

@@ -29,7 +29,7 @@ def test_a_long_value_shows_its_first_and_its_last_rows() -> None:
         assert "5000" in text
         assert "5999" in text
         assert "5500" not in text
-        assert not render(long).complete
+        assert not render(long).whole
 
 
 def test_a_series_is_cut_by_position_whatever_its_index() -> None:
@@ -81,14 +81,8 @@ def test_data_inside_a_value_shows_what_is_in_it() -> None:
         for value in ({"a": inner}, [inner], {"a": {"b": [inner]}}):
             rendered = render(value)
             assert all(each in rendered.text for each in shown), rendered.text
-            assert not rendered.plain
+            assert not rendered.whole
             assert len(rendered.text) < 700
-
-
-def test_a_value_that_shows_only_a_part_of_its_data_is_not_complete() -> None:
-    assert render({"a": np.arange(3)}).complete
-    assert not render({"a": np.arange(3000)}).complete
-    assert not render({"a": pd.DataFrame({"b": range(3000)})}).complete
 
 
 PNG = b"\x89PNG\r\n\x1a\n rest"

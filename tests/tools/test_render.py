@@ -123,7 +123,7 @@ def test_a_value_that_contains_itself_ends():
     loop: list = [1]
     loop.append(loop)
     assert render(loop).text == '[1, "… (contains itself)"]'
-    assert not render(loop).complete
+    assert not render(loop).whole
 
 
 def test_long_text_keeps_head_and_tail_and_says_how_much_is_left_out():
@@ -134,7 +134,7 @@ def test_long_text_keeps_head_and_tail_and_says_how_much_is_left_out():
     head, _, rest = shown.text.partition("\n… ")
     count, _, tail = rest.partition(" characters left out …\n")
     assert int(count.replace(",", "")) == 12_000 - len(head) - len(tail)
-    assert not shown.complete
+    assert not shown.whole
 
 
 def test_long_containers_keep_first_and_last_items():
@@ -142,7 +142,7 @@ def test_long_containers_keep_first_and_last_items():
     assert shown.text.startswith("[0, 1, 2")
     assert shown.text.endswith("99998, 99999]")
     assert '"… 99,000 items left out …"' in shown.text
-    assert not shown.complete
+    assert not shown.whole
 
 
 def test_pandas_frames_show_shape_types_nulls_and_first_rows():
@@ -155,8 +155,7 @@ def test_pandas_frames_show_shape_types_nulls_and_first_rows():
     assert lines[4] == "first 10 rows:"
     assert len(lines) == 23
     assert lines[16] == "last 5 rows:"
-    assert not render(frame).complete
-    assert not render(frame).plain
+    assert not render(frame).whole
 
 
 def test_a_small_frame_is_shown_whole():
@@ -165,7 +164,6 @@ def test_a_small_frame_is_shown_whole():
         shown.text
         == "DataFrame of 2 rows × 1 columns\ncolumns:\n  n (int64)\nrows:\n   n\n0  1\n1  2"
     )
-    assert shown.complete
 
 
 def test_frames_without_rows_with_many_columns_and_with_equal_names_are_shown():
@@ -198,7 +196,7 @@ def test_series_indexes_and_arrays_show_size_type_and_values():
         long.text
         == f"ndarray of shape 1000 × 1000, dtype float64\nfirst values: {[0.0] * 10}\nlast values: {[0.0] * 5}"
     )
-    assert not long.complete
+    assert not long.whole
 
 
 def test_data_inside_a_container_is_shown_as_it_is_alone():

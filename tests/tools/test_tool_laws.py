@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -126,7 +126,7 @@ def plain(value: Any) -> Any:
 
 
 @given(functions(), st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 def test_the_body_sees_the_values_that_were_sent(made, data):
     f, kinds, optional, seen = made
     tool = Tool.from_function(f)
@@ -163,7 +163,7 @@ def keywords(schema: Any) -> set[str]:
 
 
 @given(functions())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 def test_each_level_keeps_to_its_keywords(made):
     tool = Tool.from_function(made[0])
     assert not keywords(tool.schema("simple")) & {"$ref", "$defs", "anyOf", "a list of types"}
@@ -182,7 +182,7 @@ JSON = st.recursive(
 
 
 @given(functions(), JSON)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 def test_a_call_never_raises_and_never_runs_the_body_on_bad_input(made, sent):
     f, _, _, seen = made
     tool = Tool.from_function(f)
@@ -195,7 +195,7 @@ def test_a_call_never_raises_and_never_runs_the_body_on_bad_input(made, sent):
 
 
 @given(functions(), st.data())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 def test_the_input_schema_offers_exactly_what_the_text_protocol_words(made, data):
     f, kinds, optional, seen = made
     tool = Tool.from_function(f)
@@ -278,7 +278,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.integers(1, 300))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120)
 def test_a_rendering_never_fails_is_never_empty_and_never_exceeds_its_cap(value, cap):
     value = unnamed(value)
     shown = render(value, cap)
