@@ -109,7 +109,7 @@ class RowAgent(Agent):
         if run.status == "answered":
             checked = [each.answer for each in run.events if isinstance(each, ev.CheckAnswer)]
             return replace(result, status="done", answer=checked[-1] if checked else run.answer)
-        faults = [each.fault for each in run.events if isinstance(each, ev.Verdict) and each.fault]
+        faults = [each.reason for each in run.events if isinstance(each, ev.Verdict) and each.fault]
         why = f"{run.reason}: {faults[-1]}" if run.incomplete and faults else run.reason
         kind = getattr(run.error, "kind", "")
         return replace(result, status="failed", error=shortened(str(run.error or why)), kind=kind)
@@ -197,7 +197,7 @@ class Map:
                 verdict = self._answers.check(each.answer)
                 values[at] = verdict.value
                 if verdict.fault:  # the type's own check has changed, or what it asks
-                    results[at] = replace(each, status="failed", error=verdict.fault)
+                    results[at] = replace(each, status="failed", error=verdict.reason)
         return results, values
 
     def _replay(self) -> None:

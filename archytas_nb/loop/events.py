@@ -6,6 +6,7 @@ not count. A run alternates requests and replies, with notices in between, and h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
@@ -246,6 +247,11 @@ class Verdict:
 
     fault: str = ""
     value: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def reason(self) -> str:
+        """The fault as a person reads it: without the path of what is the whole answer."""
+        return re.sub(r" @ \$(?:\.answer)?(?=;|$)", "", self.fault)
 
 
 @dataclass(frozen=True, slots=True)

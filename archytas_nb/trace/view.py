@@ -269,7 +269,7 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
         case ev.Verdict():
             said, last = one_line(last.reply or "", 200), replace(last, reply=None)
             if event.fault:
-                fault = f"{said} was not accepted: {tidy(event.fault)}"
+                fault = f"{said} was not accepted: {tidy(event.reason)}"
                 return _noted(view, last, "answer", fault)
             typed = event.value is not None and not isinstance(event.value, str)
             return replace(_with_last(view, last), typed=typed, table=table_of(event.value))

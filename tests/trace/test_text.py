@@ -146,7 +146,7 @@ How long is the log?
 
 1. count_rows() → 344
 2. ✗ 343 was not accepted: it is not the number of rows
-3. ✗ "many" was not accepted: expected an integer, received "many" @ $.answer
+3. ✗ "many" was not accepted: expected an integer, received "many"
 
 344
 """,
