@@ -14,7 +14,7 @@ from tests.servers.plays import Say
 from tests.servers.server import Server
 
 FOLDER = Path(__file__).parent.parent.parent / "notebooks"
-# 08 shows what its variables were before, which is something else the second time.
+# 08 shows changes of variables: what the first pass made, the second one binds again.
 NOTEBOOKS = sorted(path for path in FOLDER.glob("*.ipynb") if not path.stem.startswith("08"))
 NOBODY = "http://127.0.0.1:9/v1"
 SHOWN = {"stream", "display_data", "update_display_data", "execute_result", "error"}
