@@ -25,7 +25,6 @@ from archytas_nb.cassettes.switch import recorded
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.loop.history import Exchange, messages_of
-from archytas_nb.models import remote
 from archytas_nb.models.anthropic import AnthropicModel, AnthropicReply, body_of
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.completion import from_stream
@@ -117,7 +116,7 @@ def test_a_stream_that_is_cut_into_pieces_anywhere_reads_the_same() -> None:
             _last(from_stream([raw[:end]], lambda: AnthropicReply(lambda *_: 0.0)))
 
 
-def test_reasons_for_the_end_are_those_of_the_house() -> None:
+def test_maps_stop_reasons() -> None:
     for reason, finish in [
         ("end_turn", "stop"),
         ("max_tokens", "length"),
@@ -129,7 +128,7 @@ def test_reasons_for_the_end_are_those_of_the_house() -> None:
             assert complete(told(server))[1].finish == finish
 
 
-def test_a_refusal_is_no_answer_and_its_calls_are_not_run() -> None:
+def test_a_refused_reply_is_an_error_and_its_calls_do_not_run() -> None:
     play = Say("I can", calls=(("add", {"a": 1}),), finish="content_filter")
     with (
         AnthropicServer(play) as server,
@@ -139,7 +138,7 @@ def test_a_refusal_is_no_answer_and_its_calls_are_not_run() -> None:
     assert caught.value.kind == "refused"
 
 
-def test_an_error_in_a_stream_has_the_kind_of_its_status() -> None:
+def test_an_error_in_a_stream_has_the_status_of_its_type() -> None:
     for kind, expected, count in [
         ("overloaded_error", "server", 2),
         ("rate_limit_error", "rate_limit", 2),
@@ -168,7 +167,7 @@ def test_an_error_in_a_stream_has_the_kind_of_its_status() -> None:
         (529, "Overloaded", "server", 2),
     ],
 )
-def test_errors_have_their_kinds_and_name_the_key(
+def test_errors_have_a_kind_and_name_the_variable_of_the_key(
     status: int, text: str, kind: str, count: int
 ) -> None:
     with AnthropicServer(then=Status(status, text)) as server:
@@ -183,20 +182,12 @@ def test_errors_have_their_kinds_and_name_the_key(
 
 
 @pytest.mark.parametrize("play", [Hang(), Say("Three, I think.", stall=True), Drip(), Ping()])
-def test_a_request_is_given_up_when_its_time_is_over(play: Any) -> None:
+def test_a_request_ends_at_its_deadline(play: Any) -> None:
     with AnthropicServer(play, then=Say("fine")) as server:
         with pytest.raises(ModelError) as caught:
             complete(told(server), seconds=1.0)
         assert caught.value.kind == "deadline"
         assert server.chats[0].left.wait(10)
-
-
-def test_a_stream_that_is_left_closes_the_connection() -> None:
-    with AnthropicServer(Say("first of all", stall=True)) as server:
-        flow = told(server).complete(AskModel(1, HELLO))
-        assert isinstance(next(flow), Delta)
-        flow.close()
-        assert server.chats[0].left.wait(5)
 
 
 def test_an_interrupt_closes_the_stream_at_the_server() -> None:
@@ -237,14 +228,14 @@ def test_what_is_sent_is_the_request_and_nothing_else() -> None:
     assert KEY not in json.dumps(asked.body)
 
 
-def test_a_token_of_the_users_own_takes_the_place_of_the_key() -> None:
+def test_an_authorization_header_replaces_the_key() -> None:
     with AnthropicServer() as server, pytest.raises(ModelError):  # the double wants a key
         complete(told(server, api_key="", headers={"Authorization": "Bearer abc"}))
     assert server.chats[0].headers["authorization"] == "Bearer abc"
     assert "x-api-key" not in server.chats[0].headers
 
 
-def test_a_base_url_may_end_where_requests_go() -> None:
+def test_a_base_url_may_contain_the_path_of_requests() -> None:
     with AnthropicServer() as server:
         for end in ("", "/", "/v1", "/v1/messages"):
             complete(AnthropicModel("tiny-1", server.url + end, KEY))
@@ -252,7 +243,7 @@ def test_a_base_url_may_end_where_requests_go() -> None:
     assert {each.path.partition("?")[0] for each in server.asked} == {"/v1/messages", "/v1/models"}
 
 
-def test_settings_that_cannot_be_used_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_invalid_settings_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     for settings, said in [
         ({}, "Set ANTHROPIC_API_KEY"),
         ({"api_key": "sk é"}, "into ANTHROPIC_API_KEY"),
@@ -276,7 +267,7 @@ def test_anthropic_is_imported_with_the_first_request_only() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_messages_of_a_role_become_one_and_empty_texts_are_left_out() -> None:
+def test_merges_messages_of_one_role_and_omits_empty_texts() -> None:
     pixel = base64.b64encode(b"png").decode()
     image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{pixel}"}}
     calls = [_call("q01s01c01"), _call("q01s01c02")]
@@ -302,7 +293,7 @@ def test_messages_of_a_role_become_one_and_empty_texts_are_left_out() -> None:
 
 
 @given(exchanges() | records(), st.sampled_from(PROTOCOLS), st.booleans(), st.data())
-def test_any_record_becomes_a_request_that_is_taken(
+def test_any_conversation_becomes_a_valid_request(
     past: list[Exchange], protocol: Protocol, is_last: bool, data: Any
 ) -> None:
     past[-1].ending = None
@@ -342,7 +333,7 @@ def test_at_most_three_cache_breakpoints_move_with_the_conversation() -> None:
     assert server.complaints == []
 
 
-def test_the_user_can_set_the_time_of_the_cache_or_turn_it_off() -> None:
+def test_the_lifetime_of_the_cache_can_be_set_and_caching_turned_off() -> None:
     for marker, count in [({"type": "ephemeral", "ttl": "1h"}, 2), (None, 0)]:
         body = body_of(
             AskModel(1, ({"role": "system", "content": "x"}, *HELLO)),
@@ -375,7 +366,7 @@ def test_strict_tools_stay_within_the_limits_of_a_request() -> None:
 
 
 @pytest.mark.parametrize("feature", ["strict", "grammar", "cache_control", "thinking"])
-def test_what_an_endpoint_refuses_is_left_out_from_then_on(feature: str) -> None:
+def test_unsupported_features_are_left_out_after_the_first_refusal(feature: str) -> None:
     with AnthropicServer(then=Say("fine"), cannot=[feature]) as server:
         model = told(server, thinking={"type": "adaptive"})
         for _ in range(2):
@@ -385,7 +376,7 @@ def test_what_an_endpoint_refuses_is_left_out_from_then_on(feature: str) -> None
     assert [f"'{name}'" in str(asked.body) for asked in server.chats] == [True, False, False]
 
 
-def test_a_sampling_field_that_is_refused_is_left_out_with_a_notice() -> None:
+def test_a_rejected_sampling_field_is_left_out_with_a_notice() -> None:
     for cannot, version in [(["temperature"], "2023-06-01"), ([], "2026-10-21")]:
         capabilities_of.cache_clear()
         with AnthropicServer(then=Say("fine"), cannot=cannot) as server:
@@ -398,7 +389,7 @@ def test_a_sampling_field_that_is_refused_is_left_out_with_a_notice() -> None:
         assert "'temperature'" in notice
 
 
-def test_an_answer_has_the_schema_that_is_asked_for_or_none_where_that_is_refused() -> None:
+def test_the_schema_of_an_answer_is_sent_unless_it_is_rejected() -> None:
     for cannot, forms in [((), [True]), (["output_config"], [True, False])]:
         capabilities_of.cache_clear()
         with AnthropicServer(then=Say("All is well."), cannot=cannot) as server:
@@ -406,7 +397,7 @@ def test_an_answer_has_the_schema_that_is_asked_for_or_none_where_that_is_refuse
         assert ["output_config" in asked.body for asked in server.chats] == forms
 
 
-def test_a_reply_is_shortened_where_it_has_no_room_beside_the_conversation() -> None:
+def test_max_tokens_is_lowered_to_fit_the_context() -> None:
     text = (
         "input length and `max_tokens` exceed context limit: 190000 + 16384 > 200000, decrease "
         "input length or `max_tokens` and try again"
@@ -416,7 +407,7 @@ def test_a_reply_is_shortened_where_it_has_no_room_beside_the_conversation() -> 
     assert [asked.body["max_tokens"] for asked in server.chats] == [16384, 10000]
 
 
-def test_a_maximum_of_tokens_is_always_sent_and_lowered_where_it_is_too_high() -> None:
+def test_max_tokens_is_always_sent_and_lowered_if_too_high() -> None:
     text = (
         "max_tokens: 16384 > 8192, which is the maximum allowed number of output tokens for tiny-1"
     )
@@ -431,7 +422,7 @@ def test_a_maximum_of_tokens_is_always_sent_and_lowered_where_it_is_too_high() -
 # ── thinking ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_thinking_of_which_only_the_signature_is_shown_comes_back_too() -> None:
+def test_thinking_without_text_is_sent_back_with_its_signature() -> None:
     play = Say(calls=(("add", {"a": 1, "b": 2}),), extra={"reasoning_content": [""]})
     with AnthropicServer(play, then=Say("3")) as server:
         assert agent(server, thinking=BUDGET).run("What is 1 + 2?").answer == "3"
@@ -440,7 +431,7 @@ def test_thinking_of_which_only_the_signature_is_shown_comes_back_too() -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_thinking_comes_back_as_it_was_while_calls_run(stream: bool) -> None:
+def test_thinking_is_sent_back_unchanged_within_a_run(stream: bool) -> None:
     with AnthropicServer(FIRST, SECOND, then=Say("7")) as server:
         talk = agent(server, thinking=BUDGET, stream=stream)
         run = talk.run("What is 3 + 4?")
@@ -454,7 +445,7 @@ def test_thinking_comes_back_as_it_was_while_calls_run(stream: bool) -> None:
     assert "Adding helps." not in json.dumps(talk.messages)
 
 
-def test_thinking_between_the_calls_of_a_reply_keeps_its_place() -> None:
+def test_thinking_between_calls_keeps_its_position() -> None:
     play = Say(
         calls=(("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})),
         thought="Two sums.",
@@ -473,7 +464,7 @@ def test_thinking_is_not_sent_to_an_endpoint_that_rejects_its_signature() -> Non
     assert ["signature" in str(asked.body) for asked in server.chats] == [False, True, False]
 
 
-def test_thinking_that_is_turned_on_within_a_run_begins_with_the_next_question() -> None:
+def test_thinking_enabled_within_a_run_starts_with_the_next_question() -> None:
     with AnthropicServer(Say(calls=(("add", {"a": 1, "b": 2}),)), then=Say("3")) as server:
         talk = agent(server, thinking=BUDGET)
         assert talk.run("What is 1 + 2?").answer == "3"
@@ -509,7 +500,7 @@ def test_a_cassette_records_a_run_and_replays_it(tmp_path: Path) -> None:
     assert KEY not in path.read_text("utf-8")
 
 
-def test_a_replayed_run_that_goes_on_live_thinks_again_with_the_next_question(
+def test_a_replayed_run_that_continues_live_thinks_again_with_the_next_question(
     tmp_path: Path,
 ) -> None:
     path, gone = tmp_path / "talk.json", Status(401, "no")
@@ -525,7 +516,7 @@ def test_a_replayed_run_that_goes_on_live_thinks_again_with_the_next_question(
     assert ["thinking" in asked.body for asked in server.chats] == [True, True, False, True]
 
 
-def test_what_a_reply_cost_counts_what_was_written_to_the_cache(
+def test_the_cost_of_a_reply_includes_writes_to_the_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def calc_price(usage: Any, model: str, provider_api_url: str) -> Any:
@@ -540,7 +531,7 @@ def test_what_a_reply_cost_counts_what_was_written_to_the_cache(
     assert reply.usage.usd == pytest.approx((39 + 6 + 1.25 + 50) / 1e6)
 
 
-def test_no_level_of_a_log_shows_the_key(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_key_is_in_no_log_at_any_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(1)
     with AnthropicServer(Say("fine"), then=Status(401, f"bad key {KEY}")) as server:
         complete(told(server))
@@ -594,10 +585,3 @@ def _recorded_stream(play: Say) -> bytes:
         )
         with urllib.request.urlopen(request) as response:
             return bytes(response.read())
-
-
-def test_all_who_ask_one_endpoint_share_its_connection() -> None:
-    with AnthropicServer() as server:
-        for _ in range(3):
-            complete(told(server))
-        assert len(remote._CLIENTS) == 1

@@ -30,13 +30,13 @@ from tests.servers.server import Exchange, Server
 pytestmark = pytest.mark.usefixtures("fresh")
 
 
-def test_without_seconds_there_is_no_end() -> None:
+def test_a_deadline_without_seconds_never_passes() -> None:
     deadline = Deadline()
     assert (deadline.left, deadline.over, deadline.within(7)) == (None, False, 7)
 
 
 @given(st.floats(-10, 0), st.floats(0.01, 100))
-def test_what_is_over_stays_over_and_leaves_the_shortest_wait(seconds: float, wait: float) -> None:
+def test_a_passed_deadline_leaves_the_shortest_wait(seconds: float, wait: float) -> None:
     deadline = Deadline(seconds)
     assert deadline.over
     assert deadline.left == 0
@@ -70,22 +70,22 @@ def failing(error: Exception, *first: bytes) -> Iterator[bytes]:
     raise error
 
 
-def test_bytes_are_handed_on_as_they_come() -> None:
+def test_yields_bytes_as_they_arrive() -> None:
     assert read(iter([b"a", b"", b": ping", b"b"])) == [b"a", b"", b": ping", b"b"]
 
 
-def test_a_broken_connection_ends_the_bytes_early() -> None:
+def test_a_broken_connection_raises_eof() -> None:
     with pytest.raises(EOFError, match="ReadError: reset"):
         read(failing(ReadError("reset"), b"a"))
 
 
-def test_a_broken_connection_past_the_deadline_is_the_deadline() -> None:
+def test_a_broken_connection_after_the_deadline_is_a_deadline_error() -> None:
     with pytest.raises(RequestError) as caught:
         read(failing(ReadError()), seconds=0)
     assert caught.value.error.kind == "deadline"
 
 
-def test_a_fault_of_ours_is_not_taken_for_the_transports() -> None:
+def test_other_exceptions_are_not_taken_for_transport_errors() -> None:
     with pytest.raises(ValueError, match="ours"):
         read(failing(ValueError("ours")))
 
@@ -96,13 +96,13 @@ def slowly(chunk: bytes) -> Iterator[bytes]:
         yield chunk
 
 
-def test_comments_are_no_sign_of_life() -> None:
+def test_comments_in_a_stream_do_not_count_as_data() -> None:
     with pytest.raises(RequestError) as caught:
         read(slowly(b": ping"), timeout=0.4)
     assert caught.value.error.kind == "timeout"
 
 
-def test_more_than_any_reply_has_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_beyond_the_size_limit_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LONGEST_REPLY", 3)
     assert read(iter([b"ab", b"c"])) == [b"ab", b"c"]
     with pytest.raises(RequestError) as caught:
@@ -110,7 +110,7 @@ def test_more_than_any_reply_has_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
     assert caught.value.error.kind == "server"
 
 
-def test_a_body_that_ends_where_it_was_cut_is_not_taken_for_whole() -> None:
+def test_a_body_that_was_cut_is_not_taken_for_complete() -> None:
     connection = Connection(EndpointErrors(AT))
 
     def closing() -> Iterator[bytes]:
@@ -175,7 +175,7 @@ def test_a_drip_ends_at_the_deadline(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DRIPS)
-def test_a_drip_ends_at_the_timeout_where_there_is_no_deadline(name: str) -> None:
+def test_a_drip_ends_at_the_timeout_without_a_deadline(name: str) -> None:
     with Server(DRIPS[name], then=Say("fine")) as server:
         model = told(server, timeout=0.7, max_retries=0)
         began = time.monotonic()
@@ -216,7 +216,7 @@ def test_a_body_of_a_gigabyte_is_not_read(status: bytes, monkeypatch: pytest.Mon
     assert sent < 50_000_000  # the rest lay in the buffers of the connection
 
 
-def test_a_stream_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_stream_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LONGEST_REPLY", 300_000)
     event = (
         b"data: " + json.dumps({"choices": [{"delta": {"content": "x" * 1000}}]}).encode() + b"\n\n"
@@ -231,7 +231,7 @@ def test_a_stream_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("name", ["100 Continue", "headers", "comments"])
-def test_a_list_of_models_that_never_comes_is_given_up(name: str) -> None:
+def test_an_endless_list_of_models_is_aborted(name: str) -> None:
     with Server() as server:
         server.list_models = DRIPS[name].play  # type: ignore[method-assign]
         with pytest.raises(ModelError) as caught:
@@ -248,7 +248,7 @@ def test_looking_for_models_ends_in_time(name: str) -> None:
         assert time.monotonic() - began < HANGS / 2
 
 
-def test_a_list_of_models_that_cannot_be_read_is_none() -> None:
+def test_an_unreadable_list_of_models_is_an_error() -> None:
     for body in ['{"data": ' + "[" * 100_000, '{"data": [' + "9" * 5000 + "]}"]:
         with Server() as server:
             server.list_models = Raw(body, 200, "application/json").play  # type: ignore[method-assign]
@@ -272,7 +272,7 @@ def test_a_redirect_is_named_and_not_followed() -> None:
             assert (len(server.chats), elsewhere.asked) == (1, [])
 
 
-def test_the_list_of_models_is_not_asked_of_another_host() -> None:
+def test_the_list_of_models_is_not_requested_from_another_host() -> None:
     with Server() as elsewhere, Server() as server:
         moved = Status(308, headers={"Location": f"{elsewhere.url}/models"})
         server.list_models = moved.play  # type: ignore[method-assign]
@@ -282,13 +282,13 @@ def test_the_list_of_models_is_not_asked_of_another_host() -> None:
     assert elsewhere.asked == []
 
 
-def test_a_redirect_without_a_place_is_an_error_with_its_status() -> None:
+def test_a_redirect_without_a_location_is_an_error_with_its_status() -> None:
     with Server(then=Status(308)) as server, pytest.raises(ModelError) as caught:
         complete(told(server))
     assert caught.value.status == 308
 
 
-def test_requests_at_the_same_time_end_each_by_itself() -> None:
+def test_concurrent_requests_end_independently() -> None:
     """The deadline of one request does not cut the connection of another."""
     with Server(
         Say("warm"), Forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), then=Say("fine")
@@ -312,7 +312,7 @@ def test_requests_at_the_same_time_end_each_by_itself() -> None:
         assert failures == ["deadline"]
 
 
-def test_whoever_reads_slowly_is_not_cut_off() -> None:
+def test_a_slow_consumer_is_not_cut_off() -> None:
     """`timeout` counts the seconds of waiting for data, not those of whoever looks at what came."""
     with Server(Say("one two three four")) as server:
         flow = told(server, timeout=0.5, max_retries=0).complete(hello())
@@ -341,7 +341,7 @@ def listening() -> Iterator[socket.socket]:
         yield server
 
 
-def test_a_connection_that_is_never_taken_up_ends_at_the_deadline() -> None:
+def test_a_connection_that_is_never_accepted_ends_at_the_deadline() -> None:
     with listening() as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
         with pytest.raises(ModelError) as caught:
@@ -375,14 +375,14 @@ class Compressed:
         exchange.send(self.status, self.body, {"Content-Encoding": self.encoding})
 
 
-def test_only_encodings_that_are_read_in_bounded_memory_are_asked_for() -> None:
+def test_requests_only_encodings_that_decode_in_bounded_memory() -> None:
     fine = json.dumps({"choices": [{"message": {"content": "fine"}}]}).encode()
     with Server(Compressed("gzip", gzip.compress(fine))) as server:
         assert complete(told(server, stream=False))[1].text == "fine"
         assert set(server.chats[0].headers["accept-encoding"].split(", ")) == {"gzip", "deflate"}
 
 
-def test_a_body_in_an_encoding_that_was_not_asked_for_is_not_read() -> None:
+def test_a_body_in_an_encoding_that_was_not_requested_is_not_read() -> None:
     for status in [200, 503]:
         for encoding in ["br", "zstd", "gzip, gzip", "gzip,br"]:
             play = Compressed(encoding, b"x" * 1000, status)

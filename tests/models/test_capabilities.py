@@ -49,7 +49,7 @@ SAID = st.one_of(
 
 
 @given(st.lists(SAID, min_size=60, max_size=60), st.booleans())
-def test_whatever_is_said_an_endpoint_is_asked_in_finitely_many_forms(
+def test_any_sequence_of_refusals_ends_after_finitely_many_forms(
     said: list[str], stream: bool
 ) -> None:
     form, seen = Capabilities(), [Capabilities()]
@@ -78,7 +78,7 @@ def test_every_form_bounds_the_reply_and_carries_the_whole_conversation(
         assert 0 < bounds[0] <= 4096
 
 
-def test_fields_of_the_users_own_win() -> None:
+def test_fields_of_the_user_override_ours() -> None:
     body = body_of(
         ASK, Capabilities(), {"max_completion_tokens": 7, "response_format": None}, stream=False
     )
@@ -87,7 +87,7 @@ def test_fields_of_the_users_own_win() -> None:
     assert body["response_format"] is None
 
 
-def test_what_is_not_asked_for_is_not_sent() -> None:
+def test_sends_nothing_that_was_not_requested() -> None:
     assert body_of(AskModel(1, HELLO), Capabilities(), {}, stream=False) == {"messages": HELLO}
 
 
@@ -99,7 +99,7 @@ def test_a_model_at_an_endpoint_has_one_record() -> None:
     assert capabilities_of("https://api.openai.com/v1", "a").length_field == "max_completion_tokens"
 
 
-def test_a_bound_is_lowered_to_what_there_is_room_for() -> None:
+def test_max_tokens_is_lowered_to_the_room_that_is_left() -> None:
     for said, most in [
         ("max_tokens is too large: 4096. This model supports at most 2048 completion tokens", 2048),
         (
@@ -163,7 +163,7 @@ def heard(flow: Asking) -> tuple[list[str], ModelReply]:
 
 
 @given(failures=st.integers(0, 6), retries=st.integers(0, 4))
-def test_a_passing_failure_is_tried_again_so_often_and_no_more(failures: int, retries: int) -> None:
+def test_a_temporary_failure_is_retried_max_retries_times(failures: int, retries: int) -> None:
     seen, once = plays(*[fault() for _ in range(failures)], ModelReply("fine"))
     if failures <= retries:
         said, reply = heard(retrying(once, retries, Deadline(), AT))
@@ -175,13 +175,13 @@ def test_a_passing_failure_is_tried_again_so_often_and_no_more(failures: int, re
         assert len(seen) == retries + 1
 
 
-def test_waits_grow_and_the_servers_wish_counts_before_them(slept: list[float]) -> None:
+def test_waits_double_unless_the_server_asks_for_another(slept: list[float]) -> None:
     _, once = plays(fault(), fault(), fault(wait=7.0), fault(), ModelReply())
     heard(retrying(once, 9, Deadline(), AT))
     assert slept == [0.5, 1.0, 7.0, 4.0]
 
 
-def test_a_lasting_failure_or_one_with_too_long_a_wait_is_not_tried_again(
+def test_a_permanent_failure_or_too_long_a_wait_is_not_retried(
     slept: list[float],
 ) -> None:
     for bad in (fault(passing=False), fault(wait=61.0)):
@@ -191,7 +191,7 @@ def test_a_lasting_failure_or_one_with_too_long_a_wait_is_not_tried_again(
     assert slept == []
 
 
-def test_a_wait_beyond_the_deadline_is_the_deadline_and_names_what_had_gone_wrong(
+def test_a_wait_beyond_the_deadline_is_a_deadline_error_with_its_cause(
     slept: list[float],
 ) -> None:
     _, once = plays(fault(wait=30.0))
@@ -202,7 +202,7 @@ def test_a_wait_beyond_the_deadline_is_the_deadline_and_names_what_had_gone_wron
     assert slept == []
 
 
-def test_what_is_taken_is_learned_with_a_reply_and_not_before() -> None:
+def test_a_form_is_remembered_only_after_a_reply() -> None:
     can = Capabilities()
     refusal = fault("refused", "Unknown parameter: 'stream_options'")
     seen, once = plays(refusal, ModelReply("fine"))
@@ -224,7 +224,7 @@ THOUGHT = [
 ]
 
 
-def test_a_model_that_thought_its_reply_away_is_given_more_room_from_then_on() -> None:
+def test_a_model_that_only_reasoned_gets_more_tokens_from_then_on() -> None:
     for thought in THOUGHT:
         can = Capabilities()
         _, once = plays(thought, ModelReply("fine", usage=Usage(1, 10, 0, 500)))
@@ -239,7 +239,7 @@ def test_a_model_that_thought_its_reply_away_is_given_more_room_from_then_on() -
         )  # there is an end to it
 
 
-def test_a_reply_that_was_cut_off_in_its_words_is_left_to_the_loop() -> None:
+def test_a_reply_that_was_cut_off_in_its_text_is_not_retried() -> None:
     for reply in [
         ModelReply("half an ans", finish="length"),
         ModelReply("<think>a</think>b", finish="length"),
@@ -294,7 +294,7 @@ def test_a_system_prompt_begins_the_first_question() -> None:
     assert tuple(rest) == TALK[2:]
 
 
-def test_a_system_prompt_stands_before_the_parts_of_a_question_with_images() -> None:
+def test_a_system_prompt_precedes_the_parts_of_a_question_with_images() -> None:
     parts = [
         {"type": "text", "text": "What is this?"},
         {"type": "image_url", "image_url": {"url": "data:"}},
@@ -303,12 +303,12 @@ def test_a_system_prompt_stands_before_the_parts_of_a_question_with_images() -> 
     assert first["content"] == [{"type": "text", "text": "Be brief."}, *parts]
 
 
-def test_messages_that_do_not_begin_so_stay_as_they_are() -> None:
+def test_other_beginnings_of_a_conversation_are_not_changed() -> None:
     for messages in [(), TALK[:1], TALK[1:], (TALK[0], TALK[2])]:
         assert sent(messages, system=False) == messages
 
 
-def test_a_model_gets_back_what_it_thought_and_a_mark_where_that_is_not_known() -> None:
+def test_thoughts_are_sent_back_or_a_placeholder_if_unknown() -> None:
     told = sent(TALK, ASIDES, thoughts=True)
     thoughts = [message["reasoning_content"] for message in told if message["role"] == "assistant"]
     assert thoughts == ["Hm.", UNKNOWN_THOUGHT, UNKNOWN_THOUGHT]
@@ -317,7 +317,7 @@ def test_a_model_gets_back_what_it_thought_and_a_mark_where_that_is_not_known() 
     ]
 
 
-def test_each_call_gets_back_what_came_beside_it() -> None:
+def test_extra_content_of_calls_is_sent_back() -> None:
     told = sent(TALK, ASIDES, extras="returned")
     assert [each.get("extra_content") for m in told for each in m.get("tool_calls", ())] == [
         {"s": 1},
@@ -343,9 +343,7 @@ MESSAGES = st.lists(
 
 
 @given(MESSAGES, st.integers(0, 5))
-def test_no_more_images_are_left_than_are_taken_and_the_last_ones_stay(
-    messages: list[Any], most: int
-) -> None:
+def test_at_most_the_last_images_are_kept(messages: list[Any], most: int) -> None:
     before = copy.deepcopy(messages)
     result = with_images(messages, most)
     assert messages == before  # what was recorded is not changed
@@ -357,7 +355,7 @@ def test_no_more_images_are_left_than_are_taken_and_the_last_ones_stay(
 
 
 @given(MESSAGES)
-def test_what_takes_no_images_gets_plain_text_with_a_line_for_each(messages: list[Any]) -> None:
+def test_without_images_each_is_replaced_by_a_line_of_text(messages: list[Any]) -> None:
     result = with_images(messages, 0)
     assert all(
         message["content"] is None or isinstance(message["content"], str) for message in result
@@ -366,7 +364,7 @@ def test_what_takes_no_images_gets_plain_text_with_a_line_for_each(messages: lis
 
 
 @given(MESSAGES)
-def test_where_there_is_room_for_all_nothing_changes(messages: list[Any]) -> None:
+def test_nothing_changes_if_all_images_are_allowed(messages: list[Any]) -> None:
     assert list(with_images(messages, max(1, images_in(messages)))) == messages
 
 

@@ -49,7 +49,7 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     return monkeypatch  # type: ignore[return-value]
 
 
-def test_with_nothing_said_this_machine_answers() -> None:
+def test_without_settings_the_embedded_model_answers() -> None:
     assert isinstance(choose_model(), EmbeddedModel)
 
 
@@ -66,7 +66,7 @@ def test_a_url_alone_means_that_endpoint(environ: pytest.MonkeyPatch) -> None:
     assert choose_model("m").base_url == HERE
 
 
-def test_the_flag_wins_over_the_configuration_and_that_over_the_environment(
+def test_precedence_is_argument_configuration_environment(
     environ: pytest.MonkeyPatch,
 ) -> None:
     environ.setenv("OPENAI_BASE_URL", HERE)
@@ -78,21 +78,19 @@ def test_the_flag_wins_over_the_configuration_and_that_over_the_environment(
 
 
 @pytest.mark.parametrize("name", ["local", None])
-def test_local_means_this_machine_whatever_the_environment_says(
-    environ: pytest.MonkeyPatch, name: Any
-) -> None:
+def test_local_overrides_the_environment(environ: pytest.MonkeyPatch, name: Any) -> None:
     environ.setenv("OPENAI_BASE_URL", HERE)
     environ.setenv("ARCHYTAS_NB_MODEL", "local")
     assert isinstance(choose_model(name), EmbeddedModel)
 
 
-def test_an_empty_variable_is_none(environ: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_counts_as_unset(environ: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         environ.setenv(name, "")
     assert isinstance(choose_model(), EmbeddedModel)
 
 
-def test_a_name_without_an_endpoint_is_refused_with_the_next_move() -> None:
+def test_a_name_without_an_endpoint_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(
         ConfigurationError,
         match=r"'gpt-x' needs an endpoint.*Set OPENAI_API_KEY or OPENAI_BASE_URL",
@@ -100,18 +98,18 @@ def test_a_name_without_an_endpoint_is_refused_with_the_next_move() -> None:
         choose_model("gpt-x")
 
 
-def test_a_configured_gguf_is_the_model_of_this_machine(environ: pytest.MonkeyPatch) -> None:
+def test_a_configured_gguf_is_the_embedded_model(environ: pytest.MonkeyPatch) -> None:
     environ.setenv("ARCHYTAS_NB_LOCAL_MODEL", "/models/one.gguf")
     assert choose_model().name == "one"
     assert choose_model(settings=ModelSettings(local_model="/models/two.gguf")).name == "two"
 
 
-def test_bounds_reach_the_model() -> None:
+def test_timeout_and_retries_reach_the_model() -> None:
     model = choose_model("m", ModelSettings(base_url=HERE, timeout=7, max_retries=1))
     assert (model.timeout, model.max_retries) == (7, 1)
 
 
-def test_what_is_no_model_is_refused_with_what_was_expected() -> None:
+def test_rejects_what_is_no_model() -> None:
     for model in [5, 1.5, object(), ["gpt-x"], b"gpt-x", True, OpenAIModel]:
         said = r"expected a model's name, an OpenAIModel, or an object with"
         with pytest.raises(ConfigurationError, match=said):
@@ -120,7 +118,7 @@ def test_what_is_no_model_is_refused_with_what_was_expected() -> None:
             Agent([], model, namespace={}).run("Is anybody there?")
 
 
-def test_what_is_a_model_is_taken_as_it_is() -> None:
+def test_a_model_is_returned_unchanged() -> None:
     model = EmbeddedModel()
     assert choose_model(model) is model
 
@@ -182,7 +180,7 @@ def test_the_first_server_with_a_model_that_chats_is_found(monkeypatch: pytest.M
         ]
 
 
-def test_the_trace_says_which_server_answers_where_nobody_named_it(
+def test_the_trace_names_a_discovered_server(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = tmp_path / "x.jsonl"
@@ -199,7 +197,7 @@ def test_the_trace_says_which_server_answers_where_nobody_named_it(
     assert "qwen3:8b · native" in heads[2]
 
 
-def test_whatever_else_listens_there_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_servers_on_the_ports_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     for server in [
         {"models": None, "elsewhere": HTML},
         {"models": None},
@@ -226,7 +224,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.Mon
         assert served_at(f"http://127.0.0.1:{mute.getsockname()[1]}/v1", "", 0.1) == ()
 
 
-def test_nothing_is_sent_but_the_wish_for_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discovery_only_requests_the_list_of_models(monkeypatch: pytest.MonkeyPatch) -> None:
     with Server(models=["m"]) as server:
         here(monkeypatch, server)
         choose_model(settings=FINDS, confirm=yes)
@@ -235,7 +233,7 @@ def test_nothing_is_sent_but_the_wish_for_the_list(monkeypatch: pytest.MonkeyPat
     assert "content-length" not in asked.headers
 
 
-def test_what_was_found_stays_for_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discovered_servers_are_kept_for_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     with Server(models=["first"]) as server:
         here(monkeypatch, server)
         for _ in range(3):
@@ -257,7 +255,7 @@ def test_what_was_found_stays_for_the_session(monkeypatch: pytest.MonkeyPatch) -
         (None, {"discover": None}, {"ARCHYTAS_NB_DISCOVER": " Off "}),
     ],
 )
-def test_where_something_else_was_said_nobody_is_asked(
+def test_no_server_is_discovered_if_something_else_is_configured(
     monkeypatch: pytest.MonkeyPatch, name: Any, settings: Any, variables: dict[str, str]
 ) -> None:
     for variable, value in variables.items():
@@ -270,7 +268,9 @@ def test_where_something_else_was_said_nobody_is_asked(
         assert server.asked == []
 
 
-def test_an_endpoint_that_is_configured_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_endpoint_overrides_discovered_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     with Server(models=["m"]) as server:
         here(monkeypatch, server)
@@ -278,7 +278,7 @@ def test_an_endpoint_that_is_configured_wins(monkeypatch: pytest.MonkeyPatch) ->
         assert server.asked == []
 
 
-def test_a_name_is_looked_for_in_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_is_looked_up_on_all_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     with Server(models=["a"]) as one, Server(models=["b", "c:latest"]) as two:
         here(monkeypatch, one, two)
         assert choose_model("b", FINDS, yes).base_url == two.url
@@ -287,7 +287,9 @@ def test_a_name_is_looked_for_in_all_of_them(monkeypatch: pytest.MonkeyPatch) ->
             choose_model("d", FINDS)
 
 
-def test_the_context_that_a_list_tells_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_context_length_is_read_from_the_list_of_models(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     answer = json.dumps({"object": "list", "data": [{"id": "m", "max_model_len": 32768}]})
     with Server(models=None, elsewhere=Raw(answer, 200, "application/json")) as server:
         here(monkeypatch, server)
@@ -351,7 +353,7 @@ def test_a_user_is_asked_once_about_a_server_and_a_yes_is_kept_in_a_private_file
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_a_no_is_kept_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_is_kept_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     user = User(False, False, True)
     with Server(models=["m"]) as one, Server(models=["m"]) as two:
         here(monkeypatch, one, two)
@@ -364,7 +366,7 @@ def test_a_no_is_kept_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("confirm", [None, User(None)])
-def test_where_nobody_can_be_asked_nothing_of_a_notebook_is_sent(
+def test_a_server_is_not_used_if_nobody_can_be_asked(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, confirm: Any
 ) -> None:
     with Server(models=["m"]) as server, caplog.at_level(logging.WARNING, "archytas_nb"):
@@ -411,7 +413,7 @@ def test_a_state_directory_that_cannot_be_written_allows_for_this_question(
         assert choose_model(settings=FINDS, confirm=yes).base_url == server.url
 
 
-def test_a_name_that_a_server_made_cannot_act_on_the_prompt(
+def test_control_characters_in_a_models_name_are_escaped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     user = User(False)
@@ -437,7 +439,7 @@ def test_an_agent_asks_before_it_sends_its_question(monkeypatch: pytest.MonkeyPa
 # ── completion ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_names_of_the_servers_here_are_offered_with_the_embedded_one(
+def test_completes_names_of_discovered_servers_and_local(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with Server(models=["a", "text-embedding"]) as one, Server(models=["b", "a"]) as two:
@@ -446,7 +448,7 @@ def test_the_names_of_the_servers_here_are_offered_with_the_embedded_one(
         assert served_names(ModelSettings(discover=False)) == ALWAYS
 
 
-def test_the_names_of_the_configured_endpoint_are_offered_and_asked_for_with_its_key() -> None:
+def test_completes_names_of_the_configured_endpoint_with_its_key() -> None:
     with Server(models=["a", "b"]) as server:
         settings = ModelSettings(base_url=server.url, api_key="sk-x")
         assert served_names(settings) == served_names(settings) == ["a", "b", *ALWAYS]
@@ -454,7 +456,7 @@ def test_the_names_of_the_configured_endpoint_are_offered_and_asked_for_with_its
         assert len(server.asked) <= 2  # the second time falls into another period at most
 
 
-def test_an_endpoint_that_cannot_be_asked_offers_nothing_and_raises_nothing() -> None:
+def test_completion_ignores_an_unreachable_endpoint() -> None:
     for url in [
         "http://127.0.0.1:9/v1",
         "not a url",
@@ -466,7 +468,7 @@ def test_an_endpoint_that_cannot_be_asked_offers_nothing_and_raises_nothing() ->
         assert served_names(ModelSettings(base_url=url)) == ALWAYS
 
 
-def test_the_door_is_cheap_to_load() -> None:
+def test_importing_choose_imports_no_client() -> None:
     code = (
         "import sys, archytas_nb.models.choose;"
         "sys.exit(any(name in sys.modules for name in ('openai', 'http.client', 'ssl', 'httpx')))"
@@ -484,18 +486,18 @@ NOT_SMALL = (
 )
 
 
-def test_a_model_of_few_parameters_is_a_small_one() -> None:
+def test_recognises_small_models_by_name() -> None:
     for name in SMALL.split():
         assert is_small(name)
         assert OpenAIModel(name, "http://127.0.0.1:9/v1").is_small
 
 
-def test_a_model_of_many_or_of_no_known_number_of_parameters_is_not() -> None:
+def test_other_models_are_not_small() -> None:
     for name in [*NOT_SMALL.split(), ""]:
         assert not is_small(name)
         assert not OpenAIModel(name or None, "http://127.0.0.1:9/v1").is_small
 
 
-def test_the_size_of_a_model_without_a_name_is_that_of_the_first_one_served() -> None:
+def test_the_first_served_model_decides_the_size_if_none_is_named() -> None:
     with Server(models=["qwen2.5-coder-1.5b"]) as server:
         assert OpenAIModel(None, server.url).is_small, "before anything else was asked"

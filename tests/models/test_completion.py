@@ -107,7 +107,7 @@ def test_tells_calls_apart_whatever_their_ids_and_indices(
 
 
 @given(st.integers(0, 300))
-def test_a_stream_that_breaks_off_is_never_taken_for_whole(at: int) -> None:
+def test_a_truncated_stream_is_never_taken_for_complete(at: int) -> None:
     data = stream(delta(content="one "), delta(content="two"), delta("stop"))
     whole = data.index(b'"stop"') + len(b'"stop"}]}')
     at = max(at % (whole - 1), len(b"data:"))
@@ -123,7 +123,7 @@ def test_a_connection_that_breaks_after_the_end_does_no_harm() -> None:
     assert read(chunks())[1].text == "all"
 
 
-def test_a_connection_that_breaks_before_the_end_is_said() -> None:
+def test_a_connection_that_breaks_before_the_end_is_an_error() -> None:
     def chunks() -> Iterator[bytes]:
         yield stream(delta(content="all"), done=False)
         raise EOFError("reset by peer")
@@ -137,7 +137,7 @@ def test_skips_comments_and_other_fields_of_events() -> None:
     assert read([stream(*others, delta(content="a"), ": ping", delta("stop"))])[1].text == "a"
 
 
-def test_an_event_that_is_no_json_breaks_a_stream_off() -> None:
+def test_an_event_that_is_not_json_ends_the_stream() -> None:
     with pytest.raises(EOFError, match="was not JSON"):
         read([stream(delta(content="a"), 'data: {"choices": [', delta("stop"))])
 
@@ -152,7 +152,7 @@ def test_a_stream_of_whole_messages_is_understood() -> None:
     assert read([stream(event)])[1].text == "whole"
 
 
-def test_rejects_what_is_no_completion_and_what_is_only_the_beginning_of_one() -> None:
+def test_rejects_other_bodies_and_truncated_completions() -> None:
     for data in (b"<html>hello</html>", b"hello", b"data: hello\n\n", b"[]", b'"x"', b"{}"):
         with pytest.raises(NotACompletion):
             read([data])
@@ -244,7 +244,7 @@ def test_reads_why_a_reply_ended() -> None:
 
 
 @pytest.mark.parametrize("size", [3, 1000])
-def test_what_came_beside_a_call_is_kept_with_it(size: int) -> None:
+def test_extra_content_is_kept_with_its_call(size: int) -> None:
     extra = {"google": {"thought_signature": "c2ln"}}
     calls = [
         {
@@ -297,7 +297,7 @@ def replaced(value: Any, at: tuple[Any, ...], other: Any) -> Any:
     return [replaced(each, at[1:], other) if n == at[0] else each for n, each in enumerate(value)]
 
 
-def test_reads_or_rejects_whatever_stands_in_a_place_of_a_reply() -> None:
+def test_reads_or_rejects_any_json_value_in_any_place() -> None:
     for at, odd in itertools.product(places(WHOLE), ODD):
         data = replaced(WHOLE, at, odd)
         for attempt in (
@@ -381,7 +381,7 @@ FIELDS = ["prompt_tokens", "completion_tokens", "cost"]
 @given(
     st.dictionaries(st.sampled_from(FIELDS), VALUE), st.one_of(VALUE, st.just({"cached_tokens": 9}))
 )
-def test_whatever_is_said_counts_are_whole_and_the_cached_ones_part_of_the_input(
+def test_token_counts_are_integers_and_cached_ones_part_of_the_input(
     said: Any, details: Any
 ) -> None:
     usage = usage_in({"usage": {**said, "prompt_tokens_details": details}})
@@ -425,7 +425,7 @@ def test_cached_tokens_are_part_of_the_input_and_cost_less() -> None:
     assert price.cost(Usage(1, 0, 10, 0)) >= 0
 
 
-def test_a_price_is_that_of_the_endpoint_and_of_the_exact_model(
+def test_a_price_belongs_to_the_endpoint_and_the_exact_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with_data(monkeypatch)
@@ -448,7 +448,7 @@ def test_without_the_extra_no_price_is_known(monkeypatch: pytest.MonkeyPatch) ->
     assert price_of(OPENAI, "gpt-4.1") is None
 
 
-def test_the_data_of_the_extra_is_read_as_it_is() -> None:
+def test_reads_the_data_of_genai_prices() -> None:
     pytest.importorskip("genai_prices")
     price = price_of(OPENAI, "gpt-4.1-mini-2025-04-14")
     assert price is not None

@@ -59,7 +59,7 @@ def until(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def test_it_answers_and_says_what_is_waited_for(machine: Path) -> None:
+def test_answers_and_reports_progress(machine: Path) -> None:
     flow = model_of(machine).complete(AskModel(1, HELLO, max_tokens=9))
     first = next(flow)
     assert first == Notice("progress", "Loading the local model model-works (0 s)")
@@ -72,7 +72,7 @@ def test_it_answers_and_says_what_is_waited_for(machine: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["works", "busy"])
-def test_it_says_how_much_of_the_prompt_is_read_and_whether_another_question_is_before_it(
+def test_reports_prompt_processing_and_waiting_for_another_question(
     machine: Path, word: str
 ) -> None:
     events = model_of(machine, word).complete(AskModel(1, HELLO, max_tokens=9))
@@ -92,7 +92,7 @@ def test_a_server_that_crashes_at_its_first_request_is_started_again_in_safe_mod
     assert one["pid"] != two["pid"]
 
 
-def test_the_next_notebook_begins_in_safe_mode_where_the_model_crashed_without(
+def test_the_next_notebook_starts_in_safe_mode_after_a_crash(
     machine: Path,
 ) -> None:
     first = model_of(machine, "crashes-unless-safe")
@@ -109,7 +109,7 @@ def test_the_next_notebook_begins_in_safe_mode_where_the_model_crashed_without(
 
 
 @pytest.mark.parametrize("word", ["freezes", "crashes-unless-safe"])
-def test_safe_mode_is_not_remembered_for_a_hang_nor_for_long(
+def test_a_hang_or_an_old_crash_is_not_remembered(
     machine: Path, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
     monkeypatch.setattr(embedded, "HUNG_SECONDS", 0.6)
@@ -131,7 +131,7 @@ def test_a_server_that_crashes_while_it_loads_is_started_again_in_safe_mode(mach
     assert reply.text == "I read 4 words."
 
 
-def test_a_server_that_never_starts_is_an_error_with_signal_log_and_next_move(
+def test_a_server_that_never_starts_is_an_error_with_signal_and_log(
     machine: Path,
 ) -> None:
     with pytest.raises(ModelError, match="SIGSEGV") as caught:
@@ -141,7 +141,7 @@ def test_a_server_that_never_starts_is_an_error_with_signal_log_and_next_move(
     assert len(list((machine / "log").glob("*.log"))) == 2
 
 
-def test_a_server_that_crashes_in_safe_mode_too_is_an_error_with_signal_engine_log_and_next_move(
+def test_a_crash_in_safe_mode_is_an_error_with_signal_engine_and_log(
     machine: Path,
 ) -> None:
     with pytest.raises(
@@ -155,7 +155,7 @@ def test_a_server_that_crashes_in_safe_mode_too_is_an_error_with_signal_engine_l
     assert len(asked(machine, "always-crashes")) == 2
 
 
-def test_a_server_that_hangs_is_ended_named_and_started_again(
+def test_a_server_that_hangs_is_killed_and_restarted(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "HUNG_SECONDS", 0.9)
@@ -210,7 +210,7 @@ def test_images_are_replaced_by_words(machine: Path) -> None:
     assert sent["messages"][0]["content"] == "What is this?\n[an image that this model cannot see]"
 
 
-def test_the_time_that_is_left_bounds_the_loading(machine: Path) -> None:
+def test_loading_ends_at_the_deadline(machine: Path) -> None:
     engine = Engine(**{**vars(FAKE), "load_seconds": 2.0})
     with pytest.raises(
         ModelError, match="It is still loading: ask again, or raise max_seconds"
@@ -219,7 +219,7 @@ def test_the_time_that_is_left_bounds_the_loading(machine: Path) -> None:
     assert caught.value.kind == "deadline"
 
 
-def test_the_time_that_is_left_bounds_the_asking(machine: Path) -> None:
+def test_asking_ends_at_the_deadline(machine: Path) -> None:
     model = model_of(machine, "freezes")
     endpoint = process.ensure_server(weights(machine, "freezes"), engine=FAKE)
     with pytest.raises(ModelError, match="did not complete its reply within") as caught:
@@ -233,12 +233,12 @@ def test_the_time_that_is_left_bounds_the_asking(machine: Path) -> None:
 # ── warmth ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_is_started_before_it_is_asked_for(machine: Path) -> None:
+def test_nothing_is_started_before_the_first_question(machine: Path) -> None:
     model_of(machine)
     assert not list(machine.glob("archytas-nb"))
 
 
-def test_a_warm_model_has_read_what_every_question_begins_with(machine: Path) -> None:
+def test_a_warm_model_has_processed_the_system_prompt(machine: Path) -> None:
     model = model_of(machine)
     model.warm(HELLO[:1])
     model.warm(HELLO[:1])  # once is enough
@@ -250,7 +250,7 @@ def test_a_warm_model_has_read_what_every_question_begins_with(machine: Path) ->
     assert first["pid"] == second["pid"]
 
 
-def test_what_is_to_be_read_while_it_still_reads_is_read_after_that(machine: Path) -> None:
+def test_a_new_system_prompt_is_processed_after_the_current_one(machine: Path) -> None:
     model = model_of(machine)
     for text in ("one tool", "two tools", "three tools"):
         model.warm([{"role": "system", "content": text}])
@@ -261,7 +261,7 @@ def test_what_is_to_be_read_while_it_still_reads_is_read_after_that(machine: Pat
     assert len(read) <= 2
 
 
-def test_what_goes_wrong_while_it_warms_up_is_said_by_the_first_question(
+def test_a_failure_while_warming_up_is_raised_by_the_first_question(
     machine: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
     model = model_of(machine, "refuses")

@@ -56,7 +56,7 @@ def test_what_is_sent_is_the_request_and_nothing_else() -> None:
     }
 
 
-def test_retries_are_seen_before_they_are_waited_for() -> None:
+def test_retries_are_reported_before_the_wait() -> None:
     with Server(Status(503), Drop(), then=Say("fine")) as server:
         seen, reply = complete(told(server))
     notices = [each.text for each in seen if isinstance(each, Notice)]
@@ -78,7 +78,7 @@ def test_without_retries_a_failure_is_final() -> None:
         [Hang(), Say("Three, I think.", stall=True), Drip(), Drip(0.2, 4), Ping()], [True, False]
     ),
 )
-def test_a_request_is_given_up_when_its_time_is_over(play: Any, stream: bool) -> None:
+def test_a_request_ends_at_its_deadline(play: Any, stream: bool) -> None:
     with Server(play, then=Say("fine")) as server:
         model = told(server, stream=stream)
         with pytest.raises(ModelError, match="within the 1 s that were left") as caught:
@@ -90,14 +90,14 @@ def test_a_request_is_given_up_when_its_time_is_over(play: Any, stream: bool) ->
         assert complete(model, seconds=20.0)[1].text == "fine"
 
 
-def test_with_no_time_left_nothing_is_asked() -> None:
+def test_no_request_is_sent_after_the_deadline() -> None:
     with Server() as server, pytest.raises(ModelError) as caught:
         complete(told(server), seconds=0.0)
     assert caught.value.kind == "deadline"
     assert server.chats == []
 
 
-def test_a_wait_that_would_outlast_the_time_is_not_begun() -> None:
+def test_a_retry_after_the_deadline_is_not_attempted() -> None:
     server = Server(then=Status(429, headers={"Retry-After": "30"}))
     with server, pytest.raises(ModelError, match=r"HTTP 429.*Raise max_seconds") as caught:
         complete(told(server), seconds=10.0)
@@ -113,14 +113,14 @@ def test_a_retry_after_a_failure_has_only_the_time_that_is_left() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "Half of a sen"])
-def test_a_reply_that_a_filter_withheld_is_no_answer(said: str) -> None:
+def test_a_filtered_reply_is_an_error(said: str) -> None:
     play = Say(said, raw=True, finish="content_filter")
     with Server(then=play) as server, pytest.raises(ModelError, match="content filter"):
         complete(told(server))
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_reply_that_the_server_gave_up_is_asked_for_again(stream: bool) -> None:
+def test_a_reply_that_the_server_aborted_is_retried(stream: bool) -> None:
     with Server(Say("Half of a sen", raw=True, finish="error"), then=Say("Whole.")) as server:
         seen, reply = complete(told(server, stream=stream))
     assert reply.text == "Whole."
@@ -145,7 +145,7 @@ def test_an_environment_in_which_no_connection_can_be_made_is_named(
         complete(model)
 
 
-def test_a_stream_that_is_left_closes_the_connection() -> None:
+def test_closing_a_stream_closes_the_connection() -> None:
     class Slow:
         def play(self, exchange: Any) -> None:
             exchange.head(
@@ -161,7 +161,7 @@ def test_a_stream_that_is_left_closes_the_connection() -> None:
         assert server.chats[0].left.wait(5)
 
 
-def test_a_server_of_one_model_need_not_be_told_its_name() -> None:
+def test_the_first_served_model_is_used_if_none_is_named() -> None:
     with Server(models=["only-one"], then=Say("fine")) as server:
         model = OpenAIModel(base_url=server.url)
         assert model.name == "only-one"
@@ -169,7 +169,7 @@ def test_a_server_of_one_model_need_not_be_told_its_name() -> None:
     assert [asked.method for asked in server.asked] == ["GET", "POST"]
 
 
-def test_a_server_that_names_no_model_is_told_so_with_its_url() -> None:
+def test_a_server_without_models_is_an_error_with_its_url() -> None:
     for settings, said in [
         ({"models": []}, "serves no model"),
         ({"models": None}, "Not Found"),
@@ -181,13 +181,13 @@ def test_a_server_that_names_no_model_is_told_so_with_its_url() -> None:
             assert server.url in str(caught.value)
 
 
-def test_a_url_that_is_none_is_refused_before_anything_is_sent() -> None:
+def test_rejects_an_invalid_url_before_sending() -> None:
     for url in ["localhost:8000/v1", "ftp://host/v1", "http://", "/v1"]:
         with pytest.raises(ConfigurationError, match="expected http://"):
             OpenAIModel("m", url)
 
 
-def test_a_key_that_fits_into_no_header_is_refused_without_being_shown() -> None:
+def test_rejects_a_key_with_invalid_characters_without_showing_it() -> None:
     for key in ["sk-secret…", "sk secret", "sk-sec\nret", "sk-sécret"]:
         with pytest.raises(ConfigurationError) as caught:
             OpenAIModel("m", "http://127.0.0.1:1/v1", key)
@@ -202,12 +202,12 @@ def test_secrets_in_a_url_are_not_shown() -> None:
     assert "http://127.0.0.1:9/v1" in str(caught.value)
 
 
-def test_openai_itself_is_not_asked_without_a_key() -> None:
+def test_openai_needs_a_key() -> None:
     with pytest.raises(ConfigurationError, match="Set OPENAI_API_KEY, or OPENAI_BASE_URL"):
         OpenAIModel("gpt-x")
 
 
-def test_settings_that_are_none_are_refused_by_name() -> None:
+def test_rejects_invalid_limits_by_name() -> None:
     for settings in [
         {"timeout": 0},
         {"timeout": -1},
@@ -227,14 +227,14 @@ def test_settings_that_are_none_are_refused_by_name() -> None:
             OpenAIModel("m", "http://127.0.0.1:9/v1", **settings)
 
 
-def test_a_url_that_was_copied_whole_is_cut_where_the_api_begins() -> None:
+def test_removes_the_path_of_requests_from_a_url() -> None:
     with Server(then=Say("fine")) as server:
         model = OpenAIModel("tiny-1", f"{server.url}/chat/completions")
         assert complete(model)[1].text == "fine"
     assert server.chats[0].path == "/v1/chat/completions"
 
 
-def test_all_who_ask_one_endpoint_share_its_connection() -> None:
+def test_models_at_one_endpoint_share_its_connection() -> None:
     with Server() as server:
         for _ in range(3):
             complete(told(server))
@@ -273,7 +273,7 @@ def test_paths_are_appended_before_the_query_of_the_base_url() -> None:
     ]
 
 
-def test_a_url_with_a_query_is_cut_where_the_api_begins() -> None:
+def test_removes_the_path_of_requests_before_a_query() -> None:
     for url in [
         "https://me.openai.azure.com/openai/deployments/gpt/chat/completions?api-version=2024-10-21",
         " https://me.openai.azure.com/openai/deployments/gpt/?api-version=2024-10-21 ",
@@ -296,13 +296,13 @@ def test_headers_and_query_of_the_user_are_sent_with_every_request() -> None:
     assert {each.headers["authorization"] for each in server.asked} == {"Bearer sk-key"}
 
 
-def test_an_authorization_of_the_users_own_wins() -> None:
+def test_a_users_authorization_header_overrides_the_key() -> None:
     with Server(then=Say("fine")) as server:
         complete(told(server, headers={"authorization": "Token abc"}, api_key="sk-key"))
     assert server.chats[0].headers["authorization"] == "Token abc"
 
 
-def test_azure_gets_its_key_in_a_header_of_its_own_and_no_bearer(
+def test_azure_receives_the_key_as_api_key_header(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("archytas_nb.models.endpoint.key_header", lambda _, key: {"api-key": key})
@@ -364,7 +364,7 @@ def ask(server: Server) -> None:
         endpoint.close_clients(url)
 
 
-def test_no_level_shows_the_key_the_credentials_or_what_was_said(
+def test_logs_contain_no_key_credentials_or_conversation(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(1)
@@ -377,7 +377,7 @@ def test_no_level_shows_the_key_the_credentials_or_what_was_said(
     assert not any(each.name.startswith("archytas_nb") for each in caplog.records)
 
 
-def test_nothing_is_printed_where_nobody_set_up_a_log() -> None:
+def test_prints_nothing_without_a_log_handler() -> None:
     code = (
         "from archytas_nb.errors import ModelError\n"
         "from archytas_nb.models.endpoint import OpenAIModel, key_header\n"

@@ -36,7 +36,7 @@ SCHEMA = {"type": "object"}
         (("json_schema",), None),
     ],
 )
-def test_the_dialect_of_schemas_is_found_out_once(cannot: Any, wanted: Any) -> None:
+def test_schema_support_is_detected_once(cannot: Any, wanted: Any) -> None:
     with Server(cannot=cannot) as server:
         model = told(server)
         complete(model, schema=SCHEMA)
@@ -45,7 +45,7 @@ def test_the_dialect_of_schemas_is_found_out_once(cannot: Any, wanted: Any) -> N
     assert server.chats[-1].body.get("response_format") == wanted
 
 
-def test_what_an_endpoint_does_not_take_is_left_out_from_then_on() -> None:
+def test_unsupported_fields_are_left_out_from_then_on() -> None:
     for feature, gone in [
         ("stream_options", "stream_options"),
         ("stream", "stream_options"),
@@ -65,7 +65,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
 PICTURE = ({"role": "user", "content": [{"type": "text", "text": "What is this?"}, IMAGE]},)
 
 
-def test_an_endpoint_without_eyes_is_told_so_in_words_from_then_on() -> None:
+def test_images_are_replaced_with_text_for_an_endpoint_without_vision() -> None:
     with Server(cannot=["images"], then=Say("fine")) as server:
         seen, reply = complete(told(server), messages=PICTURE)
         again, _ = complete(told(server), messages=PICTURE)
@@ -80,13 +80,13 @@ def test_an_endpoint_without_eyes_is_told_so_in_words_from_then_on() -> None:
     ]
 
 
-def test_an_endpoint_with_eyes_gets_the_images() -> None:
+def test_images_are_sent_to_an_endpoint_with_vision() -> None:
     with Server(then=Say("fine")) as server:
         complete(told(server), messages=PICTURE)
     assert server.chats[0].body["messages"] == list(PICTURE)
 
 
-def test_a_bound_on_images_keeps_the_last_ones() -> None:
+def test_a_limit_on_images_keeps_the_last_ones() -> None:
     two = Status(400, "At most 1 image(s) may be provided in one request.")
     with Server(two, then=Say("fine")) as server:
         complete(told(server), messages=PICTURE + PICTURE)
@@ -95,7 +95,7 @@ def test_a_bound_on_images_keeps_the_last_ones() -> None:
     assert last == PICTURE[0]
 
 
-def test_one_image_that_is_refused_is_an_error_and_the_next_one_is_sent() -> None:
+def test_a_rejected_image_is_an_error_and_the_next_one_is_sent() -> None:
     with Server(Status(400, "Invalid image: it could not be decoded"), then=Say("fine")) as server:
         with pytest.raises(ModelError, match="could not be decoded") as caught:
             complete(told(server), messages=PICTURE)
@@ -104,7 +104,7 @@ def test_one_image_that_is_refused_is_an_error_and_the_next_one_is_sent() -> Non
     assert server.chats[-1].body["messages"] == list(PICTURE)
 
 
-def test_a_field_of_the_users_own_that_is_not_taken_is_given_up_in_sight_and_once() -> None:
+def test_a_rejected_field_of_the_user_is_left_out_with_one_notice() -> None:
     with Server(cannot=["temperature"], then=Say("fine")) as server:
         seen, _ = complete(told(server, temperature=0, seed=1))
         again, _ = complete(told(server, temperature=0, seed=1))
@@ -117,7 +117,7 @@ def test_a_field_of_the_users_own_that_is_not_taken_is_given_up_in_sight_and_onc
     assert server.chats[-1].body["seed"] == 1
 
 
-def test_a_bound_of_the_users_own_keeps_its_value_under_the_name_that_is_taken() -> None:
+def test_a_users_max_tokens_keeps_its_value_under_the_supported_name() -> None:
     with Server(cannot=["max_tokens"], then=Say("fine")) as server:
         for _ in range(2):
             seen, _ = complete(told(server, max_tokens=7), max_tokens=50)
@@ -127,7 +127,7 @@ def test_a_bound_of_the_users_own_keeps_its_value_under_the_name_that_is_taken()
     assert (body["max_completion_tokens"], "max_tokens" in body) == (7, False)
 
 
-def test_the_context_is_known_once_the_endpoint_has_said_it() -> None:
+def test_the_context_length_is_read_from_an_overflow() -> None:
     said = (
         "request (5021 tokens) exceeds the available context size (4096 tokens), try increasing it"
     )
@@ -142,7 +142,7 @@ def test_the_context_is_known_once_the_endpoint_has_said_it() -> None:
         assert model.context_tokens == 4096
 
 
-def test_an_overflow_that_is_said_with_status_200_is_an_overflow() -> None:
+def test_an_overflow_with_status_200_is_recognised() -> None:
     for prefix in ["data", "event: error\ndata"]:
         for error in [
             '{"error": {"code": 400, "message": "too long", "type": "exceed_context_size_error", "n_ctx": 4096}}',
@@ -161,7 +161,7 @@ def test_an_overflow_that_is_said_with_status_200_is_an_overflow() -> None:
                 assert len(server.chats) == 1
 
 
-def test_an_overflow_behind_a_gateway_is_an_overflow() -> None:
+def test_an_overflow_behind_a_gateway_is_recognised() -> None:
     behind = {"raw": '{"error": {"code": "context_length_exceeded"}}', "provider_name": "x"}
     error = {"error": {"message": "Provider returned error", "code": 400, "metadata": behind}}
     play = Raw(json.dumps(error), 400, "application/json")
@@ -170,7 +170,7 @@ def test_an_overflow_behind_a_gateway_is_an_overflow() -> None:
     assert caught.value.kind == "overflow"
 
 
-def test_a_request_that_is_larger_than_a_minutes_tokens_is_an_overflow_and_not_waited_for() -> None:
+def test_a_request_beyond_the_token_rate_limit_is_an_overflow() -> None:
     said = "Request too large for tiny-1 on tokens per min (TPM): Limit 10000, Requested 20000."
     with Server(then=Status(429, said)) as server, pytest.raises(ModelError) as caught:
         complete(told(server))
@@ -179,13 +179,13 @@ def test_a_request_that_is_larger_than_a_minutes_tokens_is_an_overflow_and_not_w
 
 
 @pytest.mark.parametrize("cannot", [(), ("stream_options",)])
-def test_usage_is_what_the_server_reports_and_nothing_where_it_does_not(cannot: Any) -> None:
+def test_usage_is_what_the_server_reports(cannot: Any) -> None:
     with Server(cannot=cannot, then=Say("fine")) as server:
         reply = complete(told(server))[1]
     assert reply.usage == (Usage(1) if cannot else Usage(1, 100, 60, 10))
 
 
-def test_several_things_that_an_endpoint_does_not_take_are_found_out_together() -> None:
+def test_several_unsupported_features_are_detected_in_one_question() -> None:
     everything = ["json_schema", "json_object", "stream", "max_tokens"]
     with Server(cannot=everything, then=Say("fine")) as server:
         assert complete(told(server), schema=SCHEMA, max_tokens=9)[1].text == "fine"
@@ -195,7 +195,7 @@ def test_several_things_that_an_endpoint_does_not_take_are_found_out_together() 
     assert len(server.chats) == before + 1
 
 
-def test_a_refusal_for_another_reason_teaches_nothing_and_says_the_first_reason() -> None:
+def test_an_unrelated_refusal_changes_nothing_and_reports_the_first_reason() -> None:
     refuses = Status(400, "temperature must be below 2")
     with Server(then=refuses) as server:
         with pytest.raises(ModelError, match="temperature must be below 2") as caught:
@@ -206,7 +206,7 @@ def test_a_refusal_for_another_reason_teaches_nothing_and_says_the_first_reason(
     assert server.chats[-1].body["response_format"]["type"] == "json_schema"
 
 
-def test_an_endpoint_that_refuses_tools_is_remembered_as_one_for_text() -> None:
+def test_an_endpoint_without_tools_uses_the_text_protocol() -> None:
     with Server(cannot=["tools"]) as server:
         model = told(server)
         assert model.protocol == "native"
@@ -224,7 +224,7 @@ WRITTEN = [
 ]
 
 
-def test_a_model_that_writes_its_calls_into_the_text_is_remembered_as_one_for_text() -> None:
+def test_a_model_that_writes_calls_as_text_uses_the_text_protocol() -> None:
     for text in WRITTEN:
         with Server(Say(text, raw=True)) as server:
             model = told(server)
@@ -232,14 +232,14 @@ def test_a_model_that_writes_its_calls_into_the_text_is_remembered_as_one_for_te
             assert model.protocol == told(server).protocol == "react"
 
 
-def test_a_text_that_calls_no_tool_says_nothing_of_the_protocol() -> None:
+def test_a_text_without_calls_does_not_change_the_protocol() -> None:
     for text in ["It is 42.", '{"name": "g", "arguments": {}}', '{"answer": 42}', "`f` finds it."]:
         with Server(Say(text, raw=True)) as server:
             complete(told(server), tools=TOOLS)
             assert told(server).protocol == "native"
 
 
-def test_a_call_in_a_text_means_nothing_where_calls_have_come_or_no_tools_were_sent() -> None:
+def test_a_call_in_text_is_ignored_after_real_calls_or_without_tools() -> None:
     with Server(
         Say(WRITTEN[0], raw=True), Say(calls=(("f", {}),)), Say(WRITTEN[0], raw=True)
     ) as server:
@@ -250,7 +250,7 @@ def test_a_call_in_a_text_means_nothing_where_calls_have_come_or_no_tools_were_s
         assert model.protocol == "native"
 
 
-def test_a_bound_above_the_models_room_is_lowered_and_the_prompt_is_kept() -> None:
+def test_max_tokens_beyond_the_context_is_lowered() -> None:
     said = (
         "'max_tokens' is too large: 4096. This model's maximum context length is 4096 tokens and your request "
         "has 120 input tokens (4096 > 4096 - 120)."
@@ -261,7 +261,7 @@ def test_a_bound_above_the_models_room_is_lowered_and_the_prompt_is_kept() -> No
     assert [asked.body["max_tokens"] for asked in server.chats] == [4096, 2048, 2048]
 
 
-def test_a_prompt_that_leaves_no_room_is_an_overflow() -> None:
+def test_a_prompt_that_fills_the_context_is_an_overflow() -> None:
     said = (
         "This model's maximum context length is 4096 tokens and your request has 4000 input tokens."
     )
@@ -295,7 +295,7 @@ def notices(seen: list[Any]) -> list[str]:
     return [each.text for each in seen if isinstance(each, Notice)]
 
 
-def test_tools_are_sent_without_reasoning_where_the_endpoint_takes_them_only_so() -> None:
+def test_reasoning_is_turned_off_if_tools_require_it() -> None:
     for own in [{}, {"reasoning_effort": "high"}]:
         for said in REASONING:
             with Server(Status(400, said), then=Say("fine")) as server:
@@ -323,7 +323,7 @@ def test_tools_are_sent_without_reasoning_where_the_endpoint_takes_them_only_so(
         "Unsupported value: 'reasoning_effort' does not support 'none' with this model.",
     ],
 )
-def test_the_text_protocol_is_used_where_tools_are_refused_without_reasoning_too(
+def test_the_text_protocol_is_used_if_tools_are_rejected_without_reasoning_too(
     second: str,
 ) -> None:
     def count(n: int) -> int:
@@ -342,7 +342,7 @@ def test_the_text_protocol_is_used_where_tools_are_refused_without_reasoning_too
     ]  # fmt: skip
 
 
-def test_a_model_of_another_api_is_named_as_that_and_asked_once() -> None:
+def test_a_model_of_another_api_is_an_error_after_one_request() -> None:
     for more in [{"tools": TOOLS}, {"schema": {"type": "object"}}]:
         for status, said in OTHER_API:
             with Server(then=Status(status, said)) as server, pytest.raises(ModelError) as caught:
@@ -422,7 +422,7 @@ def test_a_call_in_a_refused_generation_is_run() -> None:
             assert [(call.name, call.input) for call, _ in run.calls] == [("add", {"a": 1, "b": 2})]
 
 
-def test_the_model_is_asked_again_where_no_call_can_be_read() -> None:
+def test_the_model_retries_if_no_call_can_be_read() -> None:
     for generation, message in [
         (None, MISMATCH),
         ("", HINT),
@@ -444,7 +444,7 @@ def test_the_model_is_asked_again_where_no_call_can_be_read() -> None:
                 assert (generation or message)[:40] in correction["content"]
 
 
-def test_a_model_whose_generations_are_always_refused_ends_at_the_limit_of_errors() -> None:
+def test_repeated_refused_generations_end_at_the_error_limit() -> None:
     with Server(then=refused("no call", stream=False)) as server:
         run = Agent([add], told(server, stream=False), max_errors=3, namespace={}).run(
             "What is 1 + 2?"
@@ -454,7 +454,7 @@ def test_a_model_whose_generations_are_always_refused_ends_at_the_limit_of_error
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_refused_json_reply_is_read_where_it_was_generated(stream: bool) -> None:
+def test_a_refused_json_reply_is_read_if_it_is_shown(stream: bool) -> None:
     text = '{"thought": "", "tool": "final_answer", "tool_input": "fine"'
     play = refused(text, "Failed to validate JSON.", "json_validate_failed", stream=stream)
     with Server(play) as server:
@@ -464,7 +464,7 @@ def test_a_refused_json_reply_is_read_where_it_was_generated(stream: bool) -> No
     assert len(server.chats) == 1
 
 
-def test_a_refused_json_reply_that_is_not_shown_is_asked_for_without_a_schema() -> None:
+def test_a_refused_json_reply_is_retried_without_a_schema_if_not_shown() -> None:
     play = refused("", "Failed to generate JSON.", "json_validate_failed", stream=False)
     with Server(then=play) as server, pytest.raises(ModelError):
         complete(told(server, stream=False), schema={"type": "object"})
@@ -507,7 +507,7 @@ def said(run: Run, kind: str) -> list[str]:
     return [each.text for each in run.events if isinstance(each, Notice) and each.kind == kind]
 
 
-def test_where_calls_are_written_into_the_text_the_run_goes_on_in_the_text_protocol() -> None:
+def test_a_run_switches_to_the_text_protocol_if_calls_are_written_as_text() -> None:
     stock = Stock()
     with Server(Say(FENCED, raw=True), then=Say("Three.")) as server:
         agent = stock.agent(told(server))
@@ -528,7 +528,7 @@ def test_where_calls_are_written_into_the_text_the_run_goes_on_in_the_text_proto
     assert [complaint(chat.body) for chat in server.chats] == [""] * 3
 
 
-def test_where_calls_come_as_calls_it_stays_with_them() -> None:
+def test_a_run_with_real_calls_keeps_function_calling() -> None:
     stock = Stock()
     with Server(
         GIVEN, Say(FENCED.replace("apples", "pears"), raw=True), then=Say("Three.")
@@ -538,14 +538,14 @@ def test_where_calls_come_as_calls_it_stays_with_them() -> None:
     assert all("tools" in chat.body for chat in server.chats)
 
 
-def test_who_asks_for_function_calling_keeps_it() -> None:
+def test_explicit_function_calling_is_kept() -> None:
     stock = Stock()
     with Server(Say(FENCED, raw=True), then=Say("Three.")) as server:
         run = stock.agent(told(server), protocol="native").run("How many apples?")
     assert (run.answer, run.protocol, stock.asked) == ("Three.", "native", ["apples"])
 
 
-def test_a_limit_that_is_reached_by_then_is_said_once() -> None:
+def test_a_limit_reached_while_switching_is_reported_once() -> None:
     with Server(Say(FENCED, raw=True), then=Say("Three, so far.")) as server:
         run = Stock().agent(told(server), max_steps=1).run("How many apples?")
     assert (run.status, run.answer, run.protocol) == ("stopped", "Three, so far.", "native")
@@ -553,7 +553,7 @@ def test_a_limit_that_is_reached_by_then_is_said_once() -> None:
     assert len(server.chats) == 2
 
 
-def test_a_recording_of_it_gives_the_same_runs(tmp_path: Path) -> None:
+def test_a_replay_of_the_switch_gives_the_same_run(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     events: list[list[Event]] = []
     with Server(Say(FENCED, raw=True), then=Say("Three.")) as server:

@@ -177,7 +177,7 @@ def test_a_crash_of_another_kernels_server_is_named_from_its_log(machine):
         other.communicate()
 
 
-def test_a_state_file_of_a_server_that_is_gone_is_not_believed(machine):
+def test_a_stale_state_file_is_ignored(machine):
     path = weights(machine)
     (machine / "archytas-nb").mkdir()
     stale = {"pid": 1, "port": 9, "lease_port": 9, "api_key": "old"}
@@ -186,9 +186,7 @@ def test_a_state_file_of_a_server_that_is_gone_is_not_believed(machine):
 
 
 @pytest.mark.parametrize("greeting", [b"", b"220 mail.example\r\n"])
-def test_a_stranger_at_the_port_of_a_server_that_is_gone_is_sent_no_key(
-    machine, monkeypatch, greeting
-):
+def test_another_program_on_a_stale_port_receives_no_key(machine, monkeypatch, greeting):
     monkeypatch.setattr(process, "HANDSHAKE_SECONDS", 0.3)
     path, heard = weights(machine), []
     (machine / "archytas-nb").mkdir()
@@ -242,7 +240,7 @@ def test_a_forked_worker_holds_no_lease(machine):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
-def test_state_and_key_can_be_read_by_their_owner_alone(machine):
+def test_the_state_file_is_readable_by_its_owner_only(machine):
     path = weights(machine)
     ensure_server(path, engine=FAKE)
     directory = machine / "archytas-nb"
@@ -279,7 +277,7 @@ def test_an_engine_that_ends_while_it_loads_is_reported_with_how_and_its_last_li
     assert caught.value.kind == "unreachable"
 
 
-def test_an_engine_that_never_gets_ready_is_given_up_after_its_time(machine):
+def test_an_engine_that_never_gets_ready_is_killed_after_load_seconds(machine):
     with pytest.raises(StartError, match="not ready after 1 s"):
         ensure_server(weights(machine, "hangs"), engine=Engine(**{**vars(FAKE), "load_seconds": 1}))
     (child,) = process._children.values()

@@ -61,7 +61,7 @@ def test_a_rejected_key_of_a_provider_is_named(environ: pytest.MonkeyPatch) -> N
     assert server.chats[0].headers["authorization"] == "Bearer sk-groq"
 
 
-def test_a_server_of_a_prefix_that_does_not_answer_is_to_be_started(
+def test_an_unreachable_server_of_a_prefix_is_named(
     environ: pytest.MonkeyPatch,
 ) -> None:
     environ.setitem(PROVIDERS, "ollama", Provider(HERE))

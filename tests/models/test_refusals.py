@@ -116,7 +116,7 @@ def test_reads_a_refused_field_and_the_highest_limit_of_a_reply() -> None:
 
 
 @given(st.text(max_size=2000))
-def test_any_text_can_be_judged(text: str) -> None:
+def test_any_text_can_be_matched(text: str) -> None:
     assert refusals.says("overflow", text) in (True, False)
     assert (refusals.context_tokens(text) or 1) > 0
     assert (refusals.most_images(text) or 0) >= 0
@@ -144,7 +144,7 @@ HISTORIES = {
 }
 
 
-def test_tells_apart_what_form_of_the_history_an_endpoint_wants() -> None:
+def test_recognises_required_forms_of_the_history() -> None:
     for wish, texts in HISTORIES.items():
         for text in texts:
             assert [name for name in HISTORIES if refusals.says(name, text)] == [wish], text
@@ -221,7 +221,7 @@ def test_each_status_and_text_has_one_kind_of_error_that_names_the_url() -> None
     assert "502 Bad Gateway." in str(fault(502, page).error)
 
 
-def test_names_how_to_forget_what_would_be_refused_again() -> None:
+def test_says_how_to_remove_a_question_that_would_be_refused_again() -> None:
     for text, move in [
         (
             "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
@@ -315,7 +315,7 @@ def because(error: Exception, cause: Exception) -> Exception:
     return error
 
 
-def test_what_the_client_raises_is_put_into_words() -> None:
+def test_translates_exceptions_of_the_client() -> None:
     for error, kind, said in [
         (
             because(openai.APITimeoutError(REQUEST), httpx.ConnectTimeout("")),
@@ -346,7 +346,7 @@ def test_what_the_client_raises_is_put_into_words() -> None:
         assert KEY not in f"{fault!r}"
 
 
-def test_a_status_never_shows_the_key_that_the_server_says_back() -> None:
+def test_a_key_echoed_by_the_server_is_hidden() -> None:
     for body in [
         {"message": f"key {KEY}", "code": KEY, "metadata": {"raw": f"<{KEY}>"}},
         f"bad {KEY}",

@@ -87,7 +87,7 @@ def test_a_wrong_key_gives_no_lease(ended):
     assert not ended.is_set()
 
 
-def test_a_stranger_that_talks_nonsense_disturbs_nobody(ended) -> None:
+def test_garbage_from_another_program_is_ignored(ended) -> None:
     for noise in [b"", b"\n", b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\n", b"x" * 5000]:
         leases = Leases("key", 0, FOREVER, ended.set)
         ours = Lease(leases.port, "key")
@@ -165,7 +165,7 @@ def test_a_parameter_that_the_engine_does_not_have_is_skipped_unless_it_is_neede
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
-def test_what_is_written_in_private_can_be_read_by_its_owner_alone(tmp_path):
+def test_a_private_file_is_readable_by_its_owner_only(tmp_path):
     path = tmp_path / "state.json"
     path.write_text("old")
     path.chmod(0o644)

@@ -180,7 +180,7 @@ def test_a_cache_that_cannot_be_written_is_named(bundle, tmp_path):
         locate()
 
 
-def test_nothing_installed_names_the_three_ways_out(tmp_path, monkeypatch):
+def test_without_any_model_the_error_lists_the_alternatives(tmp_path, monkeypatch):
     nothing = Bundle("none.gguf", (("archytas-nb-no-such-part", "data/part01.bin"),), 1, "00")
     monkeypatch.setattr(weights, "EMBEDDED", nothing)
     monkeypatch.setattr(weights, "cache_dir", lambda: tmp_path)
