@@ -1,4 +1,4 @@
-"""Models behind Anthropic's own API. The only file that imports anthropic, at first use."""
+"""Models behind Anthropic's own API. The only file that imports anthropic, on first use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from archytas_nb.models.providers import ANTHROPIC_URL
 from archytas_nb.models.remote import RemoteModel
 
 _DEFAULT_TOKENS = 4096
-"""Maximum of a reply where none is given: the API wants one, and every model takes this."""
+"""Maximum length of a reply if none is given: the API requires one, and all models accept this."""
 _CACHED = {"type": "ephemeral"}
 KEY = "anthropic"
 """Under which the blocks of a reply with thinking are kept beside its calls."""
@@ -43,12 +43,11 @@ class AnthropicModel(RemoteModel):
 
     Args:
         model: The model's name.
-        base_url: Where the API begins, without ``/v1``; None takes ANTHROPIC_BASE_URL, else
+        base_url: Where the API begins, without ``/v1``; None for ANTHROPIC_BASE_URL, else
             Anthropic.
-        api_key: None takes ANTHROPIC_API_KEY.
-        timeout: Seconds without data before a request is given up; None for 300.
-        max_retries: How often a failure that may pass (429, 529, no connection) is tried again;
-            None for 3.
+        api_key: None for ANTHROPIC_API_KEY.
+        timeout: Seconds without data after which a request fails; None for 300.
+        max_retries: How often a temporary failure (429, 529, no connection) is retried; None for 3.
         stream: Whether replies are streamed. An interrupt ends a streamed request at the server.
         headers: Further headers of every request (``{"anthropic-beta": "…"}``), also in place of
             the client's ``anthropic-version``.
@@ -84,7 +83,7 @@ class AnthropicModel(RemoteModel):
         return {"X-Api-Key": self._key} if self._key else {}
 
     def body(self, ask: AskModel) -> dict[str, Json]:
-        """The body of a request, in the form that the endpoint is known to take."""
+        """The body of a request, in the form that the endpoint is known to accept."""
         return {"model": self.name, **body_of(ask, self._can(self.name), self.request)}
 
     def _send(
@@ -150,7 +149,7 @@ def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
             continue
         role = "assistant" if message["role"] == "assistant" else "user"
         if role == "assistant" and message.get("content") == SHOW_IMAGES:
-            continue  # for APIs that take no images beside the results of tools
+            continue  # for APIs that do not accept images with the results of tools
         asides = {} if form.extras == "unwanted" else ask.asides
         if not (blocks := _blocks(message, asides)):
             continue
@@ -253,7 +252,7 @@ def _tools(specs: Sequence[Json], *, strict: bool) -> list[Json]:
 
 
 def _decodable(schema: Json) -> Json:
-    """A schema with the keywords alone that can be enforced; None where it allows any value."""
+    """A schema reduced to keywords that can be enforced; None if it allows any value."""
     if not isinstance(schema, dict) or not any(name in schema for name in _SAYS_TYPE):
         return None
     kind = schema.get("type")
@@ -333,7 +332,7 @@ class _Block:
         return given or json.dumps(self.begin.get("input") or {}, ensure_ascii=False)
 
     def verbatim(self) -> Json:
-        """The block as it is sent back; None where it is nothing that can be."""
+        """The block as it is sent back; None if it must not be."""
         match self.begin.get("type"):
             case "thinking" if self.text("signature"):
                 texts = {"thinking": self.text("thinking"), "signature": self.text("signature")}

@@ -136,7 +136,7 @@ class Connection:
         return self._waited + time.monotonic() - self._since
 
     def failure(self, during: str = "first byte") -> Exception | None:
-        """Why the request was ended here; None where it was not."""
+        """Why the request was aborted; None if it was not."""
         if self._deadline.over:
             return self._errors.out_of_time(self._deadline.seconds)
         if self._is_cut or self._silent >= self._timeout - _SLACK:

@@ -1,6 +1,6 @@
-"""Learns what an endpoint takes: asks in the best form, and after a refusal in the next one.
+"""Detects what an endpoint supports: requests have the best form, and after a refusal the next one.
 
-What an endpoint took is remembered for the life of the process.
+What an endpoint accepted is remembered until the process ends.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
 
 UNSEEN = "[an image that this model cannot see]"
 UNKNOWN_THOUGHT = "…"
-"""In place of a thought that is not known: an empty one may count as missing."""
+"""Replaces an unknown thought: an empty one may count as missing."""
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-"""What Gemini takes beside a call that it did not make itself."""
+"""What Gemini accepts with a call that it did not make itself."""
 _LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
 _ABOUT_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
 """Fields that endpoints refuse in a request without tools, such as the last one of a run."""
 _LEAST_TOKENS = 256
-"""A reply that must be shorter than this is not worth asking for."""
+"""A shorter reply is not worth a request."""
 _FORM_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
 """Statuses with which servers refuse a form, llama.cpp with 500 among them."""
 
 
 @dataclass(slots=True)
 class Capabilities:
-    """What an endpoint has shown that it takes; also the form of one request."""
+    """What an endpoint supports, as far as it is known; also the form of one request."""
 
     schema: bool = True  # a JSON schema for its reply
     strict: bool = False  # enforced schemas of tools (Anthropic)
@@ -62,13 +62,13 @@ class Capabilities:
     without: frozenset[str] = frozenset()  # fields that it rejects
     thinks: bool = False  # used up a reply by reasoning alone, so that it needs room for both
     thoughts: bool = False  # requires the model's thoughts in the history (DeepSeek, Kimi)
-    reasons_with_tools: bool = True  # takes tools without ``reasoning_effort="none"``
+    reasons_with_tools: bool = True  # accepts tools without ``reasoning_effort="none"``
     # What it sends beside calls is sent back, or required with each call (Gemini).
     extras: Literal["unwanted", "returned", "required"] = "unwanted"
 
     @property
     def protocol(self) -> Literal["react", "native"]:
-        """Function calling where that works, else the text protocol, which a schema can bound."""
+        """Function calling if that works, else the text protocol, which a schema can constrain."""
         return "native" if self.tools and self.calls != "written" else "react"
 
 
@@ -78,7 +78,7 @@ def capabilities_of(
     model: str,  # noqa: ARG001 - the cache's key
     api: Literal["openai", "anthropic"] = "openai",
 ) -> Capabilities:
-    """The one record of what this model at this endpoint takes."""
+    """What this model at this endpoint supports; there is one record of it in a process."""
     if api == "anthropic":
         only = frozenset({"max_completion_tokens"})  # there is no other name for max_tokens
         return Capabilities(extras="returned", strict=True, without=only)
@@ -93,7 +93,7 @@ _CLIENT_OPTIONS = frozenset({
     "organization", "project", "api_version", "azure_endpoint", "azure_deployment", "api_base",
     "azure_ad_token", "verify", "proxies", "messages", "tools", "system",
 })  # fmt: skip
-"""Options of other clients, and what is sent anyhow: an endpoint would not take these as fields."""
+"""Options of other clients, and what is sent anyway: endpoints do not accept these as fields."""
 
 
 def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
@@ -147,7 +147,7 @@ def reply_tokens(ask: AskModel, form: Capabilities) -> int:
 
 
 def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
-    """The conversation as the endpoint takes it; the messages of the request are not changed."""
+    """The conversation in the form that the endpoint accepts; `ask.messages` is not changed."""
     messages = with_images(ask.messages, form.images)
     if form.thoughts or form.extras != "unwanted":
         messages = tuple(_with_asides(each, ask.asides, form) for each in messages)
@@ -163,7 +163,7 @@ def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
 
 
 def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilities) -> Message:
-    """A message with what came beside its calls, as far as the endpoint wants it back."""
+    """A message with what came with its calls, as far as the endpoint requires it."""
     calls = list(message.get("tool_calls", ()))
     if form.thoughts and message["role"] == "assistant":
         known = [asides[call["id"]] for call in calls if "reasoning" in asides.get(call["id"], ())]
@@ -184,7 +184,7 @@ def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilitie
 def with_images(messages: Sequence[Message], most: int | None) -> tuple[Message, ...]:
     """Messages with at most their last `most` images, the others replaced by a line of text.
 
-    With no image allowed all parts become plain text, as what takes no images takes no parts.
+    If no image is allowed, all parts become plain text: such endpoints do not accept parts.
     """
     if most is None:
         return tuple(messages)
@@ -214,7 +214,7 @@ _OTHER_FORMS: tuple[tuple[str, str, Any], ...] = (
     ("bad_thoughts", "extras", "unwanted"),
     ("no_system", "system", False),
 )
-"""What an endpoint says, and the value of the form that it then gets."""
+"""What an endpoint says, and the attribute of the form that is then changed."""
 
 
 def next_form(
@@ -225,7 +225,7 @@ def next_form(
     *,
     stream: bool,
 ) -> Capabilities | None:
-    """The form to ask in after a failure; None where the form was not the reason.
+    """The form of the next request after a failure; None if the form was not the reason.
 
     `extra` are the names of the user's own fields, `stream` says whether a stream was asked for.
     """
@@ -246,7 +246,7 @@ def next_form(
 def _named(
     form: Capabilities, ask: AskModel, text: str, extra: Collection[str]
 ) -> Capabilities | None:
-    """The form without what the endpoint says that it does not take."""
+    """The form without what the endpoint says that it does not support."""
     most = refusals.most_images(text) if refusals.images_in(ask.messages) else None
     if most is not None and (form.images is None or most < form.images):
         return replace(form, images=most)
@@ -265,7 +265,7 @@ def _without(form: Capabilities, names: Collection[str], text: str) -> Capabilit
 
 
 def _guessed(form: Capabilities, ask: AskModel, text: str, *, stream: bool) -> Capabilities | None:
-    """The form without what endpoints often do not take."""
+    """The form without what endpoints often do not support."""
     if stream and form.stream and re.search(r"\bstream(?:ing|ed)?\b", text):
         return replace(form, stream=False)
     if ask.schema is not None and form.schema:
@@ -326,11 +326,11 @@ def adapting(
     *,
     stream: bool,
 ) -> Asking:
-    """Ask, and where the endpoint rejects the form of the request, ask in the next one.
+    """Send a request, and if the endpoint rejects its form, send it in the next one.
 
-    What it takes is noted in `can` once it has replied: a refusal may have had another reason. The
-    user's own fields, `extra`, may be given up, with a notice. `once` asks in a form, or raises
-    `RequestError`.
+    What the endpoint accepted is stored in `can` once it has replied: a refusal may have had
+    another reason. The user's own fields, `extra`, may be left out, with a notice. `once` sends the
+    request in one form and raises `RequestError` if it fails.
     """
     form, forms, first, spent = can, [can], None, Usage()
     while True:
@@ -370,7 +370,7 @@ def _thought_only(reply: ModelReply) -> bool:
 
 
 def _learn_from(reply: ModelReply, ask: AskModel, form: Capabilities, can: Capabilities) -> None:
-    """Note the form that was taken, and how the model calls tools."""
+    """Store the form that was accepted, and how the model calls tools."""
     for name in Capabilities.__slots__:
         setattr(can, name, getattr(form, name))
     if can.extras == "unwanted" and any(call.extra is not None for call in reply.calls):

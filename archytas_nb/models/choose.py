@@ -28,7 +28,7 @@ from archytas_nb.models.providers import OPENAI_URL, Provider, Served
 _log = logging.getLogger("archytas_nb")
 
 Confirm: TypeAlias = Callable[[str], bool | None]
-"""Asks the user a question to answer with yes or no; returns None where nobody can be asked."""
+"""Asks the user a yes-no question; returns None if nobody can be asked."""
 
 PORTS: tuple[tuple[str, int], ...] = (
     ("Ollama", 11434),
@@ -60,7 +60,7 @@ class ModelSettings:
 
     @property
     def endpoint(self) -> tuple[str | None, str | None]:
-        """The configured base URL and key, each None where there is none."""
+        """The configured base URL and key, or None."""
         base_url = self.base_url or os.environ.get("OPENAI_BASE_URL") or None
         return base_url, self.api_key or os.environ.get("OPENAI_API_KEY") or None
 
@@ -76,7 +76,7 @@ class ModelSettings:
 
     @property
     def discovers(self) -> bool:
-        """Whether servers on this machine are looked for; ARCHYTAS_NB_DISCOVER=0 says no."""
+        """Whether to look for servers on this machine; ARCHYTAS_NB_DISCOVER=0 turns it off."""
         return _flag("ARCHYTAS_NB_DISCOVER", "yes", setting=self.discover)
 
 
@@ -95,8 +95,8 @@ def choose_model(
     Args:
         name: A model's name, which may have the prefix of a provider (``"groq:…"``), ``"local"``
             for the embedded model, None, or a model itself.
-        settings: What the configuration says.
-        confirm: Asks whether a server may be used that was not named; None asks nobody.
+        settings: The configuration.
+        confirm: Asks whether a discovered server may be used; None if nobody can be asked.
 
     Returns:
         An `OpenAIModel`, an `AnthropicModel`, an `EmbeddedModel`, or an entry point's model.
@@ -247,12 +247,12 @@ def _servers(ports: tuple[tuple[str, int], ...]) -> tuple[LocalServer, ...]:
 def _found(
     name: str | None, confirm: Confirm | None
 ) -> tuple[LocalServer, Served] | ConfigurationError | None:
-    """The named or first model of an allowed server, or an error where nobody can be asked."""
+    """The named or first model of an allowed server; an error if nobody can be asked."""
     serving = [
         (server, model)
         for server in local_servers()
         for model in server.models
-        # Ollama's names end with a tag, which nobody types where it is the usual one.
+        # Ollama's names end with a tag, which people omit if it is the default.
         if name in (None, model.name, model.name.removesuffix(":latest"))
     ]
     allowed = _allowed()

@@ -21,7 +21,7 @@ from archytas_nb.models.secrets import shown_url
 
 
 class NotACompletion(ValueError):
-    """The bytes are no chat completion; the message is what came instead."""
+    """The body is not a reply; the message is the body."""
 
 
 class GrowingReply:
@@ -71,7 +71,7 @@ class CompletionReply(GrowingReply):
         if part.get("usage") or "x_groq" in part:
             self._usage = usage_in(part) or self._usage
         deltas: list[Delta] = []
-        if isinstance(part.get("prompt_progress"), dict):  # llama.cpp's, where it is asked for
+        if isinstance(part.get("prompt_progress"), dict):  # llama.cpp's, on request
             read, total = (_count(part["prompt_progress"], n) for n in ("processed", "total"))
             deltas.append(Delta("status", f"reading the prompt: {read:,} of {total:,} tokens"))
         for choice in _dicts(part.get("choices"))[:1]:
@@ -194,7 +194,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def _json(text: str) -> Any:
-    """A text as JSON; None where it is none, has a huge number or is nested too deeply."""
+    """Parse JSON; None if it is invalid, contains a huge number or is nested too deeply."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -202,12 +202,12 @@ def _json(text: str) -> Any:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """A value where it is a JSON object, else an empty one."""
+    """The value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def string(value: Any) -> str:
-    """A value where it is a string, else an empty one."""
+    """The value if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
@@ -224,10 +224,10 @@ class ServerError(Exception):
     Attributes:
         message: Its text.
         status: The HTTP status; of an error in a reply the one that it names, or 500.
-        codes: What else its error object says; for judging, not for showing.
-        reply: A reply that the server generated and then did not accept, or None.
-        wait: Seconds after which it asks to try again, or None.
-        to: Where it redirects to, as it may be shown; empty for no redirect.
+        codes: Further details of its error object, used to classify it; not shown.
+        reply: A reply that the server generated and then rejected, or None.
+        wait: Seconds to wait before a retry, if the server says so.
+        to: The target of a redirect without secrets, or empty.
     """
 
     def __init__(
@@ -264,7 +264,9 @@ class ServerError(Exception):
                 break
         if not isinstance(error, dict):
             return cls(string(error) or text, status or 500)
-        raw = str(mapping(error.get("metadata")).get("raw") or "")  # of the provider behind
+        raw = str(
+            mapping(error.get("metadata")).get("raw") or ""
+        )  # the error of the model's provider
         behind = cls.within(_json(raw), raw) if raw else None
         message = str(error.get("message") or error.get("detail") or "")
         if behind and message == "Provider returned error":
@@ -334,7 +336,7 @@ _UNKNOWN = (ImportError, LookupError, AttributeError, TypeError, ValueError)
 def price_of(base_url: str, model: str) -> Price | None:
     """The price of a model at an endpoint, by the data in genai-prices.
 
-    None where it is not known or depends on more than three numbers (a long prompt, writing to a
+    None if it is unknown or depends on more than three numbers (a long prompt, writing to a
     cache).
     """
     try:
@@ -350,7 +352,7 @@ def price_of(base_url: str, model: str) -> Price | None:
 
 
 def cost_of(base_url: str, model: str, sent: int, cached: int, to_cache: int, output: int) -> float:
-    """USD for tokens where writing to a cache has a price; 0 where that is not known.
+    """USD for tokens if writing to a cache has a price of its own; 0 if that is unknown.
 
     `cached` tokens were read from the cache and `to_cache` written to it; `sent` counts both.
     """

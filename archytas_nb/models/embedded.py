@@ -20,7 +20,7 @@ from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.process import Engine, StartError
 
 HUNG_SECONDS = 45.0
-"""How long a server may answer nothing at all before it is taken to hang."""
+"""Seconds without any response after which the server counts as hanging."""
 REMEMBERED_SECONDS = 86_400.0
 """How long a crash keeps later notebooks in safe mode; the cause may be gone by then."""
 _POLL_SECONDS = 0.05
@@ -37,7 +37,7 @@ class EmbeddedModel:
     """A GGUF model in a server process of this machine, shared by the notebooks of one user.
 
     Args:
-        setting: A GGUF path or ``hf:REPO/FILE``; None takes the weights of the ``weights`` extra.
+        setting: A GGUF path or ``hf:REPO/FILE``; None for the weights of the ``weights`` extra.
         engine: How it is run; None for the defaults.
     """
 
@@ -114,7 +114,7 @@ class EmbeddedModel:
         return Notice("retry", f"the local model {self.name} {what}")
 
     def _crashed(self, server: process.Server, *, hung: bool) -> Notice:
-        """Go on in safe mode after the server has ended; an error where that was its mode."""
+        """Continue in safe mode after the server has ended; raise if it was in safe mode."""
         crash = "" if hung else server.crash()
         what = f"crashed ({crash})" if crash else "crashed"
         if hung:
@@ -163,7 +163,7 @@ class EmbeddedModel:
     # ── starting ──────────────────────────────────────────────────────────────────────────────────
 
     def warm(self, messages: Sequence[Message] = ()) -> None:
-        """Start the model on a thread before it is asked anything; returns at once, raises nothing.
+        """Start the model on a thread before the first question; returns at once, raises nothing.
 
         Args:
             messages: What the first question will begin with, such as the system prompt: it is read
@@ -273,7 +273,7 @@ def _watched(server: process.Server, hung: threading.Event) -> Iterator[None]:
 
 
 def without_contradictions(schema: Json) -> Json:
-    """A JSON schema without limits that contradict each other: they take the engine all memory."""
+    """Remove limits that contradict each other: with them the engine would use up all memory."""
     if isinstance(schema, list):
         return [without_contradictions(part) for part in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Models behind OpenAI-compatible endpoints. The only file that imports openai, at first use."""
+"""Models behind OpenAI-compatible endpoints. The only file that imports openai, on first use."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ class OpenAIModel(RemoteModel):
     """A model behind an OpenAI-compatible endpoint, such as OpenAI, vLLM, Ollama or LM Studio.
 
     Args:
-        model: The model's name; None takes the endpoint's default, or its first model.
-        base_url: Where the API begins; None takes OPENAI_BASE_URL, else OpenAI.
-        api_key: None takes OPENAI_API_KEY; local servers mostly need none.
-        timeout: Seconds without data before a request is given up; None for 300.
-        max_retries: How often a failure that may pass (429, 5xx, no connection) is tried again;
-            None for 3.
+        model: The model's name; None for the endpoint's default, or its first model.
+        base_url: Where the API begins; None for OPENAI_BASE_URL, else OpenAI.
+        api_key: None for OPENAI_API_KEY; most local servers need none.
+        timeout: Seconds without data after which a request fails; None for 300.
+        max_retries: How often a temporary failure (429, 5xx, no connection) is retried; None for 3.
         stream: Whether replies are streamed. An interrupt ends a streamed request at the server.
         headers: Further headers of every request (``{"X-Team": "data"}``).
         query: Fields of every request's query (``{"api-version": "2024-10-21"}``), beside those of
             `base_url`.
-        request: Further fields of every request, as the endpoint takes them (``temperature=0``).
+        request: Further fields of every request, in the endpoint's own form (``temperature=0``).
 
     Raises:
         ConfigurationError: The URL, the key, a limit or a field cannot be used.
@@ -55,7 +54,7 @@ class OpenAIModel(RemoteModel):
         return key_header(self.base_url, self._key or "none")
 
     def body(self, ask: AskModel) -> dict[str, Json]:
-        """The body of a request, in the form that the endpoint is known to take."""
+        """The body of a request, in the form that the endpoint is known to accept."""
         return body_of(ask, self._can(self.name), self.request, stream=self.stream)
 
     def _send(
@@ -70,7 +69,7 @@ class OpenAIModel(RemoteModel):
 
 
 def key_header(url: str, key: str) -> dict[str, str]:
-    """The header of a key: Azure takes a key of its own, but not a token, in another one."""
+    """The header of a key; Azure expects keys, but not tokens, in a header of its own."""
     host = urllib.parse.urlsplit(url).hostname or ""
     if re.search(r"\.azure\.(?:com|us|cn)", host) and key.count(".") != 2:
         return {"api-key": key}

@@ -36,7 +36,7 @@ from archytas_nb.models.weights import Progress, locked, silent
 POLL_SECONDS = 0.05
 HANDSHAKE_SECONDS = 5.0
 END_SECONDS = 2.0
-"""How long a process that has ended, or is being ended, may take until that shows."""
+"""How long it may take until the end of a process is noticed."""
 _IN_LOG = {
     "Segmentation fault": "SIGSEGV", "access violation": "SIGSEGV", "Bus error": "SIGBUS",
     "Illegal instruction": "SIGILL", "illegal instruction": "SIGILL", "Aborted": "SIGABRT",
@@ -75,7 +75,7 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """The engine's version; empty where it is not installed."""
+        """The engine's version; empty if it is not installed."""
         try:
             return importlib.metadata.version(self.module)
         except importlib.metadata.PackageNotFoundError:
@@ -93,7 +93,7 @@ class Engine:
             # a busy loop: beside anything else that runs, one too many is many times slower.
             "cpuparams_batch.n_threads": cores,
             "cpuparams.n_threads": max(1, cores - 1),
-            # A request that is given up is noticed between two batches; small ones are not slower.
+            # An aborted request is noticed between two batches; small ones are not slower.
             "n_batch": 256,
             "n_ubatch": 256,
             "n_gpu_layers": -1,  # all, where the engine was built for a GPU
@@ -106,7 +106,7 @@ class Engine:
         return settings
 
     def require(self) -> None:
-        """Raise ConfigurationError where the engine is not installed; it is not imported."""
+        """Raise ConfigurationError if the engine is not installed; it is not imported."""
         if importlib.util.find_spec(self.module) is None:
             raise ConfigurationError(
                 f"The embedded model needs {self.module}, which is not installed. In a clone run: "
@@ -194,7 +194,7 @@ class Lease:
             return False
 
     def close(self, *, at_once: bool = False) -> None:
-        """Give the lease back; `at_once` skips the grace period where it was the last one."""
+        """Release the lease; `at_once` skips the grace period if it was the last one."""
         if at_once:
             with contextlib.suppress(OSError):
                 self._connection.send_bytes(b"q")
@@ -231,7 +231,7 @@ class Server:
         return True
 
     def is_busy(self, seconds: float = 0.3) -> bool:
-        """Whether other questions keep a new one waiting, as far as it says so in that time."""
+        """Whether a new question has to wait for others, if it answers in time."""
         try:
             slots = json.loads(self._get("/slots", seconds))
             return bool(slots) and all(slot["is_processing"] for slot in slots)
@@ -276,7 +276,7 @@ def ensure_server(
 ) -> Server:
     """Find or start the server of these weights, and hold on to it.
 
-    Where it is held already this is one look at a socket; where it died, a new one is started.
+    If it is held already, this only checks a socket; if it died, a new one is started.
 
     Raises:
         ConfigurationError: The engine is not installed, or refused the file of weights.
@@ -321,7 +321,7 @@ def stop() -> None:
 def _connected(
     state: Path, log: Path, weights: Path, child: subprocess.Popen[bytes] | None = None
 ) -> Server | None:
-    """The server that the state file names; None where there is none."""
+    """The server that the state file describes, or None."""
     try:
         facts = json.loads(state.read_text(encoding="utf-8"))
         port, key, pid = int(facts["port"]), str(facts["api_key"]), int(facts["pid"])
@@ -340,7 +340,7 @@ def _loaded(
     engine: Engine,
     progress: Progress,
 ) -> Server:
-    """Wait until a server has loaded its model; its state file says that it has."""
+    """Wait until a server has loaded its model, when it writes its state file."""
     began, shown = time.monotonic(), -1
     while child.poll() is None:
         if (waited := int(time.monotonic() - began)) > shown:

@@ -47,7 +47,7 @@ Make: TypeAlias = Callable[[str, Provider, str], Any]
 
 
 def from_prefix(name: str, make: Make) -> Any:
-    """The model that a name with a prefix stands for; None where the name has no such prefix.
+    """The model that a name with a prefix stands for; None if it has no such prefix.
 
     Raises:
         ConfigurationError: No name follows the prefix, or an entry point cannot be used.
@@ -69,7 +69,7 @@ def prefixes() -> list[str]:
 
 
 def misspelled(name: str) -> str:
-    """What else a name may have been meant to be, where its prefix is nearly a known one."""
+    """A suggestion for a name whose prefix is similar to a known one, or an empty string."""
     prefix, colon, rest = name.partition(":")
     near = nearest(prefix, PROVIDERS) if colon else None
     return f" (Did you mean '{near}:{rest}'?)" if near else ""
@@ -111,7 +111,7 @@ _NO_CHAT = re.compile(
 
 
 class Served(NamedTuple):
-    """A model of an endpoint, and its context in tokens where the endpoint says so."""
+    """A model of an endpoint, and its context length in tokens if the endpoint reports it."""
 
     name: str
     context_tokens: int | None = None
@@ -123,7 +123,7 @@ class Served(NamedTuple):
 
 
 def is_small(name: str) -> bool:
-    """Whether a name says that a model is small: ``qwen2.5-coder:1.5b``, not ``qwen3-30b-a3b``."""
+    """Whether a model is small by its name: ``qwen2.5-coder:1.5b``, not ``qwen3-30b-a3b``."""
     sizes = re.findall(r"(?<![\d.])(\d+(?:\.\d+)?)(b|m)(?![a-z])", name.lower())
     billions = [float(count) / (1 if unit == "b" else 1000) for count, unit in sizes]
     return bool(billions) and max(billions) <= _SMALL
@@ -160,7 +160,7 @@ def endpoint_of(
 
 
 def key_of(prefix: str, provider: Provider, name: str) -> str:
-    """The key of a provider, from the environment; ``"none"`` where it needs none.
+    """The key of a provider, from the environment; ``"none"`` if it needs none.
 
     Raises:
         ConfigurationError: There is none, and it needs one.

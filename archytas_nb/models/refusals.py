@@ -18,7 +18,7 @@ from archytas_nb.models.secrets import replaced, without_shapes
 from archytas_nb.tools.names import nearest
 
 CONNECT_SECONDS = 10.0
-"""How long a connection may take to be made, over all addresses of its host."""
+"""Maximum time to connect, over all addresses of the host."""
 LONGEST_WAIT = 60.0
 """Seconds; where a server asks for more with Retry-After, the request fails at once."""
 LOOKED_AT = 1000
@@ -28,7 +28,7 @@ _CLEANED = 20_000
 _SECRET_PART = 10
 """A beginning of a secret that is at least so long is not shown either: a text may be cut in it."""
 _SECRET_LENGTH = 16
-"""Minimum length of a header's or a query's value that is taken for a secret."""
+"""Minimum length of a value of a header or query that counts as a secret."""
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 _NO = (
@@ -45,7 +45,7 @@ _SAYS = {
     "no_tools": rf"{_TOOLS}.{{0,60}}{_NO}|{_NO}.{{0,60}}{_TOOLS}|support tool use",
     # A conversation that the server finds wrong says nothing about tools.
     "bad_history": r"tool_call_id|'tool_calls'|role\W{1,3}tool|messages?(?:\[|\.\d)|messages? with",
-    # OpenAI from gpt-5.4 on takes tools only with reasoning_effort="none".
+    # OpenAI from gpt-5.4 on accepts tools only with reasoning_effort="none".
     "no_reasoning_with_tools": rf"\btools?\b.{{0,20}}\breasoning_effort\b.{{0,20}}{_NO}",
     "other_api": r"only (?:supported|available) (?:in|with|by|via|through|on) .{0,20}/?responses\b"
     r"|not (?:a chat model|supported|available).{0,60}/?chat/completions"
@@ -91,7 +91,7 @@ _MOST = re.compile(
 
 
 def says(what: str, text: str) -> bool:
-    """Whether a server's text says one of the things in `_SAYS`, judged by its beginning."""
+    """Whether the beginning of a server's text matches a pattern of `_SAYS`."""
     text = text[:LOOKED_AT]
     unless = _UNLESS.get(what)
     return bool(_PATTERNS[what].search(text)) and not (unless and _PATTERNS[unless].search(text))
@@ -103,17 +103,17 @@ def _number(pattern: re.Pattern[str], text: str) -> int | None:
 
 
 def context_tokens(text: str) -> int | None:
-    """How many tokens a conversation may have, where a text says that it has too many."""
+    """The context length in an error about a conversation that is too long."""
     return (_number(_CONTEXT, text) if says("overflow", text) else None) or None
 
 
 def prompt_tokens(text: str) -> int | None:
-    """How many tokens the prompt had, where a text says so."""
+    """The tokens of the prompt, if the text contains them."""
     return _number(_PROMPT, text)
 
 
 def most_tokens(text: str, asked: int = 0) -> int | None:
-    """The highest `max_tokens` that is taken, where the refusal of `asked` names it."""
+    """The highest `max_tokens` that is allowed, if the refusal of `asked` contains it."""
     text = text[:LOOKED_AT]
     if found := re.search(r"from 1 \(inclusive\) to (\d{1,12}) \(exclusive\)", text):  # Gemini
         return int(found[1]) - 1
@@ -123,14 +123,14 @@ def most_tokens(text: str, asked: int = 0) -> int | None:
 
 
 def most_images(text: str) -> int | None:
-    """How many images are taken in a request that had some; None where the text does not say."""
+    """The maximum number of images in a request, or None if the text does not say."""
     if limit := re.search(r"at most (\d{1,9}) image", text[:LOOKED_AT], re.IGNORECASE):
         return int(limit[1])
     return 0 if says("no_images", text) else None
 
 
 def refused_field(text: str, names: Iterable[str]) -> str | None:
-    """The first of these fields that a server says it does not take; None where it names none."""
+    """The first of these fields that a server rejects by name, or None."""
     for name in names:
         field = rf"(?<![\w.]){re.escape(name)}(?!\w)"
         pattern = rf"{field}.{{0,60}}(?:{_NO}|deprecated|removed)|{_NO}.{{0,60}}{field}"
@@ -214,9 +214,9 @@ class EndpointErrors:
     def of_client(
         self, error: Exception, timeout: float, model: str, ask: AskModel | None
     ) -> RequestError:
-        """The error behind one of the client, or behind what the hooks of its connection raise.
+        """The error for an exception of the client, or of the hooks of its connection.
 
-        `timeout` is in seconds without data; `ask` is None where the list of models was asked for.
+        `timeout` is in seconds without data; `ask` is None if the list of models was requested.
         """
         cause = error.__cause__ or error
         for each in (error, cause):  # some versions of the client wrap what a hook raises
@@ -236,7 +236,7 @@ class EndpointErrors:
     def of_server(
         self, error: ServerError, model: str, ask: AskModel | None = None
     ) -> RequestError:
-        """The error behind a server's error in a request for a model; `ask` as for `of_client`."""
+        """The error for a server's error in a request to a model; `ask` as for `of_client`."""
         if error.to:  # a conversation goes only to where the user sends it
             name = self._url_name.partition(" ")[0]
             move = f"If that is the base URL of the API, set {name} (or base_url) to it."
@@ -314,7 +314,7 @@ _FORGET = (
 
 
 def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, str, str, bool]:
-    """The kind of an error, what happened, what to do next, and whether it may pass by itself."""
+    """The kind of an error, what happened, what to do next, and whether it is temporary."""
     # "Request too large" with 429: more than the tokens of a minute, so waiting does not help.
     too_large = status == 413 or raw.startswith("Request too large")
     is_used_up = "insufficient_quota" in raw or "exceeded your current quota" in raw

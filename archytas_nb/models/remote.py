@@ -1,8 +1,8 @@
 """What models behind an HTTP API share: settings, requests, retries, connections, model lists.
 
 Messages and tools travel in ``extra_body`` and streams are read as bytes: a provider's client would
-walk every message on every request and build an object for every token. Retries are ours, to be
-seen.
+walk every message on every request and build an object for every token. Retries are ours, so that
+they are shown.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class RemoteModel:
 
     @property
     def is_small(self) -> bool:
-        """Whether its name says that it is a small model, whose answers are checked more."""
+        """Whether it is a small model by its name; those get additional checks."""
         try:
             return is_small(self.name)
         except (ModelError, ConfigurationError):  # the request will say what is wrong
@@ -162,12 +162,12 @@ class RemoteModel:
 
     @property
     def context_tokens(self) -> int | None:
-        """Tokens of a conversation with its reply, where the endpoint says so; else None."""
+        """Maximum tokens of a conversation with its reply, if the endpoint reports it."""
         return None if self._model is None else self._can(self._model).context_tokens
 
     @property
     def price(self) -> Price | None:
-        """What its tokens cost, where that is known; another service tier has prices of its own."""
+        """What its tokens cost, if known; other service tiers have other prices."""
         is_standard = self.request.get("service_tier", "default") == "default"
         if is_local(self.base_url) or not is_standard:
             return None
@@ -175,7 +175,7 @@ class RemoteModel:
 
     @property
     def protocol(self) -> Literal["react", "native"]:
-        """What ``protocol="auto"`` means here, as far as the endpoint has shown what it takes."""
+        """What ``protocol="auto"`` means, by what is known of the endpoint."""
         return self._can(self.name).protocol
 
     def complete(self, ask: AskModel) -> Asking:
@@ -357,7 +357,9 @@ class RemoteModel:
     def listed(self, seconds: float = _LISTING_SECONDS) -> tuple[Served, ...]:
         """The models that are served, within a short time; raises `RequestError`."""
         seconds = min(self.timeout, seconds)
-        limits = self._limits(seconds, Deadline())  # imports the client, which takes its time once
+        limits = self._limits(
+            seconds, Deadline()
+        )  # imports the client, which is slow the first time
         deadline = Deadline(seconds)
         with self._connection(seconds, deadline) as connection:
             listing = connection.client.models.with_streaming_response.list
@@ -394,7 +396,7 @@ class RemoteModel:
 
 
 def _models_in(data: Any) -> tuple[Served, ...]:
-    """The models in an endpoint's answer; raises LookupError or TypeError where it is none."""
+    """The models in an endpoint's answer; raises LookupError or TypeError if it is invalid."""
     models = []
     for item in [item for item in list(data["data"]) if isinstance(item, dict)]:
         # fields of vLLM, LM Studio and Anthropic

@@ -58,7 +58,7 @@ def cache_dir() -> Path:
 
 
 def find(setting: str | None = None) -> Path | None:
-    """Where the weights lie ready to be loaded; None where `locate` would copy or fetch them first.
+    """Where the weights are, ready to be loaded; None if `locate` would copy or fetch them first.
 
     Raises:
         ConfigurationError: What is named cannot be used.
@@ -74,7 +74,7 @@ def find(setting: str | None = None) -> Path | None:
 
 
 def check(setting: str | None = None) -> None:
-    """Raise ConfigurationError where `locate` cannot succeed; copies and fetches nothing."""
+    """Raise ConfigurationError if `locate` cannot succeed; copies and fetches nothing."""
     if find(setting) is None and not setting:
         _parts()
 
@@ -121,7 +121,7 @@ def _checked(path: Path, setting: str) -> Path:
 
 
 def _from_hub(setting: str, *, is_local: bool = False) -> Path | None:
-    """A file of the hub; with `is_local` None where it was not downloaded before."""
+    """A file of the hub; with `is_local`, None if it was not downloaded before."""
     owner, repo, file = [*setting.removeprefix("hf:").split("/", 2), "", ""][:3]
     if not (owner and repo and file):
         raise ConfigurationError(
@@ -155,7 +155,7 @@ def _from_hub(setting: str, *, is_local: bool = False) -> Path | None:
 
 @contextlib.contextmanager
 def locked(path: Path, progress: Progress, waiting: str) -> Iterator[None]:
-    """Hold a lock between processes; `progress` is called where it is waited for."""
+    """Hold a lock between processes; `progress` is called if another process holds it."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
@@ -171,7 +171,7 @@ def locked(path: Path, progress: Progress, waiting: str) -> Iterator[None]:
 
 
 def pieces() -> list[Path]:
-    """The installed pieces of the extra, in order; none where it is not whole."""
+    """The installed pieces of the extra, in order; none if any is missing."""
     with contextlib.suppress(ConfigurationError):
         return _parts()
     return []
