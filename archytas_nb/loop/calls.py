@@ -64,7 +64,8 @@ def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
     line = rf"^(?:[ \t`>*\[]|<[^<>\n]*>)*+(?:{label})?(?:print\()?"
     return re.compile(
         rf"(?P<over>^[ \t]*(?:{over}))"
-        rf"|(?:{head})(?:functions\.)?(?P<head>{known})(?:{after})*+(?=\{{)"
+        rf"|(?:{head})(?:functions\.)?(?P<head>{known})(?:{after})*+"
+        r"(?:(?=\{)|(?<=Input:)|(?<=Input: ))"
         rf"|{line}(?:functions\.|tools\.)?(?P<code>{known})(?:\.call)?(?=\()"
         r"|(?P<value>[{\[])",
         re.MULTILINE,
@@ -148,7 +149,10 @@ def find_calls(text: str, tools: Schemas) -> Found:
             if not mark["value"] or _LOOKS_LIKE_CALL.search(text, start):
                 near = repr(text[max(start, error.at - 20) : error.at + 20])
                 why = f"{error.why}, at {near}" if error.at > start else error.why
-                found.places.append(Place(start, len(text), why=why))
+                known = any(name in text[start:] for name in tools)
+                is_cut_off = not text[error.at :].strip()
+                alone = not mark["value"] or is_cut_off or _begins_line(text, start)
+                found.places.append(Place(start, len(text), (), why, known, alone))
                 break
             if budget < 0:
                 break
@@ -190,9 +194,12 @@ def _is_alone(text: str, start: int, end: int) -> bool:
     """Whether a part of a text fills its line, or the end of the text."""
     if not _LINE_AFTER.match(text, end):
         return False
+    return _begins_line(text, start) or _NOTHING_AFTER.match(text, end) is not None
+
+
+def _begins_line(text: str, start: int) -> bool:
     line = max(text.rfind("\n", max(0, start - 200), start) + 1, start - 200)
-    before = _LINE_BEFORE.match(text[line:start])
-    return before is not None or _NOTHING_AFTER.match(text, end) is not None
+    return _LINE_BEFORE.match(text[line:start]) is not None
 
 
 def resolve_name(name: str, tools: Schemas) -> str:
@@ -220,13 +227,14 @@ def decoded(given: Json, schema: Json) -> tuple[Json, tuple[str, ...]]:
 
 def _by_name(given: Json, schema: Json) -> Json:
     """The arguments of a call in Python; those without names get them from the tool's schema."""
-    values, named = given
     fields = list(_fields(schema))
-    if len(values) == 1 and not named and (len(fields) < 2 or isinstance(values[0], dict)):
-        return values[0]
-    if len(values) > len(fields) or {*fields[: len(values)]} & {*named}:
+    if isinstance(given, dict) or not given:
+        return given or None
+    if len(given) == 1 and (len(fields) < 2 or isinstance(given[0], dict)):
+        return given[0]
+    if len(given) > len(fields):
         raise UnreadableError(0, "it has values without names")
-    return {**dict(zip(fields, values, strict=False)), **named} or None
+    return dict(zip(fields, given, strict=False))
 
 
 # ── a value → the calls that it means ─────────────────────────────────────────────────────────────

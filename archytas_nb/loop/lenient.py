@@ -1,14 +1,16 @@
-"""Reads JSON as models write it: strict JSON first, then one tolerant parser.
+"""Reads JSON as models write it: strict JSON first, then after its tokens were made strict.
 
-The parser repairs what has one meaning: trailing and missing commas, comments, other quotes,
-Python's literals, bare keys, raw line breaks, backslashes that are not escaped, and a missing last
-brace. A quote that is not escaped is part of a string where nothing follows it that may follow a
-value, and where such quotes come in pairs. Arguments in Python are read by the same rules.
+Repaired is what has one meaning: trailing and missing commas, comments, other quotes, Python's
+literals, bare keys, raw line breaks, backslashes that are not escaped, and a missing last brace. A
+quote that is not escaped is part of a string where nothing follows it that may follow a value, and
+where such quotes come in pairs. Arguments of a call in Python are read by the same rules.
 """
 
 from __future__ import annotations
 
+import bisect
 import functools
+import itertools
 import json
 import re
 from dataclasses import dataclass
@@ -37,9 +39,10 @@ _EXACT_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _COMMENT = r"""(?://|\#)[^\n"'“”‘’]*+(?=\n|\Z)|/\*[^"'“”‘’*]*+\*/"""
 """One with a quote in it may be the rest of a string that is broken."""
 _GAP = re.compile(rf"(?:\s|{_COMMENT})*+")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
-_WORD = re.compile(r"[A-Za-z_][\w-]*")
-_LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_WORD = re.compile(r"[\w.+-]+")
+_BARE_KEY = re.compile(r"[A-Za-z_][\w-]*(?=\s*[:=])")
+_NAMED = re.compile(r"\(\s*[A-Za-z_]\w*\s*=")
+_LITERALS = {"True": "true", "False": "false", "None": "null"}
 _KEY_FOLLOWS = re.compile(r"""["'“”‘’]\w[^"'“”‘’\n]*["'“”‘’]\s*:""")
 _ENDS_OBJECT = re.compile(r"\s*(?:\Z|</|<\||```)|[^\S\n]*\n\s*(?:Observation|Outcome)\b")
 _ESCAPE = re.compile(r"""\\(u[0-9a-fA-F]{4}|.)|["]""", re.DOTALL)
@@ -75,22 +78,21 @@ def read_json(text: str, at: int = 0, *, may_be_open: bool = False) -> Reading:
     Args:
         text: Any text.
         at: Where the value begins; at a parenthesis, the arguments of a call in Python are read as
-            a list of the values and an object of the named ones.
+            an object if they have names, else as a list.
         may_be_open: Whether the last closing brace may be missing.
 
     Raises:
         UnreadableError: There is no value, it is cut off, or it has more than one meaning.
     """
-    parser = _Parser(text, at, may_be_open=may_be_open)
     try:
-        if text.startswith("(", at):
-            return Reading(replace_surrogates(list(parser.group())), parser.at, ("a call in code",))
         try:
             value, end = _STRICT.raw_decode(text, at)
             return Reading(replace_surrogates(value), end)
         except json.JSONDecodeError:
-            value = replace_surrogates(parser.value())
-        return Reading(value, parser.end, tuple(parser.repairs), parser.open)
+            tokens = _Tokens(text, at, may_be_open=may_be_open)
+        return Reading(
+            replace_surrogates(tokens.value()), tokens.end, tuple(tokens.repairs), tokens.open
+        )
     except RecursionError:
         raise UnreadableError(at, "it is nested too deeply") from None
     except UnreadableError as error:
@@ -146,121 +148,100 @@ _STRICT = json.JSONDecoder(
 )
 
 
-class _Parser:
-    """Reads a value that is nearly JSON, from left to right in linear time."""
+class _Tokens:
+    """The tokens of a value that is nearly JSON, as strict JSON has them; read in linear time."""
 
     def __init__(self, text: str, at: int, *, may_be_open: bool) -> None:
-        self.at = self.end = at  # where it reads; the end of the last token
+        self.end = at  # of the last token
         self.repairs: dict[str, None] = {}
         self.open = False
-        self._text, self._may_be_open = text, may_be_open
-        self._closers: list[str] = []  # of what is open
+        self._text, self._at, self._may_be_open = text, at, may_be_open
+        self._closers: list[tuple[str, str]] = []  # of what is open: as written, and in JSON
+        self._out: list[str] = []
+        self._places: list[int] = []  # where each token stands in the text
+        while not self._out or self._closers:
+            self._next()
 
     def value(self) -> Json:
-        """Read the value that comes next."""
+        """What the tokens mean."""
+        try:
+            return _STRICT.decode("".join(self._out))
+        except json.JSONDecodeError as error:
+            ends = list(itertools.accumulate(map(len, self._out)))
+            n = min(bisect.bisect_right(ends, error.pos), len(ends) - 1)
+            raise UnreadableError(self._places[n], error.msg[0].lower() + error.msg[1:]) from None
+
+    def _next(self) -> None:
+        """Add the next token."""
         mark = self._skip()
-        if mark in _CLOSERS:
-            items, members = self.group()
-            if mark == "(" and members:
-                raise UnreadableError(self.at, "a call's values must be literals")
-            return members if mark == "{" else items
-        if mark in _STRINGS:
-            return self._string()
-        if number := _NUMBER.match(self._text, self.at):
-            self._take(number.end())
-            return _STRICT.decode(number[0])
-        word = _WORD.match(self._text, self.at)
-        if word is None or word[0] not in _LITERALS:
-            raise UnreadableError(self.at, "expected a value" if mark else "it is cut off")
-        if word[0][0].isupper():
-            self.repairs["Python's True, False or None"] = None
-        self._take(word.end())
-        return _LITERALS[word[0]]
+        closer = self._closers[-1][0] if self._closers else ""
+        if mark and mark == closer:
+            if self._out[-1] == "," and self._out[-2] not in ("{", "["):
+                self._out.pop()
+                self._places.pop()
+                self.repairs["a trailing comma"] = None
+            self._add(self._closers.pop()[1], 1)
+        elif mark in (",", ":") or (mark == "=" and closer == ")"):
+            self._add(":" if mark == "=" else mark, 1)
+        elif self._out and self._out[-1] not in ("{", "[", ",", ":"):
+            self._add(self._missing(closer), 0)
+        elif mark in _CLOSERS:
+            if len(self._closers) > MAX_DEPTH:
+                raise UnreadableError(self._at, "it is nested too deeply")
+            opener = "{" if mark == "{" or _NAMED.match(self._text, self._at) else "["
+            self._closers.append((_CLOSERS[mark], _CLOSERS[opener]))
+            self._add(opener, 1)
+        elif mark in _STRINGS:
+            self._add(*self._string())
+        else:
+            self._add(*self._word())
 
-    def group(self) -> tuple[list[Json], dict[str, Json]]:
-        """Read the items and the members between the brackets that open here."""
-        opener = self._text[self.at]
-        if len(self._closers) > MAX_DEPTH:
-            raise UnreadableError(self.at, "it is nested too deeply")
-        self._closers.append(_CLOSERS[opener])
-        self._take(self.at + 1)
-        items: list[Json] = []
-        members: list[tuple[str, Json]] = []
-        more = self._goes_on(is_first=True)
-        while more:
-            name = _WORD.match(self._text, self.at) if opener == "(" else None
-            if opener == "{":
-                members.append((self._key(), self.value()))
-            elif name and self._text.startswith("=", name.end()):
-                self._take(name.end() + 1)
-                members.append((name[0], self.value()))
-            else:
-                items.append(self.value())
-            more = self._goes_on()
-        self._closers.pop()
-        return items, _unique(members)
+    def _missing(self, closer: str) -> str:
+        """What must be missing after a value that nothing follows which may: a comma, a brace."""
+        text, end = self._text, self.end
+        if closer == "}" and _KEY_FOLLOWS.match(text, self._at):
+            self.repairs["a missing comma"] = None
+            return ","
+        is_whole = text[end - 1] in "}]\"'“”‘’"  # a number may have lost digits
+        is_over = is_whole and _ENDS_OBJECT.match(text, end) and _last_mark(text) < end
+        if not (self._may_be_open and is_over and self._closers == [("}", "}")]):
+            why = f"expected , or {closer}" if text[self._at :] else "it is cut off"
+            raise UnreadableError(self._at, why)
+        self.repairs["a missing brace at the end"] = None
+        self.open = True
+        return self._closers.pop()[1]
 
-    def _take(self, end: int) -> None:
-        self.at = self.end = end
+    def _add(self, token: str, width: int) -> None:
+        self._out.append(token)
+        self._places.append(self._at)
+        self._at += width
+        self.end = self._at if width else self.end
 
     def _skip(self) -> str:
         """Skip white space and comments; return the character that follows, empty at the end."""
-        gap = _GAP.match(self._text, self.at)
+        gap = _GAP.match(self._text, self._at)
         if gap and gap[0].strip():
             self.repairs["a comment"] = None
-        self.at = gap.end() if gap else self.at
-        return self._text[self.at : self.at + 1]
+        self._at = gap.end() if gap else self._at
+        return self._text[self._at : self._at + 1]
 
-    def _goes_on(self, *, is_first: bool = False) -> bool:
-        """Whether what is open has another member; else it is closed."""
-        mark, closer = self._skip(), self._closers[-1]
-        if mark == "," and not is_first:
-            self.at += 1
-            mark = self._skip()
-            if mark != closer:
-                return True
-            self.repairs["a trailing comma"] = None
-        if mark == closer:
-            self._take(self.at + 1)
-            return False
-        if is_first:
-            return True
-        if closer == "}" and _KEY_FOLLOWS.match(self._text, self.at):
-            self.repairs["a missing comma"] = None
-            return True
-        if self._closers == ["}"] and self._is_over():
-            self.repairs["a missing brace at the end"] = None
-            self.open = True
-            return False
-        raise UnreadableError(self.at, f"expected , or {closer}" if mark else "it is cut off")
-
-    def _is_over(self) -> bool:
-        """Whether only the last brace is missing: nothing that follows can belong to the object."""
-        text, end = self._text, self.end
-        is_whole = text[end - 1] in "}]\"'“”‘’"  # a number may have lost digits
-        follows = _ENDS_OBJECT.match(text, end) is not None
-        return self._may_be_open and is_whole and follows and _last_mark(text) < end
-
-    def _key(self) -> str:
-        mark = self._skip()
-        if mark in _STRINGS:
-            key = self._string(is_key=True)
-        elif bare := _WORD.match(self._text, self.at):
+    def _word(self) -> tuple[str, int]:
+        """A key without quotes, a number or a literal."""
+        if key := _BARE_KEY.match(self._text, self._at):
             self.repairs["a key without quotes"] = None
-            self._take(bare.end())
-            key = bare[0]
-        else:
-            raise UnreadableError(
-                self.at, "expected a key in double quotes" if mark else "it is cut off"
-            )
-        if self._skip() != ":":
-            raise UnreadableError(self.at, "expected a colon after the key")
-        self._take(self.at + 1)
-        return key
+            return json.dumps(key[0]), len(key[0])
+        word = _WORD.match(self._text, self._at)
+        if word is None:
+            why = "expected a value" if self._text[self._at :] else "it is cut off"
+            raise UnreadableError(self._at, why)
+        if word[0] in _LITERALS:
+            self.repairs["Python's True, False or None"] = None
+        return _LITERALS.get(word[0], word[0]), len(word[0])
 
-    def _string(self, *, is_key: bool = False) -> str:
-        """Read a string, with the backslashes in it as what they can only mean."""
-        opening, start = self._text[self.at], self.at
+    def _string(self) -> tuple[str, int]:
+        """A string, with the backslashes in it as what they can only mean."""
+        opening, start = self._text[self._at], self._at
+        is_key = self._closers[-1:] == [("}", "}")] and self._out[-1] in ("{", ",")
         pattern = _EXACT_STRING if is_key and opening == '"' else _STRINGS[opening]
         found = pattern.match(self._text, start)
         raw = found[1] if found else ""
@@ -280,8 +261,8 @@ class _Parser:
             self.repairs["a raw line break or tab in a string"] = None
         if opening != '"':
             self.repairs["quotes that JSON does not know"] = None
-        self._take(found.end())
-        return str(json.loads(f'"{_ESCAPE.sub(_as_json, raw)}"', strict=False))
+        value = json.loads(f'"{_ESCAPE.sub(_as_json, raw)}"', strict=False)
+        return json.dumps(value), len(found[0])
 
 
 def _is_known(escape: str) -> bool:

@@ -31,7 +31,7 @@ _TEXT = {"type": "string"}
 
 _TAG = re.compile(
     r"<(?:\w+:)?tool_calls?>|<function=|<function_calls>|<\|python_tag\|>|\[TOOL_CALLS\]"
-    r"|<\|channel\|>commentary|\bAction[ _]Input\s*:|<\w+_function_call>"
+    r"|<\|channel\|>commentary|<\w+_function_call>"
 )
 _OTHER_TAG = re.compile(
     r"<parameter=|<invoke name=|<arg_key>|<\|tool_call_?\w*begin|<｜tool▁|<\|tool_call>"
@@ -107,7 +107,7 @@ def read_action(
     ask = _NATIVE_FORM if strict else _REACT_FORM
     places = found.places
     if strict:
-        places = [each for each in places if each.alone and (each.why or each.known)]
+        places = [each for each in places if each.alone and each.known]
     before = found.text[: places[0].start] if places else found.text
     try:
         if tag := _OTHER_TAG.search(before) or (not places and strict and _TAG.search(before)):
