@@ -7,7 +7,6 @@ that is not pure, a question to the user, or a line of progress.
 from __future__ import annotations
 
 import contextvars
-import copy
 import math
 import os
 import queue
@@ -91,11 +90,12 @@ class RowAgent(Agent):
 
     def ask(self, model: RowModel, question: str, answers: Answers) -> RowResult:
         """Ask about a row; raises ConfigurationError where none can be asked about."""
-        row, run = copy.copy(self), Run[Any](question, _is_typed=answers.form is not None)
+        row, run = object.__new__(RowAgent), Run[Any](question, _is_typed=answers.form is not None)
+        vars(row).update(vars(self))
         row.model = model
         exchange, started = Exchange(question, form=answers.form), time.perf_counter()
         check = None if answers.form is None else answers.check
-        begun = row._begin(run, exchange, check, ())  # noqa: SLF001 - a copy of this
+        begun = row._begin(run, exchange, check, ())
         with closing(played(run, exchange, begun, lambda: None, ())) as events:
             for _ in events:
                 if (stop := Stop.current.get()) is not None and stop.event.is_set():
@@ -168,7 +168,8 @@ class Map:
         parts = name or model_name(settings["model"]), settings["instructions"] or ""
         form = repr(self._answers.form)
         self._keys = keys_of(questions, salts, tools, *parts, form)
-        self._path = None if store is None else Path(store)
+        is_live = os.environ.get(MODE) == "off"
+        self._path = None if store is None or is_live else Path(store)
         self._found = stored(self._path, self._keys)
         pairs = zip(self._keys, questions, strict=True)
         self._todo = {key: text for key, text in pairs if self._status(key) != "done"}
@@ -258,7 +259,7 @@ class Map:
     def _run(self) -> None:
         """Ask about the rows, the first alone: the endpoint's cache of the prompt is warm then."""
         rows = list(self._todo.items())
-        if self._store.is_shared:  # the other kernel began at the other end
+        if self._store.is_second:  # the other kernel began at the other end
             rows.reverse()
         self._agent = RowAgent(**self._settings)
         self._agent.on_main = self._on_main

@@ -97,7 +97,7 @@ class Store:
         path: The file; its folder is made. None keeps nothing.
 
     Attributes:
-        is_shared: Whether another kernel has the file open, or had when it was killed; of several
+        is_second: Whether another kernel has the file open, or had when it was killed; of several
             kernels, every second one gets True.
 
     Raises:
@@ -105,7 +105,7 @@ class Store:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._path, self.is_shared = path, False
+        self._path, self.is_second, self._is_shared, self._version = path, False, False, 0
         self._lock, self._waiting = threading.Lock(), deque[tuple[Any, ...]]()
         self._database: sqlite3.Connection | None = None
         if path is not None:
@@ -114,9 +114,9 @@ class Store:
                 self._database = self._opened(path)
 
     def get(self, key: str) -> RowResult | None:
-        """The result of a row, which another kernel may have written."""
+        """The result of a row, where another kernel may have written it."""
         with self._lock:
-            if self._database is None:
+            if self._database is None or not self._is_shared:
                 return None
             row = self._database.execute(_GET, (json.dumps([key]),)).fetchone()
         return None if row is None else _read(row)[1]
@@ -135,6 +135,9 @@ class Store:
             if rows and self._database is not None:  # not of a worker that nobody waits for
                 with self._database:
                     self._database.executemany(_PUT, rows)
+                # It changes when another connection writes.
+                [version] = self._database.execute("PRAGMA data_version").fetchone()
+                self._is_shared = self._is_shared or version != self._version
 
     def close(self) -> None:
         """Close the file; after a clean end no other file is left beside it."""
@@ -160,10 +163,11 @@ class Store:
             [others] = database.execute("PRAGMA user_version").fetchone()
             database.execute(f"PRAGMA user_version={others + 1}")
             database.commit()
+            [self._version] = database.execute("PRAGMA data_version").fetchone()
         except BaseException:
             database.close()
             raise
-        self.is_shared = bool(others % 2)
+        self._is_shared, self.is_second = others > 0, others % 2 > 0
         return database
 
 

@@ -35,6 +35,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="also fail if a recorded exchange was not used",
     )
+    group.addoption(
+        "--agent-min-pass",
+        metavar="SHARE",
+        type=_share,
+        default=1.0,
+        help="the share of runs, from 0 to 1, that the fixture agent_min_pass demands (default: 1)",
+    )
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 <= share <= 1:
+        raise ValueError(text)  # which argparse turns into a message
+    return share
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,6 +82,22 @@ def scripted_model() -> Iterator[Callable[..., ScriptedModel]]:
     yield make
     for model in made:
         model.check()
+
+
+@pytest.fixture
+def agent_min_pass(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
+    """What ``--agent-min-pass`` says: ``assert agent.evaluate(…).rate >= agent_min_pass``.
+
+    The test asks as the other options say: with ``--agent-live`` the file of answers is ignored,
+    with ``--agent-replay`` all answers must be there.
+    """
+    option = request.config.option
+    if option.agent_mode is not None:
+        from archytas_nb.cassettes.switch import MODE
+        from archytas_nb.pytest_plugin.runs import MODES
+
+        monkeypatch.setenv(MODE, MODES[option.agent_mode])
+    return float(option.agent_min_pass)
 
 
 @pytest.fixture

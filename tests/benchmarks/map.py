@@ -1,7 +1,8 @@
-"""Rows per second of `Agent.map` beside a bare openai client in a thread pool, in one run.
+"""Rows per second of `Agent.map` beside a bare openai client in a thread pool, and beside chatlas, in one run.
 
-``python -m tests.benchmarks.map`` prints the rates at no latency and at 200 ms for 1, 8 and 32 workers, the memory of a
-row and the exponent with which the time grows over rows. The server is a process of its own.
+``python -m tests.benchmarks.map [PYTHON]`` prints the rates at no latency and at 200 ms for 1, 8 and 32 workers, the
+memory of a row and the exponent with which the time grows over rows. PYTHON is that of an environment with chatlas.
+The server is a process of its own. The map keeps its results in a file, which the others do not.
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import openai
 
 from archytas_nb import Agent, OpenAIModel
 
 WORKERS = (1, 8, 32)
-ROUNDS = 3
+ROUNDS = 5
 PROMPT = "Label it."
 
 
@@ -72,7 +76,9 @@ def served() -> Iterator[str]:
 
 def ours(url: str, rows: list[str], workers: int) -> None:
     agent = Agent([], model=OpenAIModel("tiny-1", base_url=url, api_key="k", stream=False))
-    out = agent.map(rows, PROMPT, type=Label, workers=workers, store=None, progress=False)
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"{folder}/map.sqlite"
+        out = agent.map(rows, PROMPT, type=Label, workers=workers, store=store, progress=False)
     assert all(each["status"] == "done" for each in out), out[0]
 
 
@@ -99,21 +105,52 @@ def seconds(
     return time.perf_counter() - started
 
 
-def main() -> None:
-    with served() as root:
+@contextlib.contextmanager
+def peer(python: str) -> Iterator[Callable[[str, int, int], float]]:
+    """chatlas, in an environment of its own: seconds for so many rows and workers."""
+    command = [python, str(Path(__file__).with_name("peer_map.py"))]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def asked(url: str, rows: int, workers: int) -> float:
+            print(url, rows, workers, file=process.stdin, flush=True)
+            lines = iter(process.stdout.readline, "")  # type: ignore[union-attr]
+            return float(next(line for line in lines if line.startswith("took")).split()[1])
+
+        try:
+            yield asked
+        finally:
+            process.kill()
+
+
+def main(*python: str) -> None:
+    with served() as root, contextlib.ExitStack() as stack:
+        contenders: dict[str, Callable[[str, int, int], float]] = {
+            "map": partial(seconds, ours), "bare": partial(seconds, bare),
+        }  # fmt: skip
+        if python:
+            contenders["chatlas"] = stack.enter_context(peer(python[0]))
         for latency in (0, 200):
             url = f"{root}/{latency}/v1"
             for workers in WORKERS:
                 rows = 400 if latency == 0 else max(10, 12 * workers)
-                for work in (ours, bare):
-                    seconds(work, url, 10, workers)
-                rates: dict[str, list[float]] = {"map": [], "bare": []}
-                for _ in range(ROUNDS):
-                    for name, work in (("map", ours), ("bare", bare)):
-                        rates[name].append(rows / seconds(work, url, rows, workers))
-                mine, other = (statistics.median(rates[name]) for name in ("map", "bare"))
+                rates: dict[str, list[float]] = {name: [] for name in contenders}
+                for number in range(ROUNDS + 1):
+                    for name, asked in contenders.items():
+                        took = asked(url, rows if number else 10, workers)
+                        rates[name] += [rows / took] if number else []
+                found = {name: statistics.median(each) for name, each in rates.items()}
+                # Of rounds next to each other: another process may have slowed down some of them.
+                ratio = statistics.median(
+                    a / b for a, b in zip(rates["map"], rates["bare"], strict=True)
+                )
+                shown = ", ".join(f"{name} {rate:.1f}" for name, rate in found.items())
                 print(
-                    f"{latency:4} ms, {workers:2} workers: {mine:6.1f} rows/s, bare {other:6.1f}, ratio {mine / other:.2f}"
+                    f"{latency:4} ms, {workers:2} workers: {shown} rows/s, map/bare {ratio:.2f}",
+                    flush=True,
                 )
         url = f"{root}/0/v1"
         few = statistics.median(seconds(ours, url, 1000, 8) for _ in range(ROUNDS))
@@ -130,4 +167,4 @@ if __name__ == "__main__":
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_serve())
     else:
-        main()
+        main(*sys.argv[1:])

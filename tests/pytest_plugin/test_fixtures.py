@@ -167,3 +167,36 @@ def test_the_summary_has_a_line_for_each_notebook() -> None:
         "some recorded exchanges were not used; pytest --agent-update removes them",
     ]
     assert summary({}) == []
+
+
+class FourOfFive:
+    """Gives a wrong answer to each fifth question."""
+
+    asked = 0
+
+    def play(self, exchange: Any) -> None:
+        self.asked += 1
+        Say("It is 9." if self.asked % 5 == 0 else "It is 8.", raw=True).play(exchange)
+
+
+def test_an_evaluation_passes_at_the_share_that_is_demanded(tmp_path: Path) -> None:
+    (tmp_path / "test_rate.py").write_text(
+        "import archytas_nb as nb\n"
+        "def test_it(agent_min_pass):\n"
+        "    agent = nb.Agent([], model='tiny-1')\n"
+        "    found = agent.evaluate([('What is twice 4?', 8)], store='answers.sqlite', workers=1)\n"
+        "    assert found.rate >= agent_min_pass\n"
+    )
+    test, answers = "test_rate.py", tmp_path / "answers.sqlite"
+    with Server(then=FourOfFive()) as server:
+        live = {"OPENAI_BASE_URL": server.url}
+        assert run_here(tmp_path, "--agent-live", "--agent-min-pass", "0.8", test, **live).code == 0
+        assert not answers.exists()  # what is live is neither kept nor taken from a file
+        assert run_here(tmp_path, "--agent-live", "--agent-min-pass", "0.9", test, **live).code == 1
+        done = run_here(tmp_path, "--agent-update", "--agent-min-pass", "0.8", test, **live)
+        assert done.code == 0, done.out
+        assert len(server.chats) == 15
+    replay = ("--agent-replay", "--agent-min-pass")
+    assert run_here(tmp_path, *replay, "0.8", test).code == 0
+    assert run_here(tmp_path, "--agent-replay", test).code == 1
+    assert run_here(tmp_path, "--agent-min-pass", "80", test).code == 4
