@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import typing_extensions
-from pydantic import AfterValidator, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
+from pydantic import AfterValidator, PlainValidator, TypeAdapter, WithJsonSchema
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
@@ -211,27 +211,17 @@ class Rewriter:
         return annotation if same else get_origin(annotation)[inside]
 
     def _reference(
-        self, cls: Any, label: str, *, explicit: bool, whole: TypeAdapter[Any] | None = None
+        self, cls: Any, label: str, *, explicit: bool, takes_objects: bool = True
     ) -> Any:
-        """A type that looks a variable up; the namespace is the context of the validation.
-
-        A `whole` type, which JSON could carry too, is validated when its variable is found.
-        """
+        """A type that looks a variable up; the namespace is the context of the validation."""
         words = f"the name of a variable that holds {a(label)}"
 
         def look_up(value: Any, info: Any) -> Any:
             if explicit and isinstance(value, str):
                 raise ValueError(f'expected {{"$var": "{words}"}}')
-            if whole is None:
-                return resolve(value, cls, info.context, label)
-            if not isinstance(value, str) and not referred(value):
+            if not (takes_objects or isinstance(value, str) or referred(value)):
                 raise ValueError(f"expected {words}")
-            found = resolve(value, cls, info.context, label)
-            try:
-                whole.validate_python(found, strict=True)
-            except ValidationError:
-                raise ValueError(f"the variable {value!r} does not hold {a(label)}") from None
-            return found
+            return resolve(value, cls, info.context, label)
 
         schema: dict[str, Any] = {"type": "string", "description": words}
         if explicit:
@@ -252,9 +242,9 @@ class Rewriter:
         cls = get_origin(inner) or inner
         is_class = isinstance(cls, type) and cls is not Any and not _is_union(inner)
         if not is_class or typing_extensions.is_typeddict(cls):
-            cls = object  # isinstance cannot tell: the whole type decides
-        whole = TypeAdapter(Rewriter().rewrite(annotation))
-        return self._reference(cls, type_text(annotation), explicit=beside_text, whole=whole)
+            cls = object  # isinstance cannot tell
+        label = type_text(annotation)
+        return self._reference(cls, label, explicit=beside_text, takes_objects=False)
 
     def _typed_dict(self, source: Any) -> Any:
         """Rebuild a ``typing.TypedDict``, which pydantic refuses before Python 3.12."""

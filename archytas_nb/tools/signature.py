@@ -156,11 +156,7 @@ def _unwrapped(f: Any) -> tuple[Any, set[str]]:
     """The function with name, hints and docstring, and the names that ``partial`` has bound."""
     bound: set[str] = set()
     while isinstance(f, functools.partial):
-        try:
-            names = list(inspect.signature(f.func).parameters)
-        except (TypeError, ValueError):
-            names = []
-        bound |= {*names[: len(f.args)], *f.keywords}
+        bound |= {*list(inspect.signature(f.func).parameters)[: len(f.args)], *f.keywords}
         f = f.func
     if isinstance(f, (staticmethod, classmethod)):
         f = f.__func__
