@@ -49,7 +49,7 @@ class UndefinedTypeError(Unusable):
 
 
 def bare(annotation: Any) -> Any:
-    """The type under ``Annotated``, ``NewType`` and ``type X = …``."""
+    """The type inside ``Annotated``, ``NewType`` and ``type X = …``."""
     while True:
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]
@@ -126,7 +126,7 @@ def _is_union(annotation: Any) -> bool:
 
 
 class JsonSchema(GenerateJsonSchema):
-    """Describes a few types in words that a model can act on, where pydantic's are none."""
+    """Describes a few types better than pydantic does for a model."""
 
     def enum_schema(self, schema: Any) -> dict[str, Any]:
         """Name the members of an enum whose values JSON cannot carry."""

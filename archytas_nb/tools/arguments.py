@@ -109,18 +109,14 @@ def _one(parameter: Parameter, tool_input: Any, namespace: Namespace) -> Result:
         return _fields((parameter,), None, namespace)
     faults: tuple[Fault, ...] = ()
     opened = tool_input if parameter.simple else _opened(tool_input)
-    if isinstance(opened, dict) and (name in opened or not opened):
+    takes_objects = kind.schema.get("type") == "object" or kind.schema.keys() & {"$ref", "anyOf"}
+    if isinstance(opened, dict) and (name in opened or not opened or not takes_objects):
         values, faults = _fields((parameter,), opened, namespace)
         if not faults:
             return values, ()
     path = () if parameter.simple else (name,)
     value, bare_faults = read_value(kind, tool_input, namespace, path)
-    if not bare_faults:
-        return {name: value}, ()
-    takes_objects = kind.schema.get("type") == "object" or kind.schema.keys() & {"$ref", "anyOf"}
-    if isinstance(opened, dict) and not faults and not takes_objects:
-        return _fields((parameter,), opened, namespace)
-    return {}, faults or bare_faults
+    return ({}, faults or bare_faults) if bare_faults else ({name: value}, ())
 
 
 def _fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Namespace) -> Result:
@@ -281,9 +277,8 @@ def _contradicted(value: Any, schema: Mapping[str, Any]) -> str:
             return _NUMBERS[kind]
     choices, cls = choices_of(schema), schema.get(ENUM)
     expected = " or ".join(map(repr, choices))
-    equal = [each for each in choices if each == value]  # True equals 1
-    if equal and all(isinstance(each, bool) != isinstance(value, bool) for each in equal):
-        return expected
+    if choices and isinstance(value, bool) and not any(each is value for each in choices):
+        return expected  # True equals 1
     if cls and is_by_name(cls) and not isinstance(value, cls):
         return expected + did_you_mean(str(value), choices)
     return ""

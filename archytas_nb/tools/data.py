@@ -15,10 +15,10 @@ from archytas_nb.errors import ToolTimeout
 from archytas_nb.tools.names import shorten
 
 MAX_IMAGES = 5
-"""The most pictures of one value that are drawn; the kernel shows as many of a call."""
+"""Maximum number of pictures of one value; the kernel shows as many of a call."""
 
 STOPS = (KeyboardInterrupt, ToolTimeout)
-"""What no object may swallow."""
+"""Exceptions that must not be caught, whatever an object does."""
 
 _ROWS, _LAST_ROWS, _COLUMNS = 10, 5, 40
 _SMALL_ROWS, _SMALL_COLUMNS, _SMALL_ARRAY = 20, 12, 200

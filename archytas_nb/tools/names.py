@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import keyword
 import re
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from types import ModuleType
@@ -92,10 +91,10 @@ def referred(value: object) -> str | None:
 
 
 def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label: str = "") -> Any:
-    """The object itself that ``"df"`` or ``{"$var": "df"}`` names; a call by hand may give it.
+    """The object that ``"df"`` or ``{"$var": "df"}`` names; a call from Python may pass it itself.
 
     Raises:
-        ValueError: There is no such variable, or its object is no instance of the class.
+        ValueError: There is no such variable, or it holds no instance of the class.
     """
     what = a(label or getattr(cls, "__name__", str(cls)))
     name = value if isinstance(value, str) and namespace is not None else referred(value)
@@ -107,8 +106,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
         why = "call the tool with namespace=…"
         raise ValueError(f"there is no namespace to look {name or value!r} up in: {why}")
     name = str(name).strip()
-    is_legal = name.isidentifier() and not keyword.iskeyword(name)
-    found = namespace.get(name, _MISSING) if is_legal else _MISSING
+    found = namespace.get(name, _MISSING)
     if why := withheld(name, found):
         fault = f"{name!r} is not passed to tools: {why}; expected {what}"
     elif found is _MISSING:
@@ -136,12 +134,12 @@ def is_secret(name: str) -> bool:
 
 
 def is_instance(value: object, cls: Any) -> bool:
-    """``isinstance``, also for objects and classes that refuse to answer."""
+    """``isinstance``, also where it raises, as for most protocols."""
     if cls is Callable:
         return callable(value)
     try:
         return isinstance(value, cls)
-    except Exception:  # noqa: BLE001  (a Protocol, or a lying __class__)
+    except Exception:  # noqa: BLE001  (__class__ may be a user's property)
         return is_protocol(cls) and all(
             inspect.getattr_static(value, name, _MISSING) is not _MISSING
             for name in get_protocol_members(cls)
@@ -166,9 +164,9 @@ def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
 
 
 def released(text: str, value: Any, hint: str, namespace: MutableMapping[str, Any]) -> str:
-    """Remove the variable that `keep` has made for a result, as its text says; return its name.
+    """Remove the variable in which `keep` stored a result, as its text says; return its name.
 
-    Empty where there is none, or where it holds something else now.
+    Empty where there is none, or where it now holds something else.
     """
     found = re.search(r"\(kept as the variable (\w+): ", text)
     name = found[1] if found else ""
@@ -194,8 +192,8 @@ def withheld(name: str, value: Any) -> str:
 
 def _hint(name: str, cls: Any, namespace: Mapping[str, Any], what: str) -> str:
     """Which variables hold what is expected, and which of them was probably meant."""
-    held = [(each, namespace[each]) for each in visible(namespace)]
-    names = [each for each, it in held if is_instance(it, cls) and not withheld(each, it)]
+    found = [(each, namespace[each]) for each in visible(namespace)]
+    names = [each for each, it in found if is_instance(it, cls) and not withheld(each, it)]
     if not names:
         return f"; no variable holds {what}"
     near = nearest(name, names) or (names[0] if len(names) == 1 else None)

@@ -112,7 +112,7 @@ def _render(value: Any, max_chars: int) -> Rendered:
 
 
 def _json(value: Any) -> str:
-    """JSON; a list of objects gets a line for each, as models read tables better so."""
+    """JSON; a list of objects has a line for each, which models read more easily."""
     if isinstance(value, list) and len(value) > 1 and all(isinstance(each, dict) for each in value):
         return "[\n" + ",\n".join(json.dumps(each, ensure_ascii=False) for each in value) + "\n]"
     return json.dumps(value, ensure_ascii=False)
@@ -140,7 +140,7 @@ def note(count: int) -> str:
 
 
 def type_name(value: Any) -> str:
-    """The name of a value's type, which no metaclass is asked for."""
+    """The name of a value's type, without a call of its metaclass."""
     return str(type.__dict__["__name__"].__get__(type(value)))
 
 

@@ -102,7 +102,7 @@ class Toolbox(Mapping[str, Tool]):
             raise
 
     def remove(self, name: str) -> Tool:
-        """Take a tool out and return it."""
+        """Remove a tool and return it."""
         key = self._key(name)
         self._disabled.discard(key)
         return self._tools.pop(key)
@@ -112,7 +112,7 @@ class Toolbox(Mapping[str, Tool]):
         return Toolbox(*(self[name] for name in names))
 
     def disable(self, *names: str) -> None:
-        """Keep the tools in the list, but offer them to no model."""
+        """Keep the tools in the toolbox, but do not offer them to a model."""
         self._disabled.update([self._key(name) for name in names])
 
     def enable(self, *names: str) -> None:
@@ -132,12 +132,12 @@ class Toolbox(Mapping[str, Tool]):
         return dict(self._tools), set(self._disabled)
 
     def restore(self, snapshot: tuple[dict[str, Tool], set[str]]) -> None:
-        """Go back to an earlier state, as a cell that failed half-way must."""
+        """Go back to an earlier state, as after a cell that failed half-way."""
         self._tools, self._disabled = dict(snapshot[0]), set(snapshot[1])
 
 
 class UnknownToolError(KeyError):
-    """No tool has that name; the message names the nearest and those that there are."""
+    """No tool has that name; the message says which ones there are."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -180,7 +180,7 @@ def _function(raw: Any) -> Any:
 
 
 def _decorated(f: Any) -> Tool | None:
-    """The tool made by ``@tool``: a function keeps its approval and its limits everywhere."""
+    """The tool made by ``@tool``: a function keeps its options in every toolbox."""
     return next((each for each in toolbox.values() if each.function is f), None)
 
 

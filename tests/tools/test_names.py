@@ -101,9 +101,9 @@ def test_a_reference_without_any_variable_of_the_type_says_so():
 
 
 def test_no_expression_is_ever_evaluated(ns):
-    for text in ("df.head()", "__import__('os')", "df; n", "if"):
+    for text in ("df.head()", "__import__('os')", "df; n"):
         with pytest.raises(ValueError, match=r"no variable is named|is not passed to tools"):
-            resolve(text, object, {**ns, "if": "x"})
+            resolve(text, object, ns)
 
 
 def test_a_call_by_hand_may_give_the_object():
