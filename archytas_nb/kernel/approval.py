@@ -351,7 +351,7 @@ def _is_long(value: Any, most: int) -> bool:
 def _data(value: Any) -> str:
     """All values of an array, a series or a frame; for a long one both ends."""
     if math.prod(value.shape) > _CELLS:
-        return preview(value)[0]
+        return preview(value)
     head = f"{type_name(value)} of shape {' × '.join(map(str, value.shape))}"
     if hasattr(value, "to_string"):
         return f"{head}:\n{value.to_string()}"

@@ -93,13 +93,8 @@ class Toolbox(Mapping[str, Tool]):
             return [self.add(each) for each in source.active().values()]
         if isinstance(source, Tool) or (callable(source) and not isinstance(source, type)):
             return [self.add(source)]
-        found = methods(source)
-        before = self.snapshot()
-        try:
-            return [self.add(method, **options) for method, options in found]
-        except ToolError:
-            self.restore(before)
-            raise
+        made = [Tool.from_function(method, **options) for method, options in methods(source)]
+        return [self.add(tool) for tool in made]
 
     def remove(self, name: str) -> Tool:
         """Remove a tool and return it."""
