@@ -145,7 +145,6 @@ _WORDS: dict[str, Answer] = {
 _EDIT = re.compile(r"([^\W\d]\w*)\s*=(?!=)\s*(.*)", re.DOTALL)
 _REASON = re.compile(r"(?:no|n)\s*[,:;.–—-]\s*(\S.*)", re.IGNORECASE | re.DOTALL)
 _LIKE_YES = re.compile(r"(?:y|yes|yep|yeah|yup|ok|okay|sure)\b", re.IGNORECASE)
-_TRIES = 20  # maximum number of lines read in one dialogue
 _UNCLEAR = 3  # maximum number of empty or unclear lines
 
 
@@ -184,7 +183,7 @@ class ApprovalDialogue:
     def decide(self) -> Decision:
         """Ask until the answer is clear."""
         note, unclear = "", 0
-        for _ in range(_TRIES):
+        while unclear <= _UNCLEAR:
             answer, text = read_answer(self._person.ask(note + PROMPT, self._form))
             note = ""
             match answer:
@@ -206,14 +205,9 @@ class ApprovalDialogue:
                 case "unclear":
                     unclear += 1
                     note = f"{visible(text)!r} is not clear: nothing was run.\n" if text else ""
-            if unclear > _UNCLEAR:
-                break
             self._form = self._made()
-        form, why = (
-            self._decided("refused, no clear answer"),
-            "needs approval, and no clear answer came.",
-        )
-        return Decision(refusal=f"Refused: {self._tool.name} {why}", form=form)
+        refusal = f"Refused: {self._tool.name} needs approval, and no clear answer came."
+        return Decision(refusal=refusal, form=self._decided("refused, no clear answer"))
 
     def _edit(self, line: str) -> str:
         """Change one argument; return the error message, if any."""

@@ -142,7 +142,8 @@ def _answer(person: Person, question: str, choices: list[str]) -> str:
 
 # ── texts of a model: none may imitate a line of the prompt or hide anything ──────────────────────
 
-_LINES, _WIDTH = 40, 200  # maximum number of lines, and of characters in a line
+_WIDTH = 200  # maximum number of characters of a text that is shown on the line of the prompt
+_BLOCK = 1500  # maximum number of characters of a block, unless it is shown whole
 
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00013441\U00013442"
@@ -163,13 +164,8 @@ def shortened(text: str, longest: int) -> str:
 
 def block(text: str, *, whole: bool = False) -> list[str]:
     """Lines of code, SQL or prose, marked so that none can imitate a line of the prompt."""
-    rows = text.split("\n")
-    left_out = 0 if whole else max(len(rows) - _LINES, 0)
-    head = _LINES * 2 // 3 if left_out else len(rows)
-    shown = [visible(row.expandtabs(4)) for row in (*rows[:head], *rows[head + left_out :])]
-    lines = [f"    │ {row if whole else shortened(row, _WIDTH)}" for row in shown]
-    note = [f"    … {left_out:,} lines left out …"] if left_out else []
-    return [*lines[:head], *note, *lines[head:]]
+    text = text if whole else shortened(text, _BLOCK)
+    return [f"    │ {visible(row.expandtabs(4))}" for row in text.split("\n")]
 
 
 def quoted(text: str) -> str:

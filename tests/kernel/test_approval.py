@@ -211,7 +211,6 @@ REFUSED = "The user refused this call{}. Do not send the same call again."
         (["yes please", "n"], REFUSED.format("")), (["u", "n"], REFUSED.format("")),
         (["", "", "", ""], "Refused: transfer needs approval, and no clear answer came."),
         (["y!"] * 4, "Refused: transfer needs approval, and no clear answer came."),
-        (["?"] * 30, "Refused: transfer needs approval, and no clear answer came."),
         (["stop"], "Not run: the user stopped the run here."),
         ([KeyboardInterrupt], "Not run: the user interrupted here."),
     ],
