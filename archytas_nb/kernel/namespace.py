@@ -276,7 +276,7 @@ def _card(column: Any) -> str:
                 return card
             card += "; "
         return card + _listed(counts)
-    return str(column.dtype)
+    return "no statistics"
 
 
 def _listed(counts: list[tuple[Any, int]]) -> str:
