@@ -306,8 +306,8 @@ class Cassette:
     def miss_answer(self, prompt: str) -> CassetteMiss:
         """The error for a question to the user that was not recorded."""
         error = CassetteMiss(
-            f"the cassette {str(self.path)!r} has no answer from a person to {prompt[:200]!r}. "
-            f"To record it, run this and answer at the keyboard: {self.rerun}",
+            f"the cassette {str(self.path)!r} has no recorded answer to {prompt[:200]!r}. "
+            f"To record it, run this and answer the question: {self.rerun}",
             cause="question",
         )
         return self._missed(error)

@@ -41,8 +41,8 @@ def explain(request: Request, tape: Tape, path: str, rerun: str) -> CassetteMiss
         return CassetteMiss(message, cause="empty")
     if nearest.key == request.key and nearest.fits(request.max_tokens):
         message = (
-            f"{begin}: every recorded reply to it has been used. A new kernel, or %agent_cassette "
-            f"with the file's name, starts from the beginning. {again}"
+            f"{begin}: every recorded reply to it has been used. To start from the beginning, "
+            f"restart the kernel or run %agent_cassette with the file's name. {again}"
         )
         return CassetteMiss(message, cause="asked_again")
     cause, text, tool, diff = first_difference(request, nearest.request)

@@ -224,6 +224,8 @@ class LiveLayer:
     stays folded or unfolded as the user left it.
     """
 
+    _open = 0  # layers that are shown: that of a run in a tool must not clear the cell
+
     def __init__(self, view: RunView) -> None:
         import ipywidgets
 
@@ -254,6 +256,7 @@ class LiveLayer:
         self._live: Any = _display(data, display_id=True)
         self._clock = threading.Thread(target=self._tick, name="archytas_nb-trace", daemon=True)
         self._clock.start()
+        LiveLayer._open += 1
 
     def update(self, view: RunView, event: ev.Event) -> ev.ApprovalForm | None:
         """Show what an event has changed, soon where the last drawing was just now.
@@ -278,10 +281,11 @@ class LiveLayer:
         """Show the static output, and close all widgets."""
         self._over.set()
         self._due.set()
+        LiveLayer._open -= 1
         with self._lock:
             try:
                 data, metadata = bundle(view)
-                if self._has_asked and _owns_cell():
+                if self._has_asked and not LiveLayer._open and _owns_cell():
                     # JupyterLab keeps a line for each line that was typed, and the input box of an
                     # interrupted question: the cell is displayed anew without them.
                     _clear_output()

@@ -274,7 +274,7 @@ def test_a_question_to_the_user_that_was_not_recorded_fails_the_run(
     )
     cassette = Cassette(path, "replay")
     with pytest.raises(
-        CassetteMiss, match="no answer from a person to 'The agent asks: Which one"
+        CassetteMiss, match="no recorded answer to 'The agent asks: Which one"
     ) as caught:
         nb.Agent([], CassetteModel(cassette, no_model), namespace={}, ask_user=True).run(
             "Paint it."

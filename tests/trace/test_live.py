@@ -530,3 +530,41 @@ def test_many_streamed_steps_stay_far_below_what_a_front_end_can_take(
     assert counted.kinds.count("comm_open") == counted.kinds.count("comm_close")
     assert counted.size < 80_000 * steps
     assert counted.busiest_second < 500
+
+
+ASKING = """\
+from archytas_nb.testing import ScriptedModel
+one, two, inner = (
+    ScriptedModel(("ask_user", {"question": "Which?"}), ("final_answer", "Done.")) for _ in range(3)
+)
+outer = ScriptedModel(("again", {}), ("final_answer", "All done."))"""
+AGAIN = '''%%tool
+def again() -> str:
+    """Ask in a run of its own."""
+    return str(get_ipython().run_line_magic("agent", "--new --model inner Inner?"))'''
+
+
+def test_a_cell_with_nothing_but_the_question_keeps_no_line_that_was_typed(
+    agent_kernel: Kernel,
+) -> None:
+    """It is displayed anew; not where the cell shows more, which would be lost, or the run is a tool's."""
+    for code in ("%config ArchytasNB.ask_user = 'on'", ASKING, AGAIN):
+        assert agent_kernel.run(code).status == "ok"
+
+    def asked(code: str) -> list[dict[str, Any]]:
+        return agent_kernel.run(code, person=True, answers=["this"], cell_id="one").messages
+
+    messages = asked("%agent --new --model one Well?")
+    kinds = [each["msg_type"] for each in messages]
+    after = messages[kinds.index("clear_output") + 1 :]
+    [final] = of_type(after, "display_data")
+    assert "Done." in final["content"]["data"]["text/plain"]
+    assert of_type(after, "update_display_data") == []
+    for code, answer in (
+        ("print('kept')\n%agent --new --model two Well?", "Done."),
+        ("%agent --new --model outer Well?", "All done."),
+    ):
+        messages = asked(code)
+        assert of_type(messages, "clear_output") == []
+        shown = [each["content"]["data"] for each in of_type(messages, "update_display_data")]
+        assert any(answer in each.get("text/plain", "") for each in shown)
