@@ -1,4 +1,4 @@
-"""Replays the exchanges of a cassette and records missing ones; it never asks a model."""
+"""Replays the exchanges of a cassette and records missing ones; it never calls a model."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Cassette:
                 warnings.warn(f"{self._file.warning}: {self.rerun}", stacklevel=4)
 
     def begins(self, origin: str, execution: str = "") -> None:
-        """Give a cell that is run again what it was given before, once per execution."""
+        """Give a cell that is run again the same exchanges again, once per execution."""
         with self._lock:
             if not execution or self._executions.get(origin) != execution:
                 self._executions[origin] = execution
@@ -200,7 +200,7 @@ class Cassette:
 
         Raises:
             ConfigurationError: A reply could not be recorded, as the scrub function fails or the
-                file cannot be written. It is raised before the model is asked.
+                file cannot be written. It is raised before the model is called.
         """
         request = self.matcher.request(ask, model)
         with self._lock:

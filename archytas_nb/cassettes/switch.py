@@ -1,7 +1,7 @@
-"""Puts the cassette in use in front of a model: chooses the cassette, and answers from it.
+"""Chooses the cassette in use, and puts it in front of a model.
 
 It is imported for every agent, so it imports the cassette itself only where one is in use. There is
-one `Cassette` per file and mode in a process, so that an exchange is replayed once whoever asks.
+one `Cassette` per file and mode in a process, so that agents share its exchanges.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODES = ("auto", "replay", "record", "off")
 
 @dataclass(slots=True)
 class _State:
-    """The cassettes of this process, and what it was told about which one to use."""
+    """The cassettes of this process, and the settings that choose the one in use."""
 
     open: dict[tuple[Path, str], Cassette] = field(default_factory=dict)
     inserted: tuple[Path | None, str] | None = None
@@ -49,8 +49,8 @@ def insert_cassette(
 ) -> Cassette | None:
     """Use a cassette from its beginning for all questions of this process from now on.
 
-    An empty path is for no cassette, whatever the configuration names. A mode in the environment
-    takes precedence. Where the cassette cannot be used, the earlier one stays in use.
+    An empty path means no cassette, also where the configuration names one. A mode in the
+    environment takes precedence. If the cassette cannot be used, the earlier one stays in use.
     """
     chosen = os.environ.get(MODE) or mode or "auto"
     cassette = None
@@ -94,8 +94,8 @@ def recorded(
 ) -> Any:
     """A model that answers from a cassette (None: the one in use), or the model without one.
 
-    A model that is given by its name, or by None, is made only where it is asked, which in a replay
-    is never. Raises ConfigurationError where there is no such model, or no such cassette.
+    A model that is given by its name, or by None, is made only when it is called; a replay never
+    calls it. Raises ConfigurationError if there is no such model, or no such cassette.
     """
     is_named = model is None or isinstance(model, str)
     model = model if is_named else choose_model(model)  # which rejects what is no model
@@ -117,7 +117,7 @@ def recorded(
 
 
 def given_name(model: Any) -> str:
-    """The name that a notebook gave to its model; an endpoint is not asked for one."""
+    """The name that a notebook gave to its model, without a request to the endpoint."""
     name = model.given_name if hasattr(model, "given_name") else getattr(model, "name", None)
     return str(name or DEFAULT)
 
@@ -146,7 +146,7 @@ _REFUSALS: dict[str, str] = {
     "no_tools": "the endpoint takes no tools",
     "overflow": "the conversation is too long for the model",
 }
-"""Refusals that make a run ask in another way are recorded, without the endpoint's own words."""
+"""Refusals after which a run changes its request are recorded, without the endpoint's message."""
 
 
 class CassetteModel:
@@ -159,7 +159,7 @@ class CassetteModel:
     def __init__(self, cassette: Cassette, live: Callable[[], Any], called: str = DEFAULT) -> None:
         self.cassette = cassette
         self.called = called
-        self.origin = ""  # the cell that asks
+        self.origin = ""  # the cell of the question
         self._make_live = live
         self._live: Any = None
         self.unanswered: CassetteMiss | None = None
@@ -189,7 +189,7 @@ class CassetteModel:
         return "" if name == "server" and fact is None else fact
 
     def begins(self, origin: str, execution: str = "") -> None:
-        """Begin a question; a cell that is run again is given what it was given before."""
+        """Begin a question; a cell that is run again gets the same replies again."""
         self.origin, self.unanswered = origin, None
         self.cassette.begins(origin, execution)
 
@@ -246,7 +246,7 @@ class CassetteModel:
         return reply, refusal
 
     def person(self, real: Person) -> Person:
-        """The user whose answers are recorded; the real one is asked where that is allowed."""
+        """The user, whose answers are recorded; the real one is asked only if that is allowed."""
         return _RecordedPerson(self, real)
 
     def _fact(self, name: str) -> Any:

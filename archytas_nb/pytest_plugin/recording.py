@@ -67,10 +67,5 @@ def save(path: Path, book: nbformat.NotebookNode) -> None:
     """Save a notebook, unless nothing has changed."""
     text = nbformat.writes(book)  # type: ignore[no-untyped-call]
     text = text if text.endswith("\n") else f"{text}\n"
-    if text == path.read_text("utf-8"):
-        return
-    beside = path.with_name(f".{path.name}.part")
-    beside.unlink(missing_ok=True)
-    with beside.open("x", encoding="utf-8", newline="\n") as file:  # "x" follows no link
-        file.write(text)
-    beside.replace(path)
+    if text != path.read_text("utf-8"):
+        path.write_text(text, "utf-8", newline="\n")

@@ -1,4 +1,4 @@
-"""Runs notebooks and tests with their cassettes, and reports what became of the cassettes.
+"""Runs notebooks and tests with their cassettes, and reports how the cassettes were used.
 
 With ``--agent-replay`` and ``--agent-live`` nbval runs the notebooks and compares their outputs;
 with ``--agent-update`` and ``--agent-record`` our own collector runs them and saves their outputs.
@@ -40,8 +40,8 @@ _OURS = ("archytas_nb", "%agent")
 """A notebook without these words is recorded only where it is named on the command line."""
 _PICTURES = {r"data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]+": "data:image"}
 """The bytes of a figure depend on the library that drew it, and on the fonts of the machine."""
-_REFUSING = "http://127.0.0.1:9/no-model-is-asked-in-a-replay/v1"
-"""Nothing listens there: code that asks a model past the cassette is refused and sees why."""
+_NO_MODEL = "http://127.0.0.1:9/no-model-is-asked-in-a-replay/v1"
+"""Nothing listens there: a request that bypasses the cassette fails, with the reason in its URL."""
 _ENDPOINT = (
     "OPENAI_API_KEY", "OPENAI_BASE_URL", "ARCHYTAS_NB_BASE_URL", "ARCHYTAS_NB_API_KEY",
     "ARCHYTAS_NB_WARM",
@@ -64,7 +64,7 @@ def summary(uses: Mapping[str, Tally]) -> list[str]:
 
 
 def unused_of(reports: Iterable[list[dict[str, Any]]]) -> dict[str, Counter[str]]:
-    """The keys that no user of a cassette asked for, by the cassette's path."""
+    """The keys that no user of a cassette requested, by the cassette's path."""
     found: dict[str, list[Counter[str]]] = {}
     for first, *events in reports:
         used = Counter(event["used"] for event in events if "used" in event)
@@ -201,7 +201,7 @@ class _Notebook:
         if mode != "live":
             rerun = f"{UPDATE} {shlex.quote(name)}"
             values |= {PATH: str(self._beside), REPORT: self._folder.name, RERUN: rerun}
-        values |= {"OPENAI_BASE_URL": _REFUSING} if mode == "replay" else {}
+        values |= {"OPENAI_BASE_URL": _NO_MODEL} if mode == "replay" else {}
         for variable, value in values.items():
             self._environment.setenv(variable, value)
 

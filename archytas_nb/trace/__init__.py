@@ -27,7 +27,7 @@ def bundle(view: RunView) -> Bundle:
 
 
 def value_bundle(view: RunView, text: str, *, with_steps: bool) -> Bundle:
-    """A finished run as the value of a cell: the answer, and where wanted the steps, folded."""
+    """A finished run as the value of a cell: the answer and, optionally, the steps, folded."""
     answer = answer_markdown(view.ending)
     prose = harmless(answer) if answer else fenced(text)
     page = {"text/markdown": prose, "text/html": embedded(value_html(view, with_steps=with_steps))}

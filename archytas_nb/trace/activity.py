@@ -35,7 +35,7 @@ class Streamed:
     reasoning: str = ""
     thought: str = ""
     tool: str = ""
-    given: str = ""
+    arguments: str = ""
     answer: str = ""
     output: str = ""
 
@@ -122,7 +122,7 @@ class Activity:
             reasoning=tidy("".join(self._reasoning))[-_STREAMED:],
             thought=tidy(partial.thought),
             tool=partial.tool if is_call else "",
-            given=words if is_call else "",
+            arguments=words if is_call else "",
             answer="" if is_call else words,
             output=self._printed(),
         )

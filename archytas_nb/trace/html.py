@@ -97,7 +97,7 @@ def html(view: RunView) -> Html:
 
 
 def value_html(view: RunView, *, with_steps: bool) -> Html:
-    """A run as the value of a cell: the answer, and where wanted the steps, folded."""
+    """A run as the value of a cell: the answer and, optionally, the steps, folded."""
     steps, folded = view.shown_steps, None
     if steps and with_steps:
         title = element("em", _count(len(steps), "step"), style=DIM)
@@ -121,8 +121,8 @@ def question_html(view: RunView) -> Html:
         facts.append(views.clock(view.seconds) if view.seconds >= 1 else "")
         facts.append(f"{tokens:,} tokens" if tokens else "")
     line = " · ".join(filter(None, facts))
-    told = element("span", line, style=f"{DIM};font-size:.82em") if line else None
-    return element("p", question, " " if line else None, told, style=_HEAD)
+    facts_line = element("span", line, style=f"{DIM};font-size:.82em") if line else None
+    return element("p", question, " " if line else None, facts_line, style=_HEAD)
 
 
 def answer_html(answer: str) -> Html:
@@ -190,9 +190,9 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME) - decided)
         parts += ["" if index == 0 else " · ", element("code", short, style=CODE)]
         parts.append(element("span", f" · {call.decided}", style=DIM) if call.decided else "")
-        room = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
-        told = element("span", f" {one_line(result, room)}" if result else "", style=DIM)
-        parts.append(element("span", told, **hidden))
+        left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
+        words = element("span", f" {one_line(result, left)}" if result else "", style=DIM)
+        parts.append(element("span", words, **hidden))
     if more := max(0, len(step.calls) - _SUMMARY_CALLS):
         parts.append(f" · {more:,} more calls")
     if step.calls:
@@ -245,8 +245,8 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
         yield element("div", code, f" → {call.text}" if in_line else None, style=CALL)
     for name, value in arguments if len(short) > 300 else ():
         if name not in long:
-            given = f"{name} = {clip(value, limits.each)}" if name else value
-            yield element("pre", given, style=PRE)
+            line = f"{name} = {clip(value, limits.each)}" if name else value
+            yield element("pre", line, style=PRE)
     for name, value in call.texts:  # arguments of several lines, named where there are others
         if name and len(arguments) > 1:
             yield element("div", name, style=_SMALL)

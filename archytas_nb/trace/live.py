@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Literal, Self
 
 from archytas_nb.loop import events as ev
@@ -156,6 +157,7 @@ def static_copy(view: RunView, number: int, form: ev.ApprovalForm | None = None)
     return element("div", hides, draw.html(view), panel, class_=name)
 
 
+@lru_cache(maxsize=32)  # a step that is over is not drawn again
 def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:
     """A step, with what of it is being written; the newest one is unfolded."""
     doing = "waiting for the reply"
@@ -166,14 +168,11 @@ def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool)
     return _piece(draw.step_html(step, PageLimits([step]), doing=doing, streamed=writing))
 
 
-def without_arguments(step: StepView, tool: str) -> StepView:
-    """A step in which the calls of a tool that have no outcome yet show no arguments."""
-    left_out = (("", "…"),)
+def without_arguments(step: StepView) -> StepView:
+    """A step whose calls that have no outcome yet show no arguments."""
     calls = (
-        replace(call, arguments=left_out, texts=(), differs=())
-        if call.status is None and call.name == tool
-        else call
-        for call in step.calls
+        each if each.status else replace(each, arguments=(("", "…"),), texts=(), differs=())
+        for each in step.calls
     )
     return replace(step, calls=tuple(calls))
 
@@ -196,8 +195,8 @@ def _streamed(now: Streamed) -> Iterator[Html]:
         yield draw.thought_html(now.thought)
     if now.tool:
         yield element("div", element("code", f"{now.tool} …", style=draw.CODE), style=draw.CALL)
-    if now.given:
-        yield element("pre", now.given + _CURSOR, style=draw.PRE)
+    if now.arguments:
+        yield element("pre", now.arguments + _CURSOR, style=draw.PRE)
     if now.output:
         yield element("pre", now.output, style=f"{draw.PRE};{DIM}")
 
@@ -233,7 +232,6 @@ class LiveLayer:
         self._started = self._drawn_at = time.monotonic()
         self._first = 0  # number of steps that have no widget any more
         self._boxes: dict[int, Any] = {}  # the widget of each step, by its number
-        self._drawn: dict[int, tuple[StepView, bool, Streamed | None]] = {}  # what they show
         self._all: list[Any] = []
         self._lock = threading.RLock()
         self._due, self._over = threading.Event(), threading.Event()
@@ -323,14 +321,12 @@ class LiveLayer:
         if any(step.number not in self._boxes for step in steps):
             self._change_boxes([step.number for step in steps])
         streamed, form = self._activity.streamed(), self._activity.form
-        if form and not form.decision and steps:  # the panel has the call whole
-            steps = (*steps[:-1], without_arguments(steps[-1], form.tool))
-        for step in steps:
-            newest = step is steps[-1]
-            state = step, newest, streamed if newest else None
-            if self._drawn.get(step.number) != state:
-                self._drawn[step.number] = state
-                self._boxes[step.number].value = live_step(step, state[2], newest=newest)
+        if form and not form.decision and steps:  # the panel shows the call in full
+            steps = (*steps[:-1], without_arguments(steps[-1]))
+        for step in steps[:-1]:
+            self._boxes[step.number].value = live_step(step, newest=False)
+        for step in steps[-1:]:
+            self._boxes[step.number].value = live_step(step, streamed, newest=True)
         self._head.value = live_question(self._view, self._number)
         self._answer.value = live_answer(streamed.answer if streamed else "")
         self._panel.value = _piece(panel_html(form)) if form else ""

@@ -41,25 +41,25 @@ def panel_html(form: ApprovalForm, state: str = WAITING) -> Html:
         call = element("code", form.tool, style=draw.CODE)
         return element("div", call, f" · {form.decision}", style=f"{DIM};font-size:.9em")
     head = element("code", form.tool, style=f"{draw.CODE};font-weight:600")
-    told = element("span", f" · {state}", style="color:#b06a1c;font-size:.9em")
+    label = element("span", f" · {state}", style="color:#b06a1c;font-size:.9em")
     why = element("p", form.why, style=draw.PROSE) if form.why else None
     body = [join(*_argument(each)) for each in form.arguments]
     if state == WAITING and body:
         body.append(element("div", _HINT, style=f"{DIM};font-size:.82em;margin-top:.4em"))
     body = body or [element("em", "no arguments", style=DIM)]
-    return element("div", element("div", head, told), why, *body, style=_FRAME)
+    return element("div", element("div", head, label), why, *body, style=_FRAME)
 
 
-def _argument(given: FormArgument) -> Iterator[Html]:
-    notes = ["default"] if given.is_default else []
-    notes += [f"sent as {clip(given.sent, 300)}"] if given.sent else []
+def _argument(argument: FormArgument) -> Iterator[Html]:
+    notes = ["default"] if argument.is_default else []
+    notes += [f"sent as {clip(argument.sent, 300)}"] if argument.sent else []
     note = element("span", f"  ({', '.join(notes)})", style=DIM) if notes else None
-    name = element("span", given.name, style=_NAME)
-    text, before = clip(given.text, _MOST), clip(given.before, _MOST)
-    faded = DIM if given.is_default else ""
-    line = _line_of_code(text) if given.name in _CODE else ""
+    name = element("span", argument.name, style=_NAME)
+    text, before = clip(argument.text, _MOST), clip(argument.before, _MOST)
+    faded = DIM if argument.is_default else ""
+    line = _line_of_code(text) if argument.name in _CODE else ""
     if "\n" not in text + before and not line:
-        shown = text if given.is_default else code(text, "python")
+        shown = text if argument.is_default else code(text, "python")
         value = element("span", shown, style=f"{_VALUE};{faded}")
         old = element("span", before, style=_OLD) if before else None
         arrow = element("span", " → ", style=DIM) if before else None
@@ -69,7 +69,7 @@ def _argument(given: FormArgument) -> Iterator[Html]:
     edited = element("span", "  (edited)", style=DIM) if before else None
     yield element("div", name, edited, note, style="margin:.3em 0 0")
     text = line or text
-    yield element("pre", code(text, language_of(given.name, text)), style=f"{_BLOCK};{faded}")
+    yield element("pre", code(text, language_of(argument.name, text)), style=f"{_BLOCK};{faded}")
     if before:
         yield element("div", "before:", style=f"{DIM};font-size:.85em")
         yield element("pre", before, style=f"{_BLOCK};{DIM}")

@@ -161,8 +161,8 @@ def element(tag: str, *children: str | None, **attributes: str | bool) -> Html:
         ValueError: A tag, an attribute or an image address that a trace does not need.
     """
     written = ""
-    for given, value in attributes.items():
-        name = given.rstrip("_")
+    for keyword, value in attributes.items():
+        name = keyword.rstrip("_")
         if name not in _ATTRIBUTES or (name == "src" and not str(value).startswith("data:image/")):
             raise ValueError(f"not allowed in a trace: {name}={value!r}")
         if value is not False:
@@ -274,8 +274,8 @@ def _link(_: Any, tokens: Any, index: int, *__: Any) -> str:
 def _aligned_cell(_: Any, tokens: Any, index: int, *__: Any) -> str:
     # Every cell is aligned: a page's own style may right-align the others, as JupyterLab's does.
     style = str(tokens[index].attrGet("style") or "")
-    given = re.fullmatch(r"text-align:(left|center|right)", style)
-    return f'<{tokens[index].tag} style="text-align:{given[1] if given else "left"}">'
+    aligned = re.fullmatch(r"text-align:(left|center|right)", style)
+    return f'<{tokens[index].tag} style="text-align:{aligned[1] if aligned else "left"}">'
 
 
 def _code_block(_: Any, tokens: Any, index: int, *__: Any) -> str:

@@ -191,7 +191,7 @@ class TerminalLayer:
         self._heads = self._calls = 0  # what is printed of the step after them
 
     def update(self, view: RunView, event: Event) -> None:
-        """Print what an event has made known; a person is asked below it, with the form as text."""
+        """Print what is new; a call that waits for approval is shown as text below it."""
         if isinstance(event, Notice) and event.kind in {"progress", "retry"}:
             self._write([f"{_INDENT}… {tidy(event.text)}"])
         self._steps(view.steps, over=False)

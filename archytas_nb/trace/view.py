@@ -49,7 +49,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """One tool call, and what came of it."""
+    """One tool call and its result."""
 
     name: str
     arguments: tuple[tuple[str, str], ...] = ()  # names and values, as Python text on one line
@@ -61,7 +61,7 @@ class CallView:
     changes: tuple[tuple[str, str, str], ...] = ()  # name, kind of change, in words
     remarks: tuple[str, ...] = ()  # on the changes, and which tools its code called
     differs: tuple[int, ...] = ()  # where each argument begins to differ from an earlier call's
-    decision: str = ""  # what a person decided on it
+    decision: str = ""  # the user's, on a call that needs approval
 
     @property
     def pictures(self) -> int:
@@ -83,7 +83,7 @@ class CallView:
 
     @property
     def decided(self) -> str:
-        """What a person decided on a call that was run; a refusal is its result."""
+        """The user's decision on a call that was run; a refusal is its result."""
         return "" if self.status == "refused" else self.decision
 
     @property
@@ -99,8 +99,8 @@ class CallView:
         if self.status == "refused" and self.decision:
             return self.decision
         if self.decision and text.startswith(_EDITED):  # the decision says what was edited
-            given, _, rest = text.partition("\n")
-            text = rest if given.endswith("}") and rest else text
+            first, _, rest = text.partition("\n")
+            text = rest if first.endswith("}") and rest else text
         if self.status == "done" and self.table:
             title = text.partition("\n")[0]
             return title if title.startswith("DataFrame") else "table"
@@ -245,8 +245,8 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
             if event.kind == "repeat":  # the reply was used: an earlier result is repeated
                 last = replace(last, reply=None)
             if event.kind == "check":  # the reply is an answer, and may be right
-                answer = Note("check", f"{tidy(event.text)}\n{last.reply or ''}".strip())
-                return _with_last(view, replace(last, reply=None, notes=(*last.notes, answer)))
+                check = Note("check", f"{tidy(event.text)}\n{last.reply or ''}".strip())
+                return _with_last(view, replace(last, reply=None, notes=(*last.notes, check)))
             if event.kind == "compaction":  # it is about the reply that did not come
                 notes = tuple(note for note in last.notes if note.kind != "no reply")
                 last = replace(last, notes=notes)
@@ -267,9 +267,9 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
         case ev.CheckAnswer():
             return _with_last(view, replace(last, reply=literal(event.answer)))
         case ev.Verdict():
-            said, last = one_line(last.reply or "", 200), replace(last, reply=None)
+            answer, last = one_line(last.reply or "", 200), replace(last, reply=None)
             if event.fault:
-                fault = f"{said} was not accepted: {tidy(event.reason)}"
+                fault = f"{answer} was not accepted: {tidy(event.reason)}"
                 return _noted(view, last, "answer", fault)
             typed = event.value is not None and not isinstance(event.value, str)
             return replace(_with_last(view, last), typed=typed, table=table_of(event.value))
@@ -315,9 +315,9 @@ def _joined(first: str, second: str) -> str:
 
 def call_view(call: ev.ToolCall, earlier: CallView | None = None) -> CallView:
     """A call that has no outcome yet, after an `earlier` one of the same tool."""
-    given = _by_name(call.input)
-    arguments = tuple((name, _flat(value)) for name, value in given.items())
-    texts = tuple((name, tidy(value)) for name, value in given.items() if _has_lines(value))
+    values = _by_name(call.input)
+    arguments = tuple((name, _flat(value)) for name, value in values.items())
+    texts = tuple((name, tidy(value)) for name, value in values.items() if _has_lines(value))
     before = dict(earlier.arguments) if earlier else {}
     differs = tuple(_difference(value, before.get(name, "")) for name, value in arguments)
     return CallView(tidy(call.name, 100) or "(no name)", arguments, texts, differs=differs)
@@ -338,10 +338,10 @@ def _cut(value: str, limit: int, differs: int) -> str:
     return f"{value[:head]}…{one_line(value[min(differs - 4, len(value) - tail) :], tail)}"
 
 
-def _by_name(given: ev.Json) -> dict[str, ev.Json]:
-    if isinstance(given, dict) and all(str(name).isidentifier() for name in given):
-        return given
-    return {} if given is None else {"": given}
+def _by_name(values: ev.Json) -> dict[str, ev.Json]:
+    if isinstance(values, dict) and all(str(name).isidentifier() for name in values):
+        return values
+    return {} if values is None else {"": values}
 
 
 def _has_lines(value: ev.Json) -> bool:
@@ -388,18 +388,18 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
         shown = [each for each in shown if each.picture or (each.text and each.text not in known)]
     seen = {item.picture[1] for item in shown if item.picture}
     shown += [Shown("display", picture=("image/png", d)) for d in outcome.images if d not in seen]
-    told = one_line(tidy(outcome.decision), 300)
     changes = [] if outcome.diff is None else [_row(each) for each in outcome.diff.changes]
     if more := len(changes) - _CHANGES:
         changes[_CHANGES:] = [(f"{more:,} more", "", "")] if more > 0 else []
     return replace(
         call, status=outcome.status, text=text, shown=tuple(shown), table=table,
-        changes=tuple(changes), remarks=tuple(_remarks(outcome)), decision=told,
+        changes=tuple(changes), remarks=tuple(_remarks(outcome)),
+        decision=one_line(tidy(outcome.decision), 300),
     )  # fmt: skip
 
 
 def _row(change: ev.Change) -> tuple[str, str, str]:
-    """A change as it is shown: the name, what has become of it, and in which way."""
+    """A row of the table of changes: the name, the kind of change, and the details."""
     name = f"{change.name} (also {', '.join(change.also)})" if change.also else change.name
     return one_line(name, 80), change.kind, one_line("; ".join(change.words), 300)
 

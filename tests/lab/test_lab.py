@@ -75,6 +75,14 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(
     assert "Gentoo penguins are the heaviest: 5,092 g on average" in finished
     assert "running plot_masses" not in finished
     desk.picture(pictures / "finished.png", 3)
+    failed = desk.page.locator(".archytas-nb-trace summary").first
+    result = failed.locator(
+        ".archytas-nb-folded"
+    )  # the style sheet is applied: in one of the two places
+    assert not result.is_visible()
+    failed.click()
+    assert result.is_visible()
+    failed.click()
     desk.save()
     desk.command("kernelmenu:shutdown")
     desk.close()

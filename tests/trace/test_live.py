@@ -179,7 +179,7 @@ def words(text: str) -> Delta:
 def test_a_reply_is_read_while_it_is_written() -> None:
     """Thought, tool and input of a call; the words of an answer; prose as what it may become."""
     call = after(words('{"thought": "I look.", "tool": "head", "tool_input": {"n": '))
-    assert call.streamed() == Streamed(thought="I look.", tool="head", given='{"n": ')
+    assert call.streamed() == Streamed(thought="I look.", tool="head", arguments='{"n": ')
     answer = after(words('{"thought": "", "tool": "final_answer", "tool_input": "There are 1'))
     assert answer.streamed() == Streamed(answer="There are 1")
     assert after(words("There "), words("are")).streamed() == Streamed(answer="There are")
@@ -282,7 +282,7 @@ def test_the_newest_step_is_open_and_shows_what_is_streamed() -> None:
     """The call that is being written, with its input; the output of a running tool."""
     [step, _] = fold(*SAMPLES["answered"]).steps
     writing = live_step(
-        step, Streamed(thought="Why not?", tool="head", given='{"n": '), newest=True
+        step, Streamed(thought="Why not?", tool="head", arguments='{"n": '), newest=True
     )
     assert "<details open>" in writing
     assert "Why not?head …{&quot;n&quot;: ▍" in text(writing)
