@@ -181,8 +181,8 @@ class Kind:
         gone = {key: each for key, each in one.items() if key not in other}
         found = []
         for key in [key for key in other if key not in one]:
-            renamed = [k for k, v in gone.items() if type(v) is Summary and v == other[key]]
-            if renamed:
+            new = other[key]
+            if renamed := [k for k, v in gone.items() if type(v) is Summary and same_value(v, new)]:
                 gone.pop(renamed[0])
                 found.append(f"{_cut(renamed[0])} → {_cut(key.removeprefix('column '))}")
             else:
@@ -327,9 +327,10 @@ def _read_table(value: Any) -> Parts:
         name = "values" if label is None else f"column {label!r}"
         name = name if name not in parts else f"{name} ({len(parts)})"
         parts[name] = Summary(str(values.dtype), _mark(values))
-    index, names = value._mgr.axes[-1], getattr(value, "columns", value.index)
+    *columns, index = value._mgr.axes
     parts["index"] = Summary(str(list(index.names)), _mark_of_index(index))
-    parts["columns"] = Summary(str(list(names.names)), type(names).__name__)
+    for axis in columns:
+        parts["columns"] = Summary(str(list(axis.names)), type(axis).__name__)
     parts |= {"attrs": value._attrs or None, "flags": str(value.flags)}
     parts |= {"name" if k == "_name" else f".{k}": each for k, each in _own(value).items()}
     return *parts, *parts.values()
@@ -391,6 +392,8 @@ def _mark(values: Any) -> Hashable:
     own = vars(values) if hasattr(values, "__dict__") else {}
     held = {"_ndarray": getattr(values, "_ndarray", None), **own}.values()
     arrays = [each for each in held if hasattr(each, "dtype") and hasattr(each, "__len__")]
+    if not arrays:
+        raise TypeError(f"it is not known how {type(values)!r} holds its values")
     if hasattr(values, "sp_index"):
         arrays.append(values.sp_index.to_int_index().indices)
     categories = getattr(values.dtype, "categories", None)

@@ -26,6 +26,7 @@ _OBJECTS = 100_000  # how many objects inside others one snapshot watches
 _MADE_IN_PYTHON = 1 << 9  # a flag of types
 _BASES = {object, abc.ABC, Generic, Protocol, types.SimpleNamespace, collections.OrderedDict}
 _BASES |= {collections.defaultdict, collections.Counter, *(cls for cls, _ in content.CONTAINERS)}
+
 _NOT_PLAIN = {__name__.partition(".")[0], "numpy", "pandas", "polars", "matplotlib", "torch", "jax"}
 
 

@@ -1,7 +1,7 @@
 """A transaction over the user's variables: what a block of code changed in them, and its undo.
 
 Names are compared for the whole namespace; contents for the names that the transaction is given.
-Files, databases, other processes and what `Transaction.not_watched` lists are outside of it.
+Files, databases, other processes and what `Diff.not_watched` lists are outside of it.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Transaction:
 
     def _is_restored(self, name: str) -> bool:
         """Bind one name as before, unless it was bound again since."""
-        before, now = self._before[name], self._namespace.get(name, _MISSING)
+        before, now = self._before.get(name, _MISSING), self._namespace.get(name, _MISSING)
         if now is before:
             return True
         if now is not self._after[name]:

@@ -6,9 +6,10 @@ import ast
 import dis
 import functools
 import inspect
+import json
 import re
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -23,27 +24,20 @@ from archytas_nb.tools.tool import BoundCall, Tool
 Call: TypeAlias = tuple[Tool, BoundCall, Json]
 """A call that is run, and its input as the model sent it."""
 
-_NAME = re.compile(r"[^\W\d]\w*")
+_NAME = re.compile(r"\\.|([^\W\d]\w*)")  # or an escaped character
 _STATIC = {"module", "function", "class"}  # what code reads of these is not listed at each call
-_REACHES_ALL = {"exec", "eval", "globals", "locals", "vars"} | {
-    "get_ipython",
-    "__import__",
-    "run_cell",
-}
+_REACHES_ALL = {"exec", "eval", "globals", "locals", "vars", "__import__"}
+_REACHES_ALL |= {"get_ipython", "run_cell"}
 
 
 class Watch:
-    """Watches the user's variables during the calls of a run, and keeps what undoes them.
-
-    Attributes:
-        assigned: What `assign` changed.
-    """
+    """Watches the user's variables during the calls of a run, and keeps what undoes them."""
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
         self._taken: list[Transaction] = []
         self._is_let_go = False
-        self.assigned: list[Diff] = []
+        self.assigned: list[Diff] = []  # what `assign` changed
 
     def run(
         self, calls: Sequence[Call], work: Callable[[], list[CallOutcome]], guard: CallGuard
@@ -74,8 +68,9 @@ class Watch:
                 code = tool.arguments(bound)["code"]
             elif any(each.injected for each in tool.parameters):
                 code = "globals()"
-            names |= set(_names_in(given)) & self._namespace.keys()
             try:
+                words = _NAME.findall(json.dumps(given, ensure_ascii=False))  # as it may name them
+                names |= set(words) & self._namespace.keys()
                 names |= names_read(code, self._namespace)
             except SyntaxError:  # nothing will run
                 continue
@@ -105,15 +100,6 @@ class Watch:
         if self._is_let_go:
             return (NotCovered("", "what undoes its changes is not kept any more"),)
         return tuple(note for each in reversed(self._taken) for note in each.undo())
-
-
-def _names_in(given: Json) -> Iterator[str]:
-    """The names of variables that may stand in arguments."""
-    if isinstance(given, str):
-        yield from _NAME.findall(given)
-    elif isinstance(given, (list, dict)):
-        for each in given.values() if isinstance(given, dict) else given:
-            yield from _names_in(each)
 
 
 def names_read(code: Any, namespace: Namespace) -> set[str]:

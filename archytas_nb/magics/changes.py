@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from archytas_nb.kernel.python import mentions
 
 if TYPE_CHECKING:
-    from archytas_nb.loop.events import Change, Diff, ToolCall
+    from archytas_nb.loop.events import Diff, ToolCall
     from archytas_nb.magics.conversation import Asked
 
 HEAD = ("variable", "", "change")
@@ -63,12 +63,9 @@ def _changes_in(asked: Asked, name: str) -> Iterator[str]:
     for where, diff in made:
         for change in diff.changes if diff else ():
             if name == _root(change.name) or name in change.also:
-                yield f"run {asked.number}, {where}: {_words(change)}"
-
-
-def _words(change: Change) -> str:
-    words = "; ".join(change.words)
-    return f"{change.name} {change.kind} ({words if len(words) <= 100 else words[:99] + '…'})"
+                words = "; ".join(change.words)
+                words = words if len(words) <= 100 else f"{words[:99]}…"
+                yield f"run {asked.number}, {where}: {change.name} {change.kind} ({words})"
 
 
 def _line(call: ToolCall, name: str) -> str:
@@ -90,5 +87,4 @@ def _lines(code: str, name: str) -> list[tuple[int, bool]]:
 
 def _root(name: str) -> str:
     """The variable by which an object is reached."""
-    found = re.match(r"\w*", name)
-    return found[0] if found else ""
+    return re.split(r"\W", name, maxsplit=1)[0]

@@ -285,6 +285,24 @@ class Hashable:
         self.rows = 1
 
 
+def test_columns_and_labels_may_have_any_name() -> None:
+    names = ["_df", "columns", "flags", "_s", "rows", "dtype", "x", "x"]
+    values = {
+        "f": pd.DataFrame([range(8)], columns=names),
+        "s": pd.Series(range(8), names),
+        "p": pl.DataFrame({name: [1] for name in names}),
+    }
+    snapshot = Snapshot(values)
+    values["f"].iloc[0, 7] = 9
+    values["s"].iloc[1] = 9
+    values["p"][0, "_s"] = 9
+    values["f"].note = np.zeros(2)
+    del values["f"]["rows"]
+    found = list(snapshot.changed())
+    assert [each.name for each, *_ in found] == ["f", "s", "p"]
+    assert restore(each for each, *_ in found) == []
+
+
 def test_cycles_end() -> None:
     loop: list[Any] = [1]
     loop.append(loop)
