@@ -130,33 +130,28 @@ def find_calls(text: str, tools: Schemas) -> Found:
     """Find all that may be a call in a text."""
     found = Found(*split_thoughts(text))
     text, at = found.text, 0
-    budget = 30 * len(text) + 10_000  # characters that broken places may cost
+    are_data = False  # no value from here on looks like a call
     marks = _marks(tuple(sorted(tools, key=len, reverse=True)))
     while mark := marks.search(text, at):
-        at = mark.end()
-        if mark["over"]:
-            if found.places:
-                found.text, found.was_cut = text[: mark.start()], True
-                break
+        start, at = mark.span()
+        if mark["over"] and found.places:
+            found.text, found.was_cut = text[:start], True
+            break
+        if mark["over"] or (mark["value"] and are_data):
             continue
         try:
-            if budget < 0:
-                raise UnreadableError(mark.start(), "it is too long or too broken to be read")
             place = _place(text, mark, tools)
         except UnreadableError as error:
-            budget -= len(text)
-            start = mark.start()
-            if not mark["value"] or _LOOKS_LIKE_CALL.search(text, start):
-                near = repr(text[max(start, error.at - 20) : error.at + 20])
-                why = f"{error.why}, at {near}" if error.at > start else error.why
-                known = any(name in text[start:] for name in tools)
-                is_cut_off = not text[error.at :].strip()
-                alone = not mark["value"] or is_cut_off or _begins_line(text, start)
-                found.places.append(Place(start, len(text), (), why, known, alone))
-                break
-            if budget < 0:
-                break
-            continue
+            if mark["value"] and not _LOOKS_LIKE_CALL.search(text, start):
+                are_data = True
+                continue
+            near = repr(text[max(start, error.at - 20) : error.at + 20])
+            why = f"{error.why}, at {near}" if error.at > start else error.why
+            known = any(name in text[start:] for name in tools)
+            is_cut_off = not text[error.at :].strip()
+            alone = not mark["value"] or is_cut_off or _begins_line(text, start)
+            found.places.append(Place(start, len(text), (), why, known, alone))
+            break
         if place is not None:
             at = max(at, place.end)
             found.places += [place] if place.calls else []
@@ -175,7 +170,8 @@ def _place(text: str, mark: re.Match[str], tools: Schemas) -> Place | None:
         reading = read_json(text, at)
         given = _by_name(reading.value, tools.get(name)) if mark["code"] else reading.value
         given, repairs = decoded(given, tools.get(name))
-        call = Call(name, given, repairs=(*reading.repairs, *repairs))
+        form = ("a call written as code",) if mark["code"] else ()
+        call = Call(name, given, repairs=(*form, *reading.repairs, *repairs))
         return Place(start, reading.end, (call,), known=True)
     if not _VALUE.match(text, start):
         return None

@@ -1,9 +1,9 @@
-"""Reads JSON as models write it: strict JSON first, then after its tokens were made strict.
+"""Reads JSON as models write it: as it is, or else with its tokens turned into strict JSON.
 
-Repaired is what has one meaning: trailing and missing commas, comments, other quotes, Python's
-literals, bare keys, raw line breaks, backslashes that are not escaped, and a missing last brace. A
-quote that is not escaped is part of a string where nothing follows it that may follow a value, and
-where such quotes come in pairs. Arguments of a call in Python are read by the same rules.
+Only what has one meaning is repaired: trailing and missing commas, comments, other quotes, Python's
+literals, bare keys, raw line breaks, unescaped backslashes, and a missing last brace. An unescaped
+quote is part of a string where nothing follows it that may follow a value, and where such quotes
+come in pairs. The arguments of a call in Python are read in the same way.
 """
 
 from __future__ import annotations
