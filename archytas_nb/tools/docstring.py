@@ -82,7 +82,7 @@ def _sections(lines: list[str]) -> tuple[list[str], dict[str, dict[str, list[str
             continue
         if _FIELD.match(line):
             style, target = "fields", found.setdefault("fields", {}).setdefault("all", [])
-        elif underlined or (line and line[0] != " " and style != "numpy" and target is not prose):
+        elif target is not prose and (underlined or (style != "numpy" and line[:1].strip())):
             style, target = "", prose
             prose.append("")
         if target is prose or not _UNDERLINE.fullmatch(line):
@@ -103,8 +103,8 @@ def _read(style: str, parts: dict[str, list[str]]) -> list[DocstringMeta]:
 
 
 def _docstring(prose: list[str], found: Iterable[DocstringMeta]) -> Docstring:
-    text = re.sub(r"\n{3,}", "\n\n", "\n".join(prose)).strip("\n")
-    short, _, long = text.partition("\n\n")
+    paragraphs = re.sub(r"\n{3,}", "\n\n", "\n".join(prose)).strip("\n")
+    short, _, long = paragraphs.partition("\n\n")
     result = Docstring(" ".join(short.split()), long.strip("\n"))
     for each in found:
         text = (each.description or "").strip().replace(_MASK, ":")

@@ -82,6 +82,14 @@ def test_epydoc_fields_are_read():
     assert doc.returns.text == "two"
 
 
+def test_notes_in_numpy_style_stay_as_they_are_written():
+    notes = "Notes\n-----\nSlow.\n\nRaises\n------\nKeyError\n    Nothing."
+    args = "Parameters\n----------\na : int\n    One."
+    for text in (f"S.\n\n{args}\n\n{notes}", f"S.\n\n{notes}\n\n{args}"):
+        doc = docstring.parse(text, ["a"])
+        assert (doc.long, doc.params["a"].text) == (notes, "One.")
+
+
 def test_what_the_parser_cannot_read_stays_in_the_text():
     for text in [
         "Args:\n    a one\n    b: two",
