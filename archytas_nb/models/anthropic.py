@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -98,7 +99,7 @@ class AnthropicModel(RemoteModel):
         return capabilities_of(self.base_url, name, "anthropic")
 
     def _reply(self) -> GrowingReply:
-        return AnthropicReply(lambda *tokens: cost_of(self.base_url, self.name, *tokens))
+        return AnthropicReply(partial(cost_of, self.base_url, self.name))
 
 
 # ── the body of a request ─────────────────────────────────────────────────────────────────────────
@@ -347,8 +348,8 @@ class _Block:
 class AnthropicReply(GrowingReply):
     """A reply while it is received."""
 
-    def __init__(self, cost: Callable[[int, int, int, int], float]) -> None:
-        """`cost`: USD for the tokens sent, cached, written to the cache, and generated."""
+    def __init__(self, cost: Callable[..., float | None]) -> None:
+        """`cost` is `cost_of` the model."""
         super().__init__()
         self._blocks: dict[int, _Block] = {}
         self._usage: dict[str, int] = {}
@@ -439,4 +440,10 @@ class AnthropicReply(GrowingReply):
             )
         )  # fmt: skip
         sent = fresh + read + written
-        return Usage(1, sent, read, output, self._cost(sent, read, written, output))
+        usd = self._cost(
+            input_tokens=sent,
+            cache_read_tokens=read,
+            cache_write_tokens=written,
+            output_tokens=output,
+        )
+        return Usage(1, sent, read, output, usd or 0.0)

@@ -6,7 +6,6 @@ A reply that was cut off is never taken for a whole one.
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import functools
 import importlib
 import json
@@ -329,41 +328,22 @@ class Price:
         return (usd + usage.output_tokens * self.output) / 1_000_000
 
 
-_UNKNOWN = (ImportError, LookupError, AttributeError, TypeError, ValueError)
-
-
 @functools.lru_cache(maxsize=64)
 def price_of(base_url: str, model: str) -> Price | None:
-    """The price of a model at an endpoint, by the data in genai-prices.
-
-    None if it is unknown or depends on more than three numbers (a long prompt, writing to a
-    cache).
-    """
-    try:
-        data = importlib.import_module("genai_prices.data_snapshot").get_snapshot()
-        _, known = data.find_provider_model(model, None, None, base_url)
-        prices = known.get_prices(dt.datetime.now(dt.UTC))
-        if getattr(prices, "cache_write_mtok", None) is not None:
-            return None
-        sent, cached, written = prices.input_mtok, prices.cache_read_mtok, prices.output_mtok
-        return Price(float(sent), float(sent if cached is None else cached), float(written))
-    except _UNKNOWN:
+    """The price of a model at an endpoint, or None; that of very long prompts may be higher."""
+    sent = cost_of(base_url, model, input_tokens=1000)
+    cached = cost_of(base_url, model, input_tokens=1000, cache_read_tokens=1000)
+    written = cost_of(base_url, model, output_tokens=1000)
+    if sent is None or cached is None or written is None:
         return None
+    return Price(*(round(usd * 1000, 6) for usd in (sent, cached, written)))
 
 
-def cost_of(base_url: str, model: str, sent: int, cached: int, to_cache: int, output: int) -> float:
-    """USD for tokens if writing to a cache has a price of its own; 0 if that is unknown.
-
-    `cached` tokens were read from the cache and `to_cache` written to it; `sent` counts both.
-    """
+def cost_of(base_url: str, model: str, **tokens: int) -> float | None:
+    """USD for tokens by genai-prices, or None; `tokens` are the fields of its ``Usage``."""
     try:
         prices = importlib.import_module("genai_prices")
-        usage = prices.Usage(
-            input_tokens=sent,
-            cache_read_tokens=cached,
-            cache_write_tokens=to_cache,
-            output_tokens=output,
-        )
+        usage = prices.Usage(**tokens)
         return float(prices.calc_price(usage, model, provider_api_url=base_url).total_price)
-    except _UNKNOWN:
-        return 0.0
+    except (ImportError, LookupError, AttributeError, TypeError, ValueError):
+        return None

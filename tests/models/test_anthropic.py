@@ -109,11 +109,11 @@ def test_a_stream_that_is_cut_into_pieces_anywhere_reads_the_same() -> None:
     raw = _recorded_stream(play)
     for size in (1, 2, 3, 7, 64):
         chunks = [raw[at : at + size] for at in range(0, len(raw), size)]
-        flow = from_stream(chunks, lambda: AnthropicReply(lambda *_: 0.0))
+        flow = from_stream(chunks, lambda: AnthropicReply(lambda **_: None))
         assert _last(flow) == reply
     for end in range(60, len(raw) - 160, 11):  # without the end of the message
         with pytest.raises(EOFError):
-            _last(from_stream([raw[:end]], lambda: AnthropicReply(lambda *_: 0.0)))
+            _last(from_stream([raw[:end]], lambda: AnthropicReply(lambda **_: None)))
 
 
 def test_maps_stop_reasons() -> None:

@@ -402,19 +402,21 @@ def _fresh() -> Iterator[None]:
 
 
 def with_data(monkeypatch: pytest.MonkeyPatch, **prices: Any) -> None:
-    """Let genai-prices know one model by these prices."""
-    known = SimpleNamespace(
-        **{"input_mtok": 2.0, "cache_read_mtok": 0.5, "output_mtok": 8.0, **prices}
-    )
+    """Prices per million tokens in place of those of genai-prices."""
+    known: dict[str, Any] = {"sent": 2.0, "cached": 0.5, "written": 8.0, **prices}
 
-    def find(model: str, _provider: None, _id: None, url: str) -> Any:
-        if (model, url) != ("gpt-4.1", OPENAI):
+    def calc_price(usage: Any, model: str, provider_api_url: str) -> Any:
+        if (model, provider_api_url) != ("gpt-4.1", OPENAI):
             raise LookupError(model)
-        return None, SimpleNamespace(get_prices=lambda _: known)
+        cached = usage.get("cache_read_tokens", 0)
+        usd = (usage.get("input_tokens", 0) - cached) * known["sent"] + cached * known["cached"]
+        return SimpleNamespace(
+            total_price=(usd + usage.get("output_tokens", 0) * known["written"]) / 1e6
+        )
 
-    data = SimpleNamespace(get_snapshot=lambda: SimpleNamespace(find_provider_model=find))
-    monkeypatch.setitem(sys.modules, "genai_prices", SimpleNamespace(data_snapshot=data))
-    monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", data)
+    module = SimpleNamespace(calc_price=calc_price, Usage=dict)
+    monkeypatch.setitem(sys.modules, "genai_prices", module)
+    price_of.cache_clear()
 
 
 def test_cached_tokens_are_part_of_the_input_and_cost_less() -> None:
@@ -436,15 +438,15 @@ def test_a_price_belongs_to_the_endpoint_and_the_exact_model(
     assert EmbeddedModel().price is None
 
 
-def test_a_price_of_more_than_three_numbers_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    for prices in ({"input_mtok": object()}, {"output_mtok": None}, {"cache_write_mtok": 3.0}):
+def test_a_price_that_cannot_be_calculated_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    for prices in ({"sent": object()}, {"written": None}):
         with_data(monkeypatch, **prices)
-        price_of.cache_clear()
         assert price_of(OPENAI, "gpt-4.1") is None
 
 
 def test_without_the_extra_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    price_of.cache_clear()
     assert price_of(OPENAI, "gpt-4.1") is None
 
 
