@@ -162,6 +162,39 @@ def run_dir() -> Path:
     )
 
 
+# ── how a process ended ───────────────────────────────────────────────────────────────────────────
+
+
+class StartError(ModelError):
+    """The engine did not come up; `crash` is the signal that it died of, or empty."""
+
+    crash: str = ""
+
+
+def signal_of(child: subprocess.Popen[bytes] | None, log: Path) -> str:
+    """The name of what ended a process, such as ``"SIGSEGV"`` or ``"exit status 3"``, or empty.
+
+    The child is None where another notebook started it; then its log may tell.
+    """
+    status = None
+    if child is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = child.wait(timeout=END_SECONDS)
+    if status is not None and status < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-status).name
+    found = re.findall(rf"(?:Fatal Python error|exception): ({'|'.join(_IN_LOG)})", _tail(log))
+    return _IN_LOG[found[-1]] if found else "" if status is None else f"exit status {status}"
+
+
+def _tail(log: Path) -> str:
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return "  (no log)"
+    return "\n".join(f"  {line}" for line in lines[-200:]) or "  (empty)"
+
+
 # ── a server ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -293,18 +326,10 @@ def ensure_server(
         if held:
             _held.pop(identity).lease.close()
         engine.require()
-        state, log = run_dir() / f"{identity}.json", log_dir() / f"local-{identity}.log"
+        start = _Start(weights, engine, run_dir() / identity, log_dir() / f"local-{identity}.log")
         waiting = "Waiting for another notebook to start the local model"
-        with locked(state.with_suffix(".lock"), progress, waiting):
-            held = _connected(state, log, weights)
-            if held is None:
-                child = _children.get(identity)
-                # A child from an interrupted question may still load its model.
-                if child is None or child.poll() is not None or state.exists():
-                    if child is not None and child.poll() is None:  # it is ending, or it hangs
-                        _children[f"{identity} {child.pid}"] = child
-                    child = _children[identity] = _spawned(state, log, weights, engine)
-                held = _loaded(child, state, log, weights, engine, progress)
+        with locked(start.state.with_suffix(".lock"), progress, waiting):
+            held = start.connected() or start.loaded(progress)
         _held[identity] = held
         progress(f"The local model {held.model} is ready ({time.monotonic() - began:.1f} s)")
         return held
@@ -318,54 +343,77 @@ def stop() -> None:
         _held.pop(identity).lease.close(at_once=True)
 
 
-def _connected(
-    state: Path, log: Path, weights: Path, child: subprocess.Popen[bytes] | None = None
-) -> Server | None:
-    """The server that the state file describes, or None."""
-    try:
-        facts = json.loads(state.read_text(encoding="utf-8"))
-        port, key, pid = int(facts["port"]), str(facts["api_key"]), int(facts["pid"])
-        lease = Lease(facts["lease_port"], key)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    child = child or next((each for each in _children.values() if each.pid == pid), None)
-    return Server(port, key, pid, weights.stem, log, lease, child)
+@dataclass(frozen=True)
+class _Start:
+    """Finds or starts the process of an engine with its weights."""
 
+    weights: Path
+    engine: Engine
+    path: Path  # of the state file, without its suffix
+    log: Path
 
-def _loaded(
-    child: subprocess.Popen[bytes],
-    state: Path,
-    log: Path,
-    weights: Path,
-    engine: Engine,
-    progress: Progress,
-) -> Server:
-    """Wait until a server has loaded its model, when it writes its state file."""
-    began, shown = time.monotonic(), -1
-    while child.poll() is None:
-        if (waited := int(time.monotonic() - began)) > shown:
-            shown = waited
-            progress(f"Loading the local model {weights.stem} ({shown} s)")
-        if found := _connected(state, log, weights, child):
-            return found
-        time.sleep(POLL_SECONDS)
-    raise _failed(child, log, weights, engine)
+    @property
+    def state(self) -> Path:
+        return self.path.with_suffix(".json")
 
+    def connected(self) -> Server | None:
+        """The server that the state file describes, or None."""
+        try:
+            facts = json.loads(self.state.read_text(encoding="utf-8"))
+            port, key, pid = int(facts["port"]), str(facts["api_key"]), int(facts["pid"])
+            lease = Lease(facts["lease_port"], key)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        child = _children.get(self.path.name)
+        # On Windows the Python of a virtual environment starts another one, which has the pid.
+        is_ours = child is not None and (child.pid == pid or (os.name == "nt" and not child.poll()))
+        return Server(
+            port, key, pid, self.weights.stem, self.log, lease, child if is_ours else None
+        )
 
-def _spawned(state: Path, log: Path, weights: Path, engine: Engine) -> subprocess.Popen[bytes]:
-    config = {
-        "engine": engine.module,
-        "settings": engine.settings(weights),
-        "state": str(state),
-        "load_seconds": engine.load_seconds,
-        "grace_seconds": engine.grace_seconds,
-    }
-    try:
-        state.unlink(missing_ok=True)
-        log.parent.mkdir(parents=True, exist_ok=True)
+    def loaded(self, progress: Progress) -> Server:
+        """Start a server and wait until it has loaded its model and written its state file."""
+        began, shown, child = time.monotonic(), -1, self._child()
+        while child.poll() is None:
+            if (waited := int(time.monotonic() - began)) > shown:
+                shown = waited
+                progress(f"Loading the local model {self.weights.stem} ({shown} s)")
+            if found := self.connected():
+                return found
+            time.sleep(POLL_SECONDS)
+        raise self._failed(child)
+
+    def _child(self) -> subprocess.Popen[bytes]:
+        """A process that loads the model, perhaps one from an interrupted question."""
+        child = _children.get(self.path.name)
+        if child is not None and child.poll() is None:
+            if not self.state.exists():
+                return child
+            _children[f"{self.path.name} {child.pid}"] = child  # it is ending, or it hangs
+        try:
+            child = _children[self.path.name] = self._spawned()
+        except OSError as error:
+            raise ConfigurationError(
+                f"The local model cannot be started: {error}. It needs disk space and write "
+                f"permission in {str(self.path.parent)!r} (see XDG_RUNTIME_DIR) and "
+                f"{str(self.log.parent)!r}."
+            ) from error
+        return child
+
+    def _spawned(self) -> subprocess.Popen[bytes]:
+        config = {
+            "engine": self.engine.module,
+            "settings": self.engine.settings(self.weights),
+            "state": str(self.state),
+            "load_seconds": self.engine.load_seconds,
+            "grace_seconds": self.engine.grace_seconds,
+        }
+        self.state.unlink(missing_ok=True)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(OSError):  # Windows renames no file that is open
-            log.replace(log.with_suffix(".log.1"))
-        with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+            self.log.replace(self.log.with_suffix(".log.1"))
+        log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(log, "wb") as out:
             return subprocess.Popen(  # noqa: S603 - our own file, run by our own Python
                 # By path and with -P: the child needs nothing of ours on its path, and a file of
                 # the user's that is named like a module of Python cannot get in its way.
@@ -373,80 +421,42 @@ def _spawned(state: Path, log: Path, weights: Path, engine: Engine) -> subproces
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                cwd=state.parent,
+                cwd=self.path.parent,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 # Ctrl-C in a terminal and the end of a kernel reach a whole process group.
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
                 | getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
-    except OSError as error:
-        raise ConfigurationError(
-            f"The local model cannot be started: {error}. It needs disk space and write permission "
-            f"in {str(state.parent)!r} (see XDG_RUNTIME_DIR) and {str(log.parent)!r}."
-        ) from error
 
-
-# ── how a process ended ───────────────────────────────────────────────────────────────────────────
-
-
-class StartError(ModelError):
-    """The engine did not come up; `crash` is the signal that it died of, or empty."""
-
-    crash: str = ""
-
-
-def signal_of(child: subprocess.Popen[bytes] | None, log: Path) -> str:
-    """The name of what ended a process, such as ``"SIGSEGV"`` or ``"exit status 3"``, or empty.
-
-    The child is None where another notebook started it; then its log may tell.
-    """
-    status = None
-    if child is not None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            status = child.wait(timeout=END_SECONDS)
-    if status is not None and status < 0:
-        with contextlib.suppress(ValueError):
-            return signal.Signals(-status).name
-    found = re.findall(rf"(?:Fatal Python error|exception): ({'|'.join(_IN_LOG)})", _tail(log))
-    return _IN_LOG[found[-1]] if found else "" if status is None else f"exit status {status}"
-
-
-def _tail(log: Path) -> str:
-    try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return "  (no log)"
-    return "\n".join(f"  {line}" for line in lines[-200:]) or "  (empty)"
-
-
-def _failed(
-    child: subprocess.Popen[bytes], log: Path, weights: Path, engine: Engine
-) -> ArchytasError:
-    """The error of an engine that did not come up, with the end of its log."""
-    crash, text = signal_of(child, log), _tail(log)
-    move, needs_setup = CAUSES.get(crash, "") + OTHER_MODEL, True
-    if crash == f"exit status {serve.CANNOT_IMPORT}":
-        why = "its library cannot be loaded"
-        move = "It may need libgomp (apt-get install libgomp1), on Windows the Visual C++ runtime."
-    elif "failed to load model" in text and crash not in CRASHES:
-        why, move = "the engine rejected the weights file", "Download the file again."
-    else:
-        why, needs_setup = f"it exited while loading ({crash or 'unknown reason'})", False
-        if "  Timeout (" in text:  # written by the watchdog in `serve`, which then ends it
-            crash, why = "", f"it was not ready after {engine.load_seconds:.0f} s"
-    # What the engine marks as errors says more than the traceback below it.
-    errors = [line for line in text.splitlines() if re.match(r"\s+[\d.]+ E ", line)]
-    quoted = "\n".join(errors[-4:] or text.splitlines()[-12:])
-    story = (
-        f"The local model {str(weights)!r} did not start ({engine.module} {engine.version}): "
-        f"{why}.\nThe log {str(log)!r} ends with:\n{quoted}\n{move}"
-    )
-    if needs_setup:
-        return ConfigurationError(story)
-    error = StartError(story, kind="unreachable")
-    error.crash = crash
-    return error
+    def _failed(self, child: subprocess.Popen[bytes]) -> ArchytasError:
+        """The error of an engine that did not come up, with the end of its log."""
+        crash, text = signal_of(child, self.log), _tail(self.log)
+        move, needs_setup = CAUSES.get(crash, "") + OTHER_MODEL, True
+        if crash == f"exit status {serve.CANNOT_IMPORT}":
+            why = "its library cannot be loaded"
+            move = (
+                "It may need libgomp (apt-get install libgomp1), on Windows the Visual C++ runtime."
+            )
+        elif "failed to load model" in text and crash not in CRASHES:
+            why, move = "the engine rejected the weights file", "Download the file again."
+        else:
+            why, needs_setup = f"it exited while loading ({crash or 'unknown reason'})", False
+            if "  Timeout (" in text:  # written by the watchdog in `serve`, which then ends it
+                crash, why = "", f"it was not ready after {self.engine.load_seconds:.0f} s"
+        # What the engine marks as errors says more than the traceback below it.
+        errors = [line for line in text.splitlines() if re.match(r"\s+[\d.]+ E ", line)]
+        quoted = "\n".join(errors[-4:] or text.splitlines()[-12:])
+        story = (
+            f"The local model {str(self.weights)!r} did not start "
+            f"({self.engine.module} {self.engine.version}): {why}.\n"
+            f"The log {str(self.log)!r} ends with:\n{quoted}\n{move}"
+        )
+        if needs_setup:
+            return ConfigurationError(story)
+        error = StartError(story, kind="unreachable")
+        error.crash = crash
+        return error
 
 
 def _after_fork() -> None:
