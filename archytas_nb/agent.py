@@ -22,6 +22,7 @@ from typing import (
     overload,
 )  # fmt: skip
 
+from archytas_nb import question as prepare
 from archytas_nb.aio import RunStream, events_of, waits_aside
 from archytas_nb.batch.map import AsksMany
 from archytas_nb.driver import (
@@ -33,6 +34,8 @@ from archytas_nb.driver import (
     Model,
     Observer,
     Spoken,
+    begun,
+    ended,
     played,
     watched,
 )
@@ -52,19 +55,7 @@ from archytas_nb.loop.limits import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limit
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.progress import progress_line
-from archytas_nb.question import (
-    Options,
-    Tools,
-    asked_by,
-    asking_tool,
-    check_settings,
-    equipped,
-    read_question,
-    released_by,
-    takes_options,
-    toolbox_of,
-    wrong,
-)
+from archytas_nb.question import Options, Tools, takes_options
 from archytas_nb.run import Run, T
 from archytas_nb.tools.toolbox import Toolbox, decorate, toolbox
 
@@ -135,10 +126,10 @@ class Agent(AsksMany):
             raise unknown_argument("Agent()", name, [*inspect.signature(Agent).parameters][1:-1])
         if _is_model(tools) and not _is_model(model):
             tools, model = model, tools
-        check_settings(protocol, python, context, instructions, namespace)
+        prepare.check_settings(protocol, python, context, instructions, namespace)
         names = [allow] if isinstance(allow, str) else allow
         if not (isinstance(names, Collection) and all(isinstance(each, str) for each in names)):
-            raise wrong("allow", allow, "names of tools")
+            raise prepare.wrong("allow", allow, "names of tools")
         if max_tokens is not _NOT_GIVEN:
             # Unlike a DeprecationWarning, a FutureWarning is shown from any module of the user's.
             warnings.warn(
@@ -148,7 +139,7 @@ class Agent(AsksMany):
                 stacklevel=3,
             )
             max_total_tokens = max_tokens
-        self._tools, self._own = toolbox_of(tools), Toolbox()
+        self._tools, self._own = prepare.toolbox_of(tools), Toolbox()
         self._model: Any = model
         self._answering: list[tuple[object, Model]] = []
         self.protocol: ProtocolName = protocol
@@ -171,7 +162,7 @@ class Agent(AsksMany):
         tools = (toolbox if self._tools is None else self._tools).active()
         tools.extend(self._own)
         if self._asks_user:
-            tools.add(asking_tool())
+            tools.add(prepare.asking_tool())
         if self._python != "off" and "python" not in tools:
             tools.add(python_tool(self._python))
         return tools
@@ -198,7 +189,8 @@ class Agent(AsksMany):
     def messages(self) -> list[ev.Message]:
         """The history in wire form, always one that a strict server accepts."""
         last, model = self.exchanges[-1] if self.exchanges else Exchange(""), self.model
-        tools = self._equipped(replace(last), model)  # a copy: what was sent stays as it is
+        around = self._around(last.origin)
+        tools = self._equipped(replace(last), model, *around)  # a copy: it stays as it was sent
         return messages_of(self._wire(self._protocol(model), tools), self.exchanges)
 
     def reset(self) -> None:
@@ -317,7 +309,8 @@ class Agent(AsksMany):
 
         Arguments and errors are those of `arun`; the run is the stream's attribute ``run``.
         """
-        run, begin, waits = self._asked(question, output_type, options)
+        run, begin, agent = self._asked(question, output_type, options)
+        waits = partial(waits_aside, agent.tools, decides=callable(self._approve))
         observers = options.get("observers", ())
         return RunStream(run, events_of(run, begin, waits, observers, self._current))
 
@@ -341,12 +334,12 @@ class Agent(AsksMany):
 
     def preview(self, question: str, **asked: Any) -> ev.AskModel:
         """The first request of a run with these arguments of `run`; nothing is asked or kept."""
-        exchange, _ = read_question(self._variables(), question, **asked)
-        model = self.model
-        tools = self._equipped(exchange, model)
+        exchange, _ = prepare.read_question(self._variables(), question, **asked)
+        model, (past, earlier) = self.model, self._around(exchange.origin)
+        tools = self._equipped(exchange, model, past, earlier)
         wire = self._wire(self._protocol(model), tools)
         guards = self._guards(model, tools, time.monotonic)
-        flow = react_loop(wire, guards, self._past(exchange.origin), exchange, model=model)
+        flow = react_loop(wire, guards, past, exchange, model=model)
         request = next(flow)
         while not (isinstance(request, ev.AskModel) and request.step):
             # What a small model is asked beforehand is taken to be answered with yes.
@@ -367,8 +360,8 @@ class Agent(AsksMany):
     @users_frames
     def _asked(
         self, question: str, output_type: Any, options: Options
-    ) -> tuple[Run[Any], Callable[[Sequence[Observer]], Events], Callable[[ev.Event], bool]]:
-        """Read a question: its run, what begins it, and what of it may be waited for aside."""
+    ) -> tuple[Run[Any], Callable[[Sequence[Observer]], Events], Agent]:
+        """Read a question: its run, what begins it, and the agent with its options."""
         for name in options:
             if name not in Options.__annotations__:
                 raise unknown_argument(
@@ -378,24 +371,23 @@ class Agent(AsksMany):
         vars(agent).update(vars(self))
         given: dict[str, Any] = {**options}
         if "tools" in given:
-            vars(agent).update(_tools=toolbox_of(given["tools"]), _own=Toolbox())
+            vars(agent).update(_tools=prepare.toolbox_of(given["tools"]), _own=Toolbox())
         if "model" in given:
             agent.model = given["model"]
         limits = {name: each for name, each in given.items() if hasattr(Limits, name)}
         agent.limits = replace(self.limits, **limits) if limits else self.limits
         about = {name: given[name] for name in ("until", "images", "origin") if name in given}
-        asked = read_question(self._variables(), question, output_type, **about)
+        asked = prepare.read_question(self._variables(), question, output_type, **about)
         run = Run[Any](question, _is_typed=output_type is not None)
-        waits = partial(waits_aside, agent.tools, decides=callable(self._approve))
-        return run, partial(agent._events, run, *asked), waits
+        return run, partial(agent._events, run, *asked), agent
 
     def _events(
         self, run: Run, exchange: Exchange, check: AnswerCheck | None, observers: Sequence[Observer]
     ) -> Events:
         """Everything that happens in a run; its record is kept however it ends."""
         self._current.end()
-        events = self._begin(run, exchange, check, observers)
-        events = played(run, exchange, events, partial(self._keep, exchange), observers)
+        begin = partial(self._begin, run, exchange, check, observers)
+        events = played(run, exchange, begun(begin), partial(self._keep, exchange), observers)
         self._current.events = weakref.ref(events)
         return events
 
@@ -417,7 +409,7 @@ class Agent(AsksMany):
             model = self.model
             if (begins := getattr(model, "begins", None)) is not None:
                 # A recording gives a cell that is run again what it gave before.
-                begins(*asked_by(exchange.origin))
+                begins(*prepare.asked_by(exchange.origin))
             spoken = self._protocol(model)
             run.model, run.protocol = model.name, spoken
             run.price = getattr(model, "price", None)
@@ -427,11 +419,10 @@ class Agent(AsksMany):
         except KeyboardInterrupt:
             ending = ev.Interrupted("a request to the model")
         if ending is not None:
-            exchange.ending = ending
-            yield ending
-            return
-        self._released.update(released_by(exchange, self.exchanges, variables))
-        tools = self._equipped(exchange, model)
+            return ended(exchange, ending)
+        past, earlier = self._around(exchange.origin)
+        self._released.update(prepare.released_by(earlier, variables))
+        tools = self._equipped(exchange, model, past, earlier)
         between = getattr(model, "person", None)  # so that a person's answers are recorded too
         person: Person = Keyboard() if between is None else between(Keyboard())
         run.watch = Watch(variables) if self._undo else None
@@ -439,11 +430,11 @@ class Agent(AsksMany):
         # A person's time to answer does not count against the run.
         guards = self._guards(model, tools, executor.clock)
         driver = Driver(
-            run, exchange, self._past(exchange.origin), model, executor, guards,
+            run, exchange, past, model, executor, guards,
             partial(self._wire, tools=tools), check,
             may_fall_back=self.protocol == "auto",
         )  # fmt: skip
-        yield from driver.events(spoken)
+        return driver.events(spoken)
 
     def _executor(
         self, tools: Toolbox, variables: Namespace, person: Person, observers: Sequence[Observer],
@@ -462,10 +453,19 @@ class Agent(AsksMany):
         settings |= {"tools": list(self.tools.values()), "context": "none"}
         return {**settings, **dataclasses.asdict(self.limits), "namespace": self._variables()}
 
-    def _equipped(self, exchange: Exchange, model: Model) -> Toolbox:
+    def _equipped(
+        self, exchange: Exchange, model: Model, past: Sequence[Exchange], earlier: Exchange | None
+    ) -> Toolbox:
         """The tools for a question, which gets what it is sent with of the variables."""
         small, names = getattr(model, "is_small", False), self._variables()
-        return equipped(self.tools, self.context, names, exchange, self.exchanges, small=small)
+        return prepare.equipped(
+            self.tools, self.context, names, exchange, past, earlier, small=small
+        )
+
+    def _around(self, origin: str) -> tuple[tuple[Exchange, ...], Exchange | None]:
+        """The exchanges before a question, and the one that it replaces."""
+        place = place_of(self.exchanges, origin)
+        return tuple(self.exchanges[:place]), next(iter(self.exchanges[place:]), None)
 
     def _variables(self) -> Namespace:
         return live_namespace() if self._namespace is None else self._namespace
@@ -479,9 +479,6 @@ class Agent(AsksMany):
     def _guards(self, model: Model, tools: Toolbox, clock: Callable[[], float]) -> Guards:
         may_repeat = {name for name, tool in tools.items() if tool.repeat}
         return Guards(self.limits, clock, may_repeat, getattr(model, "is_small", False))
-
-    def _past(self, origin: str) -> tuple[Exchange, ...]:
-        return tuple(self.exchanges[: place_of(self.exchanges, origin)])
 
 
 def _progress(question: str, options: Options) -> AbstractContextManager[tuple[Observer, ...]]:

@@ -215,7 +215,6 @@ def played(
     However this ends, the run has its ending and is kept. An interrupt of who gets an event is the
     run's, which is brought to a proper end.
     """
-    started, interrupted = time.perf_counter(), False
 
     def finish() -> None:
         events.close()
@@ -223,35 +222,61 @@ def played(
         run.ending = exchange.ending
         keep()
 
+    played = _observed(run, exchange, events, observers)
+    for _ in range(2):  # an interrupt may come while it is kept
+        played = _finished(played, finish)
+    return played
+
+
+def _finished(events: Events, finish: Callable[[], None]) -> Events:
     try:
-        event = next(events, None)
-        while event is not None:
-            if isinstance(event, ev.Delta):
-                run.pieces.append(event)
-            else:
-                run.pieces.clear()
-                run.events.append(event)
-            run.seconds = time.perf_counter() - started
-            try:
-                for observer in observers:
-                    observer(event)
-                yield event
-            except KeyboardInterrupt as stop:
-                interrupted = True
-                event = events.throw(stop)
-            else:
-                event = next(events, None)
-    except StopIteration:  # it was over already
-        pass
-    except KeyboardInterrupt:  # it came between two events
-        interrupted = True
+        yield from events
     finally:
+        finish()
+
+
+def _observed(
+    run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer]
+) -> Events:
+    started, interrupted = time.perf_counter(), False
+    event = next(events, None)
+    while event is not None:
+        if isinstance(event, ev.Delta):
+            run.pieces.append(event)
+        else:
+            run.pieces.clear()
+            run.events.append(event)
+        run.seconds = time.perf_counter() - started
         try:
-            finish()
-        finally:  # an interrupt may come while it is kept
-            finish()
-    if interrupted and not isinstance(run.ending, ev.Interrupted):
+            for observer in observers:
+                observer(event)
+            yield event
+        except KeyboardInterrupt as stop:
+            interrupted = True
+            event = _thrown(events, stop)
+        else:
+            event = next(events, None)
+    if interrupted and not isinstance(exchange.ending, ev.Interrupted):
         raise KeyboardInterrupt  # too late to stop the run, but not what comes after it
+
+
+def _thrown(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
+    """What comes after an interrupt; None where it was over already."""
+    try:
+        return events.throw(stop)
+    except StopIteration:
+        return None
+
+
+def begun(begin: Callable[[], Events]) -> Events:
+    """The events of a run that begins with the first of them."""
+    yield from begin()
+
+
+def ended(exchange: Exchange, ending: ev.Ending) -> Events:
+    """The events of a run that could not begin."""
+    exchange.ending = ending
+    yield ending
 
 
 def watched(

@@ -13,7 +13,7 @@ from archytas_nb.driver import AnswerCheck, Model, Observer
 from archytas_nb.kernel import Namespace, current_shell, running_cell
 from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
 from archytas_nb.kernel.python import PythonMode
-from archytas_nb.loop.history import Exchange, place_of
+from archytas_nb.loop.history import Exchange
 from archytas_nb.tools.data import attached
 from archytas_nb.tools.names import released
 from archytas_nb.tools.tool import Tool
@@ -131,17 +131,15 @@ def equipped(
     context: ContextName,
     variables: Namespace,
     exchange: Exchange,
-    exchanges: Sequence[Exchange],
+    past: Sequence[Exchange],
+    earlier: Exchange | None,
     *,
     small: bool,
 ) -> Toolbox:
     """The tools for a question, with those that look at variables; notes its context."""
-    place = place_of(exchanges, exchange.origin)
-    earlier = exchanges[place] if place < len(exchanges) else None
     found = context_of(
-        context, variables, exchange.question, exchanges[:place], earlier,
-        small=small, alone=not tools,
-    )  # fmt: skip
+        context, variables, exchange.question, past, earlier, small=small, alone=not tools
+    )
     if found is not None:
         again = exchange.question if small else ""
         looks = [each for each in look_tools(again) if each.name not in tools]
@@ -154,13 +152,10 @@ def equipped(
     return tools
 
 
-def released_by(
-    exchange: Exchange, exchanges: Sequence[Exchange], variables: Namespace
-) -> dict[str, Any]:
+def released_by(earlier: Exchange | None, variables: Namespace) -> dict[str, Any]:
     """The results of a question that is asked again, by the names that they give up for it."""
-    place = place_of(exchanges, exchange.origin)
     names: dict[str, Any] = {}
-    for step in (step for each in exchanges[place : place + 1] for step in each.steps):
+    for step in [] if earlier is None else earlier.steps:
         for call, outcome in step.pairs:
             if name := released(outcome.text, outcome.value, call.name, variables):
                 names[name] = outcome.value

@@ -190,8 +190,8 @@ class Run(Generic[T_co]):
     @property
     def usage(self) -> ev.Usage:
         """Requests and tokens of the run."""
-        replies = [each.usage for each in self.events if isinstance(each, ev.ModelReply)]
-        return sum(replies, ev.Usage())
+        used = [each.usage for each in self.events if isinstance(each, ev.ModelReply)]
+        return sum(used[1:], used[0]) if used else ev.Usage()
 
     @property
     def cost(self) -> float | None:

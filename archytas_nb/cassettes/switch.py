@@ -83,7 +83,8 @@ def cassette_in_use() -> Cassette | None:
 
 def answers_itself(model: Any) -> bool:
     """Whether a model needs no cassette: it is scripted, or has one already."""
-    return bool(getattr(model, "is_scripted", False)) or hasattr(model, "cassette")
+    answers = getattr(model, "is_scripted", False) or hasattr(model, "cassette")
+    return bool(answers) and not isinstance(model, type)
 
 
 def recorded(
@@ -98,9 +99,9 @@ def recorded(
     calls it. Raises ConfigurationError if there is no such model, or no such cassette.
     """
     is_named = model is None or isinstance(model, str)
-    model = model if is_named else choose_model(model)  # which rejects what is no model
     if answers_itself(model):
         return model
+    model = model if is_named else choose_model(model)  # which rejects what is no model
     used = cassette or cassette_in_use()
     if used is None and os.environ.get(MODE) == "replay":
         raise ConfigurationError(

@@ -7,6 +7,7 @@ a `CallOutcome`. Output is not captured here; the kernel does that around `Bound
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import threading
 import time
@@ -149,6 +150,12 @@ class Tool:
     def _sent(self) -> tuple[Parameter, ...]:
         return tuple(each for each in self.parameters if not each.injected)
 
+    @functools.cached_property
+    def _full(self) -> dict[str, Json]:
+        from archytas_nb.tools import schema
+
+        return schema.full(self._sent)
+
     # ── what the model reads ──────────────────────────────────────────────────────────────────────
 
     @property
@@ -170,7 +177,7 @@ class Tool:
 
         if level not in ("full", "simple"):
             raise ValueError(f"no schema level is named {level!r}; expected 'full' or 'simple'")
-        full: dict[str, Json] = schema.copied(schema.full(self._sent))
+        full: dict[str, Json] = schema.copied(self._full)
         return full if level == "full" else schema.simple(full)
 
     def spec(self, level: Level = "full") -> dict[str, Json]:

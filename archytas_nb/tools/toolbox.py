@@ -46,10 +46,13 @@ class Toolbox(Mapping[str, Tool]):
     def __repr__(self) -> str:
         return f"Toolbox({', '.join(self._tools)})"
 
-    def _key(self, name: Any) -> str:
+    def __contains__(self, name: object) -> bool:
         wire = str(name).replace(".", "_")
-        if wire in self._tools and name in (wire, self._tools[wire].source_name):
-            return wire
+        return wire in self._tools and name in (wire, self._tools[wire].source_name)
+
+    def _key(self, name: Any) -> str:
+        if name in self:
+            return str(name).replace(".", "_")
         guess = did_you_mean(str(name), self._tools)
         there = ", ".join(self._tools) or "none"
         raise UnknownToolError(
