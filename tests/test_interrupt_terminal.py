@@ -151,7 +151,9 @@ def test_a_tool_that_runs_is_stopped_and_the_call_behind_it_is_not_run(
     place: Place, tool: str
 ) -> None:
     printed = place.ask("Go!", Say(calls=((tool, {}), ("drop", {}))), interrupt_when=place.at_work)
-    place.was_told(printed[:1] + printed[-1:] if place.name == "ipython" else printed, "a tool")
+    place.was_told(
+        printed[:1] + printed[-1:] if place.name == "ipython" else printed, "a tool call"
+    )
     assert (place.folder / "cleaned up").exists() is (tool == "wait")
     told = {
         each["tool_call_id"]: each["content"] for each in place.goes_on() if each["role"] == "tool"
@@ -162,7 +164,7 @@ def test_a_tool_that_runs_is_stopped_and_the_call_behind_it_is_not_run(
 
 def test_a_question_to_the_person_is_stopped_and_its_call_not_run(place: Place) -> None:
     printed = place.ask("Drop it!", Say(calls=(("drop", {}),)), interrupt_at="run? [y]es")
-    assert "RunInterrupted: stopped during a tool." in printed[-1]
+    assert "RunInterrupted: stopped during a tool call." in printed[-1]
     assert place.ticks() == ""
     place.goes_on()
 
@@ -202,7 +204,7 @@ def test_a_script_ends_at_once_with_an_error(tmp_path: Path) -> None:
         process.send("\x03")
         process.expect(pexpect.EOF)
         process.close()
-        assert "RunInterrupted: stopped during a tool" in process.before
+        assert "RunInterrupted: stopped during a tool call" in process.before
         assert "not reached" not in process.before
         assert process.exitstatus == 1
         assert (tmp_path / "cleaned up").exists()

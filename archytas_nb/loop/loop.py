@@ -229,7 +229,7 @@ class _Loop:
             step = yield from self._run_calls(action)
             self._add(step)
             if any(outcome.status == "interrupted" for outcome in step.outcomes):
-                return Interrupted("a tool")
+                return Interrupted("a tool call")
         else:
             self.guards.note_step(())
         if action.answers:

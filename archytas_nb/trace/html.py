@@ -189,7 +189,7 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         decided = min(len(call.decided), _OUTCOME) + 14 if call.decided else 0
         short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME) - decided)
         parts += ["" if index == 0 else " · ", element("code", short, style=CODE)]
-        parts.append(element("span", f" · {call.decided}", style=DIM) if call.decided else "")
+        parts.append(element("span", f" ({call.decided})", style=DIM) if call.decided else "")
         left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
         words = element("span", f" {one_line(result, left)}" if result else "", style=DIM)
         parts.append(element("span", words, **hidden))

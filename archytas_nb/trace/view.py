@@ -458,8 +458,7 @@ def ending_title(ending: ev.Ending | None) -> str:
             more = "; the answer is incomplete" if ending.text else ""
             return f"■ Stopped by the limit {tidy(ending.limit, 200)}{more}"
         case ev.Interrupted():
-            during = "a tool call" if ending.during == "a tool" else tidy(ending.during, 200)
-            return f"■ Interrupted during {during}"
+            return f"■ Interrupted during {tidy(ending.during, 200)}"
         case None:
             return "■ The run did not finish"
 

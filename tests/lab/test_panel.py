@@ -43,7 +43,7 @@ def test_a_call_waits_in_the_trace_and_is_edited_refused_or_interrupted_there(
     desk.picture(pictures / "panel-approved.png", 3)
     desk.wait_until_run(3)
     finished = desk.text(3)
-    assert "query(sql=…, limit=5) · approved, edited limit 5 → 10" in finished.replace(
+    assert "query(sql=…, limit=5) (approved, edited limit 5 → 10)" in finished.replace(
         finished[finished.find("sql=") + 4 : finished.find(", limit=5)")], "…"
     )
     assert "waiting" not in finished

@@ -33,7 +33,7 @@ endings = st.sampled_from(
         Answered("x" * 700),
         Failed("no"),
         Stopped("max_steps=1"),
-        Interrupted("a tool"),
+        Interrupted("a tool call"),
     ]
 )
 
@@ -320,7 +320,7 @@ def test_rejects_a_step_without_one_outcome_per_call(
 
 
 ENDINGS = [Answered("x"), Answered(""), Failed("no", "model"), Failed("", "model"), Failed("500", "endpoint"),
-           Stopped("max_steps=1"), Stopped("max_steps=1", "so far"), Interrupted("a tool"), None]  # fmt: skip
+           Stopped("max_steps=1"), Stopped("max_steps=1", "so far"), Interrupted("a tool call"), None]  # fmt: skip
 
 
 @over("ending", ENDINGS)

@@ -80,7 +80,7 @@ def test_an_interrupt_takes_precedence_over_the_answer_beside_it() -> None:
     it.send(calling("react", ("look", {"a": 1}), ("final_answer", "three")))
     with pytest.raises(StopIteration) as ended:
         it.send(CallOutcomes((CallOutcome("interrupted", "stop", call_id="q01s01c01"),)))
-    assert ended.value.value == Interrupted("a tool")
+    assert ended.value.value == Interrupted("a tool call")
 
 
 def test_runs_readable_calls_beside_an_unreadable_one() -> None:

@@ -89,7 +89,7 @@ def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
         Exchange("How\nmany?", [step], Answered("Three.\n\nReally.")),
         Exchange("Why?", [], Failed("no idea")),
         Exchange("And?", [], Stopped("max_steps=1", "so far")),
-        Exchange("So?", [step, step], Interrupted("a tool")),
+        Exchange("So?", [step, step], Interrupted("a tool call")),
     )
     head, *rows = repr(history(exchanges)).splitlines()
     assert head.split() == ["question", "tools", "called", "answer"]

@@ -140,7 +140,7 @@ INTERRUPTED = [
         "Interrupted by the user while it ran.",
         status="interrupted",
     ),
-    Interrupted("a tool"),
+    Interrupted("a tool call"),
 ]
 LIMIT = [
     *call(1, "look_up", "the first word", "nothing found"),

@@ -135,7 +135,7 @@ def test_the_finished_trace_says_what_was_decided_on_a_call() -> None:
     told = "The user changed the input before the call was run. It was run with: {}\n10 rows"
     edited = run(CallOutcome("done", told, decision="approved, edited limit 5 → 10"))
     assert "1. query(limit=5) (approved, edited limit 5 → 10) → 10 rows" in plain(edited)
-    assert "query(limit=5) · approved, edited limit 5 → 10" in words(html(edited))
+    assert "query(limit=5) (approved, edited limit 5 → 10)" in words(html(edited))
     refusal = CallOutcome(
         "refused", "The user refused this call: no. Do not.", decision="refused: no"
     )
