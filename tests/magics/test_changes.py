@@ -106,6 +106,12 @@ def test_older_runs_are_let_go_and_undo_says_so(ask: Any, monkeypatch: pytest.Mo
     assert "put back: df" in magic(ask, "agent_undo")
     assert "not kept any more" in magic(ask, "agent_undo")
     assert "a" in ask.shell.user_ns["df"]
+    for name in ("x", "y", "z"):
+        ask(f"--python off --out {name} what")
+    assert "put back: z" in magic(ask, "agent_undo")
+    assert "put back: y" in magic(ask, "agent_undo")
+    assert "not kept any more" in magic(ask, "agent_undo")
+    assert "x" in ask.shell.user_ns
 
 
 def test_other_tools_are_watched_where_undo_is_on(ask: Any) -> None:
