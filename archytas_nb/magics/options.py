@@ -140,15 +140,30 @@ def _given(function: F, flags: Iterable[Any]) -> F:
     return function
 
 
+def _evaluated(
+    source: str, flag: str, namespace: dict[str, Any], read: Callable[[Any], Any], *known: str
+) -> Any:
+    """The value of an expression of the notebook, if ``read`` takes it; raises UsageError."""
+    code = compile(_expression(source, flag), f"<{flag}>", "eval", dont_inherit=True)
+    try:
+        value = eval(code, namespace)  # noqa: S307 - an expression of the user's, like a cell
+        read(value)
+    except ToolError as error:
+        raise UsageError(
+            f"{flag} {source!r} cannot be the type of an answer: {'; '.join(error.faults)}"
+        ) from None
+    except Exception as error:  # noqa: BLE001 - and so it may raise anything
+        names = [*visible(namespace), *known]
+        hint = did_you_mean(error.name or "", names) if isinstance(error, NameError) else ""
+        raise UsageError(
+            f"{flag} {source!r} cannot be evaluated: {one_line(error)}{hint}"
+        ) from None
+    return value
+
+
 def rows_of(source: str, namespace: dict[str, Any]) -> Any:
     """What ``--on`` says, evaluated in the notebook; raises UsageError."""
-    code = compile(_expression(source, "--on"), "<--on>", "eval", dont_inherit=True)
-    try:
-        return eval(code, namespace)  # noqa: S307 - an expression of the user's, like a cell
-    except Exception as error:  # noqa: BLE001 - and so it may raise anything
-        known = [*visible(namespace), *dir(builtins)]
-        hint = did_you_mean(error.name or "", known) if isinstance(error, NameError) else ""
-        raise UsageError(f"--on {source!r} cannot be evaluated: {one_line(error)}{hint}") from None
+    return _evaluated(source, "--on", namespace, lambda _: None, *dir(builtins))
 
 
 def chosen_tools(patterns: Iterable[str], toolbox: Toolbox, flag: str = "--tools") -> list[str]:
@@ -200,30 +215,19 @@ def answer_type(source: str, namespace: dict[str, Any]) -> Any:
     """
     from archytas_nb.answers import Answers
 
-    code = compile(_expression(source, "--type"), "<--type>", "eval", dont_inherit=True)
     words = {name: getattr(typing, name) for name in ("Annotated", "Literal", "Optional", "Union")}
     for library in ("polars", "pandas"):  # where it is loaded, its types need no import
         loaded = sys.modules.get(library)
-        words |= {
-            name: getattr(loaded, name) for name in ("Series", "DataFrame") if hasattr(loaded, name)
-        }
-    try:
-        value = eval(code, words | namespace)  # noqa: S307 - an expression of the user's, like a cell
+        names = [name for name in ("Series", "DataFrame") if hasattr(loaded, name)]
+        words |= {name: getattr(loaded, name) for name in names}
+
+    def read(value: Any) -> None:
         if value is None:
             raise TypeError("expected a type, such as int or list[str]")
         Answers(value, None, namespace)
-    except ToolError as error:
-        raise UsageError(
-            f"--type {source!r} cannot be the type of an answer: {'; '.join(error.faults)}"
-        ) from None
-    except Exception as error:  # noqa: BLE001 - and so it may raise anything
-        types = ("bool", "dict", "float", "int", "list", "set", "str", "tuple")
-        known = [*visible(namespace), *types]
-        hint = did_you_mean(error.name or "", known) if isinstance(error, NameError) else ""
-        raise UsageError(
-            f"--type {source!r} cannot be evaluated: {one_line(error)}{hint}"
-        ) from None
-    return value
+
+    types = ("bool", "dict", "float", "int", "list", "set", "str", "tuple")
+    return _evaluated(source, "--type", words | namespace, read, *types)
 
 
 def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Callable[[Any], str]:
