@@ -11,15 +11,14 @@ import datetime as dt
 import enum
 import itertools
 import json
-import linecache
 import math
+import os
 import re
 import sys
 import traceback
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -335,12 +334,7 @@ class Drained:
 
 def _size(item: Any, depth: int = 3) -> int:
     """About how many bytes an item takes; of many parts the first are taken for all."""
-    try:
-        size = sys.getsizeof(item)
-    except STOPS:
-        raise
-    except BaseException:  # noqa: BLE001  (a user's __sizeof__ may do anything)
-        return 1
+    size = sys.getsizeof(item, 1)
     if type(item) not in (list, tuple, dict, set, frozenset) or not (item and depth):
         return size
     parts = list(itertools.islice(item.values() if type(item) is dict else item, _PARTS))
@@ -366,13 +360,7 @@ def drain(iterator: Iterator[Any]) -> Drained:
 # ── exceptions ────────────────────────────────────────────────────────────────────────────────────
 
 
-@cache
-def _not_the_users() -> tuple[str, ...]:
-    """The folders of this package and of libraries."""
-    import sysconfig  # slow to ask
-
-    paths = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
-    return (str(Path(__file__).parent.parent), "<frozen", *filter(None, paths))
+_LIBRARIES = (str(Path(__file__).parent.parent), str(Path(os.__file__).parent), "<frozen")
 
 
 def failure_text(error: BaseException, max_chars: int = MAX_CHARS) -> str:
@@ -404,10 +392,9 @@ def _failure(error: BaseException) -> str:
     except Exception:  # noqa: BLE001  (the source may have vanished)
         found = []
     for frame in found[-5:]:
-        source = (frame.line or linecache.getline(frame.filename, frame.lineno or 0)).strip()
         is_cell = "ipykernel" in frame.filename or frame.filename.startswith("<")
         file = "" if is_cell else f"{Path(frame.filename).name}, "
-        code = f": {source}" if source else ""
+        code = f": {frame.line}" if frame.line else ""
         lines.append(f"  {file}line {frame.lineno}, in {frame.name}{code}")
     notes = [each for each in getattr(error, "__notes__", ()) if isinstance(each, str)]
     return "\n".join([*lines, *(f"  note: {_ANSI.sub('', each)}" for each in notes)])
@@ -415,4 +402,4 @@ def _failure(error: BaseException) -> str:
 
 def _is_users(frame: traceback.FrameSummary) -> bool:
     is_library = "site-packages" in frame.filename or "dist-packages" in frame.filename
-    return not is_library and not frame.filename.startswith(_not_the_users())
+    return not is_library and not frame.filename.startswith(_LIBRARIES)

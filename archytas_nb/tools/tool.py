@@ -339,13 +339,9 @@ def _approval_fault(approve: Any, names: list[str]) -> str:
     """Why an ``approve`` could not be called for a call of the tool."""
     if approve is None or isinstance(approve, bool):
         return ""
-    try:
-        parameters = inspect.signature(approve).parameters.values()
-    except (TypeError, ValueError):  # it cannot be called, or is a built-in that does not say how
-        parameters = None
-    if parameters is None or inspect.iscoroutinefunction(approve):
+    if not callable(approve) or inspect.iscoroutinefunction(approve):
         return f"is {approve!r}; expected True, False or a function defined with def"
-    for each in parameters:
+    for each in inspect.signature(approve).parameters.values():
         starred = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
         if each.name not in names and not starred and each.default is each.empty:
             guess = did_you_mean(each.name, names)
