@@ -190,14 +190,12 @@ class KernelExecutor:
         return call.name in self._tools and self._tools[call.name].is_async
 
     def _run_group(self, calls: Sequence[ToolCall]) -> list[CallOutcome]:
+        """The outcomes of a group; fewer than calls if one was interrupted during approval."""
         prepared: list[_Ready | CallOutcome] = []
         for call in calls:
             prepared.append(self._prepared(call))
             if isinstance(prepared[-1], CallOutcome) and prepared[-1].status == "interrupted":
-                made = [
-                    _not_run(each.call) if isinstance(each, _Ready) else each for each in prepared
-                ]
-                return [*made, *map(_not_run, calls[len(prepared) :])]
+                return [_not_run(e.call) if isinstance(e, _Ready) else e for e in prepared]
         ready = [each for each in prepared if isinstance(each, _Ready)]
         run: Callable[[], list[CallOutcome]] = partial(self._run_ready, ready)
         if ready and self._watch is not None:  # what they changed is added to the last outcome

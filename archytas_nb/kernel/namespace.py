@@ -282,8 +282,7 @@ def _card(column: Any) -> str:
 def _listed(counts: list[tuple[Any, int]]) -> str:
     """The number of different values, and how often the most frequent ones occur."""
     listed = ", ".join(f"{_label(each)} {count}×" for each, count in counts[:_FREQUENT])
-    more = f", … and {len(counts) - _FREQUENT} others" if len(counts) > _FREQUENT else ""
-    return f"{len(counts)} different values: {listed}{more}"
+    return f"{len(counts)} different values: {listed}{', …' * (len(counts) > _FREQUENT)}"
 
 
 def _label(value: Any) -> str:
