@@ -97,9 +97,9 @@ class EmbeddedModel:
                 yield Notice("retry", warning)
             if server.is_busy():
                 yield Delta("status", "waiting for another question to the local model")
-            client, hung = self._client(server, temperature), threading.Event()
+            client = self._client(server, temperature)
             try:
-                with _watched(server, hung):
+                with _watched(server) as hung:
                     reply = yield from client.complete(replace(ask, seconds=deadline.left))
             except ModelError as error:
                 if error.kind != "unreachable" or not server.wait_for_end():
@@ -207,19 +207,21 @@ class EmbeddedModel:
         return self._loading
 
     def _start(self) -> None:
-        """Start the server, and have it read what questions begin with."""
+        """Start the server, and have it process what questions begin with."""
         read: tuple[Message, ...] = ()
         try:
             self._server = self._started()
-            while self._to_read != read:
-                read = self._to_read
-                self._progress = f"The local model {self.name} is processing the tools"
-                with _watched(self._server, threading.Event()), contextlib.suppress(ArchytasError):
-                    ask = AskModel(1, read, max_tokens=1)
-                    for _ in self._client(self._server).complete(ask):
-                        pass
         except BaseException as error:  # noqa: BLE001 - raised by the question that waits
             self._failed = error
+            return
+        while self._to_read != read:
+            read = self._to_read
+            self._progress = f"The local model {self.name} is processing the tools"
+            # What fails here fails again with the first question, which can handle it.
+            with contextlib.suppress(ArchytasError, OSError), _watched(self._server):
+                ask = AskModel(1, read, max_tokens=1)
+                for _ in self._client(self._server).complete(ask):
+                    pass
 
     def _started(self) -> process.Server:
         def note(text: str) -> None:
@@ -248,12 +250,12 @@ class EmbeddedModel:
 
 
 @contextlib.contextmanager
-def _watched(server: process.Server, hung: threading.Event) -> Iterator[None]:
-    """End a server that answers nothing at all while the block asks it, and note that it hung.
+def _watched(server: process.Server) -> Iterator[threading.Event]:
+    """Kill a server that does not respond at all while it is asked; yields whether it was killed.
 
-    A request may be silent for long: while others are before it, and while its prompt is read.
+    A request may be silent for long: while others are before it, and while its prompt is processed.
     """
-    over, pause = threading.Event(), HUNG_SECONDS / 3
+    over, hung, pause = threading.Event(), threading.Event(), HUNG_SECONDS / 3
 
     def watch() -> None:
         heard = time.monotonic()
@@ -267,7 +269,7 @@ def _watched(server: process.Server, hung: threading.Event) -> Iterator[None]:
 
     threading.Thread(target=watch, name="archytas_nb-watch", daemon=True).start()
     try:
-        yield
+        yield hung
     finally:
         over.set()
 
