@@ -151,7 +151,7 @@ def test_a_tool_without_a_name_in_the_namespace_has_its_own_during_the_call() ->
     assert "wipe" not in names
     run("keep = wipe\nwipe = 5", names, tool)
     assert names["wipe"] == 5
-    assert names["keep"]("c") == "c is gone"
+    assert names["keep"] is wipe  # which asks again when code calls it
 
 
 def test_stop_at_the_question_of_a_tool_ends_the_code() -> None:
