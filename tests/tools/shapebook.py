@@ -1,4 +1,4 @@
-"""The book that shapes of functions are entered in, by group."""
+"""Functions of many shapes, by group, for the golden files."""
 
 from __future__ import annotations
 

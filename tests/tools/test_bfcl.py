@@ -1,4 +1,4 @@
-"""Somebody else's functions: the documented Python functions of the Berkeley function-calling leaderboard."""
+"""The documented Python functions of the Berkeley function-calling leaderboard."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a model reads of each shape of function: the text and both levels of the schema.
 
-``ARCHYTAS_GOLDEN=write pytest tests/tools/test_golden.py`` writes the files anew; read the difference before
-it is committed.
+``ARCHYTAS_GOLDEN=write pytest tests/tools/test_golden.py`` writes the files; read the diff before you commit
+it.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def test_the_tool_receives_the_object_itself(ns):
         assert Tool.from_function(count_rows).call(sent, ns).value == 3
 
 
-def test_an_unknown_name_is_answered_with_the_variables_of_the_type(ns):
+def test_an_unknown_name_lists_the_variables_of_the_type(ns):
     (fault,) = Tool.from_function(count_rows).check({"df": "penguin"}, ns)
     assert fault == (
         "no variable is named 'penguin', did you mean 'penguins'?"
@@ -106,7 +106,7 @@ def test_no_expression_is_ever_evaluated(ns):
             resolve(text, object, ns)
 
 
-def test_a_call_by_hand_may_give_the_object():
+def test_a_call_from_python_may_pass_the_object():
     assert Tool.from_function(count_rows).call({"df": pd.DataFrame({"a": [1]})}).value == 1
 
 
@@ -291,7 +291,7 @@ def test_an_object_with_that_key_stays_an_ordinary_object(names: dict[str, Any])
     assert passing(list[dict[str, str]]).call([sent], names).value == [sent]
 
 
-def test_the_refusal_says_that_a_value_is_wanted_and_no_name(names: dict[str, Any]) -> None:
+def test_the_refusal_asks_for_a_value_instead_of_a_name(names: dict[str, Any]) -> None:
     for sent in ({"$var": "secrets"}, "secrets"):
         [fault] = passing(list[str]).check({"value": sent}, names)
         assert "names of variables" in fault

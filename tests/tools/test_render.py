@@ -50,7 +50,7 @@ class Plain:
     pass
 
 
-def test_the_rendering_of():
+def test_renders_values_of_many_types():
     for value, text in [
         (None, "(no output)"),
         ("", "(empty text)"),

@@ -90,7 +90,7 @@ class Odd(enum.Enum):
 UserId = NewType("UserId", int)
 
 
-def test_the_text_of():
+def test_the_text_of_a_type():
     for annotation, text in [
         (str, "str"),
         (None, "None"),
@@ -162,7 +162,7 @@ def test_all_faults_are_reported_at_once():
     )
 
 
-def test_a_name_that_differs_is_answered_with_the_nearest_one():
+def test_a_misnamed_argument_suggests_the_nearest_name():
     def f(colour: str) -> None:
         """Paint.
 
@@ -242,7 +242,7 @@ def test_rejects_what_cannot_be_called():
             Tool.from_function(thing)
 
 
-def test_a_builtin_function_takes_any_value_and_says_so():
+def test_a_builtin_function_takes_any_value_and_has_an_issue():
     made = Tool.from_function(math.sqrt)
     assert made.call({"x": 9}).value == made.call(9).value == 3.0
     assert made.call({"x": "nine"}).status == "error"
@@ -257,7 +257,7 @@ def test_a_function_without_annotations_is_refused():
     assert any("'x' has no annotation" in fault for fault in faults(f))
 
 
-def test_docstring_and_signature_that_differ_without_harm_are_issues():
+def test_harmless_differences_between_docstring_and_signature_are_issues():
     def f(a: int, b: str = "x") -> int:
         """Do.
 

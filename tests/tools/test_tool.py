@@ -99,7 +99,7 @@ def test_a_function_made_by_exec_works():
     assert call(scope["f"], "4") == 4
 
 
-def test_the_namespace_is_given_to_who_asks_for_it_and_hidden_from_the_model():
+def test_a_namespace_parameter_gets_the_variables_and_is_hidden_from_the_model():
     def peek(name: str, ns: Namespace) -> int:
         """Read a variable.
 
@@ -292,7 +292,7 @@ async def sleep() -> str:
     return "slept"
 
 
-def test_an_interrupt_cancels_an_async_tool_that_was_called_by_hand() -> None:
+def test_an_interrupt_cancels_an_async_tool_that_is_called_from_python() -> None:
     ended.clear()
     with pytest.raises(KeyboardInterrupt):
         Tool.from_function(sleep).call()

@@ -107,7 +107,7 @@ def test_a_run_in_progress_keeps_the_tool_it_started_with():
     assert "Old." in started["a"].text
 
 
-def test_an_unknown_name_is_answered_with_the_nearest_and_all():
+def test_an_unknown_name_suggests_the_nearest_and_lists_all():
     with pytest.raises(KeyError) as caught:
         Toolbox(make("count_rows"), make("other"))["count_row"]
     assert str(caught.value) == (
@@ -216,7 +216,7 @@ def test_a_method_without_its_object_is_refused_in_one_sentence():
         Toolbox().add(Desk.see)
 
 
-def test_a_value_that_is_no_tool_is_shown():
+def test_rejects_a_value_that_is_not_a_tool():
     for value in ("count", 3):
         with pytest.raises(ToolError, match=f"{value!r} cannot be a tool; expected a function"):
             Toolbox(value)
@@ -244,7 +244,7 @@ def test_a_toolbox_in_a_toolbox_gives_what_it_offers():
     assert list(Toolbox(inner, make("c"))) == ["b", "c"]
 
 
-def test_a_tool_is_added_as_it_is_and_made_anew_where_options_are_given():
+def test_a_tool_is_added_unchanged_and_made_again_if_options_are_given():
     box = Toolbox()
     made = Tool.from_function(make("a"))
     assert box.add(made) is made

@@ -1,4 +1,4 @@
-"""Laws of the tool layer, over generated signatures, docstrings and values."""
+"""Properties of tools, checked over generated signatures, docstrings and values."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_call_never_raises_and_never_runs_the_body_on_bad_input(made, sent):
 
 @given(functions(), st.data())
 @settings(max_examples=40)
-def test_the_input_schema_offers_exactly_what_the_text_protocol_words(made, data):
+def test_the_input_schema_accepts_what_the_text_describes(made, data):
     f, kinds, optional, seen = made
     tool = Tool.from_function(f)
     schema = tool.input_schema()
@@ -287,7 +287,7 @@ def test_a_rendering_never_fails_is_never_empty_and_never_exceeds_its_cap(value,
     assert render(value, cap) == shown
 
 
-def test_a_rendering_lets_a_person_interrupt():
+def test_an_interrupt_ends_a_rendering():
     class Slow:
         def __repr__(self):
             raise KeyboardInterrupt
