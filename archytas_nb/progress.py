@@ -15,48 +15,46 @@ from contextvars import copy_context
 from archytas_nb.driver import Observer
 from archytas_nb.kernel import current_shell
 from archytas_nb.kernel.output import current_capture
-from archytas_nb.loop.events import Delta, Event
+from archytas_nb.loop.events import Event
 
 _free = threading.Lock()
 
 
-def _writer() -> Callable[[str], None]:
-    """Writes a line in place of the one before, in the output of a cell or on stderr."""
+def _writer(*, wanted: bool = False) -> Callable[..., None]:
+    """Writes a line in place of the one before, in the output of a cell or on stderr.
+
+    If stderr is no terminal, it writes only the final line, unless all are `wanted`.
+    """
     shell, stream = current_shell(), sys.stderr
     transient, shown = {"display_id": uuid.uuid4().hex}, False
 
-    def write(text: str) -> None:
+    def write(text: str, *, final: bool = False) -> None:
         nonlocal shown
-        if getattr(shell, "kernel", None) is None:
-            width = max(shutil.get_terminal_size().columns - 1, 10)
-            stream.write(f"\r\x1b[2K{text[:width]}")
-            stream.flush()
-        else:  # not on stderr, which a notebook draws as an error and keeps
-            data = {"text/plain": text} if text else {}
+        if getattr(shell, "kernel", None) is not None:
+            data = {"text/plain": text} if text else {}  # on stderr it would look like an error
             shell.display_pub.publish(data, transient=transient, update=shown)
             shown = True
+        elif wanted or stream.isatty():
+            width = max(shutil.get_terminal_size().columns - 1, 10)
+            stream.write(f"\r\x1b[2K{text[:width]}" + "\n" * final)
+            stream.flush()
+        elif final:
+            stream.write(f"{text}\n")
 
     return write
 
 
 class Progress:
-    """How far a map is. A script whose stderr is no terminal shows only the final line."""
+    """How far a map is; lines that come within 0.2 s after another are left out."""
 
     def __init__(self) -> None:
         self._write, self._shown = _writer(), 0.0
 
     def show(self, line: str, *, final: bool = False) -> None:
-        """Show a line; those that come within 0.2 s after another are left out."""
-        is_notebook = getattr(current_shell(), "kernel", None) is not None
-        if not final and time.monotonic() - self._shown < 0.2:
-            return
-        self._shown = time.monotonic()
-        if is_notebook or sys.stderr.isatty():
-            self._write(line)
-        elif final:
-            sys.stderr.write(line)
-        if final and not is_notebook:
-            sys.stderr.write("\n")
+        """Show a line."""
+        if final or time.monotonic() - self._shown >= 0.2:
+            self._shown = time.monotonic()
+            self._write(line, final=final)
 
 
 @contextmanager
@@ -97,8 +95,7 @@ class _Line:
 
         self._view, self._advance = view.fold(question, ()), view.advance
         self._activity = activity.Activity()
-        self._write, self._shown, self._started = _writer(), "", time.monotonic()
-        self._is_asking = False  # the line would be drawn over a person's answer
+        self._write, self._shown, self._started = _writer(wanted=True), "", time.monotonic()
         self._lock, self._over = threading.RLock(), threading.Event()
         run = copy_context().run  # a notebook finds in it the cell that the line belongs to
         threading.Thread(target=run, args=(self._tick,), daemon=True).start()
@@ -107,8 +104,6 @@ class _Line:
         with self._lock:
             self._view = self._advance(self._view, event)
             self._activity.take(event)
-            if isinstance(event, Delta) and event.kind == "person":
-                self._is_asking = bool(event.text)
             self._draw()
 
     def close(self) -> None:
@@ -123,9 +118,9 @@ class _Line:
                     self._draw()
 
     def _draw(self) -> None:
-        hidden = self._over.is_set() or self._is_asking
-        words = self._activity.status(self._view, time.monotonic() - self._started)
-        text = "" if hidden else words
+        text = self._activity.status(self._view, time.monotonic() - self._started)
+        if self._over.is_set() or self._activity.is_asking:  # it would be drawn over the answer
+            text = ""
         if text != self._shown:
             self._shown = text
             with suppress(OSError, ValueError):  # stderr was closed

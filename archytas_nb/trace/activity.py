@@ -48,6 +48,7 @@ class Activity:
 
     Attributes:
         form: The call that waits for approval, or that was just decided; None for none.
+        is_asking: Whether the user is asked something.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -56,7 +57,7 @@ class Activity:
         self._doing, self._since = "starting", now()
         self._calls = ""  # the names of the running calls
         self._wait = 0.0  # seconds from `_since` until a retry; 0 for none
-        self._is_asked = False  # whether a person is asked something
+        self.is_asking = False
         self._aside = False  # whether the model is asked which tools fit, not to answer
         self._forget()
 
@@ -70,7 +71,7 @@ class Activity:
         if not isinstance(event, ev.Delta):
             self._begin(event)
         elif event.kind == "person":  # with an empty text, the person has answered
-            self._is_asked = bool(event.text)
+            self.is_asking = bool(event.text)
             self._since = self._now()
             if event.text or event.form:
                 self.form = event.form
@@ -91,7 +92,7 @@ class Activity:
             self._forget()  # what was written so far is in the view now, or void
         self._doing = _DOING.get(type(event), self._doing)
         self._calls, self._wait, self._since = "", 0, self._now()
-        self.form, self._is_asked = None, False
+        self.form, self.is_asking = None, False
         if isinstance(event, ev.AskModel):
             self._aside = event.step == 0
             self._doing = "checking whether a tool fits" if self._aside else self._doing
@@ -103,7 +104,7 @@ class Activity:
     def _words(self) -> str:
         """What is done, with the time since it began or until the retry."""
         passed = self._now() - self._since
-        if self._is_asked:
+        if self.is_asking:
             return "waiting for you"
         if self._calls:
             return f"running {self._calls}" + (f" {clock(passed)}" if passed >= 1 else "")
