@@ -165,17 +165,14 @@ class Map:
             raise ConfigurationError(
                 f"type={output_type!r}: the answers are kept in a file, which holds no variables"
             )
-        parts = name or model_name(settings["model"]), settings["instructions"] or ""
-        form = repr(self._answers.form)
-        self._keys = keys_of(questions, salts, tools, *parts, form)
-        is_live = os.environ.get(MODE) == "off"
-        self._path = None if store is None or is_live else Path(store)
+        parts = settings["instructions"] or "", repr(self._answers.form)
+        self._keys = keys_of(questions, salts, tools, name or model_name(settings["model"]), *parts)
+        self._path = None if store is None or os.environ.get(MODE) == "off" else Path(store)
         self._found = stored(self._path, self._keys)
         pairs = zip(self._keys, questions, strict=True)
         self._todo = {key: text for key, text in pairs if self._status(key) != "done"}
-        spent = (each.spent for each in self._found.values())
-        self._limiter = Limiter(budget, rpm, sum(spent, Usage()))
-        self._earlier = self._limiter.spent
+        self._earlier = sum((each.spent for each in self._found.values()), Usage())
+        self._limiter = Limiter(budget, rpm, self._earlier)
         self._store, self._asked, self._failing = Store(None), 0, 0
         self._started = time.monotonic()
         self._error: BaseException | None = None
@@ -203,16 +200,13 @@ class Map:
 
     def _replay(self) -> None:
         """Take the rows as they were kept."""
-        missing = len(self._todo.keys() - self._found.keys())
-        if missing:
+        if missing := len(self._todo.keys() - self._found.keys()):
             raise ConfigurationError(
                 f"this is a replay, which never asks a model, and {missing:,} rows have no result "
-                f"in {str(self._path)!r}. Run the map once with a model, and keep that file beside "
-                "the notebook"
+                f"in {str(self._path)!r}. Run the map once with a model, and keep that file"
             )
-        limiter, is_open = self._limiter, any(self._status(key) == "open" for key in self._todo)
-        if is_open and limiter.budget < math.inf:
-            limiter.stop(f"the budget of {limiter.shown(limiter.budget)}")
+        if any(self._status(key) == "open" for key in self._todo):
+            self._limiter.stop_at_budget()
 
     def _usable(self) -> dict[str, Any]:
         """The model, without a cassette and retries of its own, and the tools that are allowed.
@@ -223,18 +217,19 @@ class Map:
         named, allow = self._settings["model"], frozenset(self._settings["allow"])
         is_recorded = isinstance(named, CassetteModel)
         model = named.real() if is_recorded else choose_model(named, None, confirm)
-        if self._limiter.budget < math.inf:
-            if self._limiter.in_usd and getattr(model, "price", None) is None:
-                raise ConfigurationError(
-                    f"the price of {model.name!r} is not known, so a budget in USD cannot be kept. "
-                    "Give it in tokens, such as budget='500000 tokens', or install genai-prices"
-                )
-            lengths = ("max_tokens", "max_completion_tokens", "n")
-            if fixed := [each for each in lengths if each in getattr(model, "request", ())]:
-                raise ConfigurationError(
-                    f"the model has a request field {fixed[0]!r}, so that no budget can limit its "
-                    "replies; use max_reply_tokens of the agent"
-                )
+        lengths = ("max_tokens", "max_completion_tokens", "n")
+        fixed = [each for each in lengths if each in getattr(model, "request", ())]
+        has_budget, price = self._limiter.budget < math.inf, getattr(model, "price", None)
+        if has_budget and self._limiter.in_usd and price is None:
+            raise ConfigurationError(
+                f"the price of {model.name!r} is not known, so a budget in USD cannot be kept. "
+                "Give it in tokens, such as budget='500000 tokens', or install genai-prices"
+            )
+        if has_budget and fixed:
+            raise ConfigurationError(
+                f"the model has a request field {fixed[0]!r}, so that no budget can limit its "
+                "replies; use max_reply_tokens of the agent"
+            )
         asking = []
         for tool in self._settings["tools"]:
             if tool.approve and not allow & {tool.name, tool.source_name}:
@@ -340,14 +335,11 @@ class Map:
         try:
             future = executor.submit(ask_elsewhere, settings, question, self._type, attempt)
             with stoppable(partial(_cancel, future)):
-                result: RowResult = future.result()
+                return future.result()
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - such as a worker that was killed
             return RowResult("failed", None, f"{type(error).__name__}: {error}", kind="server")
-        with self._ending:
-            self._limiter.spent += result.spent
-        return result
 
     def _on_main(self, work: Callable[[], T]) -> T:
         """Call something on the main thread and wait for it; a stop ends the wait."""
@@ -368,6 +360,9 @@ class Map:
         """Take in what became of a row, and stop where the others would end in the same way."""
         self._found[key] = result
         self._asked += 1
+        if self._limiter.is_free:
+            self._limiter.spent += result.usage
+            self._limiter.in_usd = self._limiter.in_usd or result.usage.usd > 0
         self._failing = self._failing + 1 if result.kind in _FAILING else 0
         if result.kind in _STOPPING or self._failing >= _STREAK:
             self._error = self._error or ModelError(result.error, kind=result.kind)  # type: ignore[arg-type]
@@ -387,9 +382,9 @@ class Map:
         is_above = earlier + sample / share > limiter.budget
         self._show(f"{line}, above the budget" if is_above else line, final=True)
         if is_above and Keyboard().there:
-            until = f"until {limiter.shown(limiter.budget)}"
+            prompt = f"Run until {limiter.shown(limiter.budget)}, all, or stop? [until/all/stop] "
             with self._taking, suppress(EOFError, OSError):  # no row begins meanwhile
-                answer = Keyboard().ask(f"Run {until}, all, or stop? [until/all/stop] ").strip()
+                answer = Keyboard().ask(prompt).strip()
                 if answer == "all":
                     limiter.budget = math.inf
                 elif answer == "stop":
@@ -404,10 +399,9 @@ class Map:
         parts = [f"{counts['done']:,} of {len(self._keys):,} rows done"]
         parts += [f"{counts['failed']:,} failed"] if counts["failed"] else []
         parts.append(limiter.shown(limiter.used(limiter.spent)))
-        left = len(self._todo) - self._asked
-        if self._asked and left:
-            seconds = (time.monotonic() - self._started) / self._asked * left
-            parts.append(f"about {seconds:,.0f} s left")
+        if self._asked and (left := len(self._todo) - self._asked):
+            seconds = (time.monotonic() - self._started) / self._asked
+            parts.append(f"about {seconds * left:,.0f} s left")
         if limiter.reason:
             parts.append(f"stopped by {limiter.reason} (run the cell again to go on)")
         return " · ".join(parts)

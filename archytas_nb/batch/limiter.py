@@ -39,7 +39,8 @@ class Limiter:
         if budget is not None and (found is None or isinstance(budget, bool)):
             raise ValueError(f"budget is {budget!r}; expected such as '3 USD' or '500000 tokens'")
         self.budget = float(re.sub("[_,]", "", found[1])) if found else math.inf
-        self.in_usd = found is not None and found[2] != "tokens"
+        self.in_usd = found[2] != "tokens" if found else spent.usd > 0
+        self.is_free = not found and not rpm  # then no request waits for another one
         self.spent, self.replies = spent, 0
         self.reason = ""  # why no request begins any more
         self.now = Stop()  # ends what the workers wait for, too
@@ -66,34 +67,41 @@ class Limiter:
         if now:
             self.now.set()
 
+    def stop_at_budget(self) -> None:
+        """Let no request begin any more: what is left of the budget, if any, is not enough."""
+        if self.budget < math.inf:
+            self.stop(f"the budget of {self.shown(self.budget)}")
+
     def enter(self, most: Usage) -> None:
         """Wait until a request that may cost `most` can begin.
 
         Raises:
             KeyboardInterrupt: The map was stopped, or what is left of the budget is not enough.
         """
+        if self.is_free and not self.reason and self._opens <= time.monotonic():
+            return
         with self._changed:
             while not self.reason:
                 if (wait := self._opens - time.monotonic()) > 0:
                     self._changed.wait(wait)
                 elif self.used(self.spent, most, *self._reserved) <= self.budget:
                     self._opens = time.monotonic() + self._between
-                    self._reserved.append(most)
+                    if not self.is_free:
+                        self._reserved.append(most)
                     return
                 elif self._reserved:  # these may cost less in the end
                     self._changed.wait()
                 else:
-                    self.reason = f"the budget of {self.shown(self.budget)}"
-                    self._changed.notify_all()
+                    self.stop_at_budget()
         raise KeyboardInterrupt
 
     def leave(self, most: Usage, paid: Usage) -> None:
-        """Settle a request."""
-        with self._changed:
-            self._reserved.remove(most)
-            self.spent += paid
-            self.in_usd = self.in_usd or (paid.usd > 0 and self.budget == math.inf)
-            self._changed.notify_all()
+        """Settle a request; where none waits for another one, the map counts whole rows."""
+        if not self.is_free:
+            with self._changed:
+                self._reserved.remove(most)
+                self.spent += paid
+                self._changed.notify_all()
 
     def hold(self, seconds: float) -> None:
         """Let no request begin for some time, as the endpoint asked."""
@@ -165,7 +173,9 @@ class RowModel:
         if self._limiter.budget == math.inf:
             return ask, Usage()
         tokens = max(ask.max_tokens or REPLY_TOKENS, ask.thinking_tokens or 0)
-        share = self._limiter.used(self._priced(Usage(0, 0, 0, tokens))) / self._limiter.budget
+        share = self._limiter.used(self._priced(Usage(0, 0, 0, tokens))) / (
+            self._limiter.budget or 1e-9
+        )
         tokens = int(tokens / max(1.0, share * _REPLY_SHARE))
         sent = [list(ask.messages), list(ask.tools), ask.schema, dict(ask.asides)]
         # No tokenizer makes more of a text than its bytes.

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, is_typeddict
+from typing import TYPE_CHECKING, Any, is_typeddict
 
 from archytas_nb.errors import users_frames
 from archytas_nb.tools.names import did_you_mean
@@ -19,7 +19,6 @@ from archytas_nb.tools.tool import Tool
 
 if TYPE_CHECKING:
     from archytas_nb.batch.evaluate import Evaluation
-    from archytas_nb.batch.store import RowResult
 
 STORE = "cassettes/map.sqlite"
 COLUMNS = ("status", "error", "tokens", "cost", "seconds")
@@ -55,11 +54,9 @@ class AsksMany:
         a spent budget the same call goes on, asks about the open and the failed rows, and asks
         nothing about the others. A replay (``pytest --agent-replay``) takes all from the file.
 
-        After 20 rows the cost of all is estimated. Where that exceeds the budget and somebody is
-        at the keyboard, they are asked how to go on.
-
-        Tools marked ``pure`` run on the workers' threads, the others one after another on the
-        calling thread. A tool that wants approval is approved once, before the first row.
+        After 20 rows the cost of all is shown; where it exceeds the budget, whoever is at the
+        keyboard is asked how to go on. Tools marked ``pure`` run on the workers' threads, the
+        others one after another on the calling thread; what wants approval is approved before.
 
         Args:
             data: A Series or DataFrame of pandas or polars, or a list.
@@ -137,13 +134,37 @@ class AsksMany:
 def mapped(
     settings: dict[str, Any], data: Any, prompt: str, show: Callable[..., None], **options: Any
 ) -> Any:
-    """Ask about every row; the options are those of the engine's `Map`."""
+    """Ask about every row, as `Agent.map`; the options are those of the engine's `Map`."""
     from archytas_nb.batch.engine import Map
 
-    rows = Rows.of(data)
-    columns_of(options["output_type"])
-    found, values = Map(settings, rows.questions(prompt), show=show, **options).results()
-    return rows.result(found, values, options["output_type"])
+    library = str(type(data).__module__).partition(".")[0]
+    if library not in ("pandas", "polars") or not (library == "polars" or hasattr(data, "index")):
+        library = ""  # an Index of pandas has none itself
+    names, parts = columns_of(options["output_type"])
+    questions = questions_of(_items(data, library), prompt)
+    found, values = Map(settings, questions, show=show, **options).results()
+    records = [
+        {
+            **dict.fromkeys(names),
+            **(parts(value) if each.status == "done" else {}),
+            "status": each.status,
+            "error": each.error,
+            "tokens": each.usage.input_tokens + each.usage.output_tokens,
+            "cost": each.usage.usd or None,
+            "seconds": each.seconds,
+        }
+        for each, value in zip(found, values, strict=True)
+    ]
+    if not library:
+        return records
+    made = sys.modules[library].DataFrame
+    columns = {name: [record[name] for record in records] for name in (*names, *COLUMNS)}
+    if library == "polars":
+        return made(columns, strict=False, schema_overrides={"cost": float})
+    frame = made(columns, index=data.index)
+    # A whole number that is missing would make its column one of floats.
+    answers = {name: frame[name].convert_dtypes() for name in names}
+    return frame.assign(**answers, cost=frame["cost"].astype("float64"))
 
 
 def _show(progress: bool) -> Callable[..., None]:  # noqa: FBT001
@@ -152,82 +173,38 @@ def _show(progress: bool) -> Callable[..., None]:  # noqa: FBT001
     return Progress().show if progress else lambda *_, **__: None
 
 
-class Rows(NamedTuple):
-    """Rows (mappings by column, or values), and what the result is like them.
+def _items(data: Any, library: str) -> list[Any]:
+    """The rows: mappings by column, or values."""
+    if library and hasattr(data, "columns"):
+        rows: list[Any] = data.to_dicts() if library == "polars" else data.to_dict("records")
+        return rows
+    if isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
+        kind = type(data).__name__
+        text = f"data is of type {kind!r}; expected a column, a frame or a list"
+        raise ValueError(text)  # noqa: TRY004 - of arguments, as everywhere
+    return list(data)
 
-    ``library`` is ``"pandas"``, ``"polars"``, or empty for a list; only pandas has an index.
+
+def questions_of(items: Sequence[Any], prompt: str) -> list[str]:
+    """The question for each row: ``{column}`` is replaced; a row without it stands below.
+
+    Raises:
+        ValueError: The prompt is empty, or names a column that there is not.
     """
-
-    items: list[Any]
-    library: str
-    index: Any = None
-
-    @classmethod
-    def of(cls, data: Any) -> Rows:
-        """Read a Series, a DataFrame (pandas or polars), a list, or anything that can be iterated.
-
-        Raises:
-            ValueError: It has no rows to ask about, as text or a number.
-        """
-        library = str(type(data).__module__).partition(".")[0]
-        is_pandas = library == "pandas" and hasattr(data, "index")  # an Index has none itself
-        if (is_pandas or library == "polars") and hasattr(data, "columns"):
-            items = data.to_dict("records") if is_pandas else data.to_dicts()
-        elif isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
-            kind = type(data).__name__
-            raise ValueError(f"data is of type {kind!r}; expected a column, a frame or a list")
-        else:
-            items = list(data)
-        known = library if is_pandas or library == "polars" else ""
-        return cls(items, known, data.index if is_pandas else None)
-
-    def questions(self, prompt: str) -> list[str]:
-        """The question for each row: ``{column}`` is replaced; a row without it stands below.
-
-        Raises:
-            ValueError: The prompt is empty, or names a column that there is not.
-        """
-        if not isinstance(prompt, str) or not prompt.strip():
-            raise ValueError(f"the prompt is {prompt!r}; expected what to do with each row")
-        by_name = bool(self.items) and all(isinstance(item, Mapping) for item in self.items)
-        named = _FIELD.findall(prompt) if by_name else []
-        if not named:
-            return [f"{prompt.strip()}\n\n{_shown(item)}" for item in self.items]
-        known = list(dict.fromkeys(str(name) for item in self.items for name in item))
-        for name in named:
-            if name not in known:
-                hint = did_you_mean(name, known)
-                columns = ", ".join(known[:40])
-                raise ValueError(f"the prompt names {name!r}{hint or ';'} columns: {columns}")
-        rows = [{str(name): value for name, value in item.items()} for item in self.items]
-        return [_FIELD.sub(partial(_value, row), prompt) for row in rows]
-
-    def result(self, results: Sequence[RowResult], values: Sequence[Any], output_type: Any) -> Any:
-        """A frame with the answers' columns and `COLUMNS`; for a list, a list of dicts."""
-        names, parts = columns_of(output_type)
-        records = [
-            {
-                **dict.fromkeys(names),
-                **(parts(value) if each.status == "done" else {}),
-                "status": each.status,
-                "error": each.error,
-                "tokens": each.usage.input_tokens + each.usage.output_tokens,
-                "cost": each.usage.usd or None,
-                "seconds": each.seconds,
-            }
-            for each, value in zip(results, values, strict=True)
-        ]
-        if not self.library:
-            return records
-        columns = [*names, *COLUMNS]
-        made = sys.modules[self.library].DataFrame
-        data = {name: [record[name] for record in records] for name in columns}
-        if self.library == "polars":
-            return made(data, strict=False, schema_overrides={"cost": float})
-        frame = made(data, index=self.index, columns=columns)
-        # A whole number that is missing would make its column one of floats.
-        answers = {name: frame[name].convert_dtypes() for name in names}
-        return frame.assign(**answers, cost=frame["cost"].astype("float64"))
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise ValueError(f"the prompt is {prompt!r}; expected what to do with each row")
+    by_name = bool(items) and all(isinstance(item, Mapping) for item in items)
+    named = _FIELD.findall(prompt) if by_name else []
+    if not named:
+        return [f"{prompt.strip()}\n\n{_shown(item)}" for item in items]
+    known = list(dict.fromkeys(str(name) for item in items for name in item))
+    for name in named:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            columns = ", ".join(known[:40])
+            raise ValueError(f"the prompt names {name!r}{hint or ';'} columns: {columns}")
+    rows = [{str(name): value for name, value in item.items()} for item in items]
+    return [_FIELD.sub(partial(_value, row), prompt) for row in rows]
 
 
 def columns_of(output_type: Any) -> tuple[list[str], Callable[[Any], Mapping[str, Any]]]:

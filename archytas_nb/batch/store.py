@@ -115,16 +115,18 @@ class Store:
 
     def get(self, key: str) -> RowResult | None:
         """The result of a row, where another kernel may have written it."""
+        if not self._is_shared:
+            return None
         with self._lock:
-            if self._database is None or not self._is_shared:
+            if self._database is None:
                 return None
             row = self._database.execute(_GET, (json.dumps([key]),)).fetchone()
         return None if row is None else _read(row)[1]
 
     def put(self, *results: tuple[str, RowResult]) -> None:
-        """Keep results by their keys; they survive the end of this process when this returns.
+        """Keep results; threads share a commit, which a killed process does not lose.
 
-        Threads that come at the same time share one commit. A row that is done stays done.
+        A row that is done stays done.
         """
         for key, each in results if self._path is not None else ():
             answer = json.dumps(_hidden(each.answer)), without_shapes(each.error)

@@ -102,6 +102,10 @@ def test_a_budget_in_usd_needs_a_price_and_holds(agent: Agent, server: Server, s
     assert out["cost"].sum() == pytest.approx(shop.charged / 1e6)
     assert 0.005 < out["cost"].sum() <= 0.01
     assert set(out["status"]) == {"done", "open"}
+    asked = shop.asked.total()
+    none = Agent([], model=priced).map(rows(9), "Label it.", store=None, budget=0)
+    assert set(none["status"]) == {"open"}
+    assert shop.asked.total() == asked
     fixed = Priced("tiny-1", base_url=server.url, api_key="none", max_tokens=9)
     with pytest.raises(ConfigurationError, match="max_tokens"):
         Agent([], model=fixed).map(rows(9), "Label it.", store=None, budget=1)
@@ -358,6 +362,18 @@ def test_a_replay_gives_the_same_frame_without_any_model(
         nobody.map(rows(7), "Label it.", type=Label, store=str(kept))
     assert kept.read_bytes() == before
     assert shop.asked.total() == asked
+
+
+def test_a_replay_shows_the_cost_that_was_recorded(
+    server: Server, kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    priced = Priced("tiny-1", base_url=server.url, api_key="none")
+    Agent([], model=priced).map(rows(3), "Label it.", store=str(kept))
+    line = capsys.readouterr().err
+    assert re.search(r"3 of 3 rows done · 0\.\d+ USD", line)
+    monkeypatch.setenv("ARCHYTAS_NB_CASSETTE_MODE", "replay")
+    Agent([], model="tiny-1").map(rows(3), "Label it.", store=str(kept))
+    assert capsys.readouterr().err == line
 
 
 def test_secrets_in_answers_are_not_kept(kept: Path) -> None:
