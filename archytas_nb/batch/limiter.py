@@ -173,10 +173,8 @@ class RowModel:
         if self._limiter.budget == math.inf:
             return ask, Usage()
         tokens = max(ask.max_tokens or REPLY_TOKENS, ask.thinking_tokens or 0)
-        share = self._limiter.used(self._priced(Usage(0, 0, 0, tokens))) / (
-            self._limiter.budget or 1e-9
-        )
-        tokens = int(tokens / max(1.0, share * _REPLY_SHARE))
+        if cost := self._limiter.used(self._priced(Usage(0, 0, 0, tokens))):
+            tokens = int(tokens * min(1.0, self._limiter.budget / _REPLY_SHARE / cost))
         sent = [list(ask.messages), list(ask.tools), ask.schema, dict(ask.asides)]
         # No tokenizer makes more of a text than its bytes.
         sent_tokens = len(json.dumps(sent, default=str)) + _TEMPLATE

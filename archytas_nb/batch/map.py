@@ -216,14 +216,19 @@ def columns_of(output_type: Any) -> tuple[list[str], Callable[[Any], Mapping[str
     if dataclasses.is_dataclass(output_type):
         names = [each.name for each in dataclasses.fields(output_type)]
     elif is_typeddict(output_type):
-        return list(output_type.__annotations__), lambda value: value
+        names = list(output_type.__annotations__)
     else:  # a pydantic model or a named tuple
         names = list(getattr(output_type, "model_fields", getattr(output_type, "_fields", ())))
     if not names:
         return ["answer"], lambda value: {"answer": value}
     if taken := [name for name in names if name in COLUMNS]:
         raise ValueError(f"the type's field {taken[0]!r} is a column of the result; rename it")
-    return names, lambda value: {name: getattr(value, name) for name in names}
+    return (
+        names,
+        lambda value: (
+            value if isinstance(value, Mapping) else {name: getattr(value, name) for name in names}
+        ),
+    )
 
 
 def keys_of(

@@ -108,7 +108,6 @@ class RemoteModel:
         self.request = sendable(request)
         self.server = ""  # which model server answers, if it was discovered
         self.keeps_connections = True  # llama.cpp closes a connection after a stream
-        self._busy: set[Connection] = set()
 
     # ── how an API is spoken ──────────────────────────────────────────────────────────────────────
 
@@ -208,15 +207,10 @@ class RemoteModel:
         return replace(reply, seconds=perf_counter() - started)
 
     def without_retries(self) -> Self:
-        """A copy that raises each failure at once, and whose `cut` ends its own requests only."""
+        """A copy that raises each failure at once."""
         made = copy.copy(self)
-        made.max_retries, made._busy = 0, set()  # noqa: SLF001 - its own copy
+        made.max_retries = 0
         return made
-
-    def cut(self) -> None:
-        """End the requests that are going on, from another thread; they fail."""
-        for each in tuple(self._busy):
-            each.cut()
 
     # ── one request ───────────────────────────────────────────────────────────────────────────────
 
@@ -273,7 +267,6 @@ class RemoteModel:
         connection = idle.pop() if idle else self._connect()
         try:
             with connection.within(timeout, deadline):
-                self._busy.add(connection)
                 yield connection
         except KeyboardInterrupt:
             # It may have hit the client where it knows of no connection to close: close it all, or
@@ -283,8 +276,6 @@ class RemoteModel:
         except BaseException:
             idle.append(connection)
             raise
-        finally:
-            self._busy.discard(connection)
         idle.append(connection)
 
     def _connect(self) -> Connection:

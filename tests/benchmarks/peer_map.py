@@ -25,9 +25,14 @@ async def main() -> None:
         texts: list[Any] = [f"Label it.\n\nrow {n} {time.monotonic()}" for n in range(int(rows))]
         chat = chatlas.ChatOpenAICompletions(model="tiny-1", base_url=url, api_key="k")
         started = time.perf_counter()
-        found = await chatlas.parallel_chat_structured(
+        asking = chatlas.parallel_chat_structured(
             chat, texts, Label, max_active=int(workers), rpm=10**9, on_error="stop"
         )
+        try:
+            found = await asyncio.wait_for(asking, 60)
+        except TimeoutError:  # now and then it waits for ever
+            print("took inf", flush=True)
+            continue
         seconds = time.perf_counter() - started
         assert len(found) == int(rows)
         assert all(each.data.number == 2 for each in found)
