@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, is_typeddict
 
+from archytas_nb.batch import STORE
 from archytas_nb.errors import users_frames
 from archytas_nb.tools.names import did_you_mean
 from archytas_nb.tools.render import render
@@ -20,7 +21,6 @@ from archytas_nb.tools.tool import Tool
 if TYPE_CHECKING:
     from archytas_nb.batch.evaluate import Evaluation
 
-STORE = "cassettes/map.sqlite"
 COLUMNS = ("status", "error", "tokens", "cost", "seconds")
 """What stands beside the answer."""
 _FIELD = re.compile(r"\{(\w+)\}")

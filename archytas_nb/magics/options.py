@@ -21,7 +21,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic_arguments import argument, argument_group
 from traitlets import Bool
 
-from archytas_nb.batch.map import STORE
+from archytas_nb.batch import STORE
 from archytas_nb.errors import ToolError
 from archytas_nb.magics.expand import LookupFault, look, one_line
 from archytas_nb.magics.line import HELP
