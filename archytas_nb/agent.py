@@ -30,7 +30,6 @@ from archytas_nb.driver import (
     Current,
     Driver,
     Events,
-    Executor,
     Model,
     Observer,
     Spoken,
@@ -439,7 +438,7 @@ class Agent(AsksMany):
     def _executor(
         self, tools: Toolbox, variables: Namespace, person: Person, observers: Sequence[Observer],
         watch: Watch | None,
-    ) -> Executor:  # fmt: skip
+    ) -> KernelExecutor:  # fmt: skip
         """What runs the calls of one run."""
         tells = watched(observers, "output"), watched(observers, "person")
         given = tools, variables, self._approve, person, *tells

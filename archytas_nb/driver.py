@@ -13,17 +13,16 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias
 
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ToolTimeout
+from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.history import Exchange, WireProtocol
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
 from archytas_nb.run import Run
-
-T = TypeVar("T")
 
 Spoken: TypeAlias = Literal["react", "native"]
 Events: TypeAlias = Generator[ev.Event, None, None]
@@ -46,21 +45,6 @@ class Model(Protocol):
         """Yield the pieces of a reply, return it whole; raise ModelError where none comes."""
 
 
-class Executor(Protocol):
-    """What runs calls."""
-
-    def clock(self) -> float:
-        """Seconds of a clock that stands still while a person is asked."""
-
-    def run(
-        self, calls: Sequence[ev.ToolCall], seconds: float | None = None
-    ) -> tuple[ev.CallOutcome, ...]:
-        """One outcome for each call, in order; `seconds` is what is left of the run's time."""
-
-    def call(self, work: Callable[[], T], seconds: float | None = None) -> T:
-        """Call code of the user's that is no tool; raises ToolTimeout or KeyboardInterrupt."""
-
-
 AnswerCheck: TypeAlias = Callable[[ev.Json], ev.Verdict]
 """Judges an answer, and turns it into the value that was asked for."""
 
@@ -79,7 +63,7 @@ class Driver:
     exchange: Exchange  # the record of this run
     past: Sequence[Exchange]
     model: Model
-    executor: Executor
+    executor: KernelExecutor
     guards: Guards  # fresh for this run
     wire: Callable[[Spoken], WireProtocol]
     check: AnswerCheck | None = None  # None where any answer will do
