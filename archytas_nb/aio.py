@@ -100,11 +100,11 @@ async def _next(events: Events, current: Current) -> ev.Event | None:
         events.close()
         current.is_awaited = False
 
-    current.is_awaited = done.set_running_or_notify_cancel()
+    done.set_running_or_notify_cancel()
     # A daemon, unlike the threads of an executor: it must not keep a program from its end.
     run = contextvars.copy_context().run
     threading.Thread(target=run, args=(wait,), name="archytas_nb-run", daemon=True).start()
-    awaited = asyncio.wrap_future(done)
+    current.is_awaited, awaited = True, asyncio.wrap_future(done)
     try:
         while not awaited.done():
             # The loop of a kernel hears of an interrupt only when it wakes up.
