@@ -98,7 +98,8 @@ def test_the_embedded_model_answers_both_parts_of_a_question_about_a_frame(chang
     run = agent.run("What columns has trips, and how many cities?")
     assert run.status == "answered"
     assert {call.name for call, _ in run.calls} <= {"variables", "look"}
-    assert all(text in run.answer for text in ("city", "mode", "minutes", "fare", "37"))
+    expected = ("city", "mode", "minutes", "fare", "37")
+    assert all(text in run.answer for text in expected), run.answer
 
 
 @pytest.mark.local_model
