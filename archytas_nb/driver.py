@@ -129,7 +129,7 @@ class Driver:
             return ""
         if isinstance(reply, ev.NoReply) and reply.kind == "no_tools":
             self.run.error = None
-            return "the endpoint takes no tools"
+            return "the endpoint does not support tools"
         asks = reply is None and isinstance(request, ev.AskModel) and request.tools
         is_shown = asks and self.model.protocol == "react"
         return "the model writes its calls into the text" if is_shown else ""

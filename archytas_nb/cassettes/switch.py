@@ -144,7 +144,7 @@ def _absolute(path: str) -> Path | None:
 _FACTS = ("protocol", "is_small", "context_tokens", "price", "server")
 """The attributes of a model that a run reads, beside its name."""
 _REFUSALS: dict[str, str] = {
-    "no_tools": "the endpoint takes no tools",
+    "no_tools": "the endpoint does not support tools",
     "overflow": "the conversation is too long for the model",
 }
 """Refusals after which a run changes its request are recorded, without the endpoint's message."""

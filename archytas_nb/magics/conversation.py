@@ -406,7 +406,7 @@ class Table(NamedTuple):
         if not self.rows:
             return str(safe.element("p", safe.text(self.empty)))
         drawn = safe.table(safe.Table(self.head, self.rows), style="", cell=CELL, head="")
-        return str(safe.element("div", drawn, **PLAIN))
+        return safe.embedded(str(safe.element("div", drawn, **PLAIN)))
 
 
 def history(exchanges: Sequence[Exchange]) -> Table:
