@@ -106,8 +106,8 @@ def read_action(
     found = find_calls(text, {**tools, ANSWER: _TEXT if form is None else form.schema, FAIL: _TEXT})
     ask = _NATIVE_FORM if strict else _REACT_FORM
     places = found.places
-    if strict:
-        places = [each for each in places if each.alone and each.known]
+    if strict:  # the name of a tool may be what a cut left out
+        places = [each for each in places if each.alone and (each.known or (cut and each.why))]
     before = found.text[: places[0].start] if places else found.text
     try:
         if tag := _OTHER_TAG.search(before) or (not places and strict and _TAG.search(before)):
