@@ -78,6 +78,7 @@ def test_the_embedded_model_answers_through_a_real_call(monkeypatch: pytest.Monk
 
 @pytest.mark.local_model
 @pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [False, True])
 def test_the_embedded_model_answers_both_parts_of_a_question_about_a_frame(changes: bool) -> None:
     cities = [f"City {n % 37}" for n in range(240)]
