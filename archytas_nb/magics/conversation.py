@@ -34,7 +34,6 @@ PLAIN: dict[str, str | bool] = {"class": "tex2jax_ignore mathjax_ignore"}
 
 RUNS, BYTES = 20, 1 << 30  # how many runs can be undone, and how much their copies may take
 
-_PATH = "The file; {name} is replaced with the value of a variable."
 _NOTHING = "no questions have been asked in this conversation"
 _UNWATCHED = (
     "what the last question changed was not watched: use --python undoable, or set "

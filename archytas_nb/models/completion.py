@@ -70,10 +70,12 @@ class CompletionReply(GrowingReply):
         if part.get("usage") or "x_groq" in part:
             self._usage = usage_in(part) or self._usage
         deltas: list[Delta] = []
-        if isinstance(part.get("prompt_progress"), dict):  # llama.cpp's, on request
+        if "prompt_progress" in part:  # llama.cpp's, on request
             read, total = (_count(part["prompt_progress"], n) for n in ("processed", "total"))
             deltas.append(Delta("status", f"reading the prompt: {read:,} of {total:,} tokens"))
-        for choice in _dicts(part.get("choices"))[:1]:
+        choices = part.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if isinstance(choice, dict):
             self.has_choice = True
             self._take_message(mapping(choice.get("delta") or choice.get("message")), deltas)
             if choice.get("error") or choice.get("finish_reason"):
@@ -85,17 +87,17 @@ class CompletionReply(GrowingReply):
         return deltas
 
     def _take_message(self, message: dict[str, Any], deltas: list[Delta]) -> None:
-        content = message.get("content")
-        reasoning = string(message.get("reasoning_content") or message.get("reasoning"))
-        if isinstance(content, list):  # Mistral's parts; those that are thoughts hold parts, too
-            parts = _dicts(content)
+        text = message.get("content") or message.get("refusal")
+        reasoning = message.get("reasoning_content") or message.get("reasoning")
+        if isinstance(text, list):  # Mistral's parts; those that are thoughts hold parts, too
+            parts = _dicts(text)
             thoughts = [part for each in parts for part in _dicts(each.get("thinking"))]
-            reasoning += "".join(string(part.get("text")) for part in thoughts)
-            content = "".join(string(part.get("text")) for part in parts)
-        if text := string(content) or string(message.get("refusal")):
+            reasoning = string(reasoning) + "".join(string(part.get("text")) for part in thoughts)
+            text = "".join(string(part.get("text")) for part in parts)
+        if text and isinstance(text, str):
             self._text.append(text)
             deltas.append(Delta("text", text))
-        if reasoning:
+        if reasoning and isinstance(reasoning, str):
             self._reasoning.append(reasoning)
             deltas.append(Delta("reasoning", reasoning))
         if "tool_calls" in message:
@@ -145,6 +147,10 @@ def from_body(text: str, new: Callable[[], GrowingReply] = CompletionReply) -> M
     return reply.whole()
 
 
+_OTHER_FIELDS = ("data:", ":", "event:", "id:", "retry:")
+"""How lines of a stream begin that hold no part of a reply."""
+
+
 def from_stream(
     chunks: Iterable[bytes], new: Callable[[], GrowingReply] = CompletionReply
 ) -> Generator[Delta, None, ModelReply]:
@@ -168,7 +174,7 @@ def from_stream(
                 if event is None and (reply.has_begun or data.startswith("{")):
                     raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
                 yield from reply.take(event, data)
-            elif line and not line.startswith(("data:", ":", "event:", "id:", "retry:")):
+            elif (line := line.rstrip("\r")) and not line.startswith(_OTHER_FIELDS):
                 other.append(line)
     except EOFError:
         if not reply.finish:
@@ -184,20 +190,26 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
     """Lines, split at line feeds alone: `str.splitlines` would also cut inside of a JSON string."""
     rest: list[bytes] = []
     for chunk in chunks:
-        *lines, last = chunk.split(b"\n")
-        for line in lines:
-            yield b"".join([*rest, line]).decode("utf-8", "replace").rstrip("\r")
+        lines, end, last = chunk.rpartition(b"\n")
+        if end:
+            yield from b"".join([*rest, lines]).decode("utf-8", "replace").split("\n")
             rest = []
         rest.append(last)
-    yield b"".join(rest).decode("utf-8", "replace").rstrip("\r")
+    yield b"".join(rest).decode("utf-8", "replace")
+
+
+_decode = json.JSONDecoder().raw_decode
+"""Most of the time that a token of a stream takes; `json.loads` takes half as much again."""
 
 
 def _json(text: str) -> Any:
     """Parse JSON; None if it is invalid, contains a huge number or is nested too deeply."""
+    text = text.strip()
     try:
-        return json.loads(text)
+        value, end = _decode(text)
     except (ValueError, RecursionError):
         return None
+    return value if end == len(text) else None
 
 
 def mapping(value: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ STOPS = (KeyboardInterrupt, ToolTimeout)
 
 _ROWS, _LAST_ROWS, _COLUMNS = 10, 5, 40
 _SMALL_ROWS, _SMALL_COLUMNS, _SMALL_ARRAY = 20, 12, 200
+_CELL = 60  # characters of a cell
 _CELLS_TO_COUNT = 20_000_000  # above it, counting nulls would take seconds
 
 
@@ -111,8 +112,9 @@ def _frame(value: Any) -> str:
 
 def _rows(part: Any) -> str:
     if hasattr(part, "to_string"):
-        return str(part.to_string(max_colwidth=60))
-    return "\n".join(" | ".join(map(str, row)) for row in [part.columns, *part.rows()])
+        return str(part.to_string(max_colwidth=_CELL))
+    rows = [part.columns, *part.rows()]
+    return "\n".join(" | ".join(shorten(str(cell), _CELL) for cell in row) for row in rows)
 
 
 # ── pictures ──────────────────────────────────────────────────────────────────────────────────────

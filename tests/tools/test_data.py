@@ -32,6 +32,13 @@ def test_a_long_value_shows_its_first_and_its_last_rows() -> None:
         assert not render(long).whole
 
 
+def test_a_long_cell_of_a_frame_is_shortened() -> None:
+    for frame in (pd.DataFrame, pl.DataFrame):
+        text = render(frame({"a": ["x" * 10_000, "b"], "c": [1, 2]})).text
+        assert "x" * 50 in text
+        assert "x" * 60 not in text
+
+
 def test_a_series_is_cut_by_position_whatever_its_index() -> None:
     labels = [n / 2 for n in range(1000)]
     series = pd.Series(range(5000, 6000), index=labels)
