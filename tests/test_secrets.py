@@ -168,6 +168,25 @@ def test_a_password_in_the_address_is_not_seen_either(
         assert talk.found(KEY, PASSWORD, also=[caplog.text, *capfd.readouterr()]) == []
 
 
+@pytest.mark.parametrize(
+    ("play", "models"),
+    [
+        (Status(307, headers={"Location": f"http://elsewhere/{KEY}"}), None),
+        (Status(200, headers={"Content-Encoding": KEY}), None),
+        (Status(404), (KEY,)),
+    ],
+    ids=["redirect", "encoding", "list of models"],
+)
+def test_a_key_in_a_header_or_a_list_of_models_is_not_seen(
+    play: Any, models: Any, tmp_path: Path
+) -> None:
+    with Server(then=play, models=models, strict=False) as server:
+        talk = Canaries(tmp_path, "native", server.url, patience("an answer"), max_retries=0)
+        talk.ask("Well?")
+        assert talk.raised
+        assert talk.found(KEY[:10]) == []
+
+
 def test_half_a_key_is_not_seen_where_a_message_is_cut(tmp_path: Path) -> None:
     for before in range(30, 330, 13):
         said = f"{'x ' * (before // 2)}{KEY} and more {'y ' * 200}"

@@ -92,9 +92,10 @@ class Connection:
             RequestError: Its body has an encoding that was not asked for.
             ServerError: Its status is not 2xx. A client would read all of an error's body.
         """
-        encoding = response.headers.get("content-encoding", "").strip().lower()
+        encoding = response.headers.get("content-encoding", "").strip()
+        is_known = encoding.lower() in _ENCODINGS
         is_error, body = not 200 <= response.status_code < 300, bytearray()
-        if encoding in _ENCODINGS and is_error:
+        if is_known and is_error:
             chunks = response.iter_bytes()
             # A body that cannot be read must not hide the status.
             with contextlib.suppress(Exception):
@@ -103,7 +104,7 @@ class Connection:
         if is_error:
             text, url = body[:LONGEST_ERROR].decode("utf-8", "replace"), str(response.request.url)
             raise ServerError.of(response.status_code, text, response.headers, url)
-        if encoding not in _ENCODINGS:
+        if not is_known:
             what = f"compressed its reply as {encoding[:40]!r}, which was not requested"
             raise self._errors.unusable(what)
 

@@ -240,7 +240,8 @@ class EndpointErrors:
         if error.to:  # a conversation goes only to where the user sends it
             name = self._url_name.partition(" ")[0]
             move = f"If that is the base URL of the API, set {name} (or base_url) to it."
-            text = f"{self._at} redirects to {error.to!r}; nothing was sent there. {move}"
+            to = self.clean(error.to)
+            text = f"{self._at} redirects to {to!r}; nothing was sent there. {move}"
             return RequestError("refused", text, error.status)
         codes, text = self.clean(error.codes), self.clean(error.message)
         raw = f"{text[: LOOKED_AT - len(codes) - 1]} {codes}"
@@ -297,7 +298,8 @@ class EndpointErrors:
     def unusable(self, what: str, kind: ModelErrorKind = "server", move: str = "") -> RequestError:
         """Something came with status 200 that cannot be used as a reply."""
         move = move or "Check the log of the server or proxy."
-        return RequestError(kind, f"{self._at} {what}. {move}", 200, may_be_paid=True)
+        text = f"{self._at} {self.clean(what)}. {move}"
+        return RequestError(kind, text, 200, may_be_paid=True)
 
     def not_an_api(self, body: str) -> RequestError:
         """Something answered with status 200, but not with a chat completion."""

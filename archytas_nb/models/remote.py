@@ -374,7 +374,7 @@ class RemoteModel:
         """Add to an error the models that there are, or where the API may begin."""
         if error.kind == "not_found":
             with suppress(RequestError):
-                names = [model.name for model in self.listed()]
+                names = [self.errors.clean(model.name) for model in self.listed()]
                 return refusals.with_hint(error, refusals.serves(names, self._model or ""))
         if error.kind in ("not_found", "bad_reply"):
             variable, where = self.url_name.partition(" ")[0], "the base URL of the API"
