@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
-from pydantic_core import to_jsonable_python
+from pydantic_core import SchemaError, to_jsonable_python
 
 from archytas_nb.tools import annotation as types
 from archytas_nb.tools.names import a
@@ -39,6 +39,8 @@ class ArgumentType:
             marked = normalized(self.adapter.json_schema(schema_generator=types.JsonSchema))
         except (PydanticUserError, TypeError, NameError) as error:
             raise types.Unusable(str(error).split("\n", 1)[0]) from error
+        except SchemaError as error:  # as of a pattern that is none
+            raise types.Unusable(" ".join(str(error).split())) from error
         self.by_reference = bool(rewriter.references)  # whether a part of it names a variable
         self.marked: Schema = marked  # with its definitions and the classes of its enums
         whole = _mapped(marked, lambda each: {k: each[k] for k in each if k != types.ENUM})

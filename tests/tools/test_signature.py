@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NewType, Optional, Union
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import Field
 
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.annotation import admits_none, is_simple, type_text
@@ -234,6 +235,19 @@ def test_an_annotation_that_is_no_type_is_named():
 
     f.__annotations__["a"] = 3
     assert any("'a'" in fault or "annotation" in fault for fault in faults(f))
+
+
+def test_a_bound_that_pydantic_cannot_build_is_named():
+    def f(a: Annotated[str, Field(pattern="(")]) -> None:
+        """Do.
+
+        Args:
+            a: One.
+        """
+
+    (fault,) = faults(f)
+    assert fault.startswith("the annotation of 'a' cannot be used:")
+    assert "unclosed group" in fault
 
 
 def test_rejects_what_cannot_be_called():
