@@ -288,11 +288,15 @@ def _keep_array(value: Any, most: int) -> tuple[tuple[Any, ...], int]:
 
 def _restore_array(value: Any, kept: Any) -> None:
     (copy, writeable), numpy = kept, sys.modules["numpy"]
+    if value.dtype != copy.dtype:
+        value.dtype = copy.dtype
     if value.shape != copy.shape:
         value.resize(copy.shape, refcheck=False)
-    value.flags.writeable = True
+    if not value.flags.writeable:
+        value.flags.writeable = True
     numpy.copyto(value.view(numpy.ndarray), copy, casting="no")
-    value.flags.writeable = writeable
+    if not writeable:
+        value.flags.writeable = False
 
 
 def _objects(values: Any, place: str = "") -> Iterable[tuple[str, Any]]:
@@ -377,7 +381,8 @@ def _mark_of_index(index: Any) -> Hashable:
         return index.start, index.stop, index.step
     if type(index).__name__ == "MultiIndex":
         return *map(_mark, index.codes), *map(_mark_of_index, index.levels)
-    return len(index), str(index.dtype), _mark(index._values)
+    freq = str(getattr(index, "freq", None))
+    return len(index), str(index.dtype), freq, _mark(index._values)
 
 
 def _mark(values: Any) -> Hashable:
@@ -421,9 +426,9 @@ def _read_polars(value: Any) -> Parts:
 
 
 def _mark_of_series(values: Any) -> Hashable:
+    if str(values.dtype) == "Object":
+        raise TypeError("what Python objects in a column of polars contain is not read")
     physical = values.to_physical()
-    if str(values.dtype) == "Object":  # by their addresses
-        return _digest(sys.modules["numpy"].array([*values.to_list(), None], dtype=object))
     if not physical.dtype.is_numeric() or "128" in str(physical.dtype):
         return _digest(values.hash().to_numpy())
     if not values.null_count():
@@ -440,15 +445,9 @@ def _restore_polars(value: Any, kept: Any) -> None:
     setattr(value, name, getattr(kept[0].clone(), name))
 
 
-def _in_polars(value: Any) -> Iterable[tuple[Any, Any]]:
-    for each in _series(value):
-        if str(each.dtype) == "Object":
-            yield from ((f"[{each.name!r}][{i}]", x) for i, x in enumerate(each.to_list()))
-
-
 _ARRAY = Kind(_read_array, _restore_array, str, keep=_keep_array, objects=_objects)
 _TABLE = Kind(_read_table, _restore_table, str, keep=_keep_table, objects=_in_table)
-_POLARS = Kind(_read_polars, _restore_polars, str, keep=_keep_polars, objects=_in_polars)
+_POLARS = Kind(_read_polars, _restore_polars, str, keep=_keep_polars)
 DATA: tuple[tuple[tuple[str, ...], Kind], ...] = (
     (("numpy", "ndarray"), _ARRAY),
     (("pandas", "DataFrame", "Series"), _TABLE),

@@ -21,7 +21,7 @@ from archytas_nb.kernel.content import Kind, Parts, brief, is_of
 from archytas_nb.loop.events import NotCovered
 
 BYTES = 1 << 30  # how much one snapshot copies at most
-_OBJECTS = 100_000  # how many objects inside others one snapshot watches
+OBJECTS = 100_000  # how many objects inside others are watched, or searched for code
 
 _MADE_IN_PYTHON = 1 << 9  # a flag of types
 _BASES = {object, abc.ABC, Generic, Protocol, types.SimpleNamespace, collections.OrderedDict}
@@ -125,7 +125,7 @@ class Snapshot:
         self.records: list[Record] = []
         self.not_watched: list[NotCovered] = []
         self.not_kept: list[NotCovered] = []
-        self._bytes, self._left = budget, _OBJECTS
+        self._bytes, self._left = budget, OBJECTS
         self._lists: dict[int, Any] = {}  # with keys and elements, by the number of the record
         self._seen: dict[int, Any] = {}  # the objects are held, so that no id is used again
         todo: list[tuple[Record | None, Any, Any]] = [(None, *each) for each in roots.items()]
@@ -160,7 +160,7 @@ class Snapshot:
         if not record.is_kept:
             self.not_kept.append(NotCovered(record.name, f"{brief(value)} is too large to be kept"))
         if len(inside) > self._left:
-            self._note(record, f"its objects are compared by identity only: over {_OBJECTS:,}")
+            self._note(record, f"its objects are compared by identity only: over {OBJECTS:,}")
             return record, []
         self._left -= len(inside)
         return record, [] if self._are_simple(inside) else inside

@@ -22,7 +22,7 @@ _NOT_THE_USERS = re.compile(
 )
 _MISSING = object()
 _BOUND_SINCE = "it was bound again since, and is left as it is"
-_CHANGED_SINCE = "it was changed again since; these changes are undone as well"
+CHANGED_SINCE = "it was changed again since; these changes are undone as well"
 
 
 class Transaction:
@@ -134,7 +134,7 @@ class Transaction:
         with defer_interrupts() as deferred:
             if self.diff and self._later is None:
                 self._later = [
-                    NotCovered(record.name, _CHANGED_SINCE)
+                    NotCovered(record.name, CHANGED_SINCE)
                     for record, parts in self._changed
                     if parts is None or record._replace(parts=parts).changes()[1]
                 ]

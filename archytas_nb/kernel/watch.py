@@ -6,6 +6,7 @@ import ast
 import dis
 import functools
 import inspect
+import itertools
 import json
 import re
 import types
@@ -14,8 +15,10 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from archytas_nb.kernel import Namespace
+from archytas_nb.kernel.content import only_atoms
 from archytas_nb.kernel.interrupts import CallGuard
 from archytas_nb.kernel.python import python
+from archytas_nb.kernel.snapshot import OBJECTS
 from archytas_nb.kernel.transaction import Transaction, transaction, users_variables
 from archytas_nb.loop.events import CHANGED, CallOutcome, Diff, Json, NotCovered
 from archytas_nb.tools.render import clip
@@ -143,14 +146,16 @@ def _codes(value: Any, namespace: Namespace) -> list[Any]:
         return [value.__func__]
     if isinstance(value, property):
         return [value.fget, value.fset, value.fdel]
+    if isinstance(value, (list, tuple, set, dict)):
+        held: Any = dict.values(value) if isinstance(value, dict) else value
+        return [] if only_atoms(held) else [*itertools.islice(held, OBJECTS)]
+    found = [getattr(value, "__dict__", {}).get("__wrapped__")]  # by a decorator
     if isinstance(value, types.FunctionType):
-        own = [value.__code__] if value.__globals__ is namespace else []
-        held = inspect.getclosurevars(value).nonlocals.values() if own else ()
-        return [*own, *(each for each in held if callable(each))]
+        if value.__globals__ is namespace:
+            found += value.__code__, *inspect.getclosurevars(value).nonlocals.values()
+        return found
     cls = value if isinstance(value, type) else type(value)
-    return [
-        each
-        for base in cls.__mro__
-        if base.__module__ == namespace.get("__name__", "__main__")
-        for each in vars(base).values()
-    ]
+    users = [each for each in cls.__mro__ if each.__module__ == namespace.get("__name__")]
+    for each in (value, *users) if users else ():
+        found += getattr(each, "__dict__", {}).values()
+    return found

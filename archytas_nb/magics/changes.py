@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from archytas_nb.kernel.python import mentions
+from archytas_nb.kernel.transaction import CHANGED_SINCE
 
 if TYPE_CHECKING:
     from archytas_nb.loop.events import Diff, ToolCall
@@ -19,9 +20,10 @@ def undone(asked: Asked) -> str:
     """Put the variables back to where they were before a run; returns what was done, in words."""
     diff, left = asked.run.diff, asked.run.undo()
     names = dict.fromkeys(_root(change.name) for change in diff.changes)
-    back = [name for name in names if not any(_root(note.name) in {name, ""} for note in left)]
+    failed = {_root(note.name) for note in left if note.why != CHANGED_SINCE}
+    back = [name for name in names if not failed & {name, ""}]
     lines = [f"put back: {', '.join(back)}"] if back else []
-    lines += [f"not put back: {note}" for note in left]
+    lines += [f"note: {note}" for note in left]
     unseen = [str(note) for note in diff.not_watched]
     return "\n".join(lines + ([f"not watched: {', '.join(unseen)}"] if unseen else []))
 

@@ -184,7 +184,7 @@ def test_what_is_too_large_is_listed_at_once_and_its_change_is_seen() -> None:
 def test_very_many_objects_are_said_to_be_compared_by_identity(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(snapshot_module, "_OBJECTS", 100)
+    monkeypatch.setattr(snapshot_module, "OBJECTS", 100)
     many = [[] for _ in range(101)]
     values = {
         "f": pd.DataFrame({"o": many, "s": ["text"] * 101}),
@@ -226,7 +226,23 @@ def test_what_a_subclass_may_hold_beside_its_values_is_listed() -> None:
         "m": masked, "s": Slotted(), "f": Frame(), "bag": Bag(), "df": pd.DataFrame(), "a": structured,
         "p": pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)}),
     }  # fmt: skip
-    assert [note.name for note in Snapshot(values).not_watched] == ["m", "s", "p['o'][0]"]
+    assert [note.name for note in Snapshot(values).not_watched] == ["m", "s", "p"]
+
+
+def test_an_array_is_restored_whatever_its_dtype_and_its_base() -> None:
+    cast, strided = np.arange(4), np.lib.stride_tricks.as_strided(np.zeros(4), (3, 2), (8, 8))
+    snapshot = Snapshot({"c": cast, "s": strided})
+    cast.dtype = "i4"
+    strided[0, 1] = 5
+    assert restore(record for record, *_ in snapshot.changed()) == []
+    assert (cast.tolist(), strided.sum()) == ([0, 1, 2, 3], 0)
+
+
+def test_a_change_of_the_frequency_of_an_index_is_seen() -> None:
+    dates = pd.Series([1, 2], pd.date_range("2024", periods=2))
+    snapshot = Snapshot({"s": dates})
+    dates.index.freq = None
+    assert [words for *_, words in snapshot.changed()] == [["index: values"]]
 
 
 def test_attributes_beside_the_columns_are_seen_and_restored() -> None:

@@ -477,6 +477,9 @@ def test_names_that_functions_and_classes_of_the_user_read() -> None:
     held = "def outer(x):\n    return lambda: (x, b)\nf = outer([1, 2])"
     assert reads("f()", held) == {"f", "b"}
     assert reads("await f()", "async def f(): return a") == {"f", "a"}
+    define = "import functools\ndef f(): return a\nclass T:\n    pass\nt = T()\nt.run = f\nh = "
+    for held in ("{'k': [f]}", "functools.lru_cache(f)", "functools.singledispatch(f)", "[t]"):
+        assert "a" in reads("h", define + held)
 
 
 def test_a_function_of_the_user_hides_what_has_the_same_name() -> None:
