@@ -388,7 +388,9 @@ class AnthropicReply(GrowingReply):
     def _end(self, part: dict[str, Any]) -> None:
         """Note usage, of which a later part has the newer counts, and the reason for the end."""
         usage = mapping(part.get("usage"))
-        self._usage |= {name: n for name, n in usage.items() if isinstance(n, int) and n >= 0}
+        self._usage |= {
+            name: n for name, n in usage.items() if isinstance(n, int) and 0 <= n < 1e12
+        }
         if reason := string(part.get("stop_reason")):
             self.finish = _FINISH.get(reason, reason)
 

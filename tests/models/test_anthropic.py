@@ -516,6 +516,13 @@ def test_a_replayed_run_that_continues_live_thinks_again_with_the_next_question(
     assert ["thinking" in asked.body for asked in server.chats] == [True, True, False, True]
 
 
+def test_absurd_counts_of_tokens_do_not_count() -> None:
+    reply = AnthropicReply(lambda **_: None)
+    usage = {"input_tokens": 10**4000, "output_tokens": 5}
+    reply.take({"type": "message", "content": [], "usage": usage}, "")
+    assert reply.whole().usage == Usage(1, 0, 0, 5)
+
+
 def test_the_cost_of_a_reply_includes_writes_to_the_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
