@@ -39,19 +39,19 @@ class Model(Protocol):
 
     @property
     def protocol(self) -> Spoken:
-        """The wire form that suits this model, where the agent is not told one."""
+        """The wire protocol that suits this model, for an agent with ``protocol="auto"``."""
 
     def complete(self, ask: ev.AskModel) -> Asking:
-        """Yield the pieces of a reply, return it whole; raise ModelError where none comes."""
+        """Yield the pieces of a reply and return it whole; raise ModelError if none comes."""
 
 
 AnswerCheck: TypeAlias = Callable[[ev.Json], ev.Verdict]
-"""Judges an answer, and turns it into the value that was asked for."""
+"""Checks an answer and converts it to the type that was asked for."""
 
 Observer: TypeAlias = Callable[[ev.Event], object]
-"""Told of every event of a run, in order, the pieces of a streamed reply included.
+"""Called with every event of a run, in order, including the pieces of a streamed reply.
 
-One that draws the form of a call that waits for approval returns the form: then it is not printed.
+One that draws the form of a call that waits for approval returns it; then it is not printed.
 """
 
 
@@ -102,7 +102,7 @@ class Driver:
                 stopped |= deferred.interrupted
                 if reply is not None:
                     stopped |= yield from shown(reply)
-        except BaseException:  # the one who iterates went away, or something broke
+        except BaseException:  # the caller stopped iterating, or something failed
             if ending is None:
                 _wind_up(flow, request)
             raise
@@ -196,8 +196,8 @@ def played(
 ) -> Events:  # fmt: skip
     """Note the events of a run, show them to the observers and hand them out.
 
-    However this ends, the run has its ending and is kept. An interrupt of who gets an event is the
-    run's, which is brought to a proper end.
+    However this ends, the run has its ending and is kept. An interrupt while an event is handled
+    interrupts the run, which still ends properly.
     """
 
     def finish() -> None:
@@ -284,7 +284,7 @@ def watched(
 
 
 def shown(event: ev.Event) -> Generator[ev.Event, None, bool]:
-    """Hand out an event; True where the one who watched it was interrupted."""
+    """Hand out an event; True if an interrupt came while it was handled."""
     try:
         yield event
     except KeyboardInterrupt:
@@ -294,7 +294,7 @@ def shown(event: ev.Event) -> Generator[ev.Event, None, bool]:
 
 def _wind_up(flow: Flow, request: ev.Request) -> None:
     """Bring the loop to its ending without doing anything more."""
-    with defer_interrupts(), suppress(StopIteration):  # who winds up has been told to stop already
+    with defer_interrupts(), suppress(StopIteration):  # the run is being stopped already
         while True:
             request = flow.send(_not_done(request))
 

@@ -47,7 +47,6 @@ DOORS = {
     "xllamacpp": {"models"},
     "huggingface_hub": {"models"},
     "genai_prices": {"models.completion"},
-    "httpx": {"models"},
     "filelock": {"models", "cassettes.file"},
     "platformdirs": {"models"},
     "psutil": {"models.process"},

@@ -1,7 +1,8 @@
 """The values of a run: what the loop asks for, the replies to it, and how the run ends.
 
-They are frozen and compare by content; what differs from run to run (objects, seconds, tokens) does
-not count. A run alternates requests and replies, with notices in between, and has one ending.
+They are frozen, but for `Delta`, and compare by content; what differs from run to run (objects,
+seconds, tokens) does not count. A run alternates requests and replies, with notices in between, and
+has one ending.
 """
 
 from __future__ import annotations
@@ -302,7 +303,7 @@ class ApprovalForm:
     is_shown: bool = False  # an observer draws it, so that it need not be printed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which takes four times as long: a reply has thousands
 class Delta:
     """A piece of a streamed reply, of a running tool's output, or of a question to the user.
 

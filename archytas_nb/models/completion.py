@@ -66,12 +66,13 @@ class CompletionReply(GrowingReply):
         if not isinstance(part, dict) or "error" in part or part.get("object") == "error":
             raise_error(part, text)
         self.has_begun = True
-        self.model = self.model or string(part.get("model"))
+        if not self.model:
+            self.model = string(part.get("model"))
         if part.get("usage") or "x_groq" in part:
             self._usage = usage_in(part) or self._usage
         deltas: list[Delta] = []
-        if "prompt_progress" in part:  # llama.cpp's, on request
-            read, total = (_count(part["prompt_progress"], n) for n in ("processed", "total"))
+        if isinstance(progress := part.get("prompt_progress"), dict):  # llama.cpp's, on request
+            read, total = (_count(progress, name) for name in ("processed", "total"))
             deltas.append(Delta("status", f"reading the prompt: {read:,} of {total:,} tokens"))
         choices = part.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
