@@ -43,7 +43,7 @@ RUN = {
 def hint(name: str, table: Mapping[str, str], known: Iterable[str]) -> str:
     """What may be meant by a name, as the end of a message; empty where nothing is like it."""
     ours = next((ours for ours, names in table.items() if name in names.split()), "")
-    return f": {ours}" if ours else did_you_mean(name, known)
+    return f"; {ours}" if ours else did_you_mean(name, known)
 
 
 def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeError:
@@ -56,6 +56,7 @@ def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeErro
 def unknown_attribute(owner: object, name: str, table: Mapping[str, str]) -> AttributeError:
     """What to raise for an attribute that an object does not have."""
     known = [each for each in dir(type(owner)) if not each.startswith("_")]
+    table = {f"use {ours}": names for ours, names in table.items()}
     meant = "" if name.startswith("_") else hint(name, table, known)
     text = f"{type(owner).__name__!r} object has no attribute {name!r}{meant}"
     return with_users_frames(AttributeError(text))

@@ -155,7 +155,7 @@ class Map:
         if type(workers) is not int or workers < 1 or (rpm is not None and not rpm > 0):
             raise ValueError(f"workers={workers!r}, rpm={rpm!r}; expected numbers above 0")
         if executor is not None and (budget, rpm) != (None, None):
-            raise ValueError("budget= and rpm= hold for threads only; leave them or executor= out")
+            raise ValueError("budget= and rpm= cannot be combined with executor=")
         # Nobody is asked in a row, and it runs no code in the notebook.
         tools = [each for each in settings["tools"] if each.function not in (ask_user, python)]
         self._settings, self._type = {**settings, "tools": tools}, output_type
@@ -202,8 +202,8 @@ class Map:
         """Take the rows as they were kept."""
         if missing := len(self._todo.keys() - self._found.keys()):
             raise ConfigurationError(
-                f"this is a replay, which never asks a model, and {missing:,} rows have no result "
-                f"in {str(self._path)!r}. Run the map once with a model, and keep that file"
+                f"a replay does not call a model, and {missing:,} rows have no result in "
+                f"{str(self._path)!r}. Run the map once with a model, and keep the file"
             )
         if any(self._status(key) == "open" for key in self._todo):
             self._limiter.stop_at_budget()
@@ -222,13 +222,13 @@ class Map:
         has_budget, price = self._limiter.budget < math.inf, getattr(model, "price", None)
         if has_budget and self._limiter.in_usd and price is None:
             raise ConfigurationError(
-                f"the price of {model.name!r} is not known, so a budget in USD cannot be kept. "
-                "Give it in tokens, such as budget='500000 tokens', or install genai-prices"
+                f"the price of {model.name!r} is unknown, so a budget in USD cannot be enforced. "
+                "Use tokens, such as budget='500000 tokens', or install genai-prices"
             )
         if has_budget and fixed:
             raise ConfigurationError(
-                f"the model has a request field {fixed[0]!r}, so that no budget can limit its "
-                "replies; use max_reply_tokens of the agent"
+                f"the model's request sets {fixed[0]!r}, so a budget cannot limit its replies; "
+                "use the agent's max_reply_tokens instead"
             )
         asking = []
         for tool in self._settings["tools"]:
@@ -237,15 +237,15 @@ class Map:
             for each in tool.parameters if self._executor is not None else ():
                 if each.injected or each.type.by_reference:
                     raise ConfigurationError(
-                        f"the tool {tool.name!r} takes a variable by name ({each.name!r}), and the "
-                        "variables are not in the other processes; leave the tool or executor= out"
+                        f"the tool {tool.name!r} takes a variable by name ({each.name!r}), but the "
+                        "executor's processes do not have it; omit the tool or executor="
                     )
         if asking and self._settings["approve"] in (None, "ask"):
             rows, tools = f"{len(self._todo):,} rows", ", ".join(asking)
-            if not confirm(f"{rows} may call {tools} without asking you again. Allow it? [y/n] "):
+            if not confirm(f"Let {rows} call {tools} without asking you again? [y/n] "):
                 raise ConfigurationError(
-                    f"{tools}: needs approval before the map, and nobody gave it. Allow it with "
-                    "Agent(allow=[…]), or leave the tool out"
+                    f"{tools}: approval is required before the map starts, and was not given. Use "
+                    "Agent(allow=[…]), or omit the tool"
                 )
             allow |= set(asking)
         once = hasattr(model, "without_retries")
@@ -382,7 +382,9 @@ class Map:
         is_above = earlier + sample / share > limiter.budget
         self._show(f"{line}, above the budget" if is_above else line, final=True)
         if is_above and Keyboard().there:
-            prompt = f"Run until {limiter.shown(limiter.budget)}, all, or stop? [until/all/stop] "
+            prompt = (
+                f"Run until {limiter.shown(limiter.budget)}, run all, or stop? [until/all/stop] "
+            )
             with self._taking, suppress(EOFError, OSError):  # no row begins meanwhile
                 answer = Keyboard().ask(prompt).strip()
                 if answer == "all":
@@ -403,7 +405,7 @@ class Map:
             seconds = (time.monotonic() - self._started) / self._asked
             parts.append(f"about {seconds * left:,.0f} s left")
         if limiter.reason:
-            parts.append(f"stopped by {limiter.reason} (run the cell again to go on)")
+            parts.append(f"stopped by {limiter.reason} (rerun the cell to continue)")
         return " · ".join(parts)
 
 

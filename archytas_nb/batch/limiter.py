@@ -37,7 +37,8 @@ class Limiter:
     ) -> None:
         found = re.fullmatch(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*(USD|tokens)?", str(budget).strip())
         if budget is not None and (found is None or isinstance(budget, bool)):
-            raise ValueError(f"budget is {budget!r}; expected such as '3 USD' or '500000 tokens'")
+            expected = "expected an amount such as '3 USD' or '500000 tokens'"
+            raise ValueError(f"budget is {budget!r}; {expected}")
         self.budget = float(re.sub("[_,]", "", found[1])) if found else math.inf
         self.in_usd = found[2] != "tokens" if found else spent.usd > 0
         self.is_free = not found and not rpm  # then no request waits for another one

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("status", "error", "tokens", "cost", "seconds")
 """What stands beside the answer."""
-_FIELD = re.compile(r"\{(\w+)\}")
+_FIELD = re.compile(r"\{([^{}\n]+)\}")
 _MAX_CHARS = 20_000  # of a value that is not text; text is sent whole
 
 
@@ -50,38 +50,38 @@ class AsksMany:
     ) -> Any:
         """Ask about every row of a column or a frame, each in a conversation of its own.
 
-        Equal rows are asked about once. Results are kept in a file: after an interrupt, a crash or
-        a spent budget the same call goes on, asks about the open and the failed rows, and asks
-        nothing about the others. A replay (``pytest --agent-replay``) takes all from the file.
+        Identical rows are sent once. Results are stored in a file: after an interrupt, a crash or
+        a spent budget, the same call continues with the open and failed rows. A replay
+        (``pytest --agent-replay``) takes all results from the file.
 
-        After 20 rows the cost of all is shown; where it exceeds the budget, whoever is at the
-        keyboard is asked how to go on. Tools marked ``pure`` run on the workers' threads, the
-        others one after another on the calling thread; what wants approval is approved before.
+        After 20 rows the estimated total cost is shown; if it exceeds the budget and you are at
+        the keyboard, you decide how to continue. Tools marked ``pure`` run on the workers' threads,
+        others one at a time on the calling thread. Approval is asked for before the first row.
 
         Args:
-            data: A Series or DataFrame of pandas or polars, or a list.
-            prompt: What to do with each row. ``{column}`` stands for a value of the row; without
-                one the whole row stands below the prompt.
-            type: What each answer must be: a type, whose fields become columns; None takes text.
-            workers: How many rows are asked about at the same time.
-            budget: The most that may be spent, such as ``"3 USD"`` or ``"500000 tokens"``, all
-                calls with these rows and this file together.
+            data: A pandas or polars Series or DataFrame, or a list.
+            prompt: What to do with each row. ``{column}`` is replaced with the row's value; if no
+                column is named, the whole row is added below the prompt.
+            type: The type of each answer, whose fields become columns; None for text.
+            workers: Maximum number of rows in progress at once.
+            budget: The maximum cost, such as ``"3 USD"`` or ``"500000 tokens"``, of all calls with
+                these rows and this file together.
             rpm: Maximum number of requests per minute.
-            executor: Runs the rows in place of this process: any `concurrent.futures.Executor`,
+            executor: Runs the rows instead of this process: any `concurrent.futures.Executor`,
                 such as that of a Dask cluster.
-            store: The file; None keeps nothing.
-            progress: Whether to show how far it is.
+            store: The file; None stores nothing.
+            progress: Whether to show progress.
 
         Returns:
             A DataFrame with the index of the data: the fields of the type (or ``answer``),
             ``status`` (``"done"``, ``"failed"``, ``"open"``), ``error``, ``tokens``, ``cost`` in
-            USD, ``seconds``. For a list, a list of dicts. An interrupt gives what is done so far.
+            USD, ``seconds``. For a list, a list of dicts. An interrupt returns the results so far.
 
         Raises:
-            ConfigurationError: No row can be asked about: no model, no price for a budget in USD,
-                a tool that cannot work in a map, a file that cannot be written.
+            ConfigurationError: The map cannot start: no model, no price for a budget in USD, a
+                tool that does not work in a map, a file that cannot be written.
             ModelError: The endpoint failed before any row was done.
-            ValueError: An argument is not of the kind said above.
+            ValueError: An argument is invalid.
         """
         return mapped(
             self._settings(), data, prompt, _show(progress), output_type=type, workers=workers,
@@ -105,23 +105,23 @@ class AsksMany:
 
         Args:
             cases: A tuple ``(question, expected)`` or ``(question, expected, check)`` for each
-                case. The check is called with the answer and what is expected and returns whether
-                it passes; without one a text must contain what is expected, whatever the case of
-                its letters, and a typed value must be equal to it.
-            runs: How often each question is asked.
+                case. ``check(answer, expected)`` returns whether the answer passes; without it, a
+                text must contain the expected value (ignoring case), and a typed value must
+                equal it.
+            runs: How many times each question is asked.
             models: Models to compare; empty for the agent's own.
-            type: What each answer must be; None takes text.
-            workers: How many questions are asked at the same time.
-            budget: The most that each model may cost; as in `map`.
-            store: The file that keeps the answers, as in `map`; None keeps nothing.
-            progress: Whether to show how far it is.
+            type: The type of each answer; None for text.
+            workers: Maximum number of questions in progress at once.
+            budget: The maximum cost for each model; as in `map`.
+            store: The file that stores the answers, as in `map`; None stores nothing.
+            progress: Whether to show progress.
 
         Returns:
-            The pass rates with their 95 % intervals, tokens and cost, by case and in all.
+            The pass rates with their 95% intervals, tokens and cost, for each case and in total.
 
         Raises:
             ConfigurationError, ModelError: As in `map`.
-            ValueError: A case or an argument is not of the kind said above.
+            ValueError: A case or an argument is invalid.
         """
         from archytas_nb.batch.evaluate import evaluate
 
@@ -180,7 +180,7 @@ def _items(data: Any, library: str) -> list[Any]:
         return rows
     if isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
         kind = type(data).__name__
-        text = f"data is of type {kind!r}; expected a column, a frame or a list"
+        text = f"data is of type {kind!r}; expected a Series, a DataFrame or a list"
         raise ValueError(text)  # noqa: TRY004 - of arguments, as everywhere
     return list(data)
 
@@ -192,19 +192,20 @@ def questions_of(items: Sequence[Any], prompt: str) -> list[str]:
         ValueError: The prompt is empty, or names a column that there is not.
     """
     if not isinstance(prompt, str) or not prompt.strip():
-        raise ValueError(f"the prompt is {prompt!r}; expected what to do with each row")
+        raise ValueError(f"the prompt is {prompt!r}; expected a text that says what to do")
     by_name = bool(items) and all(isinstance(item, Mapping) for item in items)
-    named = _FIELD.findall(prompt) if by_name else []
-    if not named:
+    known = list(dict.fromkeys(str(name) for item in items for name in item)) if by_name else []
+    # Other braces, such as those of JSON, are part of the prompt.
+    named = [each for each in _FIELD.findall(prompt) if each in known or each.isidentifier()]
+    if not by_name or not named:
         return [f"{prompt.strip()}\n\n{_shown(item)}" for item in items]
-    known = list(dict.fromkeys(str(name) for item in items for name in item))
     for name in named:
         if name not in known:
             hint = did_you_mean(name, known)
             columns = ", ".join(known[:40])
             raise ValueError(f"the prompt names {name!r}{hint or ';'} columns: {columns}")
     rows = [{str(name): value for name, value in item.items()} for item in items]
-    return [_FIELD.sub(partial(_value, row), prompt) for row in rows]
+    return [_FIELD.sub(partial(_value, row, named), prompt) for row in rows]
 
 
 def columns_of(output_type: Any) -> tuple[list[str], Callable[[Any], Mapping[str, Any]]]:
@@ -222,7 +223,7 @@ def columns_of(output_type: Any) -> tuple[list[str], Callable[[Any], Mapping[str
     if not names:
         return ["answer"], lambda value: {"answer": value}
     if taken := [name for name in names if name in COLUMNS]:
-        raise ValueError(f"the type's field {taken[0]!r} is a column of the result; rename it")
+        raise ValueError(f"the result has a column {taken[0]!r} of its own; rename the field")
     return (
         names,
         lambda value: (
@@ -253,8 +254,8 @@ def _source(function: Callable[..., Any]) -> str:
         return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
 
 
-def _value(row: dict[str, Any], found: re.Match[str]) -> str:
-    return _text(row.get(found[1]))
+def _value(row: dict[str, Any], named: Sequence[str], found: re.Match[str]) -> str:
+    return _text(row.get(found[1])) if found[1] in named else found[0]
 
 
 def _shown(item: Any) -> str:

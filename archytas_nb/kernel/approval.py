@@ -218,7 +218,7 @@ class ApprovalDialogue:
         try:
             given = {**self._given, name: _literal(text)}
         except ValueError:
-            return f'{visible(text[:100])} is no Python literal; text needs quotes, as in "text".\n'
+            return f'{visible(text[:100])} is not a Python literal; text needs quotes: "text".\n'
         bound = self._tool.bind(given, self._namespace)
         if not isinstance(bound, BoundCall):
             return f"That is no input for {self._tool.name}: {quoted(bound.text)}\n"

@@ -115,10 +115,11 @@ class ArchytasNB(Settings, Magics):
     def agent_map(self, line: str, cell: str | None = None) -> Any:
         """Ask about every row of a column or a frame, each in a conversation of its own.
 
-        Options come first, then what to do with each row: the rest of the line, and with
-        %%agent_map the cell below. {column} stands for a value of the row; without one the whole
-        row stands below. Results are kept in a file: a cell that is run again goes on where it
-        stopped. The settings are those of %agent; more: Agent.map.
+        Options come first, then what to do with each row: the rest of the line and, with
+        %%agent_map, the rest of the cell. {column} is replaced with the row's value; if no column
+        is named, the whole row is added below the prompt. Results are stored in a file, so
+        rerunning the cell continues where it stopped. The settings are those of %agent; for
+        details, see Agent.map.
         """
         __tracebackhide__ = True
         from archytas_nb.batch.engine import is_replay
@@ -132,6 +133,8 @@ class ArchytasNB(Settings, Magics):
         flags, text = split_options(line, self.agent_map.parser)
         args = self.agent_map.parser.parse_args(flags)
         prompt = text if cell is None else f"{text}\n{cell}".strip()
+        if not prompt:
+            raise UsageError("the prompt is empty; say after the options what to do with each row")
         names = self.shell.user_ns
         out = args.out and options.variable(args.out)
         try:
@@ -145,7 +148,7 @@ class ArchytasNB(Settings, Magics):
                 output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
                 store=args.store, name=args.model or "default",
             )  # fmt: skip
-        except (ArchytasError, ValueError) as error:
+        except (ArchytasError, ValueError, KeyboardInterrupt) as error:
             raise brief(error) from None
         if out is None:
             return frame

@@ -51,7 +51,9 @@ def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> 
             lines = _lines(shell.transform_cell(source), name)
             found += [(number, 0, 0, f"cell {number}")] * any(changed for _, changed in lines)
     texts = [each[-1] for each in sorted(found, reverse=True)]
-    return "\nbefore that: ".join(texts[:5])
+    unseen = [str(each.number) for each in asked if each.run.watch is None and each.run.calls]
+    note = f"\nnot watched: run {', '.join(unseen)}" if unseen and texts else ""
+    return "\nbefore that: ".join(texts[:5]) + note
 
 
 def _changes_in(asked: Asked, name: str) -> Iterator[str]:

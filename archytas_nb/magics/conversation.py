@@ -157,11 +157,15 @@ class Conversation(Magics):
     def agent_why(self, line: str) -> Any:
         """Say which questions, and which cells before them, made or changed a variable."""
         from archytas_nb.magics.changes import why
+        from archytas_nb.tools.names import did_you_mean, visible
 
         if not (args := arguments(self.agent_why.parser, line)):
             return None
         known = why(args.name, self.asked, self._inputs, self.shell)
-        return Message(known or f"nothing is known of how {args.name!r} was changed")
+        if not known and args.name not in self.shell.user_ns:
+            guess = did_you_mean(args.name, visible(self.shell.user_ns))
+            raise UsageError(f"no variable is named {args.name!r}{guess}")
+        return Message(known or f"there is no record of what changed {args.name!r}")
 
     @_magic()
     def agent_reset(self, line: str) -> Any:

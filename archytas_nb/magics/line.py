@@ -24,7 +24,7 @@ _OPTION = re.compile(r"\s*(--?[a-zA-Z][\w-]*)(=|\s+|$)")
 _QUOTED = re.compile(r"(?:\"([^\"]*)\"|'([^']*)')(?=\s|$)")
 _QUESTION = re.compile(
     r"^(?P<indent>\s*)(?P<target>[^\s%!?#'\"=][^%!?#'\"=]*=\s*|%time\s+)?"
-    r"%agent\s+(?P<rest>[^\s?].*\?)\s*$"
+    r"%(?P<magic>agent|agent_map)\s+(?P<rest>[^\s?].*\?)\s*$"
 )
 _TRIPLE = re.compile(r"\"\"\"|'''")
 _LATE = re.compile(r"(?<!\S)--?[a-zA-Z][\w-]*(?=[\s=]|$)")
@@ -42,7 +42,7 @@ def keep_question_marks(lines: list[str]) -> list[str]:
     for line in lines:
         found = None if quote else _QUESTION.match(line.rstrip("\n"))
         if found:
-            call = f"get_ipython().run_line_magic('agent', {found['rest']!r})"
+            call = f"get_ipython().run_line_magic({found['magic']!r}, {found['rest']!r})"
             kept.append(f"{found['indent']}{found['target'] or ''}{call}\n")
         else:
             kept.append(line)
@@ -59,10 +59,24 @@ def print_help(parser: ArgumentParser, sign: str = "%") -> None:
 def arguments(parser: ArgumentParser, line: str, sign: str = "%") -> Any:
     """The arguments of a line without prose; None where help was asked for, which is printed."""
     try:
-        args = parser.parse_args(shlex.split(line))
+        args, unknown = parser.parse_known_args(shlex.split(line))
     except ValueError as error:
         raise UsageError(f"{sign}{parser.prog} {line}: {error}") from None
-    return args if not args.help else print_help(parser, sign)
+    if args.help:
+        return print_help(parser, sign)
+    if unknown:
+        raise UsageError(_unknown(unknown[0], parser, sign))
+    return args
+
+
+def _unknown(word: str, parser: ArgumentParser, sign: str = "%") -> str:
+    """The message about a word that a magic does not know."""
+    from archytas_nb.tools.names import did_you_mean
+
+    name = word.partition("=")[0]
+    kind = "option" if name.startswith("-") else "argument"
+    guess = did_you_mean(name, [flag for flag in options_of(parser) if flag[:2] == "--"])
+    return f"unknown {kind} {name!r}{guess or '.'} See {sign}{parser.prog} --help for the options."
 
 
 def options_of(parser: ArgumentParser) -> dict[str, Action]:
@@ -122,11 +136,8 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
     for name, sign, action, begin, value, end in options_in(line, parser):
         at = end
         if action is None:
-            from archytas_nb.tools.names import did_you_mean
-
-            guess = did_you_mean(name, [flag for flag in options_of(parser) if flag[:2] == "--"])
             raise UsageError(
-                f"unknown option {name!r}{guess or '.'} See %{parser.prog} --help for the options. "
+                f"{_unknown(name, parser)} "
                 "(If the question itself starts like this, put -- before it.)"
             )
         if action.nargs == 0:

@@ -111,16 +111,14 @@ _FLAGS = (
 
 _MAP_FLAGS = (
     HELP,
-    _value("EXPR", "The rows: a column, a frame or a list.", "--on", required=True),
-    _value(
-        "EXPR", "What each answer must be; the fields of a type become columns.", "-t", "--type"
-    ),
-    _value("NAME", "Put the resulting frame into this variable.", "--out"),
-    _value("NAME", "Ask this model, or that of a variable.", "-m", "--model"),
-    _value("N", "How many rows are asked about at once.", "--workers", type=int, default=8),
-    _value("SUM", "The most that it may cost: 3 (USD), or '500000 tokens'.", "--budget"),
+    _value("EXPR", "The rows: a column, a data frame or a list.", "--on", required=True),
+    _value("EXPR", "The required type of each answer; its fields become columns.", "-t", "--type"),
+    _value("NAME", "Assign the resulting data frame to this variable.", "--out"),
+    _value("NAME", "Use this model, or the model in this variable.", "-m", "--model"),
+    _value("N", "Maximum number of rows in progress at once.", "--workers", type=int, default=8),
+    _value("SUM", "Maximum cost: 3 (USD) or '500000 tokens'.", "--budget"),
     _value("N", "Maximum number of requests per minute.", "--rpm", type=float),
-    _value("PATH", "The file that keeps the results.", "--store", default=STORE),
+    _value("PATH", "The file in which results are stored.", "--store", default=STORE),
 )
 
 

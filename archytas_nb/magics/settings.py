@@ -158,9 +158,9 @@ class Settings(Configurable):
         *("auto", "on", "off"),
     )
     context = _choice(
-        "Which variables the model is told of below the question, with types, shapes and columns; "
-        "but for none it also has tools to look at variables. auto: mentioned with a small model, "
-        "changed with any other.",
+        "Which variables are described below the question, with types, shapes and columns. Unless "
+        "this is none, the model also has tools to look at variables. auto: mentioned with a small "
+        "model, changed with any other.",
         *("auto", "none", "mentioned", "changed", "all"),
     )
     python = _choice(

@@ -95,13 +95,20 @@ class AgentRuns:
 
     def pytest_report_header(self) -> str:
         """Show the mode, and whether notebooks are run."""
-        why = "add --nbval" if self._has_nbval else "nbval is not installed"
-        note = "" if self._runs_notebooks else f" (notebooks are not run: {why})"
+        note = "" if self._runs_notebooks else f" (notebooks are not run: {self._why_not})"
         return f"agent: {self._mode}{note}"
+
+    @property
+    def _why_not(self) -> str:
+        return "add --nbval" if self._has_nbval else "nbval is not installed"
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> NotebookFile | None:
         """Collect the notebooks that are to be recorded."""
-        if self._mode not in ("record", "update") or file_path.suffix != ".ipynb":
+        if file_path.suffix != ".ipynb":
+            return None
+        if not self._runs_notebooks and parent.session.isinitpath(file_path):
+            raise pytest.UsageError(f"{file_path.name} is not run: {self._why_not}")
+        if self._mode not in ("record", "update"):
             return None
         text = file_path.read_text("utf-8", errors="replace")
         if not (parent.session.isinitpath(file_path) or any(word in text for word in _OURS)):

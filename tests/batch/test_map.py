@@ -77,11 +77,11 @@ def test_gives_a_frame_with_the_same_index_and_typed_columns(agent: Agent, shop:
 def test_fills_columns_into_the_prompt_and_asks_equal_rows_once(
     agent: Agent, shop: Shop, server: Server
 ) -> None:
-    data = pd.DataFrame({"text": ["row 1", "row 2", "row 1"], "n": [1, 2, 1]})
-    out = agent.map(data, "Is {text} number {n}?", type=Label, store=None)
+    data = pd.DataFrame({"text": ["row 1", "row 2", "row 1"], "the n": [1, 2, 1]})
+    out = agent.map(data, 'Is {text} number {the n}? {"a": 1}', type=Label, store=None)
     assert list(out["number"]) == [1, 2, 1]
     assert shop.paid == {1: 1, 2: 1}
-    assert "Is row 2 number 2?" in server.chats[1].body["messages"][-1]["content"]
+    assert 'Is row 2 number 2? {"a": 1}' in server.chats[1].body["messages"][-1]["content"]
 
 
 class Priced(OpenAIModel):

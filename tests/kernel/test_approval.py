@@ -256,10 +256,10 @@ def test_one_argument_is_edited_and_shown_with_both_values() -> None:
 @pytest.mark.parametrize(
     ("typed", "note"),
     [
-        ("amount = many", "many is no Python literal"),
-        ("amount =", "is no Python literal"),
-        ("amount = {1, 2}", "is no Python literal"),
-        ("amount = f(3)", "is no Python literal"),
+        ("amount = many", "many is not a Python literal"),
+        ("amount =", "is not a Python literal"),
+        ("amount = {1, 2}", "is not a Python literal"),
+        ("amount = f(3)", "is not a Python literal"),
         ("amount = 'many'", "That is no input for transfer"),
         ("amout = 3", "transfer has no argument 'amout'; it has to, amount, note."),
     ],

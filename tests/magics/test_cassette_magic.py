@@ -144,7 +144,7 @@ def test_a_line_that_makes_no_sense_is_refused_in_one_line(shell: InteractiveShe
         ("--mode auto", "specify the cassette"),
         ("--prune", "no cassette is in use"),
         ("x.jsonl --mode never", "invalid choice"),
-        ("x.jsonl y.jsonl", "unrecognized arguments"),
+        ("x.jsonl y.jsonl", "unknown argument"),
         ('"x.jsonl', "No closing quotation"),
     ]:
         with pytest.raises(UsageError, match=said):

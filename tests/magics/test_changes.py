@@ -156,7 +156,10 @@ def test_why_names_runs_lines_and_cells_the_last_first(ask: Any) -> None:
     assert "run 1, step 1, python line 3" in lines[1]
     assert lines[2] == f"before that: cell {first}"
     assert len(lines) == 3
-    assert "nothing is known" in magic(ask, "agent_why nosuch")
+    ask("append", "arr.append(4)", options="--python auto")
+    assert magic(ask, "agent_why arr").splitlines()[-1] == "not watched: run 2"
+    with pytest.raises(UsageError, match=r"no variable is named 'ar', did you mean 'arr'\?"):
+        magic(ask, "agent_why ar")
 
 
 def test_code_leaves_the_history_of_ipython_alone(ask: Any) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
 
-from archytas_nb.magics.line import keep_question_marks, split_options
+from archytas_nb.magics.line import arguments, keep_question_marks, split_options
 
 PARSER = MagicArgumentParser("agent", add_help=False)
 PARSER.add_argument("--new", action="store_true")
@@ -53,6 +53,18 @@ def test_a_line_that_cannot_be_meant_is_refused() -> None:
             split(line)
 
 
+def test_a_line_without_prose_names_what_it_does_not_know() -> None:
+    parser = MagicArgumentParser("tool", add_help=False)
+    parser.add_argument("--help", action="store_true")
+    parser.add_argument("--approve", action="store_true")
+    for line, said in (
+        ("--aprove", r"unknown option '--aprove', did you mean '--approve'\? See %%tool --help"),
+        ("all", "unknown argument 'all'. See"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            arguments(parser, line, "%%")
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_text_is_left_as_it_is(text: str) -> None:
     assert split(f"--new -- {text}") == (["--new"], text.strip())
@@ -65,6 +77,7 @@ def test_a_question_keeps_its_mark_and_help_stays_help() -> None:
         ("%agent what is x?\n", "get_ipython().run_line_magic('agent', 'what is x?')\n"),
         ("  %agent --new why?", "  get_ipython().run_line_magic('agent', '--new why?')\n"),
         ("run = %agent why?\n", "run = get_ipython().run_line_magic('agent', 'why?')\n"),
+        ("%agent_map why?", "get_ipython().run_line_magic('agent_map', 'why?')\n"),
         ("%time %agent why?", "%time get_ipython().run_line_magic('agent', 'why?')\n"),
         *((line, line) for line in ("%agent?\n", "%agent ?\n", "%agent x\n", "%timeit f()?\n")),
         ("print('%agent why?')\n", "print('%agent why?')\n"),

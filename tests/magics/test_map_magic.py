@@ -58,6 +58,21 @@ def test_puts_the_frame_into_a_variable_and_replays_without_a_model(
     assert shop.paid.total() == 2
 
 
+def test_an_empty_prompt_is_refused_and_an_interrupt_shows_no_frames_of_ours(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="the prompt is empty"):
+        run(shell, "--on [1]")
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("archytas_nb.batch.map.mapped", interrupted)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        run(shell, "--on [1] Label it.")
+    assert hasattr(raised.value, "_render_traceback_")
+
+
 def test_a_cell_with_columns_in_the_prompt_gives_the_frame(
     shell: InteractiveShell, shop: Shop
 ) -> None:

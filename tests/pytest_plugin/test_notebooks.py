@@ -196,6 +196,9 @@ def test_says_that_notebooks_are_not_run_without_nbval(tmp_path: Path) -> None:
     assert "agent: replay (notebooks are not run: add --nbval)" in done.lines
     done = run_here(tmp_path, "--agent-replay", "test_it.py")
     assert "agent: replay (notebooks are not run: nbval is not installed)" in done.lines
+    (tmp_path / "it.ipynb").write_text("{}")
+    done = run_here(tmp_path, "-p", "nbval", "-q", "--agent-replay", "it.ipynb")
+    assert "it.ipynb is not run: add --nbval" in done.out
 
 
 def test_a_change_fails_only_the_cell_that_asks_and_is_named(recorded: Path) -> None:
