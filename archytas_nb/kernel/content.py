@@ -42,7 +42,7 @@ _ATOMS = {
 }
 _PANDAS_ATOMS = ("Timestamp", "Timedelta", "Period", "Interval", "NaTType", "NAType", "BaseOffset")
 _LIBRARY_ATOMS = (
-    ("numpy", "generic", "dtype"),
+    ("numpy", "number", "character", "bool", "bool_", "datetime64", "dtype"),
     ("zoneinfo", "ZoneInfo"),
     ("pandas", "ExtensionDtype", *_PANDAS_ATOMS),
     ("polars", "Expr", "LazyFrame", "DataType"),
@@ -86,15 +86,13 @@ def same_value(one: Any, other: Any) -> bool:
     cls: Any = type(one)
     if cls in {str, bytes, bool, int}:
         return bool(one == other)
-    if cls is float:
-        return bool(one.hex() == other.hex())  # with its sign, also of zero
     if issubclass(cls, tuple):
         return len(one) == len(other) and all(map(same_value, one, other))
     if is_of(cls, "numpy", "generic"):
         return bool(one.dtype == other.dtype and one.tobytes() == other.tobytes())
     if not is_atom(cls) or is_of(cls, "polars", "Expr", "LazyFrame"):  # they compare to a plan
         return False
-    return (cls not in _ATOMS or one == other) and repr(one) == repr(other)
+    return (cls is float or cls not in _ATOMS or one == other) and repr(one) == repr(other)
 
 
 def brief(value: Any) -> str:
@@ -334,7 +332,8 @@ def _read_table(value: Any) -> Parts:
     *columns, index = value._mgr.axes
     parts["index"] = Summary(str(list(index.names)), _mark_of_index(index))
     for axis in columns:
-        parts["columns"] = Summary(str(list(axis.names)), type(axis).__name__)
+        kind = type(axis).__name__, str(axis.dtype)
+        parts["columns"] = Summary(str(list(axis.names)), kind)
     parts |= {"attrs": value._attrs or None, "flags": str(value.flags)}
     parts |= {"name" if k == "_name" else f".{k}": each for k, each in _own(value).items()}
     return *parts, *parts.values()

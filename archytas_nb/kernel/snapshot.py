@@ -56,7 +56,8 @@ def _is_plain(cls: type) -> bool:
 
 
 def _has_slots(cls: type) -> bool:
-    return any(isinstance(each, types.MemberDescriptorType) for each in vars(cls).values())
+    own = {name: each for name, each in vars(cls).items() if name != "__dict__"}
+    return any(isinstance(each, types.MemberDescriptorType) for each in own.values())
 
 
 def _not_covered(cls: Any, kinds: list[Kind]) -> str:

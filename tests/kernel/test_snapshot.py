@@ -224,9 +224,10 @@ def test_what_a_subclass_may_hold_beside_its_values_is_listed() -> None:
     structured = np.zeros(2, dtype=[("a", object)])
     values = {
         "m": masked, "s": Slotted(), "f": Frame(), "bag": Bag(), "df": pd.DataFrame(), "a": structured,
-        "p": pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)}),
+        "p": pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)}), "row": structured[0],
+        "n": types.SimpleNamespace(a=[1]),
     }  # fmt: skip
-    assert [note.name for note in Snapshot(values).not_watched] == ["m", "s", "p"]
+    assert [note.name for note in Snapshot(values).not_watched] == ["m", "s", "p", "row"]
 
 
 def test_an_array_is_restored_whatever_its_dtype_and_its_base() -> None:
@@ -238,11 +239,14 @@ def test_an_array_is_restored_whatever_its_dtype_and_its_base() -> None:
     assert (cast.tolist(), strided.sum()) == ([0, 1, 2, 3], 0)
 
 
-def test_a_change_of_the_frequency_of_an_index_is_seen() -> None:
+def test_a_change_of_what_labels_are_is_seen() -> None:
     dates = pd.Series([1, 2], pd.date_range("2024", periods=2))
-    snapshot = Snapshot({"s": dates})
+    frame = pd.DataFrame([[1]], columns=pd.Index([5], dtype="int32"))
+    snapshot = Snapshot({"s": dates, "f": frame})
     dates.index.freq = None
-    assert [words for *_, words in snapshot.changed()] == [["index: values"]]
+    frame.columns = frame.columns.astype("int64")
+    found = [words for *_, words in snapshot.changed()]
+    assert found == [["index: values"], ["columns: values"]]
 
 
 def test_attributes_beside_the_columns_are_seen_and_restored() -> None:
