@@ -122,9 +122,11 @@ def names_read(code: Any, namespace: Namespace) -> set[str]:
     seen: set[int] = set()
     while todo:
         each = todo.pop()
-        if id(each) in seen:
+        if id(each) in seen or only_atoms([each]):
             continue
         seen.add(id(each))
+        if len(seen) > OBJECTS:
+            return users
         if not isinstance(each, types.CodeType):
             todo += _codes(each, namespace)
             continue
@@ -154,8 +156,8 @@ def _codes(value: Any, namespace: Namespace) -> list[Any]:
         if value.__globals__ is namespace:
             found += value.__code__, *inspect.getclosurevars(value).nonlocals.values()
         return found
-    cls = value if isinstance(value, type) else type(value)
-    users = [each for each in cls.__mro__ if each.__module__ == namespace.get("__name__")]
-    for each in (value, *users) if users else ():
-        found += getattr(each, "__dict__", {}).values()
-    return found
+    is_class, name = isinstance(value, type), namespace.get("__name__", "__main__")
+    for each in value.__mro__ if is_class else (value,):
+        if (each if is_class else type(each)).__module__ == name:
+            found += getattr(each, "__dict__", {}).values()
+    return found if is_class else [*found, type(value)]

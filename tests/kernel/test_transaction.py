@@ -482,6 +482,12 @@ def test_names_that_functions_and_classes_of_the_user_read() -> None:
         assert "a" in reads("h", define + held)
 
 
+def test_very_many_objects_may_reach_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archytas_nb.kernel.watch.OBJECTS", 100)
+    many = "class T:\n    def __init__(self): self.next = []\nh = [T() for _ in range(60)]"
+    assert reads("h", many) >= {"a", "b", "c"}
+
+
 def test_a_function_of_the_user_hides_what_has_the_same_name() -> None:
     assert reads("vars()", "def vars(): return a") == {"vars", "a"}
     assert reads("vars(), exec('')", "def vars(): return a") >= {"a", "b", "c"}
