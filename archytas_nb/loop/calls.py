@@ -63,11 +63,12 @@ def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
     label = r"(?:Action|(?:Tool |Function )?Call|Tool)\s*:\s*"
     line = rf"^(?:[ \t`>*\[]|<[^<>\n]*>)*+(?:{label})?(?:print\()?"
     return re.compile(
+        r"(?:^|(?=[<\[{t]))(?:"  # most characters begin nothing
         rf"(?P<over>^[ \t]*(?:{over}))"
         rf"|(?:{head})(?:functions\.)?(?P<head>{known})(?:{after})*+"
         r"(?:(?=\{)|(?<=Input:)|(?<=Input: ))"
         rf"|{line}(?:functions\.|tools\.)?(?P<code>{known})(?:\.call)?(?=\()"
-        r"|(?P<value>[{\[])",
+        r"|(?P<value>[{\[]))",
         re.MULTILINE,
     )
 

@@ -209,21 +209,21 @@ def key_of(call: ToolCall) -> str:
 
 # ── estimates of tokens ───────────────────────────────────────────────────────────────────────────
 
-# Tokens of each piece, compared with the largest count of three tokenizers (test_messages.py).
+# Tokens of each piece and of each character in it, compared with the largest count of three
+# tokenizers (test_messages.py).
 _ASCII = (
-    (re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"), 0.68),  # a word, beside its letters
-    (re.compile(r"[A-Za-z]"), 0.205),
-    (re.compile(r"[0-9]"), 1.0),
-    (re.compile(r"\s(?=[0-9])|\n"), 1.1),
-    (re.compile(r" {2,}|\t+"), 0.9),
-    (re.compile(r"[!-/:-@\[-`{-~]"), 0.85),
+    (re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"), 0.68, 0.205),  # words
+    (re.compile(r"[0-9]+"), 0, 1.0),
+    (re.compile(r"\s(?=[0-9])|\n"), 1.1, 0),
+    (re.compile(r" {2,}|\t+"), 0.9, 0),
+    (re.compile(r"[!-/:-@\[-`{-~]+"), 0, 0.85),
 )
 _OTHER = (
-    (re.compile(r"[\u00c0-\u024f]"), 1.6),  # letters with accents cut a word into pieces
-    (re.compile(r"[\u0400-\u04ff]"), 0.65),  # Cyrillic
-    (re.compile(r"[\u2000-\ud7ff\uf900-\uffff]"), 1.25),  # Chinese, Japanese, Korean, symbols
-    (re.compile(r"[\U00010000-\U0010ffff]"), 3.0),  # emoji
-    (re.compile(r"[\u0080-\u00bf\u0250-\u03ff\u0500-\u1fff\ud800-\uf8ff]"), 1.15),
+    (re.compile(r"[\u00c0-\u024f]+"), 0, 1.6),  # letters with accents cut a word into pieces
+    (re.compile(r"[\u0400-\u04ff]+"), 0, 0.65),  # Cyrillic
+    (re.compile(r"[\u2000-\ud7ff\uf900-\uffff]+"), 0, 1.25),  # Chinese, Japanese, Korean, symbols
+    (re.compile(r"[\U00010000-\U0010ffff]+"), 0, 3.0),  # emoji
+    (re.compile(r"[\u0080-\u00bf\u0250-\u03ff\u0500-\u1fff\ud800-\uf8ff]+"), 0, 1.15),
 )
 _MAX_COUNTED = 10_000
 """Characters that are counted; of a longer text so many in ten pieces."""
@@ -234,10 +234,15 @@ def text_tokens(text: str) -> int:
     """About how many tokens a text has."""
     counted = text
     if len(text) > _MAX_COUNTED:
-        pieces = range(0, len(text), len(text) // 10)
-        counted = "".join(text[at : at + _MAX_COUNTED // 10] for at in pieces)
+        starts = range(0, len(text), len(text) // 10)
+        counted = "".join(text[at : at + _MAX_COUNTED // 10] for at in starts)
     costs = _ASCII if counted.isascii() else _ASCII + _OTHER
-    tokens = sum(cost * len(piece.findall(counted)) for piece, cost in costs)
+    tokens = 0.0
+    for pattern, of_piece, of_character in costs:
+        pieces = pattern.findall(counted)
+        tokens += of_piece * len(pieces)
+        if of_character:
+            tokens += of_character * len("".join(pieces))
     return int(tokens * len(text) / max(1, len(counted))) + 1
 
 
