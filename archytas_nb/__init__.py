@@ -85,7 +85,7 @@ def __getattr__(name: str) -> Any:
         names = ", ".join(__all__)
         meant = did_you_mean(name, __all__)
         raise AttributeError(
-            f"module 'archytas_nb' has no attribute {name!r}{meant}; it has {names}"
+            f"module 'archytas_nb' has no attribute {name!r}{meant or f'; it has {names}'}"
         )
     value = getattr(importlib.import_module(f"archytas_nb.{_HOMES[name]}"), name)
     globals()[name] = value

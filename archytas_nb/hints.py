@@ -28,12 +28,14 @@ AGENT = {
     "messages": "history chat_history memory conversation",
     "reset()": "clear reset_conversation",
     "tool(f)": "add_tool register_tool",
+    "map(…)": "batch abatch map_rows",
     "run.usage and run.cost of what agent.run(…) returns": "usage cost tokens",
 }
 RUN = {
     "answer": "text content result response message output_text final_output",
     "output": "data parsed structured_output",
     "usage": "tokens token_usage input_tokens output_tokens",
+    "steps": "trace trajectory",
     "calls": "tool_calls intermediate_steps",
     "messages": "history all_messages new_messages",
     "to_json()": "json dict model_dump model_dump_json to_dict",

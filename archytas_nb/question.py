@@ -104,7 +104,10 @@ def check_settings(
 
 def wrong(name: str, value: Any, expected: str) -> ValueError:
     """What to raise for an argument that cannot be used."""
-    return ValueError(f"{name} is {value!r}; expected {expected}")
+    shown = repr(value)
+    if len(shown.splitlines()) > 1:
+        shown = f"of type {type(value).__name__!r}"
+    return ValueError(f"{name} is {shown}; expected {expected}")
 
 
 @functools.cache

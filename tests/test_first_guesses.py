@@ -169,6 +169,8 @@ HINTS: dict[str, tuple[str, str]] = {
     "run.tool_calls": ("AttributeError", "calls"),
     "run.all_messages()": ("AttributeError", "messages"),
     "run.model_dump()": ("AttributeError", "to_json()"),
+    "run.trace": ("AttributeError", "use steps"),
+    "agent.batch(['a'], 'How many?')": ("AttributeError", "use map("),
     "nb.ChatAgent": ("AttributeError", "'Agent'"),
     "nb.OpenAI('gpt-5')": ("AttributeError", "'OpenAIModel'"),
 }
@@ -281,3 +283,12 @@ def test_a_type_checker_knows_the_type_of_the_output(tmp_path: Path) -> None:
     errors = {int(line.split(":")[1]) for line in lines if ": error:" in line}
     wrong = [number for number, line in enumerate(TYPED.splitlines(), 1) if "# wrong" in line]
     assert sorted(errors) == wrong, done.stdout
+
+
+def test_a_question_of_another_type_is_named_without_its_lines() -> None:
+    class Table:
+        def __repr__(self) -> str:
+            return "a  b\n1  2"
+
+    with pytest.raises(ValueError, match="the question is of type 'Table'; expected text"):
+        scripted().run(Table())  # type: ignore[arg-type]

@@ -461,5 +461,8 @@ def _state(cassette: Cassette | None) -> Message:
     tally = cassette.tally
     counts = (tally.replayed, tally.recorded, len(tally.missed), cassette.unused)
     named = zip(counts, ("replayed", "recorded", "missed", "unused"), strict=True)
-    parts = [f"{cassette.count} exchanges", *(f"{n} {what}" for n, what in named if n)]
+    parts = [
+        f"{cassette.count} exchange{'' if cassette.count == 1 else 's'}",
+        *(f"{n} {what}" for n, what in named if n),
+    ]
     return Message(f"{cassette.path} ({cassette.mode}): {', '.join(parts)}")

@@ -42,6 +42,8 @@ PROVIDERS = {
 }
 """The prefixes that are built in. Each provider but Anthropic has OpenAI's chat completions API."""
 
+_MAKERS = {"claude-": "anthropic", "gemini-": "gemini"}  # of models, by how their names begin
+
 Make: TypeAlias = Callable[[str, Provider, str], Any]
 """Makes a model of a provider that is built in: its prefix, the provider, the model's name."""
 
@@ -69,10 +71,18 @@ def prefixes() -> list[str]:
 
 
 def misspelled(name: str) -> str:
-    """A suggestion for a name whose prefix is similar to a known one, or an empty string."""
-    prefix, colon, rest = name.partition(":")
-    near = nearest(prefix, PROVIDERS) if colon else None
-    return f" (Did you mean '{near}:{rest}'?)" if near else ""
+    """A suggestion for a name whose prefix is missing or misspelled, or an empty string."""
+    found = re.fullmatch(r"([^:/\s]+)([:/])(.+)", name)
+    prefix, sign, rest = found.groups() if found else ("", "", "")
+    maker = next((_MAKERS[each] for each in _MAKERS if name.startswith(each)), "")
+    if prefix.isalpha():
+        near = nearest(prefix, PROVIDERS)
+        meant = near and f"{near}:{rest}"
+    elif sign == ":":  # a name and a size, as Ollama writes them
+        meant = f"ollama:{name}"
+    else:
+        meant = f"{maker}:{name}" if maker else nearest(name, ["local"])
+    return f" (Did you mean {meant!r}?)" if meant else ""
 
 
 def _added(entry_points: tuple[importlib.metadata.EntryPoint, ...], name: str) -> Any:

@@ -39,7 +39,7 @@ def test_a_notebook_records_and_replays_without_the_server(kernel: Kernel, tmp_p
     assert "CassetteMiss" in miss.error
     assert f"%agent_cassette {path} --mode auto" in miss.error
     state = kernel.run("%agent_cassette").result
-    assert state == f"{path} (replay): 1 exchanges, 1 replayed, 1 missed"
+    assert state == f"{path} (replay): 1 exchange, 1 replayed, 1 missed"
     assert (
         kernel.run("%agent_cassette --mode off\n%agent_cassette").result == "no cassette is in use"
     )
@@ -135,7 +135,7 @@ def test_what_was_not_asked_for_can_be_dropped(shell: InteractiveShell, tmp_path
     cassette = switch.cassette_in_use()
     assert cassette is not None
     cassette.find(ask("b"))
-    assert repr(use(shell, "--prune")).partition(": ")[2] == "1 exchanges, 1 replayed"
+    assert repr(use(shell, "--prune")).partition(": ")[2] == "1 exchange, 1 replayed"
     assert Cassette(path, "replay").find(ask("b")) is not None
 
 

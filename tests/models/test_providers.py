@@ -86,8 +86,15 @@ def test_a_colon_without_a_provider_belongs_to_the_name(environ: pytest.MonkeyPa
         model = choose_model(name)
         assert (model.name, model.base_url) == (name, HERE)
     environ.delenv("OPENAI_BASE_URL")
-    with pytest.raises(ConfigurationError, match=r"Did you mean 'groq:llama'\?"):
-        choose_model("gropq:llama", ModelSettings(discover=False))
+    for name, meant in (
+        ("gropq:llama", "groq:llama"),
+        ("openai/gpt-5", "openai:gpt-5"),
+        ("llama3.2:1b", "ollama:llama3.2:1b"),
+        ("claude-sonnet-4-6", "anthropic:claude-sonnet-4-6"),
+        ("locl", "local"),
+    ):
+        with pytest.raises(ConfigurationError, match=rf"Did you mean '{meant}'\?"):
+            choose_model(name, ModelSettings(discover=False))
     with pytest.raises(ConfigurationError, match="'groq:MODEL'"):
         choose_model("groq:")
     environ.setenv("GROQ_API_KEY", "sk é")
