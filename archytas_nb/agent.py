@@ -78,14 +78,14 @@ class Agent(AsksMany):
         max_errors: Maximum number of consecutive unusable replies and failed calls.
         max_seconds: Maximum seconds of a run, without your time to answer; None for no limit.
         max_total_tokens: Maximum number of input and output tokens of a run; None for no limit.
-        namespace: Where variables are looked up and kept; None takes the live one.
-        approve: What happens where a tool wants approval: ``"ask"`` the person, ``"auto"`` runs
-            it, ``"deny"`` refuses it; or a function that decides on every call. None asks.
+        namespace: Where variables are looked up and stored; None for the live namespace.
+        approve: What to do when a tool requires approval: ``"ask"`` you, run it (``"auto"``) or
+            refuse it (``"deny"``); or a function that decides on every call. None asks.
         ask_user: Whether the model has a tool for asking you questions.
         allow: Names of tools that run without approval.
         context: Which variables are described below a question: those ``"mentioned"`` in it, also
-            those ``"changed"`` since the last one, ``"all"`` or ``"none"``. But for none, the model
-            has tools to read variables. ``"auto"`` is what suits the model.
+            those ``"changed"`` since the last one, ``"all"`` or ``"none"``. Except with ``"none"``,
+            the model has tools to read variables. ``"auto"`` depends on the model.
         max_reply_tokens: Maximum tokens in one reply; None for 1,024 (small models) or 16,384.
         python: Whether the model has a tool that runs code in the namespace: ``"off"``, ``"ask"``
             (after approval), ``"undoable"`` (at once; what it changes is shown and can be undone),
@@ -186,7 +186,7 @@ class Agent(AsksMany):
 
     @property
     def messages(self) -> list[ev.Message]:
-        """The history in wire form, always one that a strict server accepts."""
+        """The history as it is sent, always in a form that a strict server accepts."""
         last, model = self.exchanges[-1] if self.exchanges else Exchange(""), self.model
         around = self._around(last.origin)
         tools = self._equipped(replace(last), model, *around)  # a copy: it stays as it was sent
@@ -198,7 +198,7 @@ class Agent(AsksMany):
         self.exchanges.clear()
 
     def undo(self) -> str | None:
-        """Forget the last exchange; return its question, or None where there is none."""
+        """Remove the last exchange; return its question, or None if there is none."""
         self._current.end()
         return self.exchanges.pop().question if self.exchanges else None
 
@@ -212,21 +212,21 @@ class Agent(AsksMany):
     def run(
         self, question: str, *, output_type: Any = None, **options: Unpack[Options]
     ) -> Run[Any]:
-        """Ask a question and wait for the end; ``agent("…")`` is the same.
+        """Ask a question and wait for the answer; ``agent("…")`` is the same.
 
         Args:
             question: The question.
-            output_type: What the answer must be, any type that an argument of a tool may have; it
-                is then ``run.value`` and ``run.output``. None takes text.
-            until: A condition: it gets the answer (the typed value where there is a type) and
-                returns what is wrong with it, which the model is told, or an empty text. What it
-                raises is wrong with it too.
-            images: Shown with the question, one or several: PNG or JPEG (base64, bytes or a path),
-                or objects that are pictures.
+            output_type: The required type of the answer, any type that a tool's argument may have;
+                the value is then in ``run.output``. None for text.
+            until: A function that gets the answer (with a type, its value) and returns what is
+                wrong with it, for the model to read, or an empty string. An exception also counts
+                as wrong.
+            images: One or more images for the question: PNG or JPEG (base64, bytes or a path), or
+                objects such as figures.
             origin: What asks, such as a cell: this question replaces the exchange of an earlier
                 one of the same origin, in its place, and continues what came before it.
-            observers: Called with every event, and with what running tools print.
-            progress: Whether a line shows what goes on; None shows it in a terminal or a notebook.
+            observers: Called with every event, and with the output of running tools.
+            progress: Whether to show a progress line; None shows it in a terminal or a notebook.
             model, tools, max_steps, max_seconds, max_total_tokens, max_reply_tokens: As for the
                 agent, for this question only.
 
@@ -234,7 +234,7 @@ class Agent(AsksMany):
             The run; `incomplete` where a limit ended it.
 
         Raises:
-            ModelError: The endpoint failed; the conversation goes on without this question.
+            ModelError: The endpoint failed; the conversation continues without this question.
             TaskFailed: The model gave up.
             RunInterrupted: A person interrupted.
             ToolError: No answer can be of the type.
@@ -258,8 +258,7 @@ class Agent(AsksMany):
     ) -> Generator[ev.Event, None, Run[Any]]:
         """Ask a question and see every event as it happens; the arguments are those of `run`.
 
-        What running tools print goes to the observers only: a generator cannot yield while a tool
-        runs.
+        Only observers get the output of running tools: a generator cannot yield while a tool runs.
 
         Yields:
             The events of the run, with the pieces of streamed replies; the ending is the last.
@@ -318,7 +317,7 @@ class Agent(AsksMany):
     @overload
     def tool(self, f: None = None, /, **options: Any) -> Callable[[F], F]: ...
     def tool(self, f: Any = None, /, **options: Any) -> Any:
-        """Make a function a tool of this agent only, and leave it as it is.
+        """Make a function a tool of this agent only, and return it unchanged.
 
         Spelled ``@agent.tool``, ``@agent.tool(approve=True)`` or ``agent.tool(f)``.
 

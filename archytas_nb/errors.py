@@ -108,7 +108,7 @@ class ModelError(RunError):
         status: The HTTP status, or None if there was no HTTP response.
         passing: Whether the same request may succeed later.
         wait: Seconds that the endpoint asks to wait before that, or None.
-        may_be_paid: Whether the endpoint may charge for it, as where a reply was broken off.
+        may_be_paid: Whether the endpoint may charge for it, for example for an interrupted reply.
     """
 
     passing = False

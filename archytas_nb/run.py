@@ -56,7 +56,7 @@ _STATUS: dict[type, Literal["answered", "failed", "stopped", "interrupted"]] = {
 
 @dataclass(slots=True)
 class Run(Generic[T_co]):
-    """What became of one question; ``Run[int]`` where the answer had to be an int.
+    """The result of one question; ``Run[int]`` if the answer had to be an int.
 
     Attributes:
         question: The question.
@@ -65,11 +65,11 @@ class Run(Generic[T_co]):
         events: Requests, replies, notices and the ending, in order.
         ending: None only while the run goes on.
         seconds: Wall time of the whole run.
-        error: What the endpoint's failure was, where that ended the run.
-        watch: Keeps what undoes the changes of the variables; None where they were not watched.
-        value: The Python value that was asked for or handed over; None where there is none.
+        error: The endpoint's error, if one ended the run.
+        watch: What can undo the changes of the variables; None if they were not watched.
+        value: The Python value that was requested or returned; None if there is none.
         pieces: What has come of the next reply.
-        price: What the model's tokens cost, where that is known.
+        price: The price of the model's tokens, if known.
     """
 
     question: str
@@ -93,15 +93,15 @@ class Run(Generic[T_co]):
 
     @property
     def answer(self) -> str:
-        """The final answer, or the last words where a limit ended the run; empty otherwise."""
+        """The final answer, or the model's last text if a limit ended the run; otherwise empty."""
         return self.ending.text if isinstance(self.ending, (ev.Answered, ev.Stopped)) else ""
 
     @property
     def output(self) -> T_co:
-        """The value of the type that was asked for, or the answer as text where none was.
+        """The value of the requested type, or the answer as text if none was requested.
 
         Raises:
-            RunError: There is no such value: the run is incomplete, or has failed.
+            RunError: There is no such value: the run is incomplete or failed.
         """
         if not self._is_typed:
             return self.answer  # type: ignore[return-value]
@@ -118,7 +118,7 @@ class Run(Generic[T_co]):
 
     @property
     def reason(self) -> str:
-        """Why there is no complete answer; empty where there is one."""
+        """Why there is no complete answer; empty if there is one."""
         match self.ending:
             case ev.Stopped(limit=limit):
                 return limit
@@ -130,12 +130,12 @@ class Run(Generic[T_co]):
 
     @property
     def calls(self) -> list[tuple[ev.ToolCall, ev.CallOutcome]]:
-        """Every call that was run, with its outcome, in order."""
+        """All calls that were run, with their outcomes, in order."""
         return [pair for step in self.steps for pair in step.calls]
 
     @property
     def diff(self) -> ev.Diff:
-        """What the calls changed in the user's variables, in order, as far as that was watched."""
+        """What the calls changed in your variables, in order, as far as it was watched."""
         diffs = [outcome.diff for _, outcome in self.calls if outcome.diff is not None]
         diffs += [] if self.watch is None else self.watch.assigned
         return ev.Diff(
@@ -145,12 +145,12 @@ class Run(Generic[T_co]):
         )
 
     def undo(self) -> tuple[ev.NotCovered, ...]:
-        """Put the variables back to where they were before the run.
+        """Restore the variables to their state before the run.
 
-        What the run did not change is left alone, and so is a name that was bound again since.
+        What the run did not change is left alone, as is a variable reassigned since.
 
         Returns:
-            What could not be put back, and what else the user should know.
+            What could not be restored, and anything else to know.
 
         Raises:
             RuntimeError: The run goes on.
@@ -182,7 +182,7 @@ class Run(Generic[T_co]):
 
     @property
     def messages(self) -> list[ev.Message]:
-        """The conversation as the model was sent it last, in wire form, and the answer."""
+        """The conversation as last sent to the model, and the answer."""
         asked = [each for each in self.events if isinstance(each, ev.AskModel) and each.step]
         sent = list(asked[-1].messages) if asked else []
         return [*sent, {"role": "assistant", "content": self.answer}] if self.answer else sent
@@ -223,7 +223,7 @@ class Run(Generic[T_co]):
             raise unknown_attribute(self, name, RUN)
 
     def checked(self) -> Run[T_co]:
-        """The run itself, where it was answered or a limit ended it.
+        """Return the run itself if it was answered or a limit ended it.
 
         Raises:
             ModelError: The endpoint failed.
@@ -251,7 +251,7 @@ class Run(Generic[T_co]):
         return self
 
     def interrupt(self) -> RunInterrupted:
-        """What a person's interrupt is raised as, whenever it came."""
+        """Return the exception to raise for the user's interrupt."""
         match self.ending:
             case ev.Interrupted(during=during):
                 when = f"during {during}. The conversation is intact: ask again."

@@ -165,10 +165,10 @@ def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYT
     ``with nb.transaction() as t: …``, then ``t.diff`` and ``t.undo()``.
 
     Args:
-        names: The variables whose contents are watched; all, if there are none. That a name is
-            made, bound again or deleted is seen for every name.
+        names: The variables whose contents are watched; all if empty. Creating, reassigning and
+            deleting any variable is always detected.
         namespace: The variables; the user's by default.
-        keep: How many bytes may be copied. pandas 3 and polars keep large tables without a copy.
+        keep: Maximum number of bytes to copy. pandas 3 and polars keep large tables without a copy.
     """
     return Transaction(names or None, live_namespace() if namespace is None else namespace, keep)
 

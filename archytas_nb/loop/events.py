@@ -112,8 +112,8 @@ class CallOutcome:
         images: PNG images for models that can see, base64.
         outputs: What the tool printed and displayed while it ran, in order.
         seconds: How long it took.
-        decision: What a person decided on the call, ``"approved, edited limit 5 → 10"``; empty
-            where nobody was asked.
+        decision: The person's decision, such as ``"approved, edited limit 5 → 10"``; empty if
+            nobody was asked.
         diff: What it changed in the user's variables, where that was watched; of calls that ran at
             the same time the last one has it.
         called: The tools that its code called, in order.

@@ -136,7 +136,7 @@ class Tool:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what it was made of: it is made again where it is sent."""
+        """Pickle the function and the options; unpickling makes the tool again."""
         from archytas_nb.tools.signature import resolved
 
         function, options = self.function, {name: getattr(self, name) for name in OPTIONS}
@@ -196,7 +196,7 @@ class Tool:
     def check(
         self, tool_input: Json, namespace: Mapping[str, Any] | None = None
     ) -> tuple[str, ...]:
-        """Return the faults of an input, each as ``reason @ $.path``; empty where it is valid."""
+        """Return the errors in an input, each as ``reason @ $.path``; empty if it is valid."""
         from archytas_nb.tools import arguments
 
         return tuple(str(fault) for fault in arguments.read(self._sent, tool_input, namespace)[1])
@@ -230,7 +230,7 @@ class Tool:
         return BoundCall(self.function, args, values)
 
     def arguments(self, bound: BoundCall) -> dict[str, Any]:
-        """What the function will receive, by name: defaults too, but nothing that is injected."""
+        """What the function will receive, by name, including defaults but nothing injected."""
         positional = [each.name for each in self.parameters if each.positional]
         given = {**dict(zip(positional, bound.args, strict=False)), **bound.kwargs}
         return {
@@ -239,7 +239,7 @@ class Tool:
         }
 
     def wants_approval(self, bound: BoundCall) -> bool | str:
-        """Whether a person must agree, or the words to ask with; raises what `approve` raises."""
+        """Whether approval is required, or the text to ask with; raises what `approve` raises."""
         if not callable(self.approve):
             return bool(self.approve)
         given, wanted = self.arguments(bound), inspect.signature(self.approve).parameters
@@ -258,7 +258,7 @@ class Tool:
             namespace: The live variables: for arguments by reference, and to keep large results in.
 
         Returns:
-            What became of it. Nothing is raised but KeyboardInterrupt.
+            The outcome. Nothing is raised except KeyboardInterrupt.
         """
         bound = self.bind(tool_input, namespace)
         if isinstance(bound, CallOutcome):

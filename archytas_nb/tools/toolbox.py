@@ -85,8 +85,8 @@ class Toolbox(Mapping[str, Tool]):
         """Add everything that a source offers.
 
         Args:
-            source: A function or tool; a class (made without arguments) or an object, of which the
-                decorated methods are taken or, where none is decorated, the public ones; or a
+            source: A function or tool; a class (instantiated without arguments) or an object, whose
+                decorated methods, or all public ones if none is decorated, become tools; or a
                 toolbox.
 
         Returns:
@@ -130,7 +130,7 @@ class Toolbox(Mapping[str, Tool]):
         return dict(self._tools), set(self._disabled)
 
     def restore(self, snapshot: tuple[dict[str, Tool], set[str]]) -> None:
-        """Go back to an earlier state, as after a cell that failed half-way."""
+        """Restore an earlier state, for example after a cell failed halfway."""
         self._tools, self._disabled = dict(snapshot[0]), set(snapshot[1])
 
 
