@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import re
-import warnings
 from collections.abc import Callable
 from dataclasses import fields
 from types import SimpleNamespace
@@ -45,7 +44,6 @@ _LIMITS = ("max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_re
 _OF_AGENT = (*_LIMITS, "protocol", "instructions", "approve", "context", "undo")
 """The settings that are arguments of `Agent` as they are."""
 _CHOSEN = (*_OF_AGENT, "tools", "allow", "ask_user", "python", "quiet")
-_MOVED = re.compile(r"\s*--(history|undo|reset|cost)\b\s*(.*)", re.DOTALL)
 _log = logging.getLogger("archytas_nb")
 
 
@@ -81,13 +79,6 @@ class ArchytasNB(Settings, Magics):
         what was changed.
         """
         __tracebackhide__ = True
-        if (moved := _MOVED.fullmatch(line)) is not None:
-            name, rest = moved.groups()
-            if rest or cell:
-                raise UsageError(f"use %agent_{name} instead of --{name}; it takes no question")
-            hint = f"%agent --{name} is deprecated; use %agent_{name}"
-            warnings.warn(hint, FutureWarning, stacklevel=3)
-            return getattr(self.conversation, f"agent_{name}")("")
         flags, text = split_options(line, self.agent.parser)
         args = self.agent.parser.parse_args(flags)
         if args.help:

@@ -307,7 +307,7 @@ def test_what_cannot_be_meant_is_one_line_and_costs_nothing(asked: Kernel) -> No
         ("--max-steps none hi", "--max-steps: 'none' is not an int of at least 1"),
         ("--protocol smoke hi", "--protocol: 'smoke' is not any of"),
         ("how many {pengiuns}", "no variable is named 'pengiuns', did you mean 'penguins'?"),
-        ("--undo hi", "use %agent_undo instead"),
+        ("--undo hi", "unknown option '--undo'"),
     ]:
         with Server() as server:
             use(asked, server)

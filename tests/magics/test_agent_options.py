@@ -299,6 +299,7 @@ def test_undo_forgets_the_last_exchange_and_reset_all_of_them(ask: Ask) -> None:
     assert "nothing to undo" in repr(ask("agent_undo"))
     ask("five", answer("FIVE"))
     assert len(sent(ask)) == 2
+    assert repr(ask("agent_reset")) == "removed: 1 question"
 
 
 def test_cost_counts_the_last_question_and_the_conversation_failures_included(ask: Ask) -> None:

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 import archytas_nb as nb
@@ -21,7 +20,6 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.history import Exchange, Step
 from archytas_nb.magics.conversation import Paid, cost, history
 from archytas_nb.magics.dry_run import DryRun
-from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Kernel
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -65,21 +63,6 @@ def test_a_cell_that_is_run_again_replaces_its_questions_in_their_place(kernel: 
         for _ in range(2):  # no cell is named: each question is added
             kernel.run("%agent one")
         assert questions(server) == ["one", "one"]
-
-
-def test_the_old_flags_work_and_name_the_new_magics(shell: InteractiveShell) -> None:
-    shell.user_ns["script"] = ScriptedModel(("final_answer", "One."), ("final_answer", "Two."))
-    for question in ("first", "second"):
-        shell.run_line_magic("agent", f"-m script {question}")
-    shown = {}
-    for name in ("history", "cost", "undo", "reset"):
-        with pytest.warns(FutureWarning, match=f"use %agent_{name}"):
-            shown[name] = repr(shell.run_line_magic("agent", f"--{name}"))
-        with pytest.raises(UsageError, match=f"%agent_{name}"):
-            shell.run_line_magic("agent", f"--{name} what?")
-    assert "second" in shown["history"]
-    assert "conversation" in shown["cost"]
-    assert (shown["undo"], shown["reset"]) == ("removed: second", "removed: 1 question")
 
 
 def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
