@@ -262,7 +262,7 @@ class ArchytasNB(Settings, Magics):
         settings, origin = self._settings(vars(args)), keywords["origin"]
         agent = self._agent(args, settings)
         if args.dry_run:
-            from archytas_nb.magics.dry_run import dry_run
+            from archytas_nb.magics.shown import dry_run
 
             agent.exchanges = self.conversation.exchanges_for(origin, new=args.new)
             return dry_run(agent, question, keywords)

@@ -20,34 +20,30 @@ from archytas_nb.errors import ArchytasError, RunInterrupted
 from archytas_nb.kernel import running_cell
 from archytas_nb.magics.line import HELP, arguments, brief
 from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.shown import (
+    NOTHING,
+    Message,
+    Paid,
+    cassette_state,
+    changes,
+    cost,
+    history,
+    undone,
+    why,
+)
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
-    from archytas_nb.cassettes.cassette import Cassette
-    from archytas_nb.loop.events import Usage
     from archytas_nb.loop.history import Exchange
     from archytas_nb.run import Run
 
-CELL = "padding:.2em .8em;vertical-align:top"
-# MathJax takes "$5 and $10" for a formula, and TeX can make links: the classes keep it away.
-PLAIN: dict[str, str | bool] = {"class": "tex2jax_ignore mathjax_ignore"}
-
 RUNS, BYTES = 20, 1 << 30  # how many runs can be undone, and how much their copies may take
 
-_NOTHING = "no questions have been asked in this conversation"
 _UNWATCHED = (
     "what the last question changed was not watched: use --python undoable, or set "
     "%config ArchytasNB.undo = True"
 )
 _log = logging.getLogger("archytas_nb")
-
-
-class Paid(NamedTuple):
-    """What one question cost; also that of a run that failed."""
-
-    usage: Usage
-    seconds: float  # of the model; in a replay those of the recording
-    usd: float | None  # None where the price is not known
 
 
 @dataclass(eq=False)
@@ -74,13 +70,6 @@ class Asked(NamedTuple):
     execution: int  # the number of the cell that asked
     run: Run
     exchange: Exchange | None  # None where it came to nothing and was not kept
-
-
-class Message(str):
-    """A text that a cell shows as it is."""
-
-    __slots__ = ()
-    __repr__ = str.__str__
 
 
 def _magic(*options: Any) -> Callable[[Any], Any]:
@@ -126,8 +115,6 @@ class Conversation(Magics):
         Changes are undone if they were watched: if the option or setting python is ask or undoable,
         or the setting undo is on. What could not be restored is listed.
         """
-        from archytas_nb.magics.changes import undone
-
         if not arguments(self.agent_undo.parser, line):
             return None
         if self._running:
@@ -135,28 +122,25 @@ class Conversation(Magics):
         last = self.asked.pop() if self.asked else None
         self._last = self.asked[-1].run if self.asked else None
         if last is None:
-            return Message(f"nothing to undo: {_NOTHING}")
+            return Message(f"nothing to undo: {NOTHING}")
         for turn in self._turns:
             if turn.exchange is last.exchange:  # its cell still finds its place
                 turn.exchange = None
-        changes = undone(last)
-        return Message(f"removed: {last.run.question}" + (f"\n{changes}" if changes else ""))
+        back = undone(last)
+        return Message(f"removed: {last.run.question}" + (f"\n{back}" if back else ""))
 
     @_magic()
     def agent_diff(self, line: str) -> Any:
         """Show what the last question changed in the variables."""
-        from archytas_nb.magics.changes import HEAD, rows
-
         if not arguments(self.agent_diff.parser, line):
             return None
         if self._last is None or self._last.watch is None:
-            return Message(_NOTHING if self._last is None else _UNWATCHED)
-        return Table(HEAD, rows(self._last.diff), "the last question changed no variable")
+            return Message(NOTHING if self._last is None else _UNWATCHED)
+        return changes(self._last.diff)
 
     @_magic(argument("name", help="A variable."))
     def agent_why(self, line: str) -> Any:
         """Say which questions, and which cells before them, made or changed a variable."""
-        from archytas_nb.magics.changes import why
         from archytas_nb.tools.names import did_you_mean, visible
 
         if not (args := arguments(self.agent_why.parser, line)):
@@ -235,7 +219,7 @@ class Conversation(Magics):
             cassette.prune()
         elif args.path or args.mode:
             return None
-        return _state(cassette)
+        return cassette_state(cassette)
 
     # ── asking ────────────────────────────────────────────────────────────────────────────────────
 
@@ -382,87 +366,3 @@ class Conversation(Magics):
 
 def _exchanges(turns: Sequence[Turn]) -> list[Exchange]:
     return [each.exchange for each in turns if each.exchange is not None]
-
-
-# ── what the magics show ──────────────────────────────────────────────────────────────────────────
-
-
-class Table(NamedTuple):
-    """Rows below a head, as text and as HTML; ``empty`` where there are none."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    empty: str = _NOTHING
-
-    def __repr__(self) -> str:
-        from archytas_nb.trace.safe import Table as Cells
-        from archytas_nb.trace.text import grid_lines
-
-        if not self.rows:
-            return self.empty
-        cells = Cells(self.head, self.rows)
-        return "\n".join(grid_lines(cells, len(self.rows), width=10_000, cell=1_000))
-
-    def _repr_html_(self) -> str:
-        from archytas_nb.trace import safe
-
-        if not self.rows:
-            return str(safe.element("p", safe.text(self.empty)))
-        drawn = safe.table(safe.Table(self.head, self.rows), style="", cell=CELL, head="")
-        return safe.embedded(str(safe.element("div", drawn, **PLAIN)))
-
-
-def history(exchanges: Sequence[Exchange]) -> Table:
-    """The exchanges of a conversation, in order."""
-    from archytas_nb.trace.safe import one_line
-    from archytas_nb.trace.view import ending_text, ending_title
-
-    rows = []
-    for number, exchange in enumerate(exchanges, start=1):
-        called = ", ".join(call.name for step in exchange.steps for call in step.calls)
-        said = ending_title(exchange.ending), ending_text(exchange.ending)
-        ending = ": ".join(filter(None, said))
-        shown = one_line(exchange.question, 60), one_line(called, 60), one_line(ending, 80)
-        rows.append((str(number), *shown))
-    return Table(("", "question", "tools called", "answer"), tuple(rows))
-
-
-def cost(last: Sequence[Paid], conversation: Sequence[Paid]) -> Table:
-    """What the last question and the conversation cost; ``+`` marks an incomplete sum."""
-    counted = ("questions", "requests", "tokens in", "cached", "tokens out", "model seconds")
-    rows = [_cost_row("last question", last), _cost_row("conversation", conversation)]
-    return Table(("", *counted, "USD"), tuple(rows) if conversation else ())
-
-
-def _cost_row(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
-    asked = [each for each in paid if each.usage.requests]
-    usages = [each.usage for each in asked]
-    counted = [each for each in usages if each.input_tokens or each.output_tokens]
-
-    def summed(values: Sequence[float], form: str) -> str:
-        if not values and asked:
-            return "unknown"
-        return f"{sum(values):{form}}{'+' if len(values) < len(asked) else ''}"
-
-    return (
-        *(label, str(len(paid)), f"{sum(each.requests for each in usages):,}"),
-        summed([each.input_tokens for each in counted], ","),
-        summed([each.cached_tokens for each in counted], ","),
-        summed([each.output_tokens for each in counted], ","),
-        f"{sum(each.seconds for each in paid):.1f}",
-        summed([each.usd for each in asked if each.usd is not None], ".4f"),
-    )
-
-
-def _state(cassette: Cassette | None) -> Message:
-    """The cassette in use, and its exchanges so far: replayed, recorded, missed and unused."""
-    if cassette is None:
-        return Message("no cassette is in use")
-    tally = cassette.tally
-    counts = (tally.replayed, tally.recorded, len(tally.missed), cassette.unused)
-    named = zip(counts, ("replayed", "recorded", "missed", "unused"), strict=True)
-    parts = [
-        f"{cassette.count} exchange{'' if cassette.count == 1 else 's'}",
-        *(f"{n} {what}" for n, what in named if n),
-    ]
-    return Message(f"{cassette.path} ({cassette.mode}): {', '.join(parts)}")

@@ -15,8 +15,8 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from archytas_nb.errors import ArchytasError, ToolError
 from archytas_nb.kernel import running_cell
-from archytas_nb.magics.conversation import Message, Table
 from archytas_nb.magics.line import HELP, arguments, brief
+from archytas_nb.magics.shown import Message, Table
 
 if TYPE_CHECKING:
     from archytas_nb.tools.tool import Tool

@@ -1,0 +1,310 @@
+"""What the magics show: messages, tables, a dry run, and the changes and costs of questions.
+
+It is imported with the extension, so it imports the trace and the kernel only when they are needed.
+Questions and answers are anybody's text: whatever becomes HTML here is made by the trace's own
+functions, which escape it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from archytas_nb.agent import Agent
+    from archytas_nb.cassettes.cassette import Cassette
+    from archytas_nb.loop.events import AskModel, Diff, ToolCall, Usage
+    from archytas_nb.loop.history import Exchange
+    from archytas_nb.magics.conversation import Asked
+
+NOTHING = "no questions have been asked in this conversation"
+
+
+class Message(str):
+    """A text that a cell shows as it is."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+class Table(NamedTuple):
+    """Rows below a head, as text and as HTML; ``empty`` where there are none."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    empty: str = NOTHING
+
+    def __repr__(self) -> str:
+        from archytas_nb.trace.safe import Table as Cells
+        from archytas_nb.trace.text import grid_lines
+
+        if not self.rows:
+            return self.empty
+        cells = Cells(self.head, self.rows)
+        return "\n".join(grid_lines(cells, len(self.rows), width=10_000, cell=1_000))
+
+    def _repr_html_(self) -> str:
+        return _page(self.html())
+
+    def html(self) -> str:
+        """The table without what a page needs around it."""
+        from archytas_nb.trace import safe
+
+        if not self.rows:
+            return safe.element("p", self.empty)
+        cell = "padding:.2em .8em;vertical-align:top"
+        return safe.table(safe.Table(self.head, self.rows), style="", cell=cell, head="")
+
+
+def _page(*parts: str) -> str:
+    from archytas_nb.trace.safe import element, embedded
+
+    # MathJax takes "$5 and $10" for a formula, and TeX can make links: the classes keep it away.
+    return embedded(element("div", *parts, class_="tex2jax_ignore mathjax_ignore"))
+
+
+# ── a conversation ────────────────────────────────────────────────────────────────────────────────
+
+
+class Paid(NamedTuple):
+    """What one question cost; also that of a run that failed."""
+
+    usage: Usage
+    seconds: float  # of the model; in a replay those of the recording
+    usd: float | None  # None where the price is not known
+
+
+def history(exchanges: Sequence[Exchange]) -> Table:
+    """The exchanges of a conversation, in order."""
+    from archytas_nb.trace.safe import one_line
+    from archytas_nb.trace.view import ending_text, ending_title
+
+    rows = []
+    for number, exchange in enumerate(exchanges, start=1):
+        called = ", ".join(call.name for step in exchange.steps for call in step.calls)
+        said = ending_title(exchange.ending), ending_text(exchange.ending)
+        ending = ": ".join(filter(None, said))
+        shown = one_line(exchange.question, 60), one_line(called, 60), one_line(ending, 80)
+        rows.append((str(number), *shown))
+    return Table(("", "question", "tools called", "answer"), tuple(rows))
+
+
+def cost(last: Sequence[Paid], conversation: Sequence[Paid]) -> Table:
+    """What the last question and the conversation cost; ``+`` marks an incomplete sum."""
+    counted = ("questions", "requests", "tokens in", "cached", "tokens out", "model seconds")
+    rows = [_cost_row("last question", last), _cost_row("conversation", conversation)]
+    return Table(("", *counted, "USD"), tuple(rows) if conversation else ())
+
+
+def _cost_row(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
+    asked = [each for each in paid if each.usage.requests]
+    usages = [each.usage for each in asked]
+    counted = [each for each in usages if each.input_tokens or each.output_tokens]
+
+    def summed(values: Sequence[float], form: str) -> str:
+        if not values and asked:
+            return "unknown"
+        return f"{sum(values):{form}}{'+' if len(values) < len(asked) else ''}"
+
+    return (
+        *(label, str(len(paid)), f"{sum(each.requests for each in usages):,}"),
+        summed([each.input_tokens for each in counted], ","),
+        summed([each.cached_tokens for each in counted], ","),
+        summed([each.output_tokens for each in counted], ","),
+        f"{sum(each.seconds for each in paid):.1f}",
+        summed([each.usd for each in asked if each.usd is not None], ".4f"),
+    )
+
+
+def cassette_state(cassette: Cassette | None) -> Message:
+    """The cassette in use, and its exchanges so far: replayed, recorded, missed and unused."""
+    if cassette is None:
+        return Message("no cassette is in use")
+    tally = cassette.tally
+    counts = (tally.replayed, tally.recorded, len(tally.missed), cassette.unused)
+    named = zip(counts, ("replayed", "recorded", "missed", "unused"), strict=True)
+    parts = [
+        f"{cassette.count} exchange{'' if cassette.count == 1 else 's'}",
+        *(f"{n} {what}" for n, what in named if n),
+    ]
+    return Message(f"{cassette.path} ({cassette.mode}): {', '.join(parts)}")
+
+
+# ── what runs changed in the variables ────────────────────────────────────────────────────────────
+
+
+def undone(asked: Asked) -> str:
+    """Put the variables back to where they were before a run; returns what was done, in words."""
+    from archytas_nb.kernel.transaction import CHANGED_SINCE
+
+    diff, left = asked.run.diff, asked.run.undo()
+    names = dict.fromkeys(_root(change.name) for change in diff.changes)
+    failed = {_root(note.name) for note in left if note.why != CHANGED_SINCE}
+    back = [name for name in names if not failed & {name, ""}]
+    lines = [f"put back: {', '.join(back)}"] if back else []
+    lines += [f"note: {note}" for note in left]
+    unseen = [str(note) for note in diff.not_watched]
+    return "\n".join(lines + ([f"not watched: {', '.join(unseen)}"] if unseen else []))
+
+
+def changes(diff: Diff) -> Table:
+    """What a run changed, then what was not watched or could not be kept."""
+    rows: list[tuple[str, ...]] = [
+        (" = ".join((each.name, *each.also)), each.kind, "; ".join(each.words))
+        for each in diff.changes
+    ]
+    rows += [(each.name, "not watched", each.why) for each in diff.not_watched]
+    rows += [(each.name, "cannot be undone", each.why) for each in diff.not_kept]
+    empty = "the last question changed no variable"
+    return Table(("variable", "", "change"), tuple(rows), empty)
+
+
+def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> str:
+    """Which runs and cells changed a variable, the last one first; empty where none is known."""
+    found = [
+        (each.execution, 1, place, text)
+        for each in asked
+        for place, text in enumerate(_changes_in(each, name))
+    ]
+    for number, source in enumerate(cells):
+        if number and name in source:
+            lines = _lines(shell.transform_cell(source), name)
+            found += [(number, 0, 0, f"cell {number}")] * any(changed for _, changed in lines)
+    texts = [each[-1] for each in sorted(found, reverse=True)]
+    unseen = [str(each.number) for each in asked if each.run.watch is None and each.run.calls]
+    note = f"\nnot watched: run {', '.join(unseen)}" if unseen and texts else ""
+    return "\nbefore that: ".join(texts[:5]) + note
+
+
+def _changes_in(asked: Asked, name: str) -> Iterator[str]:
+    run = asked.run
+    made = [
+        (f"step {step.number}, {call.name}{_line(call, name)}", outcome.diff)
+        for step in run.steps
+        for call, outcome in step.calls
+    ]
+    made += [("--out", diff) for diff in (run.watch.assigned if run.watch else ())]
+    for where, diff in made:
+        for change in diff.changes if diff else ():
+            if name == _root(change.name) or name in change.also:
+                words = "; ".join(change.words)
+                words = words if len(words) <= 100 else f"{words[:99]}…"
+                yield f"run {asked.number}, {where}: {change.name} {change.kind} ({words})"
+
+
+def _line(call: ToolCall, name: str) -> str:
+    """The line of code that changes a variable, or else the last one that names it."""
+    given = call.input.get("code") if isinstance(call.input, dict) else call.input
+    if call.name != "python" or not isinstance(given, str):
+        return ""
+    lines = _lines(given, name)
+    return f" line {max(lines, key=lambda pair: (pair[1], pair[0]))[0]}" if lines else ""
+
+
+def _lines(code: str, name: str) -> list[tuple[int, bool]]:
+    """The lines of code that name a variable, and whether they change it."""
+    from archytas_nb.kernel.python import mentions
+
+    try:
+        return [(line, changed) for each, line, changed in mentions(code) if each == name]
+    except (SyntaxError, ValueError):
+        return []
+
+
+def _root(name: str) -> str:
+    """The variable by which an object is reached."""
+    return re.split(r"\W", name, maxsplit=1)[0]
+
+
+# ── a dry run ─────────────────────────────────────────────────────────────────────────────────────
+
+_TITLE = "Nothing was sent. The first request would be:"
+_PRE = (
+    "white-space:pre-wrap;overflow-wrap:anywhere;padding:.5em .8em;background:rgba(128,128,128,.1)"
+)
+
+
+def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
+    """What an agent would be sent for a question with these arguments of `Agent.run`."""
+    ask, model, limits = agent.preview(question, **keywords), agent.model, agent.limits
+    names = ("max_steps", "max_errors", "max_seconds", "max_total_tokens")
+    facts = {
+        "model": model.name,
+        "protocol": agent.protocol if agent.protocol != "auto" else model.protocol,
+        "limits": ", ".join(f"{name}={getattr(limits, name)}" for name in names),
+        "tools": ", ".join(agent.tools) or "none",
+        "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
+    }
+    if getattr(model, "is_small", False) and agent.tools and not agent.exchanges:
+        facts["before it"] = "short requests: does this tool fit the question? (small models only)"
+    body = model.body(ask) if hasattr(model, "body") else None
+    return DryRun(ask, tuple(facts.items()), body)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DryRun:
+    """What would be sent.
+
+    Attributes:
+        ask: The request, as a model gets it.
+        facts: Names and values of what decides about the run.
+        body: What would be sent to the endpoint; None where the model has none.
+    """
+
+    ask: AskModel
+    facts: tuple[tuple[str, str], ...]
+    body: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        parts = [_TITLE, "", repr(Table((), self.facts))]
+        for title, body in self._parts():
+            parts += ["", f"── {title} ".ljust(80, "─"), body]
+        return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        from archytas_nb.trace.safe import element
+
+        drawn, parts = [element("p", _TITLE), Table((), self.facts).html()], self._parts()
+        question = max((n for n, (title, _) in enumerate(parts) if title == "user"), default=0)
+        for number, (title, body) in enumerate(parts):
+            size = element("span", f" · {len(body):,} characters", style="opacity:.65")
+            summary = element("summary", element("strong", title), size, style="cursor:pointer")
+            whole = element("pre", body, style=_PRE)
+            drawn.append(element("details", summary, whole, open=number == question))
+        return _page(*drawn)
+
+    def _parts(self) -> list[tuple[str, str]]:
+        ask = self.ask
+        body = {"messages": ask.messages, "tools": ask.tools} if self.body is None else self.body
+        system = [{"role": "system", "content": body["system"]}] if "system" in body else []
+        parts = [(str(each.get("role")), _content(each)) for each in (*system, *body["messages"])]
+        if body.get("tools"):
+            parts.append(("tools, as function-calling specifications", _pretty(body["tools"])))
+        if self.body is None and ask.schema is not None:
+            title = "JSON schema that the reply is bound to, where the endpoint can"
+            parts.append((title, _pretty(ask.schema)))
+        others = {n: each for n, each in body.items() if n not in ("system", "messages", "tools")}
+        return [*parts, ("other fields", _pretty(others))] if others else parts
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    """A message as it is sent, whole; of a picture its size."""
+    from archytas_nb.trace.safe import tidy
+
+    content = message.get("content")
+    parts = map(_part, content) if isinstance(content, list) else [str(content or "")]
+    rest = {key: value for key, value in message.items() if key not in ("role", "content")}
+    return tidy("\n".join(filter(None, [*parts, _pretty(rest) if rest else ""])), 10_000_000)
+
+
+def _part(part: Any) -> str:
+    if "image" in part.get("type", ""):
+        return f"[image, {len(_pretty(part)):,} characters]"
+    return str(part["text"]) if "text" in part else _pretty(part)
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
