@@ -7,6 +7,9 @@ that is not pure, a question to the user, or a line of progress.
 from __future__ import annotations
 
 import contextvars
+import hashlib
+import inspect
+import json
 import math
 import os
 import queue
@@ -14,7 +17,7 @@ import threading
 import time
 import uuid
 from collections import ChainMap, Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -25,7 +28,6 @@ from typing import Any, TypeVar
 from archytas_nb.agent import Agent
 from archytas_nb.answers import Answers
 from archytas_nb.batch.limiter import Limiter, RowModel
-from archytas_nb.batch.map import keys_of
 from archytas_nb.batch.store import OPEN, RowResult, Store, stored
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
 from archytas_nb.driver import played
@@ -40,6 +42,7 @@ from archytas_nb.loop.stop import Stop, stoppable
 from archytas_nb.models.choose import choose_model
 from archytas_nb.models.refusals import shortened
 from archytas_nb.run import Run
+from archytas_nb.tools.tool import Tool
 
 T = TypeVar("T")
 _SAMPLE = 20  # rows after which the cost of all is estimated
@@ -407,6 +410,28 @@ class Map:
         if limiter.reason:
             parts.append(f"stopped by {limiter.reason} (rerun the cell to continue)")
         return " · ".join(parts)
+
+
+def keys_of(
+    questions: Sequence[str], salts: Sequence[str], tools: Iterable[Tool], *parts: str
+) -> list[str]:
+    """What identifies each row's result: its question, the tools with their code, and the rest."""
+    same = [*parts, *([tool.name, tool.spec(), _source(tool.function)] for tool in tools)]
+    text = json.dumps(same, sort_keys=True, default=str)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+    keys = []
+    for question in questions:
+        row = digest.copy()
+        row.update(question.encode("utf-8", "surrogatepass"))
+        keys.append(row.hexdigest())
+    return [f"{key} {salt}" for key, salt in zip(keys, salts, strict=True)] if salts else keys
+
+
+def _source(function: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):  # typed into an interpreter, or written in C
+        return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
 
 
 def _cancel(future: Future[Any]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb import Agent, OpenAIModel
-from archytas_nb.batch.evaluate import wilson
+from archytas_nb.batch.map import wilson
 from tests.servers.plays import Say
 from tests.servers.server import Server
 
