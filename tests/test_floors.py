@@ -41,7 +41,7 @@ DOORS = {
     "typing_extensions": {"tools"},
     "IPython": {"magics", "command"},
     "traitlets": {"magics", "command"},
-    "jupyter_client": {"pytest_plugin.recording"},
+    "jupyter_client": {"pytest_plugin.runs"},
     "ipykernel": {"magics"},
     "markdown_it": {"trace"},
     "xllamacpp": {"models"},
@@ -52,8 +52,8 @@ DOORS = {
     "psutil": {"models.process"},
     "xxhash": {"kernel.content"},
     "pytest": {"pytest_plugin"},
-    "nbclient": {"pytest_plugin.recording"},
-    "nbformat": {"pytest_plugin.recording"},
+    "nbclient": {"pytest_plugin.runs"},
+    "nbformat": {"pytest_plugin.runs"},
 }
 """Who may import what is not ours and not Python's: a file, or a room. Anything else has no door."""
 

@@ -19,7 +19,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -27,9 +27,6 @@ from archytas_nb.cassettes.cassette import Cassette, Tally
 from archytas_nb.cassettes.switch import MODE, PATH, REPORT, RERUN, CassetteModel
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.models.choose import choose_model
-
-if TYPE_CHECKING:
-    from archytas_nb.pytest_plugin.recording import NotebookFile
 
 PLUGIN = "archytas_nb agent runs"
 UPDATE = "pytest --agent-update"
@@ -115,8 +112,6 @@ class AgentRuns:
             return None
         if importlib.util.find_spec("nbclient") is None:
             raise pytest.UsageError(f"--agent-{self._mode} needs nbclient: pip install nbclient")
-        from archytas_nb.pytest_plugin.recording import NotebookFile
-
         return NotebookFile.from_parent(parent, path=file_path)
 
     @pytest.hookimpl(tryfirst=True)
@@ -191,6 +186,60 @@ class AgentRuns:
         """A path as a person would type it."""
         name = os.path.relpath(path, self._config.invocation_params.dir)
         return str(path) if name.startswith(os.pardir) else name
+
+
+class NotebookFile(pytest.File):
+    """A notebook that is recorded."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One test: the whole notebook."""
+        yield NotebookRun.from_parent(self, name=self.config.option.agent_mode)
+
+
+class NotebookRun(pytest.Item):
+    """Runs a notebook in a fresh kernel and saves it; imports nbclient only then."""
+
+    def runtest(self) -> None:
+        """Run all cells in the notebook's folder, and save the outputs, without time stamps."""
+        import nbformat
+        from nbclient import NotebookClient
+
+        book: Any = nbformat.read(self.path, as_version=4)  # type: ignore[no-untyped-call]
+        for cell in book.cells:
+            cell.metadata.pop("execution", None)
+        option = self.config.option  # nbval's, where it is installed
+        kernel = getattr(option, "nbval_kernel_name", None)
+        if getattr(option, "nbval_current_env", False):
+            kernel = "python3"  # which the Python that runs pytest stands for
+        name: Any = {"kernel_name": kernel} if kernel else {}  # without one, the notebook's
+        resources = {"metadata": {"path": str(self.path.parent)}}
+        client = NotebookClient(
+            book, timeout=None, record_timing=False, resources=resources, **name
+        )
+        client.execute()
+        text = nbformat.writes(book)  # type: ignore[no-untyped-call]
+        text = text if text.endswith("\n") else f"{text}\n"
+        if text != self.path.read_text("utf-8"):
+            self.path.write_text(text, "utf-8", newline="\n")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show a cell's error as the notebook would."""
+        from jupyter_client.kernelspec import NoSuchKernel
+        from nbclient.exceptions import CellExecutionError, DeadKernelError
+        from nbformat import ValidationError
+        from nbformat.reader import NotJSONError
+
+        expected = CellExecutionError, DeadKernelError, NoSuchKernel, NotJSONError, ValidationError
+        if isinstance(excinfo.value, expected):
+            return (
+                f"{self.path.name} was not saved; the replies recorded so far are kept. "
+                f"Continue with pytest --agent-update.\n{excinfo.value}"
+            )
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Where it stands."""
+        return self.path, None, f"{self.path.name}: {self.name}"
 
 
 class _Notebook:
