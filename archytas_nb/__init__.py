@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from archytas_nb._version import __version__
+__version__ = "0.1.0"  # the build reads this line, without importing the package
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from archytas_nb._version import __version__
+from archytas_nb import __version__
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import choose, process, providers, weights

@@ -14,7 +14,7 @@ NAME = "archytas_nb"
 MAX_LINES = 500
 
 FLOORS = {
-    "_version": 0, "errors": 0, "loop.events": 0,
+    "__version__": 0, "errors": 0, "loop.events": 0,
     "tools": 1, "loop": 1,
     "models": 2, "kernel": 2, "trace": 2,
     "cassettes": 3,
@@ -24,7 +24,6 @@ FLOORS = {
 }  # fmt: skip
 ALONE = {
     "testing": {"loop.events", "errors"},
-    "_version": set(),
     "errors": set(),
     "loop.events": set(),
 }

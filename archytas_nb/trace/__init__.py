@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from archytas_nb._version import __version__
+from archytas_nb import __version__
 from archytas_nb.trace.html import html as run_html
 from archytas_nb.trace.html import value_html
 from archytas_nb.trace.safe import embedded, tidy
