@@ -26,14 +26,13 @@ from archytas_nb import question as prepare
 from archytas_nb.aio import RunStream, events_of, waits_aside
 from archytas_nb.batch.map import AsksMany
 from archytas_nb.driver import (
+    ActiveProtocol,
     AnswerCheck,
     Current,
     Driver,
     Events,
     Model,
     Observer,
-    Spoken,
-    begun,
     ended,
     played,
     watched,
@@ -385,7 +384,7 @@ class Agent(AsksMany):
         """Everything that happens in a run; its record is kept however it ends."""
         self._current.end()
         begin = partial(self._begin, run, exchange, check, observers)
-        events = played(run, exchange, begun(begin), partial(self._keep, exchange), observers)
+        events = played(run, exchange, begin, partial(self._keep, exchange), observers)
         self._current.events = weakref.ref(events)
         return events
 
@@ -408,8 +407,8 @@ class Agent(AsksMany):
             if (begins := getattr(model, "begins", None)) is not None:
                 # A recording gives a cell that is run again what it gave before.
                 begins(*prepare.asked_by(exchange.origin))
-            spoken = self._protocol(model)
-            run.model, run.protocol = model.name, spoken
+            protocol = self._protocol(model)
+            run.model, run.protocol = model.name, protocol
             run.price = getattr(model, "price", None)
         except (ModelError, ConfigurationError) as error:
             run.error, missing = error, isinstance(error, ConfigurationError)
@@ -432,7 +431,7 @@ class Agent(AsksMany):
             partial(self._wire, tools=tools), check,
             may_fall_back=self.protocol == "auto",
         )  # fmt: skip
-        return driver.events(spoken)
+        return driver.events(protocol)
 
     def _executor(
         self, tools: Toolbox, variables: Namespace, person: Person, observers: Sequence[Observer],
@@ -468,10 +467,10 @@ class Agent(AsksMany):
     def _variables(self) -> Namespace:
         return live_namespace() if self._namespace is None else self._namespace
 
-    def _protocol(self, model: Model) -> Spoken:
+    def _protocol(self, model: Model) -> ActiveProtocol:
         return model.protocol if self.protocol == "auto" else self.protocol
 
-    def _wire(self, protocol: Spoken, tools: Toolbox) -> WireProtocol:
+    def _wire(self, protocol: ActiveProtocol, tools: Toolbox) -> WireProtocol:
         return (FunctionCalling if protocol == "native" else TextProtocol)(tools, self.instructions)
 
     def _guards(self, model: Model, tools: Toolbox, clock: Callable[[], float]) -> Guards:

@@ -24,7 +24,8 @@ from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
 from archytas_nb.run import Run
 
-Spoken: TypeAlias = Literal["react", "native"]
+ActiveProtocol: TypeAlias = Literal["react", "native"]
+"""The wire protocol that a run uses."""
 Events: TypeAlias = Generator[ev.Event, None, None]
 Asking: TypeAlias = Generator[ev.Delta | ev.Notice, None, ev.ModelReply]
 """A reply on its way: its pieces, and the retries; it returns the reply."""
@@ -38,7 +39,7 @@ class Model(Protocol):
         """Shown in the trace."""
 
     @property
-    def protocol(self) -> Spoken:
+    def protocol(self) -> ActiveProtocol:
         """The wire protocol that suits this model, for an agent with ``protocol="auto"``."""
 
     def complete(self, ask: ev.AskModel) -> Asking:
@@ -65,16 +66,16 @@ class Driver:
     model: Model
     executor: KernelExecutor
     guards: Guards  # fresh for this run
-    wire: Callable[[Spoken], WireProtocol]
+    wire: Callable[[ActiveProtocol], WireProtocol]
     check: AnswerCheck | None = None  # None where any answer will do
     may_fall_back: bool = False  # to the text protocol, where function calling does not work
 
-    def events(self, spoken: Spoken) -> Events:
+    def events(self, protocol: ActiveProtocol) -> Events:
         """Every event, the ending last; an interrupt thrown in here ends the run properly."""
         stopped = yield from shown(
-            ev.Started(self.run.model, spoken, getattr(self.model, "server", ""))
+            ev.Started(self.run.model, protocol, getattr(self.model, "server", ""))
         )
-        flow = self._flow(spoken)
+        flow = self._flow(protocol)
         request: ev.Request = next(flow)
         ending: ev.Ending | None = None
         try:
@@ -82,7 +83,12 @@ class Driver:
                 reply: ev.Reply = None
                 if not (why := self._falls_back(request)):
                     stopped |= yield from shown(request)
-                    reply = _not_done(request) if stopped else (yield from self._done(request))
+                    if stopped:
+                        reply = _not_done(request)
+                    elif isinstance(request, ev.AskModel):
+                        reply = yield from self._asked(request)
+                    elif isinstance(request, ev.CheckAnswer):
+                        reply = self._checked(request)
                     why = self._falls_back(request, reply)
                 if why:  # nothing was done yet in this step: the loop goes on from the same record
                     note = ev.Notice("protocol", f"{why}: going on with the text protocol")
@@ -116,10 +122,10 @@ class Driver:
             ending = self.exchange.ending = replace(ending, by="cassette")
         return ending
 
-    def _flow(self, spoken: Spoken) -> Flow:
-        self.run.protocol = spoken
+    def _flow(self, protocol: ActiveProtocol) -> Flow:
+        self.run.protocol = protocol
         return react_loop(
-            self.wire(spoken), self.guards, self.past, self.exchange,
+            self.wire(protocol), self.guards, self.past, self.exchange,
             checks=self.check is not None, model=self.model,
         )  # fmt: skip
 
@@ -133,12 +139,6 @@ class Driver:
         asks = reply is None and isinstance(request, ev.AskModel) and request.tools
         is_shown = asks and self.model.protocol == "react"
         return "the model writes its calls into the text" if is_shown else ""
-
-    def _done(self, request: ev.Request) -> Generator[ev.Event, None, ev.Reply]:
-        """Carry out a request, but for calls."""
-        if isinstance(request, ev.AskModel):
-            return (yield from self._asked(request))
-        return self._checked(request) if isinstance(request, ev.CheckAnswer) else None
 
     def _asked(self, request: ev.AskModel) -> Generator[ev.Event, None, ev.ModelReply | ev.NoReply]:
         try:
@@ -191,57 +191,50 @@ class Current:
 
 
 def played(
-    run: Run, exchange: Exchange, events: Events, keep: Callable[[], None],
+    run: Run, exchange: Exchange, begin: Callable[[], Events], keep: Callable[[], None],
     observers: Sequence[Observer],
 ) -> Events:  # fmt: skip
-    """Note the events of a run, show them to the observers and hand them out.
+    """Begin a run; note its events, show them to the observers and hand them out.
 
     However this ends, the run has its ending and is kept. An interrupt while an event is handled
     interrupts the run, which still ends properly.
     """
+    started, interrupted = time.perf_counter(), False
+    events: Events | None = None
 
     def finish() -> None:
-        events.close()
+        if events is not None:
+            events.close()
         exchange.ending = exchange.ending or ev.Interrupted("the run")
         run.ending = exchange.ending
         keep()
 
-    played = _observed(run, exchange, events, observers)
-    for _ in range(2):  # an interrupt may come while it is kept
-        played = _finished(played, finish)
-    return played
-
-
-def _finished(events: Events, finish: Callable[[], None]) -> Events:
     try:
-        yield from events
-    finally:
-        finish()
-
-
-def _observed(
-    run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer]
-) -> Events:
-    started, interrupted = time.perf_counter(), False
-    event = next(events, None)
-    while event is not None:
-        if isinstance(event, ev.Delta):
-            run.pieces.append(event)
-        else:
-            run.pieces.clear()
-            run.events.append(event)
-        run.seconds = time.perf_counter() - started
         try:
-            for observer in observers:
-                observer(event)
-            yield event
-        except KeyboardInterrupt as stop:
-            interrupted = True
-            event = _thrown(events, stop)
-        else:
+            events = begin()
             event = next(events, None)
-    if interrupted and not isinstance(exchange.ending, ev.Interrupted):
-        raise KeyboardInterrupt  # too late to stop the run, but not what comes after it
+            while event is not None:
+                if isinstance(event, ev.Delta):
+                    run.pieces.append(event)
+                else:
+                    run.pieces.clear()
+                    run.events.append(event)
+                run.seconds = time.perf_counter() - started
+                try:
+                    for observer in observers:
+                        observer(event)
+                    yield event
+                except KeyboardInterrupt as stop:
+                    interrupted = True
+                    event = _thrown(events, stop)
+                else:
+                    event = next(events, None)
+            if interrupted and not isinstance(exchange.ending, ev.Interrupted):
+                raise KeyboardInterrupt  # too late to stop the run, but not what comes after it
+        finally:
+            finish()
+    finally:  # once more, as an interrupt may have come while it was kept
+        finish()
 
 
 def _thrown(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
@@ -250,11 +243,6 @@ def _thrown(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
         return events.throw(stop)
     except StopIteration:
         return None
-
-
-def begun(begin: Callable[[], Events]) -> Events:
-    """The events of a run that begins with the first of them."""
-    yield from begin()
 
 
 def ended(exchange: Exchange, ending: ev.Ending) -> Events:

@@ -98,8 +98,8 @@ class RowAgent(Agent):
         row.model = model
         exchange, started = Exchange(question, form=answers.form), time.perf_counter()
         check = None if answers.form is None else answers.check
-        begun = row._begin(run, exchange, check, ())
-        with closing(played(run, exchange, begun, lambda: None, ())) as events:
+        begin = partial(row._begin, run, exchange, check, ())
+        with closing(played(run, exchange, begin, lambda: None, ())) as events:
             for _ in events:
                 if (stop := Stop.current.get()) is not None and stop.event.is_set():
                     break

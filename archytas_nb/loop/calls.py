@@ -118,13 +118,15 @@ def split_thoughts(text: str) -> tuple[str, str]:
         thoughts.append(thought[1])
         at = thought.end()
     # Some servers swallow the opening mark. In a string, the closing one is just text.
-    for end in _ENDS_THOUGHT.finditer(text, at):
+    ends = _ENDS_THOUGHT.finditer(text, at) if "</think" in text or "[/THINK]" in text else ()
+    for end in ends:
         before = text[at : end.start()]
         if len(thoughts) > 100 or len(_QUOTE.findall(before)) % 2:
             break
         thoughts.append(before)
         at = end.end()
-    return _FINAL.sub("", text[at:]).strip(), "\n".join(filter(None, map(str.strip, thoughts)))
+    body = _FINAL.sub("", text[at:]) if "<|" in text else text[at:]
+    return body.strip(), "\n".join(filter(None, map(str.strip, thoughts)))
 
 
 def find_calls(text: str, tools: Schemas) -> Found:
@@ -132,6 +134,9 @@ def find_calls(text: str, tools: Schemas) -> Found:
     found = Found(*split_thoughts(text))
     text, at = found.text, 0
     are_data = False  # no value from here on looks like a call
+    dotless = text.replace(".", "_")
+    if not ("{" in text or "[" in text or any(name in dotless for name in tools)):
+        return found
     marks = _marks(tuple(sorted(tools, key=len, reverse=True)))
     while mark := marks.search(text, at):
         start, at = mark.span()

@@ -148,7 +148,7 @@ def from_body(text: str, new: Callable[[], GrowingReply] = CompletionReply) -> M
     return reply.whole()
 
 
-_OTHER_FIELDS = ("data:", ":", "event:", "id:", "retry:")
+_OTHER_FIELDS = (":", "event:", "id:", "retry:")
 """How lines of a stream begin that hold no part of a reply."""
 
 
@@ -167,16 +167,18 @@ def from_stream(
     reply, has_ended = new(), False
     other: list[str] = []
     try:
-        for line in _lines(chunks):
-            data = line[5:].strip() if line.startswith("data:") else ""
-            has_ended = has_ended or data == "[DONE]"
-            if data and not has_ended:
-                event = _json(data)
-                if event is None and (reply.has_begun or data.startswith("{")):
-                    raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
-                yield from reply.take(event, data)
-            elif (line := line.rstrip("\r")) and not line.startswith(_OTHER_FIELDS):
-                other.append(line)
+        for lines in _lines(chunks):
+            for line in lines:
+                if line.startswith("data:"):
+                    data = line[5:].strip()
+                    has_ended = has_ended or data == "[DONE]"
+                    if data and not has_ended:
+                        event = _json(data)
+                        if event is None and (reply.has_begun or data[0] == "{"):
+                            raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
+                        yield from reply.take(event, data)
+                elif (line := line.rstrip("\r")) and not line.startswith(_OTHER_FIELDS):
+                    other.append(line)
     except EOFError:
         if not reply.finish:
             raise
@@ -187,28 +189,28 @@ def from_stream(
     return reply.whole()
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+def _lines(chunks: Iterable[bytes]) -> Iterator[list[str]]:
     """Lines, split at line feeds alone: `str.splitlines` would also cut inside of a JSON string."""
     rest: list[bytes] = []
     for chunk in chunks:
         lines, end, last = chunk.rpartition(b"\n")
         if end:
-            yield from b"".join([*rest, lines]).decode("utf-8", "replace").split("\n")
+            yield b"".join([*rest, lines]).decode("utf-8", "replace").split("\n")
             rest = []
         rest.append(last)
-    yield b"".join(rest).decode("utf-8", "replace")
+    yield [b"".join(rest).decode("utf-8", "replace")]
 
 
-_decode = json.JSONDecoder().raw_decode
-"""Most of the time that a token of a stream takes; `json.loads` takes half as much again."""
+_scan = json.JSONDecoder().scan_once
+"""Most of the time that a token of a stream takes; `json.loads` takes twice as long."""
 
 
 def _json(text: str) -> Any:
     """Parse JSON; None if it is invalid, contains a huge number or is nested too deeply."""
     text = text.strip()
     try:
-        value, end = _decode(text)
-    except (ValueError, RecursionError):
+        value, end = _scan(text, 0)
+    except (StopIteration, ValueError, RecursionError):
         return None
     return value if end == len(text) else None
 

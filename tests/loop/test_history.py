@@ -202,7 +202,7 @@ def test_shortens_outcomes_only_in_the_last_step_and_as_a_last_resort(
 
 
 @settings(max_examples=20)
-@given(st.sampled_from(PROTOCOLS), st.integers(1500, 4000))
+@given(st.sampled_from(PROTOCOLS), st.integers(1800, 4800))
 def test_compaction_is_rare(protocol: Protocol, budget: int) -> None:
     judge = Judge(protocol)
     running = Exchange("Well?")
