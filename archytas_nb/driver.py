@@ -70,7 +70,7 @@ class Driver:
     check: AnswerCheck | None = None  # None where any answer will do
     may_fall_back: bool = False  # to the text protocol, where function calling does not work
 
-    def events(self, protocol: ActiveProtocol) -> Events:
+    def events(self, protocol: ActiveProtocol) -> Events:  # noqa: C901 - one loop, in its order
         """Every event, the ending last; an interrupt thrown in here ends the run properly."""
         stopped = yield from shown(
             ev.Started(self.run.model, protocol, getattr(self.model, "server", ""))
@@ -199,42 +199,51 @@ def played(
     However this ends, the run has its ending and is kept. An interrupt while an event is handled
     interrupts the run, which still ends properly.
     """
-    started, interrupted = time.perf_counter(), False
-    events: Events | None = None
+    events = _begun(begin)
 
     def finish() -> None:
-        if events is not None:
-            events.close()
+        events.close()
         exchange.ending = exchange.ending or ev.Interrupted("the run")
         run.ending = exchange.ending
         keep()
 
     try:
         try:
-            events = begin()
-            event = next(events, None)
-            while event is not None:
-                if isinstance(event, ev.Delta):
-                    run.pieces.append(event)
-                else:
-                    run.pieces.clear()
-                    run.events.append(event)
-                run.seconds = time.perf_counter() - started
-                try:
-                    for observer in observers:
-                        observer(event)
-                    yield event
-                except KeyboardInterrupt as stop:
-                    interrupted = True
-                    event = _thrown(events, stop)
-                else:
-                    event = next(events, None)
-            if interrupted and not isinstance(exchange.ending, ev.Interrupted):
-                raise KeyboardInterrupt  # too late to stop the run, but not what comes after it
+            yield from _observed(run, exchange, events, observers)
         finally:
             finish()
     finally:  # once more, as an interrupt may have come while it was kept
         finish()
+
+
+def _begun(begin: Callable[[], Events]) -> Events:
+    """The events of a run that begins with the first of them."""
+    yield from begin()
+
+
+def _observed(
+    run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer]
+) -> Events:
+    started, interrupted = time.perf_counter(), False
+    event = next(events, None)
+    while event is not None:
+        if isinstance(event, ev.Delta):
+            run.pieces.append(event)
+        else:
+            run.pieces.clear()
+            run.events.append(event)
+            run.seconds = time.perf_counter() - started
+        try:
+            for observer in observers:
+                observer(event)
+            yield event
+        except KeyboardInterrupt as stop:
+            interrupted = True
+            event = _thrown(events, stop)
+        else:
+            event = next(events, None)
+    if interrupted and not isinstance(exchange.ending, ev.Interrupted):
+        raise KeyboardInterrupt  # too late to stop the run, but not what comes after it
 
 
 def _thrown(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:

@@ -52,7 +52,8 @@ class _Pipe:
     def close(self) -> None:
         """Close the pipe; if a process still writes to it, forward its output until it ends."""
         if self._at_end:
-            self._pass_on()
+            os.close(self.read_end)
+            os.close(self.saved)
         else:
             os.set_blocking(self.read_end, True)
             threading.Thread(target=self._pass_on, name="archytas_nb-leftover", daemon=True).start()

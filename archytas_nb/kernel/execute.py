@@ -394,7 +394,7 @@ def _expired(ended: Ended, limit: TimeLimit) -> Ended:
 def _outcome(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:
     """Render what a call returned or raised."""
     if ended.how == "done":
-        return replace(tool.outcome(ended.value, namespace), seconds=ended.seconds)
+        return tool.outcome(ended.value, namespace, seconds=ended.seconds)
     if not ended.begun:
         return CallOutcome("interrupted", _NOT_BEGUN)
     if ended.how == "interrupted" or ended.error is None:

@@ -8,6 +8,8 @@ main thread the limit is enforced by the signal of a timer; elsewhere (other thr
 
 from __future__ import annotations
 
+# `signal` makes an enum of each handler that it sets, which takes 20 times as long as setting it.
+import _signal  # type: ignore[import-not-found]
 import _thread
 import signal
 import sys
@@ -17,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.loop.stop import stoppable
@@ -30,33 +32,32 @@ _LONGEST = 1e8  # seconds, three years; no timer takes an infinite time
 # ── interrupts that are deferred ──────────────────────────────────────────────────────────────────
 
 
-class Deferred:
-    """Records in ``interrupted`` whether a `defer_interrupts` block was interrupted."""
-
-    interrupted = False
-
-    def note(self, _number: int, _frame: Any) -> None:
-        """Signal handler for interrupts."""
-        self.interrupted = True
-
-
-@contextmanager
-def defer_interrupts() -> Iterator[Deferred]:
+class defer_interrupts:  # noqa: N801 - a context manager
     """Record interrupts in the block without raising them; the caller acts on them afterwards.
 
     Only for short blocks. On other threads than the main one, no interrupt is raised anyway.
+
+    Attributes:
+        interrupted: Whether there was an interrupt.
     """
-    deferred = Deferred()
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT) if is_main else None
-    if not callable(before):
-        yield deferred
-        return
-    try:
-        signal.signal(signal.SIGINT, deferred.note)
-        yield deferred
-    finally:
-        signal.signal(signal.SIGINT, before)
+
+    interrupted = False
+    _before: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            before = _signal.getsignal(signal.SIGINT)
+            if callable(before):
+                self._before = before
+                _signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            _signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, _number: int, _frame: Any) -> None:
+        self.interrupted = True
 
 
 # ── interrupts and limits of calls ────────────────────────────────────────────────────────────────
@@ -207,20 +208,20 @@ def guard_calls() -> Iterator[CallGuard]:
     global _hook_before
     guard = CallGuard()
     is_main = threading.current_thread() is threading.main_thread()
-    interrupt = signal.getsignal(signal.SIGINT) if is_main else None
+    interrupt = _signal.getsignal(signal.SIGINT) if is_main else None
     with _lock:
         if not _guards:
             _hook_before, sys.unraisablehook = sys.unraisablehook, _unraisable
         _guards.append(guard)
     try:
         if callable(interrupt):
-            signal.signal(signal.SIGINT, partial(guard.on_interrupt, interrupt))
+            _signal.signal(signal.SIGINT, partial(guard.on_interrupt, interrupt))
         with _alarm(guard) if is_main else nullcontext(), stoppable(guard.on_stop):
             yield guard
     finally:
         guard.raises = False
         if callable(interrupt):
-            signal.signal(signal.SIGINT, interrupt)
+            _signal.signal(signal.SIGINT, interrupt)
         with _lock:
             _guards.remove(guard)
             if not _guards and sys.unraisablehook is _unraisable:
@@ -230,20 +231,20 @@ def guard_calls() -> Iterator[CallGuard]:
 @contextmanager
 def _alarm(guard: CallGuard) -> Iterator[None]:
     """Let the guard handle the timer signal; the user's own timer continues afterwards."""
-    alarm = signal.getsignal(signal.SIGALRM) if hasattr(signal, "setitimer") else None
+    alarm = _signal.getsignal(signal.SIGALRM) if hasattr(signal, "setitimer") else None
     if alarm is None:  # unsupported, or set in C and not restorable
         yield
         return
     started = time.monotonic()
     left, again = signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, guard.on_alarm)
+    _signal.signal(signal.SIGALRM, guard.on_alarm)
     guard.has_timer = True
     try:
         yield
     finally:
         guard.raises = False
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, alarm)
+        _signal.signal(signal.SIGALRM, alarm)
         if left:
             rest = max(left - (time.monotonic() - started), 0.001)
             signal.setitimer(signal.ITIMER_REAL, rest, again)

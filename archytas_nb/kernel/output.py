@@ -18,7 +18,6 @@ import os
 import re
 import sys
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -212,8 +211,8 @@ class _Group:
     """Concurrent calls: their shared record, and the threads that existed before."""
 
     shared: Capture
-    before: weakref.WeakSet[threading.Thread] = field(
-        default_factory=lambda: weakref.WeakSet(threading.enumerate())
+    before: frozenset[threading.Thread] = field(
+        default_factory=lambda: frozenset(threading.enumerate())
     )
 
 
@@ -238,11 +237,12 @@ class _Router:
     def end(self, group: _Group) -> None:
         with self._lock:
             try:
-                self._drain()
-                if len(self._groups) == 1:
+                if len(self._groups) > 1:
+                    self._drain()
+                else:
                     redirection, self.redirection = self.redirection, None
                     if redirection is not None:
-                        redirection.end()
+                        redirection.end()  # which reads the rest
                     self._overrides.close()
             finally:
                 self._groups.remove(group)

@@ -365,12 +365,12 @@ class _Loop:
         """
         batch: list[ToolCall] = []
         keys: set[str] = set()
-        while waiting and not self.guards.is_twin(waiting[0], keys):
+        while waiting and not (keys and self.guards.is_twin(waiting[0], keys)):
             call = waiting.popleft()
             outcome = self.guards.earlier(call)
             if outcome is None:
                 batch.append(call)
-                keys.add(key_of(call))
+                keys |= {key_of(call)} if waiting else set()
                 continue
             outcomes[call.id] = outcome
             if outcome.status == "not_run":

@@ -294,6 +294,8 @@ def with_reasoning(action: Action, reply: ModelReply) -> Action:
     reasoning = reply.reasoning.strip()
     only = not reply.text or (reasoning and not reply.text.strip())
     cut: CutIn = "reasoning" if action.cut == "other" and only and not reply.calls else action.cut
+    if not reasoning and cut == action.cut:
+        return action
     return replace(action, reasoning=reasoning or action.reasoning, cut=cut)
 
 

@@ -351,10 +351,10 @@ def adapting(
         else:
             _learn_from(reply, ask, form, can)
             spent += reply.usage
-            following = replace(form, thinks=True)
-            has_room = reply_tokens(ask, following) > reply_tokens(ask, form)
-            if ask.max_tokens is None or not (has_room and _thought_only(reply)):
-                return replace(reply, usage=spent)
+            following = replace(form, thinks=True) if _thought_only(reply) else None
+            has_room = following and reply_tokens(ask, following) > reply_tokens(ask, form)
+            if ask.max_tokens is None or following is None or not has_room:
+                return reply if len(forms) == 1 else replace(reply, usage=spent)
             cut = "the reply was cut off during reasoning; asking again with a higher limit"
             yield Notice("retry", cut)
         form = following
@@ -371,7 +371,7 @@ def _thought_only(reply: ModelReply) -> bool:
 
 def _learn_from(reply: ModelReply, ask: AskModel, form: Capabilities, can: Capabilities) -> None:
     """Store the form that was accepted, and how the model calls tools."""
-    for name in Capabilities.__slots__:
+    for name in Capabilities.__slots__ if form is not can else ():
         setattr(can, name, getattr(form, name))
     if can.extras == "unwanted" and any(call.extra is not None for call in reply.calls):
         can.extras = "returned"

@@ -78,13 +78,15 @@ class CompletionReply(GrowingReply):
         choice = choices[0] if isinstance(choices, list) and choices else None
         if isinstance(choice, dict):
             self.has_choice = True
-            self._take_message(mapping(choice.get("delta") or choice.get("message")), deltas)
+            message = choice.get("delta") or choice.get("message")
+            if isinstance(message, dict):
+                self._take_message(message, deltas)
             if choice.get("error") or choice.get("finish_reason"):
                 raise_error(choice, text)
                 self.finish = string(choice.get("finish_reason")) or "stop"
-        if self.finish == "error":  # OpenRouter's, where the model's provider failed
-            self.finish = ""
-            raise EOFError("the server aborted the reply: finish_reason is 'error'")
+                if self.finish == "error":  # OpenRouter's, where the model's provider failed
+                    self.finish = ""
+                    raise EOFError("the server aborted the reply: finish_reason is 'error'")
         return deltas
 
     def _take_message(self, message: dict[str, Any], deltas: list[Delta]) -> None:
@@ -95,7 +97,7 @@ class CompletionReply(GrowingReply):
             thoughts = [part for each in parts for part in _dicts(each.get("thinking"))]
             reasoning = string(reasoning) + "".join(string(part.get("text")) for part in thoughts)
             text = "".join(string(part.get("text")) for part in parts)
-        if text and isinstance(text, str):
+        if isinstance(text, str) and text:
             self._text.append(text)
             deltas.append(Delta("text", text))
         if reasoning and isinstance(reasoning, str):
@@ -152,7 +154,7 @@ _OTHER_FIELDS = (":", "event:", "id:", "retry:")
 """How lines of a stream begin that hold no part of a reply."""
 
 
-def from_stream(
+def from_stream(  # noqa: C901 - one loop, in which each call counts
     chunks: Iterable[bytes], new: Callable[[], GrowingReply] = CompletionReply
 ) -> Generator[Delta, None, ModelReply]:
     """Read a stream of server-sent events; yields pieces of text, returns the reply.
@@ -177,7 +179,7 @@ def from_stream(
                         if event is None and (reply.has_begun or data[0] == "{"):
                             raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
                         yield from reply.take(event, data)
-                elif (line := line.rstrip("\r")) and not line.startswith(_OTHER_FIELDS):
+                elif line and (line := line.rstrip("\r")) and not line.startswith(_OTHER_FIELDS):
                     other.append(line)
     except EOFError:
         if not reply.finish:
@@ -201,7 +203,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[list[str]]:
     yield [b"".join(rest).decode("utf-8", "replace")]
 
 
-_scan = json.JSONDecoder().scan_once
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 """Most of the time that a token of a stream takes; `json.loads` takes twice as long."""
 
 
