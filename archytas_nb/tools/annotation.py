@@ -1,6 +1,6 @@
-"""Turn an annotation into a type that pydantic validates, and into words for the model.
+"""Turn an annotation into a type that pydantic can validate and a type name for the model.
 
-What JSON cannot carry, such as a data frame, becomes a reference to a variable.
+A type that JSON cannot represent, such as a data frame, becomes a reference to a variable.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pydantic import AfterValidator, PlainValidator, TypeAdapter, WithJsonSchema
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
-from archytas_nb.tools.names import VAR, ByName, a, referred, resolve
+from archytas_nb.tools.names import VAR, ByName, reference_name, resolve, with_article
 
 _LAZY = {collections.abc.Iterable, collections.abc.Collection, collections.abc.Reversible}
 _SCALARS = (str, int, float, dt.datetime, dt.date, dt.time, dt.timedelta)
 _NUMPY = {"bool": bool, "bool_": bool, "datetime64": dt.datetime, "timedelta64": dt.timedelta}
 
 ENUM = "x-enum"
-"""The key under which a schema holds an enum's class; the model does not read it."""
+"""The key of an enum's class in a schema; it is removed before the model sees the schema."""
 
 
 class Unusable(Exception):
@@ -36,7 +36,7 @@ class Unusable(Exception):
 
 
 class UndefinedTypeError(Unusable):
-    """A type inside it is not defined: a mistake, and no reason to pass it by reference."""
+    """A type in an annotation is not defined: an error, not a type to pass by reference."""
 
     def __init__(self, error: NameError) -> None:
         super().__init__(
@@ -45,10 +45,10 @@ class UndefinedTypeError(Unusable):
         )
 
 
-# ── in words ──────────────────────────────────────────────────────────────────────────────────────
+# ── type names ────────────────────────────────────────────────────────────────────────────────────
 
 
-def bare(annotation: Any) -> Any:
+def inner_type(annotation: Any) -> Any:
     """The type inside ``Annotated``, ``NewType`` and ``type X = …``."""
     while True:
         if get_origin(annotation) is Annotated:
@@ -62,14 +62,14 @@ def bare(annotation: Any) -> Any:
 
 
 def is_simple(annotation: Any) -> bool:
-    """Whether a single argument of this type is sent as the bare value."""
-    inner = bare(annotation)
+    """Whether an only argument of this type is sent as the value itself, not as an object."""
+    inner = inner_type(annotation)
     return isinstance(inner, type) and inner in (str, int, float, bool)
 
 
 def admits_none(annotation: Any) -> bool:
-    """Whether None is itself a value of the type, so that null is not merely "left out"."""
-    inner = bare(annotation)
+    """Whether None is a value of the type, so that null does not mean an omitted argument."""
+    inner = inner_type(annotation)
     if inner in (None, type(None), Any, object):
         return True
     if _is_union(inner):
@@ -79,7 +79,7 @@ def admits_none(annotation: Any) -> bool:
 
 def type_text(annotation: Any) -> str:
     """Write a type as the model reads it: ``list[str]``, ``int | str``, ``Literal['a', 'b']``."""
-    inner = bare(annotation)
+    inner = inner_type(annotation)
     origin, args = get_origin(inner), get_args(inner)
     if inner is None or inner is type(None):
         return "None"
@@ -99,12 +99,12 @@ def type_text(annotation: Any) -> str:
 
 
 def enum_choices(cls: type[enum.Enum]) -> list[Any]:
-    """What stands for the members of an enum in JSON: their values, or else their names."""
+    """The members of an enum in JSON: their values, or their names if `is_by_name`."""
     return list(cls.__members__) if is_by_name(cls) else [member.value for member in cls]
 
 
 def is_by_name(cls: type[enum.Enum]) -> bool:
-    """Whether an enum has a value that JSON cannot carry, so that the members' names are sent."""
+    """Whether members are sent by name, because JSON cannot represent all of their values."""
     return not all(isinstance(member.value, (str, int, float)) for member in cls)
 
 
@@ -126,43 +126,43 @@ def _is_union(annotation: Any) -> bool:
 
 
 class JsonSchema(GenerateJsonSchema):
-    """Describes a few types better than pydantic does for a model."""
+    """Describes a few types to a model better than pydantic does."""
 
     def enum_schema(self, schema: Any) -> dict[str, Any]:
-        """Name the members of an enum whose values JSON cannot carry."""
+        """List the names of the members if JSON cannot represent their values."""
         cls = schema["cls"]
         named = {"type": "string", "enum": list(cls.__members__)}
         return {**(named if is_by_name(cls) else super().enum_schema(schema)), ENUM: cls}
 
     def named_tuple_schema(self, schema: Any) -> dict[str, Any]:
-        """Describe a named tuple by its fields, not by their number."""
+        """Describe a named tuple as an object with its fields, not as an array."""
         return self.kw_arguments_schema(schema["fields"], None)
 
     def arguments_schema(self, schema: Any) -> dict[str, Any]:
-        """Do the same where pydantic still takes a named tuple for the arguments of a call."""
+        """Describe a named tuple in older pydantic versions, which treat it as call arguments."""
         return super().arguments_schema(dict(schema, metadata={}))  # type: ignore[arg-type]
 
 
-def _made(cls: Any) -> AfterValidator:
-    """Turns a validated value into a class of its own, such as ``pandas.Timestamp``."""
+def _conversion(cls: Any) -> AfterValidator:
+    """A validator that converts a value to a class such as ``pandas.Timestamp``."""
 
-    def make(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         try:
-            made = cls(value)
+            converted = cls(value)
         except Exception as error:
-            raise ValueError(f"expected {a(cls.__name__)}: {error}") from error
-        if isinstance(value, float) and math.isfinite(value) and not math.isfinite(made):
-            raise ValueError(f"expected a number that {a(cls.__name__)} can hold")
-        return made
+            raise ValueError(f"expected {with_article(cls.__name__)}: {error}") from error
+        if isinstance(value, float) and math.isfinite(value) and not math.isfinite(converted):
+            raise ValueError(f"expected a number that {with_article(cls.__name__)} can hold")
+        return converted
 
-    return AfterValidator(make)
+    return AfterValidator(convert)
 
 
 class Reference(NamedTuple):
-    """A place of a type where the model names a variable instead of giving a value."""
+    """A part of a type for which the model sends the name of a variable instead of a value."""
 
-    label: str  # how the type is written
-    explicit: bool  # whether a bare name would be taken for text
+    label: str  # the type's name
+    explicit: bool  # whether {"$var": name} is required, because a string would be a valid value
 
 
 class Rewriter:
@@ -172,40 +172,40 @@ class Rewriter:
         self.references: list[Reference] = []
         self._typed_dicts: dict[Any, Any] = {}
 
-    def rewrite(self, annotation: Any, *, beside_text: bool = False) -> Any:
-        """Return the type to validate with; raises Unusable where the annotation is not a type."""
+    def rewrite(self, annotation: Any, *, accepts_str: bool = False) -> Any:
+        """Return the type to validate with; raises Unusable if the annotation is not a type."""
         origin, args = get_origin(annotation), get_args(annotation)
         if origin is Annotated:
-            return self._annotated(args[0], annotation.__metadata__, beside_text=beside_text)
+            return self._annotated(args[0], annotation.__metadata__, accepts_str=accepts_str)
         if _is_union(annotation):
-            inside = tuple(self.rewrite(each, beside_text=str in args) for each in args)
+            inside = tuple(self.rewrite(each, accepts_str=str in args) for each in args)
             return Union[inside]  # noqa: UP007
         if origin is Callable or annotation is Callable:
-            return self._reference(Callable, "function", explicit=beside_text)
-        if (origin or annotation) in _LAZY:  # pydantic would validate these while they are read
+            return self._reference(Callable, "function", explicit=accepts_str)
+        if (origin or annotation) in _LAZY:  # pydantic would validate these lazily
             return list[(self.rewrite(args[0]) if args else Any,)]  # type: ignore[misc]
         if typing_extensions.is_typeddict(annotation):
             return self._typed_dict(annotation)
         rewritten = self._generic(annotation) if isinstance(origin, type) and args else annotation
-        if rewritten is not None and _is_carried(rewritten):
-            # Before 2.11 pydantic did not say of a bare Counter that its values are integers.
+        if rewritten is not None and _is_supported(rewritten):
+            # Before 2.11, pydantic's schema of a plain Counter lacked the type of its values.
             return collections.Counter[Any] if annotation is collections.Counter else rewritten
         cls = origin or annotation
         if not isinstance(cls, type):
             raise Unusable(f"{annotation!r} is not a type that can be checked")
         base = None if args else _scalar_base(cls)
         if base is not None:
-            return Annotated[base, _made(cls)]
-        return self._reference(cls, type_text(annotation), explicit=beside_text)
+            return Annotated[base, _conversion(cls)]
+        return self._reference(cls, type_text(annotation), explicit=accepts_str)
 
     def _generic(self, annotation: Any) -> Any:
-        """A generic type with its parameters rewritten; None where one is not a type."""
+        """A generic type with its parameters rewritten; None if one of them is not a type."""
         args = get_args(annotation)
         try:
             inside = tuple(each if each is ... else self.rewrite(each) for each in args)
         except UndefinedTypeError:
             raise
-        except Unusable:  # a parameter of a class that JSON cannot carry, such as ndarray's shape
+        except Unusable:  # a parameter that is not a type, such as the shape of an ndarray
             return None
         same = all(one is other for one, other in zip(args, inside, strict=True))
         return annotation if same else get_origin(annotation)[inside]
@@ -213,21 +213,21 @@ class Rewriter:
     def _reference(
         self, cls: Any, label: str, *, explicit: bool, takes_objects: bool = True
     ) -> Any:
-        """A type that looks a variable up; the namespace is the context of the validation."""
-        words = f"the name of a variable that holds {a(label)}"
+        """A type that looks up a variable in the namespace, which is the validation context."""
+        description = f"the name of a variable that holds {with_article(label)}"
 
         def look_up(value: Any, info: Any) -> Any:
             if explicit and isinstance(value, str):
-                raise ValueError(f'expected {{"$var": "{words}"}}')
-            if not (takes_objects or isinstance(value, str) or referred(value)):
-                raise ValueError(f"expected {words}")
+                raise ValueError(f'expected {{"$var": "{description}"}}')
+            if not (takes_objects or isinstance(value, str) or reference_name(value)):
+                raise ValueError(f"expected {description}")
             return resolve(value, cls, info.context, label)
 
-        schema: dict[str, Any] = {"type": "string", "description": words}
+        schema: dict[str, Any] = {"type": "string", "description": description}
         if explicit:
             schema = {
                 "type": "object",
-                "description": words,
+                "description": description,
                 "properties": {VAR: schema},
                 "required": [VAR],
                 "additionalProperties": False,
@@ -235,24 +235,24 @@ class Rewriter:
         self.references.append(Reference(label, explicit))
         return Annotated[Any, PlainValidator(look_up), WithJsonSchema(schema)]
 
-    def _annotated(self, annotation: Any, metadata: tuple[Any, ...], *, beside_text: bool) -> Any:
+    def _annotated(self, annotation: Any, metadata: tuple[Any, ...], *, accepts_str: bool) -> Any:
         if not any(each is ByName or isinstance(each, ByName) for each in metadata):
-            return Annotated[(self.rewrite(annotation, beside_text=beside_text), *metadata)]
-        inner = bare(annotation)
+            return Annotated[(self.rewrite(annotation, accepts_str=accepts_str), *metadata)]
+        inner = inner_type(annotation)
         cls = get_origin(inner) or inner
         is_class = isinstance(cls, type) and cls is not Any and not _is_union(inner)
         if not is_class or typing_extensions.is_typeddict(cls):
-            cls = object  # isinstance cannot tell
+            cls = object  # isinstance does not support it
         label = type_text(annotation)
-        return self._reference(cls, label, explicit=beside_text, takes_objects=False)
+        return self._reference(cls, label, explicit=accepts_str, takes_objects=False)
 
     def _typed_dict(self, source: Any) -> Any:
-        """Rebuild a ``typing.TypedDict``, which pydantic refuses before Python 3.12."""
+        """Rebuild a ``typing.TypedDict``, which pydantic rejects before Python 3.12."""
         if source not in self._typed_dicts:
-            made: Any = typing_extensions.TypedDict(source.__name__, {})  # type: ignore[misc]
-            made.__doc__, made.__module__ = source.__doc__, source.__module__
-            made.__required_keys__ = source.__required_keys__
-            self._typed_dicts[source] = made  # before its fields: it may contain itself
+            rebuilt: Any = typing_extensions.TypedDict(source.__name__, {})  # type: ignore[misc]
+            rebuilt.__doc__, rebuilt.__module__ = source.__doc__, source.__module__
+            rebuilt.__required_keys__ = source.__required_keys__
+            self._typed_dicts[source] = rebuilt  # before its fields: it may contain itself
             try:
                 hints = typing.get_type_hints(source, include_extras=True)
             except NameError as error:
@@ -260,12 +260,12 @@ class Rewriter:
             for name, hint in hints.items():
                 is_wrapped = get_origin(hint) in {typing.Required, typing.NotRequired}
                 inner = self.rewrite(get_args(hint)[0] if is_wrapped else hint)
-                made.__annotations__[name] = inner
+                rebuilt.__annotations__[name] = inner
         return self._typed_dicts[source]
 
 
-def _is_carried(annotation: Any) -> bool:
-    """Whether pydantic can both validate the type and describe it as JSON."""
+def _is_supported(annotation: Any) -> bool:
+    """Whether pydantic can validate the type and describe it as a JSON schema."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         adapter.rebuild(raise_errors=True)  # its error says which name is not defined
@@ -278,7 +278,7 @@ def _is_carried(annotation: Any) -> bool:
 
 
 def _scalar_base(cls: type) -> Any:
-    """The plain JSON type that a class of text, numbers or dates is made from."""
+    """The built-in type from which a class of strings, numbers or dates can be created."""
     for base in _SCALARS:
         if issubclass(cls, base):
             return base

@@ -1,8 +1,8 @@
-"""Validate what a model sent as ``tool_input``, and describe each fault as ``reason @ $.path``.
+"""Validate the ``tool_input`` that a model sent, and report each fault as ``reason @ $.path``.
 
-What is clearly meant is accepted: JSON in a string, an enum's member by its name, null for "left
-out". What pydantic would accept against the schema is refused: unknown fields, a boolean for a
-number, a number for a date.
+Unambiguous variants are accepted: JSON in a string, the name of an enum member, null for an omitted
+argument. Some values that pydantic would accept are rejected because they violate the schema:
+unknown fields, a boolean for a number, a number for a date.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from archytas_nb.tools.annotation import ENUM, is_by_name
-from archytas_nb.tools.names import a, did_you_mean, referred, shorten
+from archytas_nb.tools.names import did_you_mean, reference_name, shorten, with_article
 from archytas_nb.tools.schema import ArgumentType, branches_of, choices_of, ref_name
 from archytas_nb.tools.signature import Parameter
 
@@ -26,10 +26,10 @@ Namespace = Mapping[str, Any] | None
 Result = tuple[dict[str, Any], tuple["Fault", ...]]
 
 MAX_FAULTS = 10
-"""How many faults of a call the model reads."""
+"""Maximum number of faults of a call that are reported to the model."""
 
-_LONGEST = 400  # characters of one reason
-_NOTHING = ("", "{}", "null", "None", "none")
+_MAX_REASON = 400  # characters of one reason
+_EMPTY_INPUTS = ("", "{}", "null", "None", "none")
 _KINDS: dict[type, tuple[str, tuple[str, ...]]] = {
     type(None): ("", ("null",)),
     bool: (" (a boolean)", ("boolean",)),
@@ -39,7 +39,7 @@ _KINDS: dict[type, tuple[str, tuple[str, ...]]] = {
     list: (" (an array)", ("array",)),
     dict: (" (an object)", ("object",)),
 }
-"""What a JSON value is called, and the types of a schema that it has."""
+"""The name of a JSON value's type in messages, and the schema types that it matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +56,17 @@ class Fault:
             else f"[{json.dumps(step, ensure_ascii=False)}]"
             for step in self.path
         )
-        return f"{shorten(self.reason, _LONGEST)} @ {shorten('$' + ''.join(steps), _LONGEST)}"
+        return f"{shorten(self.reason, _MAX_REASON)} @ {shorten('$' + ''.join(steps), _MAX_REASON)}"
 
 
-def listed(faults: Sequence[Fault]) -> list[str]:
-    """The first faults as text, and how many more there are."""
+def fault_lines(faults: Sequence[Fault]) -> list[str]:
+    """The first faults as text, and the number of omitted ones."""
     more = len(faults) - MAX_FAULTS
     return [*map(str, faults[:MAX_FAULTS]), *([f"… and {more:,} more faults"] if more > 0 else [])]
 
 
 def _received(value: Any) -> str:
-    """What came, short, with its JSON type: ``"abc" (a string)``."""
+    """The received value, shortened, with its JSON type: ``received "abc" (a string)``."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -86,13 +86,13 @@ def read(parameters: Sequence[Parameter], tool_input: Any, namespace: Namespace)
         namespace: Where references are looked up.
 
     Returns:
-        Typed values by name, without those left out, and no faults; or no values and all faults.
+        Typed values by name, without omitted arguments, and no faults; or no values and all faults.
     """
     if len(parameters) == 1:
-        return _one(parameters[0], tool_input, namespace)
+        return _read_single(parameters[0], tool_input, namespace)
     if parameters:
-        return _fields(parameters, tool_input, namespace)
-    if isinstance(tool_input, str) and tool_input.strip() in _NOTHING:
+        return _read_fields(parameters, tool_input, namespace)
+    if isinstance(tool_input, str) and tool_input.strip() in _EMPTY_INPUTS:
         return {}, ()
     if isinstance(tool_input, dict):
         reason = "unknown argument {!r}: this tool takes none, send null"
@@ -102,16 +102,16 @@ def read(parameters: Sequence[Parameter], tool_input: Any, namespace: Namespace)
     return {}, (Fault(f"this tool takes no arguments, send null; {_received(tool_input)}"),)
 
 
-def _one(parameter: Parameter, tool_input: Any, namespace: Namespace) -> Result:
-    """Read the input of a tool with one argument: under the argument's name, or the bare value."""
+def _read_single(parameter: Parameter, tool_input: Any, namespace: Namespace) -> Result:
+    """Read the input of a tool with one argument: an object with its name, or just the value."""
     name, kind = parameter.name, parameter.type
     if tool_input is None and not kind.admits_none:
-        return _fields((parameter,), None, namespace)
+        return _read_fields((parameter,), None, namespace)
     faults: tuple[Fault, ...] = ()
-    opened = tool_input if parameter.simple else _opened(tool_input)
+    parsed = tool_input if parameter.simple else _parsed(tool_input)
     takes_objects = kind.schema.get("type") == "object" or kind.schema.keys() & {"$ref", "anyOf"}
-    if isinstance(opened, dict) and (name in opened or not opened or not takes_objects):
-        values, faults = _fields((parameter,), opened, namespace)
+    if isinstance(parsed, dict) and (name in parsed or not parsed or not takes_objects):
+        values, faults = _read_fields((parameter,), parsed, namespace)
         if not faults:
             return values, ()
     path = () if parameter.simple else (name,)
@@ -119,33 +119,33 @@ def _one(parameter: Parameter, tool_input: Any, namespace: Namespace) -> Result:
     return ({}, faults or bare_faults) if bare_faults else ({name: value}, ())
 
 
-def _fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Namespace) -> Result:
+def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Namespace) -> Result:
     """Read an object with a field for each argument."""
     names = [each.name for each in parameters]
-    given = {} if tool_input is None else tool_input
-    if isinstance(given, str):
-        given = {} if given.strip() in _NOTHING else _opened(given)
-    if not isinstance(given, dict):
+    fields = {} if tool_input is None else tool_input
+    if isinstance(fields, str):
+        fields = {} if fields.strip() in _EMPTY_INPUTS else _parsed(fields)
+    if not isinstance(fields, dict):
         known = ", ".join(f'"{name}"' for name in names)
-        return {}, (Fault(f"expected an object with the fields {known}; {_received(given)}"),)
+        return {}, (Fault(f"expected an object with the fields {known}; {_received(fields)}"),)
     values: dict[str, Any] = {}
     faults: list[Fault] = []
     for each in parameters:
         name, kind = each.name, each.type
-        if name in given and (given[name] is not None or kind.admits_none):
-            values[name], found = read_value(kind, given[name], namespace, (name,))
+        if name in fields and (fields[name] is not None or kind.admits_none):
+            values[name], found = read_value(kind, fields[name], namespace, (name,))
             faults += found
         elif not each.optional:
-            why = "null is no value here" if name in given else "missing"
+            why = "null is no value here" if name in fields else "missing"
             faults.append(Fault(f"{why}, expected {kind.text}", (name,)))
-    faults += [_unknown("argument", key, given, names) for key in given if key not in names]
+    faults += [_unknown_name("argument", key, fields, names) for key in fields if key not in names]
     return ({}, tuple(faults)) if faults else (values, ())
 
 
-def _unknown(
-    what: str, key: Any, given: Mapping[Any, Any], names: Collection[str], path: Path = ()
+def _unknown_name(
+    what: str, key: Any, fields: Mapping[Any, Any], names: Collection[str], path: Path = ()
 ) -> Fault:
-    left = [name for name in names if name not in given]
+    left = [name for name in names if name not in fields]
     guess = did_you_mean(str(key), left or names) or ","
     known = ", ".join(f'"{name}"' for name in names) or "none"
     return Fault(f"unknown {what} {key!r}{guess} expected {known}", (*path, str(key)))
@@ -158,24 +158,26 @@ def read_value(
     kind: ArgumentType, sent: Any, namespace: Namespace = None, path: Path = ()
 ) -> tuple[Any, tuple[Fault, ...]]:
     """The typed value and no faults, or None and at least one."""
-    walk = _Walk(kind.marked.get("$defs", {}))
+    reader = _Reader(kind.validation_schema.get("$defs", {}))
     result = None
     try:
-        value = walk.read(sent, kind.marked, path)
-        # Nothing that comes from JSON would satisfy a strict date, tuple or enum.
+        value = reader.read(sent, kind.validation_schema, path)
+        # JSON has no dates, tuples or enums, so strict validation would reject them all.
         result = kind.adapter.validate_python(value, strict=False, context=namespace)
     except ValidationError as error:
-        known = {fault.path for fault in walk.faults}
-        walk.faults += [each for each in _explained(error, value, path) if each.path not in known]
+        known = {fault.path for fault in reader.faults}
+        reader.faults += [each for each in _faults_of(error, value, path) if each.path not in known]
     except RecursionError:
         return None, (Fault("the value is nested too deeply", path),)
-    if not walk.faults:
+    if not reader.faults:
         return result, ()
-    name = sent if isinstance(sent, str) and sent in (namespace or {}) else referred(sent)
+    name = sent if isinstance(sent, str) and sent in (namespace or {}) else reference_name(sent)
     if name is not None and not kind.by_reference:  # models try the names that they have read
         reason = f"names of variables such as {name!r} are not accepted here"
-        return None, (Fault(f"{reason}: send {a(kind.text)} itself; {_received(sent)}", path),)
-    return None, tuple(walk.faults)
+        return None, (
+            Fault(f"{reason}: send {with_article(kind.text)} itself; {_received(sent)}", path),
+        )
+    return None, tuple(reader.faults)
 
 
 _DATES = {
@@ -187,20 +189,20 @@ _DATES = {
 _NUMBERS = {"integer": "an integer", "number": "a number"}
 
 
-class _Walk:
-    """Walks over value and schema: accepts what is clearly meant, refuses what contradicts it."""
+class _Reader:
+    """Walks a value along its schema, converts unambiguous variants and collects faults."""
 
     def __init__(self, defs: Mapping[str, Any]) -> None:
         self.faults: list[Fault] = []
         self._defs = defs
 
     def read(self, value: Any, schema: Mapping[str, Any], path: Path) -> Any:
-        """The value, or a copy in which what was written in another way is replaced."""
-        schema = self._resolved(schema)
+        """The value, or a copy in which variants are replaced by the expected form."""
+        schema = self._resolve(schema)
         if branches := branches_of(schema):
-            return self._union(value, [self._resolved(each) for each in branches], path)
-        value = _meant(value, schema)
-        if expected := _contradicted(value, schema):
+            return self._union(value, [self._resolve(each) for each in branches], path)
+        value = _coerced(value, schema)
+        if expected := _mismatch(value, schema):
             self.faults.append(Fault(f"expected {expected}; {_received(value)}", path))
         elif isinstance(value, dict):
             return self._object(value, schema, path)
@@ -212,7 +214,7 @@ class _Walk:
             ]
         return value
 
-    def _resolved(self, schema: Any) -> Mapping[str, Any]:
+    def _resolve(self, schema: Any) -> Mapping[str, Any]:
         while isinstance(schema, dict) and "$ref" in schema:
             schema = self._defs.get(ref_name(schema), {})
         return schema if isinstance(schema, dict) else {}
@@ -226,21 +228,21 @@ class _Walk:
             if not isinstance(kind, dict):
                 result[key] = each
                 if not is_open:
-                    self.faults.append(_unknown("field", key, value, fields, path))
+                    self.faults.append(_unknown_name("field", key, value, fields, path))
             elif each is not None or key in schema.get("required", ()) or self._takes_null(kind):
-                result[key] = self.read(each, kind, (*path, key))  # else null means "left out"
+                result[key] = self.read(each, kind, (*path, key))  # else null: omitted
         return result
 
     def _takes_null(self, schema: Mapping[str, Any]) -> bool:
-        schema = self._resolved(schema)
+        schema = self._resolve(schema)
         branches = branches_of(schema) or [schema]
-        return any(_is_kind(None, self._resolved(each)) for each in branches)
+        return any(_matches(None, self._resolve(each)) for each in branches)
 
     def _union(self, value: Any, branches: list[Mapping[str, Any]], path: Path) -> Any:
-        """Read by the branches of the value's own kind, else by those that it may become."""
-        own = [each for each in branches if _is_kind(value, each)]
-        if not own and (opened := _opened(value)) is not value:
-            return self._union(opened, branches, path)
+        """Read with the branches that match the value's type, or else with all of them."""
+        own = [each for each in branches if _matches(value, each)]
+        if not own and (parsed := _parsed(value)) is not value:
+            return self._union(parsed, branches, path)
         before, readings = self.faults, []
         for each in own or branches:
             self.faults = []
@@ -255,7 +257,7 @@ class _Walk:
         return best
 
 
-def _is_kind(value: Any, schema: Mapping[str, Any]) -> bool:
+def _matches(value: Any, schema: Mapping[str, Any]) -> bool:
     if "type" in schema and schema["type"] not in _KINDS.get(type(value), ("", ()))[1]:
         return False
     if not isinstance(value, dict):
@@ -266,14 +268,14 @@ def _is_kind(value: Any, schema: Mapping[str, Any]) -> bool:
     return has_all and all(value.get(key, tag) == tag for key, tag in tags.items())
 
 
-def _contradicted(value: Any, schema: Mapping[str, Any]) -> str:
-    """What the schema expects, where the value is something else and pydantic may accept it."""
+def _mismatch(value: Any, schema: Mapping[str, Any]) -> str:
+    """What the schema expects, if the value violates it and pydantic might accept it."""
     kind, form = schema.get("type"), schema.get("format")
     if kind == "string" and form in _DATES and math.isfinite(_number(value)):
         return _DATES[form]
     if kind in _NUMBERS:
         is_text = kind == "number" and isinstance(value, str) and "i" not in value.lower()
-        if isinstance(value, bool) or (is_text and math.isinf(_number(value))):  # "inf" is meant so
+        if isinstance(value, bool) or (is_text and math.isinf(_number(value))):  # "inf" is allowed
             return _NUMBERS[kind]
     choices, cls = choices_of(schema), schema.get(ENUM)
     expected = " or ".join(map(repr, choices))
@@ -285,18 +287,18 @@ def _contradicted(value: Any, schema: Mapping[str, Any]) -> str:
 
 
 def _number(value: Any) -> float:
-    """The number that a scalar is, or that its text says; NaN for none."""
+    """A scalar, or a number in a string, as a float; NaN if it is neither."""
     try:
         return 0.0 if isinstance(value, int) else float(value)
     except (TypeError, ValueError):
         return math.nan
 
 
-def _meant(value: Any, schema: Mapping[str, Any]) -> Any:
-    """The array or object in a text, the member of that name, or the number written as text."""
-    opened = _opened(value)
-    if schema.get("type") in ("object", "array") or referred(opened):
-        return opened
+def _coerced(value: Any, schema: Mapping[str, Any]) -> Any:
+    """The array or object in a string, the enum member of that name, or the number in a string."""
+    parsed = _parsed(value)
+    if schema.get("type") in ("object", "array") or reference_name(parsed):
+        return parsed
     choices, cls = choices_of(schema), schema.get(ENUM)
     member = cls.__members__.get(value) if cls and isinstance(value, str) else None
     if cls and is_by_name(cls):
@@ -308,8 +310,8 @@ def _meant(value: Any, schema: Mapping[str, Any]) -> Any:
     return next((each for each in numbers if value in (each, str(each))), fallback)
 
 
-def _opened(value: Any) -> Any:
-    """The JSON array or object in a string; any other value is left alone."""
+def _parsed(value: Any) -> Any:
+    """The JSON array or object in a string; any other value unchanged."""
     if not isinstance(value, str) or not value.strip().startswith(("[", "{")):
         return value
     try:
@@ -334,11 +336,11 @@ _REASONS = {
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
 
 
-def _explained(error: ValidationError, value: Any, start: Path) -> list[Fault]:
-    """One fault for each place of the value; the branches of a union share one sentence."""
+def _faults_of(error: ValidationError, value: Any, start: Path) -> list[Fault]:
+    """One fault for each path in the value; the branches of a union are joined in one reason."""
     grouped: dict[Path, dict[str, Any]] = {}
     for each in error.errors(include_url=False):
-        path = (*start, *_located(each["loc"], value))
+        path = (*start, *_value_path(each["loc"], value))
         if each["type"] == "missing" and each["loc"]:
             path = (*path, each["loc"][-1])
         grouped.setdefault(path, {})[_reason(each)] = each["input"]
@@ -350,8 +352,8 @@ def _explained(error: ValidationError, value: Any, start: Path) -> list[Fault]:
     ]
 
 
-def _located(loc: Iterable[str | int], value: Any) -> Path:
-    """A path through the value out of pydantic's location, without the names of union branches."""
+def _value_path(loc: Iterable[str | int], value: Any) -> Path:
+    """The path in the value for pydantic's location, without the names of union branches."""
     path: list[str | int] = []
     for step in loc:
         is_place = isinstance(step, int) and isinstance(value, list) and 0 <= step < len(value)
@@ -365,7 +367,7 @@ def _reason(error: Any) -> str:
     kind, message = error["type"], str(error["msg"])
     if kind in _REASONS:
         return _REASONS[kind]
-    if kind == "value_error":  # raised by a validator, ours or the user's: its own words
+    if kind == "value_error":  # raised by a validator, ours or the user's: keep its message
         return message.removeprefix("Value error, ")
     reason = message.replace("Input should be", "expected")
     reason = reason[:1].lower() + reason[1:]

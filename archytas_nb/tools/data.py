@@ -1,6 +1,6 @@
-"""Show data and pictures: previews of arrays, series and frames, and PNG images.
+"""Previews of arrays, series and data frames as text, and of figures and images as PNG.
 
-Recognises numpy, pandas, polars and matplotlib by the module of the type, and imports none of them.
+numpy, pandas, polars and matplotlib are recognised by the module of a type and never imported.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from archytas_nb.errors import ToolTimeout
 from archytas_nb.tools.names import shorten
 
 MAX_IMAGES = 5
-"""Maximum number of pictures of one value; the kernel shows as many of a call."""
+"""Maximum number of images of one value, and of one call."""
 
 STOPS = (KeyboardInterrupt, ToolTimeout)
-"""Exceptions that must not be caught, whatever an object does."""
+"""Exceptions that must not be caught while a user's object is inspected."""
 
 _ROWS, _LAST_ROWS, _COLUMNS = 10, 5, 40
 _SMALL_ROWS, _SMALL_COLUMNS, _SMALL_ARRAY = 20, 12, 200
@@ -27,25 +27,25 @@ _CELLS_TO_COUNT = 20_000_000  # above it, counting nulls would take seconds
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether the value is a numpy scalar, or an array of no dimension."""
+    """Whether the value is a numpy scalar or a zero-dimensional array."""
     is_flat = _library(value) == "numpy" and getattr(value, "ndim", None) == 0
     return is_flat and hasattr(type(value), "item")
 
 
 def is_data(value: Any) -> bool:
-    """Whether the value is an array, a series, an index or a frame."""
+    """Whether the value is an array, a series, an index or a data frame."""
     has_shape = bool(_library(value)) and hasattr(type(value), "shape")
     return has_shape and bool(getattr(value, "shape", ()))
 
 
 def unstyled(value: Any) -> Any:
-    """The frame under a pandas ``Styler``; any other value itself."""
+    """The data frame of a pandas ``Styler``; any other value unchanged."""
     is_styler = type(value).__name__ == "Styler" and _library(value) == "pandas"
     return value.data if is_styler else value
 
 
 def preview(value: Any) -> str:
-    """Describe data: small data whole, else its first and last rows."""
+    """Describe data: all of it if it is small, otherwise its first and last rows."""
     if hasattr(value, "columns"):
         return _frame(value)
     return _array(value) if _library(value) == "numpy" else _series(value)
@@ -72,18 +72,18 @@ def _series(value: Any) -> str:
     size, is_polars = int(value.shape[0]), _library(value) == "polars"
     name = f" {value.name!r}" if getattr(value, "name", None) not in {None, ""} else ""
     head = f"{type(value).__name__}{name} of {size} values, dtype {value.dtype}"
-    has_index = hasattr(value, "to_string")  # polars has none, and an Index is one
+    has_index = hasattr(value, "to_string")  # polars has no index, and a pandas Index is one
     if is_polars or has_index:
         head += f", {int(value.null_count() if is_polars else value.isna().sum())} null"
 
-    def written(part: Any) -> str:
+    def part_text(part: Any) -> str:
         text = part.to_string(dtype=False, name=False) if has_index else repr(part.to_list())
         return str(text)
 
     if size <= (_SMALL_ROWS if has_index else _ROWS):
-        return f"{head}\n{written(value)}"
+        return f"{head}\n{part_text(value)}"
     by_position = value.iloc if has_index else value
-    first, last = written(by_position[:_ROWS]), written(by_position[-_LAST_ROWS:])
+    first, last = part_text(by_position[:_ROWS]), part_text(by_position[-_LAST_ROWS:])
     return f"{head}\nfirst {_ROWS} values:\n{first}\nlast {_LAST_ROWS} values:\n{last}"
 
 
@@ -92,7 +92,7 @@ def _frame(value: Any) -> str:
     is_polars = _library(value) == "polars"
     names = list(value.columns)[:_COLUMNS]
     nulls = [0] * columns
-    if rows * columns <= _CELLS_TO_COUNT:  # by position: pandas allows two columns of one name
+    if rows * columns <= _CELLS_TO_COUNT:  # by position: pandas allows duplicate column names
         nulls = list(value.null_count().row(0)) if is_polars else value.isna().sum().tolist()
     lines = [f"{type(value).__name__} of {rows} rows × {columns} columns", "columns:"]
     for name, kind, null in zip(names, list(value.dtypes), nulls, strict=False):
@@ -117,18 +117,18 @@ def _rows(part: Any) -> str:
     return "\n".join(" | ".join(shorten(str(cell), _CELL) for cell in row) for row in rows)
 
 
-# ── pictures ──────────────────────────────────────────────────────────────────────────────────────
+# ── images ────────────────────────────────────────────────────────────────────────────────────────
 
 _MAX_BYTES = 5_000_000
 _PNG, _JPEG = b"\x89PNG", b"\xff\xd8\xff"
 
 
 def picture(value: Any) -> str | None:
-    """The value as a PNG in base64, or None where it is no picture or too large to send."""
-    data, figure = asked(value, "_repr_png_"), figure_of(value)
+    """The value as a PNG in base64, or None if it is not an image or too large to send."""
+    data, figure = call_method(value, "_repr_png_"), figure_of(value)
     if figure is not None:
         buffer = io.BytesIO()
-        asked(figure, "savefig", fname=buffer, format="png", bbox_inches="tight")
+        call_method(figure, "savefig", fname=buffer, format="png", bbox_inches="tight")
         data = buffer.getvalue()
     data = data[0] if isinstance(data, tuple) and data else data  # (data, metadata)
     data = _decoded(data) if isinstance(data, str) else data
@@ -138,7 +138,7 @@ def picture(value: Any) -> str | None:
 
 
 def figure_of(value: Any) -> Any:
-    """A matplotlib figure itself, the figure of an axes, or None; nothing else is asked."""
+    """A matplotlib figure, or the figure of an axes; None for objects of other libraries."""
     if not str(type(value).__module__).startswith(("matplotlib", "seaborn")):
         return None
     try:
@@ -150,7 +150,7 @@ def figure_of(value: Any) -> Any:
 
 
 def figures_in(value: Any, depth: int = 4) -> list[Any]:
-    """The figures that are drawn with a value: itself, or in its lists, tuples and dicts."""
+    """The figures in a value: the value itself, or in lists, tuples and dicts."""
     items: list[Any] = []
     if depth and type(value) in (list, tuple, dict):
         items = list(value.values() if type(value) is dict else value)[:1000]
@@ -159,19 +159,19 @@ def figures_in(value: Any, depth: int = 4) -> list[Any]:
     return list(distinct.values())[:MAX_IMAGES]
 
 
-def asked(value: Any, name: str, **options: Any) -> Any:
-    """What a method of an object's class returns; None where there is none, or it fails."""
+def call_method(value: Any, name: str, **options: Any) -> Any:
+    """The result of a method of an object's class; None if it has no such method or it fails."""
     method = getattr(type(value), name, None)
     try:
         return method(value, **options) if callable(method) else None
     except STOPS:
         raise
-    except BaseException:  # noqa: BLE001  (whatever the object does, another way may work)
+    except BaseException:  # noqa: BLE001  (a user's method may raise anything)
         return None
 
 
 def attached(value: Any) -> str:
-    """Return what a user wants to show to a model as PNG or JPEG in base64.
+    """Return an image that a user attaches to a question as PNG or JPEG in base64.
 
     Args:
         value: PNG or JPEG as bytes, base64 text or the path of a file; or a figure.
@@ -194,7 +194,8 @@ def attached(value: Any) -> str:
         raise ValueError(f"{what}; expected PNG or JPEG (bytes, base64 or a path) or a figure")
     if len(data) > _MAX_BYTES:
         raise ValueError(
-            f"the image has {len(data):,} bytes; at most {_MAX_BYTES:,} are sent: make it smaller"
+            f"the image has {len(data):,} bytes, but at most {_MAX_BYTES:,} can be sent:"
+            " make it smaller"
         )
     return base64.b64encode(data).decode("ascii")
 

@@ -1,7 +1,7 @@
 """Read a docstring in Google, NumPy, Sphinx or Epydoc style with docstring_parser.
 
-Only what describes the arguments and the result is taken out of the text. The rest, with its notes
-and examples, stays as it is written. The types in a docstring are only compared with the signature.
+Only the descriptions of the arguments and the result are extracted. The rest, including notes and
+examples, is kept as written. The types in a docstring are only compared with the signature.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _UNION = re.compile(r"([\w.\[\], ]+\|[\w.\[\], |]+):\s*(.*)", re.DOTALL)
 _OPTIONAL = re.compile(r"\boptional\b(?!\[)|\bdefaults?\b", re.IGNORECASE)
 _DEFAULT = re.compile(r"\bdefaults?\b(?!\s*dict)", re.IGNORECASE)
 _GOOGLE = google.GoogleParser()
-_MASK = "\0"  # stands for a colon in a type, which the parser would take for the type's end
+_MASK = "\0"  # stands for a colon in a type, which the parser would mistake for the end of the type
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """What a docstring says about one argument or about the result."""
+class Description:
+    """The docstring's description of an argument or of the result."""
 
     text: str
     type: str = ""  # as written
-    optional: bool = False  # whether the words call it optional or give a default
+    optional: bool = False  # whether the text calls it optional or mentions a default
 
 
 @dataclass(slots=True)
@@ -44,22 +44,22 @@ class Docstring:
 
     short: str = ""  # the first paragraph on one line
     long: str = ""  # the rest, without the descriptions of arguments and result
-    params: dict[str, Described] = field(default_factory=dict)  # in the docstring's order
-    returns: Described | None = None
+    params: dict[str, Description] = field(default_factory=dict)  # in the docstring's order
+    returns: Description | None = None
 
 
 def parse(text: str | None, names: Collection[str] = ()) -> Docstring:
-    """Parse a raw docstring; if it mixes styles, the one that describes most `names` counts."""
+    """Parse a raw docstring; if it mixes styles, use the one that describes most of `names`."""
     if not text or not text.strip():
         return Docstring()
     text = inspect.cleandoc(text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(4))
     lines = [line.rstrip() for line in text.split("\n")]
-    if text.startswith("Args:\n") and text[6] != " ":  # cleandoc takes off the only indentation
+    if text.startswith("Args:\n") and text[6] != " ":  # cleandoc removes the only indentation
         lines[1:] = [f"    {line}".rstrip() for line in lines[1:]]
     prose, sections = _sections(lines)
     try:
-        found = [_read(style, parts) for style, parts in sections.items()]
-    except ParseError:  # then the model reads these sections as they are written
+        found = [_parse_sections(style, parts) for style, parts in sections.items()]
+    except ParseError:  # the model then reads these sections as written
         return _docstring(lines, [])
     readings = [_docstring(prose, metas) for metas in found] or [_docstring(prose, [])]
     if not all(name.isidentifier() for each in readings for name in each.params):
@@ -68,7 +68,7 @@ def parse(text: str | None, names: Collection[str] = ()) -> Docstring:
 
 
 def _sections(lines: list[str]) -> tuple[list[str], dict[str, dict[str, list[str]]]]:
-    """The prose, and for each style the lines about arguments, result or both (as fields)."""
+    """The prose, and per style the lines on arguments and result (both, in field lists)."""
     prose: list[str] = []
     found: dict[str, dict[str, list[str]]] = {}
     style, target = "", prose
@@ -90,7 +90,7 @@ def _sections(lines: list[str]) -> tuple[list[str], dict[str, dict[str, list[str
     return prose, found
 
 
-def _read(style: str, parts: dict[str, list[str]]) -> list[DocstringMeta]:
+def _parse_sections(style: str, parts: dict[str, list[str]]) -> list[DocstringMeta]:
     args, returns = parts.get("args", []), parts.get("returns", [])
     if style == "fields":
         return rest.parse(re.sub(r"^@", ":", "\n".join(parts["all"]), flags=re.MULTILINE)).meta
@@ -112,17 +112,17 @@ def _docstring(prose: list[str], found: Iterable[DocstringMeta]) -> Docstring:
             kind = (each.type_name or "").replace(_MASK, ":")
             is_optional = bool(each.is_optional or _OPTIONAL.search(kind) or _DEFAULT.search(text))
             for name in each.arg_name.split(","):  # one entry may describe several
-                described = Described(text, kind, is_optional)
+                described = Description(text, kind, is_optional)
                 result.params.setdefault(name.strip("-*•`\\ "), described)
         elif isinstance(each, DocstringReturns) and result.returns is None:
             result.returns = _result(text, each.type_name or "")
     return result
 
 
-def _result(text: str, kind: str) -> Described:
+def _result(text: str, kind: str) -> Description:
     union = _UNION.fullmatch(text)
     if not kind and union:
-        return Described(union[2], union[1])
-    if kind and re.search(r"^\w+:", text, re.MULTILINE):  # several named values, and no type
-        return Described(f"{kind}: {text}")
-    return Described(text, kind)
+        return Description(union[2], union[1])
+    if kind and re.search(r"^\w+:", text, re.MULTILINE):  # several named values, not a type
+        return Description(f"{kind}: {text}")
+    return Description(text, kind)

@@ -1,7 +1,7 @@
-"""Names: of tools, and of the variables that stand for values which JSON cannot carry.
+"""Names of tools, and references to variables for values that JSON cannot represent.
 
-A reference is looked up, never evaluated, and only names that a user made are passed to a tool: a
-model that read a hostile text must not reach anything else.
+A reference is looked up, never evaluated, and only variables that the user defined are passed to a
+tool, so that a prompt injection cannot reach anything else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing_extensions import get_protocol_members, is_protocol
 from archytas_nb.errors import ToolError
 
 RESERVED = frozenset({"final_answer", "fail_task"})
-"""Names of the actions that end a run; no tool may take one."""
+"""Names of the actions that end a run; tools cannot use them."""
 
 VAR = "$var"
 """The key of an explicit reference: ``{"$var": "df"}``."""
@@ -29,15 +29,15 @@ _SECRET = re.compile(
     r"|_(?:PAT|PASS|PWD|PW|COOKIES?|CREDENTIALS?|KEY_ID|KEY_BASE)$|(?:^|_)SECRET_",
     re.IGNORECASE,
 )
-_SHELL = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})  # IPython's own
+_SHELL = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})  # defined by IPython
 _MISSING = object()
 
 
 class ByName:
-    """Annotate a parameter with this, and the model names a variable instead of sending a value.
+    """Annotate a parameter with this to have the model name a variable instead of sending a value.
 
-    Parameters that JSON cannot carry, such as a data frame, always work this way. All others take
-    values only: a tool that sends text away must not receive any variable that the model names.
+    Parameters of types that JSON cannot represent, such as data frames, always work this way. All
+    others accept only values, so that the model cannot pass arbitrary variables to a tool.
 
     Example:
         >>> def archive(text: Annotated[str, nb.ByName]) -> str: ...
@@ -45,20 +45,20 @@ class ByName:
 
 
 def legal_name(name: str) -> str:
-    """The name that every endpoint takes, dots made underscores; raises ToolError where none is."""
+    """The name with dots replaced by underscores; raises ToolError if endpoints reject it."""
     wire = name.replace(".", "_") if isinstance(name, str) else ""
     if _LEGAL.fullmatch(wire) and wire not in RESERVED:
         return wire
     if wire in RESERVED:
-        why = f"the name {name!r} is reserved: it ends a run"
+        why = f"the name {name!r} is reserved: it ends the run"
     else:
-        expected = "expected 1 to 64 characters out of a-z, A-Z, 0-9, _ and -"
+        expected = "expected 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
         why = f"{name!r} is not a valid tool name: {expected}"
     raise ToolError(f'{why}; choose another with @tool(name="…")')
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant, or None where none is near."""
+    """The most similar known name, or None if no name is similar."""
     folded: dict[str, str] = {}
     for each in known:
         if isinstance(each, str):
@@ -68,36 +68,36 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``", did you mean 'x'?"`` for the nearest known name, or an empty string."""
+    """``", did you mean 'x'?"`` for the most similar known name, or an empty string."""
     near = nearest(name, known)
     return f", did you mean {near!r}?" if near is not None else ""
 
 
 def shorten(text: str, size: int) -> str:
-    """The beginning of a text, on one line, with ``…`` where the rest is left out."""
+    """A text on one line, truncated to `size` characters with ``…``."""
     return (text if len(text) <= size else f"{text[: size - 1]}…").replace("\n", " ")
 
 
-def a(label: str) -> str:
+def with_article(label: str) -> str:
     """The name of a type with its article."""
     return f"{'an' if label[:1].lower() in 'aeiou' or label.startswith('nd') else 'a'} {label}"
 
 
-def referred(value: object) -> str | None:
-    """The name in ``{"$var": name}``, or None where the value is something else."""
+def reference_name(value: object) -> str | None:
+    """The name in ``{"$var": name}``, or None if the value has another form."""
     if isinstance(value, dict) and len(value) == 1 and isinstance(value.get(VAR), str):
         return str(value[VAR])
     return None
 
 
 def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label: str = "") -> Any:
-    """The object that ``"df"`` or ``{"$var": "df"}`` names; a call from Python may pass it itself.
+    """The object that ``"df"`` or ``{"$var": "df"}`` refers to; Python code may pass the object.
 
     Raises:
-        ValueError: There is no such variable, or it holds no instance of the class.
+        ValueError: There is no such variable, or its value is not an instance of the class.
     """
-    what = a(label or getattr(cls, "__name__", str(cls)))
-    name = value if isinstance(value, str) and namespace is not None else referred(value)
+    what = with_article(label or getattr(cls, "__name__", str(cls)))
+    name = value if isinstance(value, str) and namespace is not None else reference_name(value)
     if name is None and is_instance(value, cls):
         return value
     if name is None and not isinstance(value, str):
@@ -114,27 +114,27 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
     elif is_instance(found, cls):
         return found
     else:
-        fault = f"the variable {name!r} is {a(type(found).__name__)}, expected {what}"
+        fault = f"the variable {name!r} is {with_article(type(found).__name__)}, expected {what}"
     raise ValueError(f"{fault}{_hint(name, cls, namespace, what)}")
 
 
 def visible(namespace: Mapping[str, Any]) -> list[str]:
-    """The variables that a user made: none that begins with ``_``, none of IPython's."""
+    """The variables that the user defined, without private ones and IPython's own."""
     return [name for name in list(namespace) if isinstance(name, str) and not is_hidden(name)]
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a name is private or IPython's."""
+    """Whether a name is private or one of IPython's own."""
     return name.startswith("_") or name in _SHELL
 
 
 def is_secret(name: str) -> bool:
-    """Whether a variable, also one of the environment, is named like a secret."""
+    """Whether the name of a variable or an environment variable suggests a secret."""
     return _SECRET.search(name) is not None
 
 
 def is_instance(value: object, cls: Any) -> bool:
-    """``isinstance``, also where it raises, as for most protocols."""
+    """``isinstance``, also for types that it does not support, such as most protocols."""
     if cls is Callable:
         return callable(value)
     try:
@@ -147,9 +147,9 @@ def is_instance(value: object, cls: Any) -> bool:
 
 
 def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
-    """Store a result under a name that is free, for later calls, and return the name.
+    """Store a result in a new variable for later calls, and return its name.
 
-    Where a variable holds the object already, its name is returned. Nothing is overwritten.
+    If a variable already holds the object, its name is returned. Nothing is overwritten.
     """
     for name in visible(namespace):
         if namespace[name] is value:
@@ -164,9 +164,10 @@ def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
 
 
 def released(text: str, value: Any, hint: str, namespace: MutableMapping[str, Any]) -> str:
-    """Remove the variable in which `keep` stored a result, as its text says; return its name.
+    """Delete the variable in which `keep` stored a result, and return its name.
 
-    Empty where there is none, or where it now holds something else.
+    The name is read from the result's text. It is empty if there is no such variable, or if the
+    variable has been reassigned.
     """
     found = re.search(r"\(kept as the variable (\w+): ", text)
     name = found[1] if found else ""
@@ -178,7 +179,7 @@ def released(text: str, value: Any, hint: str, namespace: MutableMapping[str, An
 
 
 def withheld(name: str, value: Any) -> str:
-    """Why a variable is not passed to a tool; an empty text where it may be."""
+    """Why a variable must not be passed to a tool; empty if it may be."""
     from archytas_nb.tools.tool import is_tool
 
     if name.startswith("_"):
@@ -191,7 +192,7 @@ def withheld(name: str, value: Any) -> str:
 
 
 def _hint(name: str, cls: Any, namespace: Mapping[str, Any], what: str) -> str:
-    """Which variables hold what is expected, and which of them was probably meant."""
+    """A hint that lists the variables of the expected type and suggests one of them."""
     found = [(each, namespace[each]) for each in visible(namespace)]
     names = [each for each, it in found if is_instance(it, cls) and not withheld(each, it)]
     if not names:

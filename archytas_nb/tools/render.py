@@ -1,7 +1,7 @@
-"""Write a Python value as what a model reads: bounded, deterministic and never empty.
+"""Render a Python value as text for the model: bounded, deterministic and never empty.
 
-No object is trusted: types are those of ``type(value)``, because ``__class__`` may lie, and what a
-user's method raises is not raised here.
+Objects are not trusted: ``type(value)`` is used because ``__class__`` can be overridden, and
+exceptions of a user's methods are caught.
 """
 
 from __future__ import annotations
@@ -28,51 +28,54 @@ from archytas_nb.tools.data import MAX_IMAGES, STOPS, picture
 
 NO_OUTPUT = "(no output)"
 MAX_CHARS = 8000
-"""Maximum number of characters of a result that the model reads, unless the tool has its own."""
+"""Maximum length of a result in characters, unless the tool has its own limit."""
 MAX_BYTES = 64_000_000
-"""Maximum number of bytes of a generator's items that are read."""
+"""Maximum size of the items that are read from a generator."""
 MAX_ITEMS = 1000
 """Maximum number of items of one container that are read."""
 
-_MAX_TEXT = 10_000_000  # characters of all texts in a value that are looked at
-_MAX_SET = 20_000_000  # items of a set: a user's own iterator may never end
+_MAX_TEXT = 10_000_000  # characters of all strings in a value
+_MAX_SET = 20_000_000  # items of a set: a user's iterator may be endless
 _MAX_DATA = 500  # characters of an array or a frame inside another value
 _MAX_DEPTH = 12
 _MAX_BYTES_SHOWN = 100
-_PARTS = 8  # parts of an item that are measured
+_PARTS = 8  # parts of an item whose size is measured
 _LAZY = (
     types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice,
 )  # fmt: skip
-_AS_TEXT = {"decimal", "fractions", "pathlib", "uuid", "re"}  # modules whose values are their text
+_AS_TEXT = {"decimal", "fractions", "pathlib", "uuid", "re"}  # modules of values shown as str()
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 _ANSI = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What the model reads of a value."""
+    """A value as the model sees it."""
 
-    text: str  # never empty, at most as long as was asked for
+    text: str  # never empty, at most `max_chars` long
     images: tuple[str, ...] = ()  # PNG in base64
-    whole: bool = True  # whether the model could send the value back, or sees it as a picture
+    whole: bool = True  # whether the text is the complete value, or the value is an image
 
 
 def render(value: Any, max_chars: int = MAX_CHARS) -> Rendered:
-    """Show a value to the model.
+    """Render a value for the model.
 
     Args:
-        value: Any object. Its class may define its own text as `_ai_repr_` or `_repr_llm_`.
+        value: Any object. Its class can define the text with `_ai_repr_` or `_repr_llm_`.
         max_chars: Maximum number of characters of the text; at least 1.
 
     Returns:
-        Its text and images; whatever the object does, never an exception (save KeyboardInterrupt).
+        Its text and images.
+
+    Raises:
+        KeyboardInterrupt: Exceptions of the object itself are not raised, but an interrupt is.
     """
     max_chars = max(max_chars, 1)
     try:
         shown = _render(value, max_chars)
     except STOPS:
         raise
-    except BaseException:  # noqa: BLE001  (whatever the object does, the loop goes on)
+    except BaseException:  # noqa: BLE001  (a user's object may raise anything)
         shown = Rendered(safe_repr(value), whole=False)
     text = shown.text
     if not text.strip():
@@ -88,7 +91,7 @@ def _render(value: Any, max_chars: int) -> Rendered:
     if value is None or kind is str:
         return Rendered(NO_OUTPUT if value is None else value)
     for name in ("_ai_repr_", "_repr_llm_"):
-        if isinstance(own := data.asked(value, name), str) and own:
+        if isinstance(own := data.call_method(value, name), str) and own:
             return Rendered(own, whole=False)
     if issubclass(kind, BaseException):
         return Rendered(failure_text(value, max_chars), whole=False)
@@ -111,20 +114,20 @@ def _render(value: Any, max_chars: int) -> Rendered:
 
 
 def _json(value: Any) -> str:
-    """JSON; a list of objects has a line for each, which models read more easily."""
+    """JSON, with a list of objects on one line each, which is easier for models to read."""
     if isinstance(value, list) and len(value) > 1 and all(isinstance(each, dict) for each in value):
         return "[\n" + ",\n".join(json.dumps(each, ensure_ascii=False) for each in value) + "\n]"
     return json.dumps(value, ensure_ascii=False)
 
 
-# ── texts ─────────────────────────────────────────────────────────────────────────────────────────
+# ── text ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def clip(text: str, max_chars: int) -> str:
-    """Keep at most ``max_chars`` characters: the head, how much is left out, and the tail."""
+    """Truncate to ``max_chars`` characters: the head, the number of omitted ones, and the tail."""
     if len(text) <= max_chars:
         return text
-    # The note's own length depends on the number in it; its largest form is assumed.
+    # The length of the note depends on the number in it; the longest possible one is assumed.
     room = max_chars - len(note(len(text)))
     if room <= 0:
         return text[: max(max_chars, 0)]
@@ -134,22 +137,22 @@ def clip(text: str, max_chars: int) -> str:
 
 
 def note(count: int) -> str:
-    """What stands for characters left out."""
+    """The text that replaces omitted characters."""
     return f"\n… {count:,} characters left out …\n"
 
 
 def type_name(value: Any) -> str:
-    """The name of a value's type, without a call of its metaclass."""
+    """The name of a value's type, without calling its metaclass."""
     return str(type.__dict__["__name__"].__get__(type(value)))
 
 
 def safe_repr(value: Any) -> str:
-    """``repr(value)`` without memory addresses; the type's name where the repr fails."""
+    """``repr(value)`` without memory addresses; the type's name if the repr fails."""
     try:
         return _ADDRESS.sub("", str.__str__(repr(value)))
     except STOPS:
         raise
-    except BaseException as error:  # noqa: BLE001  (whatever the object does)
+    except BaseException as error:  # noqa: BLE001  (a user's repr may raise anything)
         return f"<{type_name(value)} object, its repr raised {type_name(error)}>"
 
 
@@ -158,14 +161,14 @@ def _bytes_text(value: Any) -> str:
     return f"{len(value):,} bytes: {bytes(value[:_MAX_BYTES_SHOWN])!r}{more}"
 
 
-_NAMELESS = re.compile(r"<IPython\.core\.display\.\w+ object>")
+_CLASS_NAME_ONLY = re.compile(r"<IPython\.core\.display\.\w+ object>")
 _MARKUP = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^<>]*>")
 
 
 def words_of(output: Output) -> str:
-    """The words of an output, as a person sees it; empty where it has none.
+    """The text of an output as a person sees it; empty if it has no text.
 
-    A line that was overwritten, as progress bars do, is read in its last state.
+    Of a line that is overwritten, such as a progress bar, only the last state is kept.
     """
     mime = markup_of(output)
     if mime:
@@ -176,9 +179,9 @@ def words_of(output: Output) -> str:
 
 
 def markup_of(output: Output) -> str:
-    """The media type to read where the plain text is only the name of a class, as Markdown's."""
+    """The media type to read if the plain text is only a class name, as for ``Markdown``."""
     text = str(output.data.get("text/plain", ""))
-    if output.kind != "display" or (text and not _NAMELESS.fullmatch(text.strip())):
+    if output.kind != "display" or (text and not _CLASS_NAME_ONLY.fullmatch(text.strip())):
         return ""
     kinds = ("text/markdown", "text/latex", "text/html")
     return next((mime for mime in kinds if isinstance(output.data.get(mime), str)), "")
@@ -188,14 +191,14 @@ def markup_of(output: Output) -> str:
 
 
 class _Plain:
-    """Converts one value to a bounded one that JSON can carry."""
+    """Converts a value to plain data of bounded size that JSON can represent."""
 
     def __init__(self) -> None:
-        self.whole = True  # whether nothing was left out, and no part shown only by its repr
-        self.images: dict[int, tuple[Any, str]] = {}  # the objects that are drawn, with their PNG
+        self.whole = True  # whether nothing was omitted or shown only as a repr
+        self.images: dict[int, tuple[Any, str]] = {}  # objects by id, with their PNG
         self._open: set[int] = set()
         self._chars = _MAX_TEXT
-        self._left = 20 * MAX_ITEMS  # values in all, whatever the nesting
+        self._left = 20 * MAX_ITEMS  # values in total, at any depth
 
     def convert(self, value: Any) -> Any:
         kind = type(value)
@@ -213,7 +216,7 @@ class _Plain:
             return (self._container if is_container else self._convert)(value, kind)
         except STOPS:
             raise
-        except BaseException:  # noqa: BLE001  (whatever the object does, the loop goes on)
+        except BaseException:  # noqa: BLE001  (a user's object may raise anything)
             self.whole = False
             return self._text(safe_repr(value))
         finally:
@@ -259,13 +262,13 @@ class _Plain:
         if issubclass(kind, (list, tuple)):
             return self._list(value)
         if issubclass(kind, (set, frozenset)):
-            return self._list(_ordered(list(itertools.islice(value, _MAX_SET))))
+            return self._list(_sorted(list(itertools.islice(value, _MAX_SET))))
         if kind.__name__ in {"deque", "dict_keys", "dict_values", "dict_items"}:
             return self._list(list(itertools.islice(value, _MAX_SET)))
         return self._object(value, kind)
 
     def _object(self, value: Any, kind: Any) -> Any:
-        figure = data.figure_of(value)  # axes of one figure are one picture
+        figure = data.figure_of(value)  # all axes of a figure give the same image
         drawn = value if figure is None else figure
         image = picture(drawn) if len(self.images) < MAX_IMAGES else None
         if image is not None:
@@ -282,7 +285,7 @@ class _Plain:
         return self._text(safe_repr(value))
 
     def _text(self, text: str) -> str:
-        """A text, whole as long as there is room."""
+        """A string, truncated once the total length is used up."""
         self._chars -= len(text)
         if self._chars >= 0:
             return text
@@ -304,8 +307,8 @@ class _Plain:
         return plain if isinstance(plain, str) else safe_repr(plain)
 
 
-def _ordered(values: list[Any]) -> list[Any]:
-    """In an order that does not depend on hashes."""
+def _sorted(values: list[Any]) -> list[Any]:
+    """The values in an order that does not depend on hashes."""
     try:
         return sorted(values)
     except TypeError:
@@ -317,14 +320,14 @@ def _ordered(values: list[Any]) -> list[Any]:
 
 @dataclass(slots=True)
 class Drained:
-    """The items of a generator, as far as they were read."""
+    """The items that were read from a generator."""
 
     items: list[Any]
     complete: bool = True
     size: int = 0
 
-    def takes(self, item: Any) -> bool:
-        """Take an item; False where there was no room for it, and nothing more is to be read."""
+    def add(self, item: Any) -> bool:
+        """Add an item; False if the limit is reached, and reading must stop."""
         self.complete = len(self.items) < MAX_ITEMS and self.size < MAX_BYTES
         if self.complete:
             self.items.append(item)
@@ -333,7 +336,7 @@ class Drained:
 
 
 def _size(item: Any, depth: int = 3) -> int:
-    """About how many bytes an item takes; of many parts the first are taken for all."""
+    """The estimated size of an item in bytes, extrapolated from its first parts."""
     size = sys.getsizeof(item, 1)
     if type(item) not in (list, tuple, dict, set, frozenset) or not (item and depth):
         return size
@@ -342,15 +345,15 @@ def _size(item: Any, depth: int = 3) -> int:
 
 
 def is_lazy(value: Any) -> bool:
-    """Whether the value yields its items only once, so that they must be read to be shown."""
+    """Whether the value is a one-shot iterator, which must be read to be shown."""
     return issubclass(type(value), _LAZY)
 
 
 def drain(iterator: Iterator[Any]) -> Drained:
-    """Read the first items and close the iterator; raises what it raises."""
+    """Read the first items and close the iterator; its exceptions are raised."""
     read = Drained([])
     for item in iterator:
-        if not read.takes(item):
+        if not read.add(item):
             if hasattr(iterator, "close"):
                 iterator.close()
             break
@@ -366,20 +369,20 @@ _LIBRARIES = (str(Path(__file__).parent.parent), str(Path(os.__file__).parent), 
 def failure_text(error: BaseException, max_chars: int = MAX_CHARS) -> str:
     """Describe an exception: type and message, the lines of the user's code, then the causes.
 
-    No colours, no frames of this package or of libraries, no absolute paths. Never raises.
+    Without colours, frames of this package or of libraries, and absolute paths. Never raises.
     """
     parts: list[str] = []
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen and len(parts) < 5:
         seen.add(id(current))
-        parts.append(("caused by " if parts else "") + _failure(current))
+        parts.append(("caused by " if parts else "") + _exception_text(current))
         hidden = None if current.__suppress_context__ else current.__context__
         current = current.__cause__ or hidden
     return clip("\n".join(parts), max_chars)
 
 
-def _failure(error: BaseException) -> str:
+def _exception_text(error: BaseException) -> str:
     try:
         message = _ANSI.sub("", str(error))
     except STOPS:

@@ -1,7 +1,7 @@
 """Describe arguments as a JSON schema, at two levels.
 
-- ``full`` says everything.
-- ``simple`` has no ``$ref``, no ``anyOf`` and no lists of types, for engines that know little.
+- ``full`` contains everything.
+- ``simple`` has no ``$ref``, ``anyOf`` or lists of types, for engines with limited support.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import SchemaError, to_jsonable_python
 
 from archytas_nb.tools import annotation as types
-from archytas_nb.tools.names import a
+from archytas_nb.tools.names import with_article
 
 if TYPE_CHECKING:
     from archytas_nb.tools.signature import Parameter
@@ -27,7 +27,7 @@ Schema = dict[str, Any]
 
 
 class ArgumentType:
-    """A type as the model sees it, and what validates its values."""
+    """A type as the model sees it, and the validator of its values."""
 
     def __init__(self, annotation: Any) -> None:
         self.text = types.type_text(annotation)
@@ -36,23 +36,26 @@ class ArgumentType:
         rewritten = rewriter.rewrite(annotation)
         try:
             self.adapter: TypeAdapter[Any] = TypeAdapter(rewritten)
-            marked = normalized(self.adapter.json_schema(schema_generator=types.JsonSchema))
+            described = self.adapter.json_schema(schema_generator=types.JsonSchema)
+            validation_schema = normalized(described)
         except (PydanticUserError, TypeError, NameError) as error:
             raise types.Unusable(str(error).split("\n", 1)[0]) from error
-        except SchemaError as error:  # as of a pattern that is none
+        except SchemaError as error:  # such as an invalid pattern
             raise types.Unusable(" ".join(str(error).split())) from error
-        self.by_reference = bool(rewriter.references)  # whether a part of it names a variable
-        self.marked: Schema = marked  # with its definitions and the classes of its enums
-        whole = _mapped(marked, lambda each: {k: each[k] for k in each if k != types.ENUM})
+        self.by_reference = bool(rewriter.references)  # whether the model names variables in it
+        self.validation_schema = validation_schema  # with "$defs" and the classes of enums
+        whole = _map_schemas(
+            validation_schema, lambda each: {k: each[k] for k in each if k != types.ENUM}
+        )
         self.defs: Schema = whole.pop("$defs", {})
         self.schema: Schema = whole  # without the definitions
         names = [self._how_to_send(each) for each in reversed(rewriter.references)]
         is_object = "properties" in whole and "$var" not in whole["properties"]
         named = {**({self.text: whole} if is_object else {}), **self.defs}
-        self.details = (*names, *_structures(named))  # what the type's name does not tell
+        self.details = (*names, *_structure_lines(named))  # what the type's name does not say
 
     def _how_to_send(self, reference: types.Reference) -> str:
-        what = a(reference.label)
+        what = with_article(reference.label)
         if reference.explicit:
             return f'For {what} send {{"$var": "the name of a variable that holds it"}}.'
         if self.text == reference.label:
@@ -62,15 +65,15 @@ class ArgumentType:
 
 @lru_cache(maxsize=2048)
 def _shared(annotation: Any, spelled: str) -> ArgumentType:  # noqa: ARG001
-    # int | str equals str | int, and is spelled differently
+    # `spelled` is part of the key because int | str equals str | int
     return ArgumentType(annotation)
 
 
 def argument_type(annotation: Any, field: FieldInfo | None = None) -> ArgumentType:
-    """The type of an annotation, and of the bounds in the ``= Field(…)`` beside it.
+    """The type of an annotation, with the bounds of a ``Field(…)`` that is its default.
 
     Raises:
-        Unusable: pydantic cannot make sense of the annotation.
+        Unusable: pydantic does not support the annotation.
     """
     if field is not None and field.metadata:
         annotation = Annotated[(annotation, *field.metadata)]
@@ -80,12 +83,12 @@ def argument_type(annotation: Any, field: FieldInfo | None = None) -> ArgumentTy
         return ArgumentType(annotation)
 
 
-def copied(schema: Any) -> Any:
-    """Copy a JSON value; `marshal` does it in a tenth of the time of `copy.deepcopy`."""
+def copy_json(schema: Any) -> Any:
+    """Copy a JSON value; `marshal` is ten times as fast as `copy.deepcopy`."""
     return marshal.loads(marshal.dumps(schema))  # noqa: S302  (our own bytes)
 
 
-# ── in words ──────────────────────────────────────────────────────────────────────────────────────
+# ── type names ────────────────────────────────────────────────────────────────────────────────────
 
 _WORDS = {
     "string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None",
@@ -93,14 +96,14 @@ _WORDS = {
 }  # fmt: skip
 
 
-def _structures(named: Mapping[str, Schema]) -> list[str]:
-    """A line for each object in an argument, for the text protocol, which has no schema."""
+def _structure_lines(named: Mapping[str, Schema]) -> list[str]:
+    """A line for each object type in an argument; the text protocol has no schema."""
     lines = []
     for title, each in named.items():
         if "properties" in each:
             required = each.get("required", ())
             fields = [
-                f'"{key}": {_words(value)}{"" if key in required else " (optional)"}'
+                f'"{key}": {_type_name(value)}{"" if key in required else " (optional)"}'
                 for key, value in each["properties"].items()
             ]
             lines.append(f"{title} is {{{', '.join(fields)}}}")
@@ -109,22 +112,22 @@ def _structures(named: Mapping[str, Schema]) -> list[str]:
     return lines
 
 
-def _words(schema: Any) -> str:
+def _type_name(schema: Any) -> str:
     if not isinstance(schema, dict) or not schema:
         return "Any"
     if "$ref" in schema:
         return ref_name(schema)
     if branches := branches_of(schema):
-        return " | ".join(dict.fromkeys(map(_words, branches)))
+        return " | ".join(dict.fromkeys(map(_type_name, branches)))
     if choices := choices_of(schema):
         return f"Literal[{', '.join(map(repr, choices))}]"
     kind, other = schema.get("type"), schema.get("additionalProperties")
     if kind == "array":
-        return f"list[{_words(schema['items'])}]" if schema.get("items") else "list"
+        return f"list[{_type_name(schema['items'])}]" if schema.get("items") else "list"
     if kind == "string" and schema.get("format"):
         return f"str ({schema['format']})"
     if kind == "object" and isinstance(other, dict):
-        return f"dict[str, {_words(other)}]"
+        return f"dict[str, {_type_name(other)}]"
     return _WORDS.get(str(kind), "Any")
 
 
@@ -147,7 +150,7 @@ def full(parameters: Sequence[Parameter]) -> Schema:
     properties: Schema = {}
     defs: Schema = {}
     for each in parameters:
-        schema = dict(_merged(each.type, defs))
+        schema = dict(_merge_definitions(each.type, defs))
         hint = schema.get("description", "")
         if each.text or hint:
             words = [each.text, hint if each.type.by_reference else ""]
@@ -162,7 +165,7 @@ def full(parameters: Sequence[Parameter]) -> Schema:
 
 
 def _default(value: Any) -> Schema:
-    """The default, where JSON can say what it is."""
+    """The default, if JSON can represent it."""
     if value is None or type(value) in (str, bool, int):
         return {"default": value}
     try:
@@ -173,8 +176,8 @@ def _default(value: Any) -> Schema:
     return {"default": plain}
 
 
-def _merged(one: ArgumentType, defs: Schema) -> Schema:
-    """Add a type's definitions to the common ones; another type of the same name gets a number."""
+def _merge_definitions(one: ArgumentType, defs: Schema) -> Schema:
+    """Add a type's definitions to the shared ones; a name in use gets a number."""
     if not one.defs:
         return one.schema
     text, names = json.dumps([one.schema, one.defs]), {}
@@ -192,12 +195,12 @@ def _merged(one: ArgumentType, defs: Schema) -> Schema:
 
 
 def normalized(schema: Schema) -> Schema:
-    """A schema as all versions of pydantic would write it, so that recordings outlive an update.
+    """The same schema for all versions of pydantic, so that recordings still match after an update.
 
-    Titles cost tokens and say nothing. From 2.11 on an open object says that it is one, and 2.12
-    alone spells out the text that a Decimal may be.
+    Titles cost tokens without adding information. Since 2.11, open objects are marked as such, and
+    only 2.12 has a pattern for a Decimal.
     """
-    result: Schema = _mapped(schema, _normal)
+    result: Schema = _map_schemas(schema, _normal)
     return result
 
 
@@ -212,25 +215,25 @@ def _normal(schema: Schema) -> Schema:
     return schema
 
 
-def _mapped(schema: Any, change: Callable[[Schema], Schema]) -> Any:
-    """Change each schema inside a schema, the innermost first."""
+def _map_schemas(schema: Any, change: Callable[[Schema], Schema]) -> Any:
+    """Apply a function to a schema and all schemas inside it, innermost first."""
     if isinstance(schema, list):
-        return [_mapped(each, change) for each in schema]
+        return [_map_schemas(each, change) for each in schema]
     if not isinstance(schema, dict):
         return schema
     result: Schema = {}
     for key, value in schema.items():
         if key in {"properties", "$defs", "patternProperties"}:
-            result[key] = {name: _mapped(each, change) for name, each in value.items()}
+            result[key] = {name: _map_schemas(each, change) for name, each in value.items()}
         elif key in {"default", "const", "enum", "examples"}:
             result[key] = value
         else:
-            result[key] = _mapped(value, change)
+            result[key] = _map_schemas(value, change)
     return change(result)
 
 
 def input_schema(parameters: Sequence[Parameter], schema: Schema) -> Schema:
-    """The schema of ``tool_input``: null, the only simple argument as bare value, or the object."""
+    """The schema of ``tool_input``: null, the value of the only simple argument, or an object."""
     if not parameters:
         return {"type": "null"}
     if len(parameters) > 1 or not parameters[0].simple:
@@ -241,7 +244,7 @@ def input_schema(parameters: Sequence[Parameter], schema: Schema) -> Schema:
 
 # ── simple ────────────────────────────────────────────────────────────────────────────────────────
 
-_DEPTH = 2  # how often a type may occur inside itself before it is left open: a grammar is finite
+_DEPTH = 2  # maximum nesting of a recursive type, because a grammar is finite
 _SIMPLE_FORMATS = {"date", "time", "date-time", "uuid"}
 _NOT_SIMPLE = {
     "$ref", "$defs", "pattern", "uniqueItems", "propertyNames", "patternProperties",
@@ -251,7 +254,7 @@ _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
 def simple(schema: Schema) -> Schema:
-    """The schema without references, ``anyOf`` and lists of types."""
+    """The schema without references, ``anyOf`` or lists of types."""
     result: Schema = _simple(schema, schema.get("$defs", {}), ())
     return result
 
@@ -280,7 +283,7 @@ def _simple(schema: Any, defs: Schema, trail: tuple[str, ...]) -> Any:
 
 
 def _typed(schema: Schema, choices: list[Any]) -> Schema:
-    """Give the choices of each type a schema of their own."""
+    """Split choices by type, with a separate schema for each type."""
     groups: dict[str, list[Any]] = {}
     for each in choices:
         groups.setdefault(_TYPES.get(type(each), "null"), []).append(each)
@@ -299,7 +302,7 @@ def branches_of(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _union(branches: list[Schema]) -> Schema:
-    """Any of the branches, each named once; an empty schema where one takes anything."""
+    """The union of the branches without duplicates; an empty schema if one accepts anything."""
     flat: list[Schema] = []
     for part in (part for each in branches for part in each.get("oneOf", [each])):
         if not part.keys() - {"description"}:

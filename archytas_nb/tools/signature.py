@@ -1,6 +1,6 @@
-"""Read a callable's signature, compare it with the docstring, and write what the model reads of it.
+"""Read a callable's signature and docstring, compare them, and write the tool's text for the model.
 
-The signature decides what is required, optional and of which type; the docstring gives the words.
+The signature determines types and which arguments are required; the docstring describes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined
 from archytas_nb.errors import ToolError
 from archytas_nb.tools import docstring
 from archytas_nb.tools.annotation import Unusable, is_simple, type_text
-from archytas_nb.tools.docstring import Described, Docstring
+from archytas_nb.tools.docstring import Description, Docstring
 from archytas_nb.tools.names import legal_name, nearest
 from archytas_nb.tools.schema import ArgumentType, argument_type
 
@@ -29,28 +29,28 @@ MISSING: Any = inspect.Parameter.empty
 """Stands for "no annotation" and "no default"."""
 
 Namespace = NewType("Namespace", MutableMapping[str, Any])
-"""The annotation of a parameter that gets the live namespace; the model does not see it."""
+"""The annotation of a parameter that receives the live namespace; the model does not see it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One argument of a tool."""
 
-    name: str  # in the signature and on the wire
+    name: str  # in the signature and in the schema
     text: str  # its description
     type: ArgumentType
-    default: Any  # `MISSING` for a required one
+    default: Any  # `MISSING` if it is required
     positional: bool  # whether it can only be passed by position
-    simple: bool = False  # whether, alone, it is sent as the bare value
+    simple: bool = False  # whether it is sent as the value itself if it is the only argument
     injected: bool = False  # whether it is the namespace, which the model does not see
 
     @property
     def optional(self) -> bool:
-        """Whether it may be left out."""
+        """Whether it has a default."""
         return self.default is not MISSING
 
     def fresh_default(self) -> Any:
-        """The default; a mutable one is copied, so that calls do not share it."""
+        """The default, copied if it is mutable, so that calls do not share it."""
         is_mutable = isinstance(self.default, (list, dict, set, bytearray))
         return copy.deepcopy(self.default) if is_mutable else self.default
 
@@ -60,55 +60,55 @@ class Parameter:
         return _line(f"{self.type.text}{', optional' if self.optional else ''}", text, indent)
 
 
-class _Definition:
-    """What is found out about a callable."""
+class _Draft:
+    """A tool definition in progress."""
 
     def __init__(self, f: Callable[..., Any], name: str | None) -> None:
         self.f = f
         self.base, self.bound = _unwrapped(f)
         self.source_name = _name(f, self.base) if name is None else name
         self.parameters: list[Parameter] = []
-        self.faults: list[str] = []  # why it cannot be a tool
-        self.issues: list[str] = []  # what is missing or differs without harm
+        self.faults: list[str] = []  # reasons why it cannot be a tool
+        self.issues: list[str] = []  # warnings about missing or inconsistent descriptions
 
 
 def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
-    """What a tool is made of, as fields of `Tool`; raises ToolError with every fault."""
+    """The fields of a `Tool` for a callable; raises ToolError with all faults."""
     if isinstance(f, type) or not callable(f):
-        why = "expected a function (Toolbox(…) makes tools of the methods of a class or object)"
+        why = "expected a function (Toolbox(…) turns the methods of a class or object into tools)"
         raise ToolError(f"{f!r} cannot be a tool; {why}")
-    made = _Definition(f, name)
+    draft = _Draft(f, name)
     wire_name, doc, returns = "", Docstring(), MISSING
     try:
-        wire_name = legal_name(made.source_name)
+        wire_name = legal_name(draft.source_name)
     except ToolError as error:
-        made.faults.append(str(error))
+        draft.faults.append(str(error))
     try:
-        signature, returns = _read(f, made.base)
-        doc = docstring.parse(_doc(f, made.base), list(signature))
+        signature, returns = _read(f, draft.base)
+        doc = docstring.parse(_doc(f, draft.base), list(signature))
         for each in signature.values():
-            if each.name not in made.bound:
-                _add(made, each, doc.params.get(each.name))
-        _compare_names(made, doc, [each for each in signature if each not in made.bound])
+            if each.name not in draft.bound:
+                _add_parameter(draft, each, doc.params.get(each.name))
+        _compare_names(draft, doc, [each for each in signature if each not in draft.bound])
     except Unusable as error:
-        made.faults.append(str(error))
-    if made.faults:
-        code = getattr(inspect.unwrap(made.base), "__code__", None)
+        draft.faults.append(str(error))
+    if draft.faults:
+        code = getattr(inspect.unwrap(draft.base), "__code__", None)
         where = f" (defined at line {code.co_firstlineno})" if code is not None else ""
-        raise ToolError(f"{made.source_name!r} cannot be a tool{where}:", made.faults)
-    kind, text = _result(made, returns, doc.returns or Described(""))
+        raise ToolError(f"{draft.source_name!r} cannot be a tool{where}:", draft.faults)
+    kind, text = _describe_result(draft, returns, doc.returns or Description(""))
     prose = [part for part in (doc.short, doc.long) if part]
-    sent = [each for each in made.parameters if not each.injected]
+    sent = [each for each in draft.parameters if not each.injected]
     described = [*prose, *([f"Returns: {_line(kind, text, '')}"] if kind else [])]
     output = _line(kind, text, "    ") if kind else "None"
     return {
         "name": wire_name,
-        "source_name": made.source_name,
+        "source_name": draft.source_name,
         "text": _protocol_text(wire_name, prose, sent, output),
         "description": "\n\n".join(described),
-        "issues": tuple(made.issues),
-        "is_async": _is_any(made.base, inspect.iscoroutinefunction, inspect.isasyncgenfunction),
-        "parameters": tuple(made.parameters),
+        "issues": tuple(draft.issues),
+        "is_async": _is_any(draft.base, inspect.iscoroutinefunction, inspect.isasyncgenfunction),
+        "parameters": tuple(draft.parameters),
         "function": f,
     }
 
@@ -133,7 +133,7 @@ def _protocol_text(name: str, prose: list[str], sent: list[Parameter], output: s
 
 
 def _line(kind: str, text: str, indent: str) -> str:
-    """``(TYPE, optional) DESC``; the description's further lines go below the indent."""
+    """``(TYPE, optional) DESC``; further lines of the description are indented."""
     first, *more = text.split("\n")
     below = [f"{indent}    {each}".rstrip() for each in more]
     return "\n".join([f"({kind}) {first}".rstrip(), *below])
@@ -153,7 +153,7 @@ def _is_any(f: Any, *checks: Callable[[Any], bool]) -> bool:
 
 
 def _unwrapped(f: Any) -> tuple[Any, set[str]]:
-    """The function with name, hints and docstring, and the names that ``partial`` has bound."""
+    """The function with the name, type hints and docstring, and the names bound by ``partial``."""
     bound: set[str] = set()
     while isinstance(f, functools.partial):
         bound |= {*list(inspect.signature(f.func).parameters)[: len(f.args)], *f.keywords}
@@ -190,17 +190,17 @@ def _read(f: Any, base: Any) -> tuple[dict[str, inspect.Parameter], Any]:
     is_method = first and first.name in {"self", "cls"} and first.annotation is MISSING
     if is_method and not inspect.ismethod(base) and is_in_class(base):
         raise Unusable(
-            "it is a method without its object: add the object's method, or decorate the class too"
+            "it is an unbound method: add the method of an object, or decorate the class too"
         )
     try:
-        hints = resolved(base)
+        hints = type_hints(base)
     except NameError as error:
         name = getattr(error, "name", None) or str(error)
         raise Unusable(
             f"the annotation {name!r} is not defined: define or import it before the function"
         ) from error
     except Exception as error:
-        # Annotations are user code when they are strings.
+        # Evaluating annotations that are strings runs user code.
         what = f"{type(error).__name__}: {error}"
         raise Unusable(f"its annotations cannot be evaluated: {what}") from error
     parameters = {
@@ -210,8 +210,8 @@ def _read(f: Any, base: Any) -> tuple[dict[str, inspect.Parameter], Any]:
     return parameters, hints.get("return", MISSING)
 
 
-def resolved(base: Any) -> dict[str, Any]:
-    """The annotations, with names in strings looked up where the function was defined."""
+def type_hints(base: Any) -> dict[str, Any]:
+    """The annotations, with strings evaluated in the module of the function."""
     has_any = bool(getattr(base, "__annotations__", None))
     return dict(typing.get_type_hints(base, include_extras=True)) if has_any else {}
 
@@ -219,44 +219,44 @@ def resolved(base: Any) -> dict[str, Any]:
 # ── signature and docstring ───────────────────────────────────────────────────────────────────────
 
 
-def _add(made: _Definition, one: inspect.Parameter, words: Described | None) -> None:
-    """Add a parameter, or why it cannot be one to the faults."""
-    annotation = one.annotation
-    if one.kind in {one.VAR_POSITIONAL, one.VAR_KEYWORD}:
-        star = "*" if one.kind is one.VAR_POSITIONAL else "**"
-        made.faults.append(
-            f"{star}{one.name} cannot be described to a model: list the arguments by name"
+def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Description | None) -> None:
+    """Add a parameter, or the reason why it cannot be used to the faults."""
+    annotation = param.annotation
+    if param.kind in {param.VAR_POSITIONAL, param.VAR_KEYWORD}:
+        star = "*" if param.kind is param.VAR_POSITIONAL else "**"
+        draft.faults.append(
+            f"{star}{param.name} cannot be described to a model: list the arguments by name"
             " (functools.wraps keeps the signature of a decorated function)"
         )
         return
-    if annotation is MISSING and inspect.isbuiltin(made.base):  # nobody can annotate it
+    if annotation is MISSING and inspect.isbuiltin(draft.base):  # nobody can annotate it
         annotation = Any
-        made.issues.append(f"the argument {one.name!r} has no annotation: the model sees (Any)")
+        draft.issues.append(f"the argument {param.name!r} has no annotation: the model sees (Any)")
     if annotation is MISSING:
-        is_type = words and re.fullmatch(r"[\w\[\], |.]+", words.type)
-        guess = f"{one.name}: {words.type if words and is_type else '<its type>'}"
-        made.faults.append(f"the argument {one.name!r} has no annotation: write {guess}")
+        is_type = described and re.fullmatch(r"[\w\[\], |.]+", described.type)
+        guess = f"{param.name}: {described.type if described and is_type else '<its type>'}"
+        draft.faults.append(f"the argument {param.name!r} has no annotation: write {guess}")
         return
-    # functools.singledispatch looks at the first argument by position, and refuses it by name
-    dispatches = hasattr(made.base, "registry") and hasattr(made.base, "dispatch")
-    positional = one.kind is one.POSITIONAL_ONLY or (dispatches and not made.parameters)
+    # functools.singledispatch requires that its first argument is passed by position.
+    dispatches = hasattr(draft.base, "registry") and hasattr(draft.base, "dispatch")
+    positional = param.kind is param.POSITIONAL_ONLY or (dispatches and not draft.parameters)
     if annotation is Namespace:
         kind = argument_type(Any)
-        made.parameters.append(Parameter(one.name, "", kind, None, positional, injected=True))
+        draft.parameters.append(Parameter(param.name, "", kind, None, positional, injected=True))
         return
-    info = one.default if isinstance(one.default, FieldInfo) else None
+    info = param.default if isinstance(param.default, FieldInfo) else None
     try:
         kind = argument_type(annotation, info)
     except Unusable as error:
-        made.faults.append(f"the annotation of {one.name!r} cannot be used: {error}")
+        draft.faults.append(f"the annotation of {param.name!r} cannot be used: {error}")
         return
-    default = one.default if info is None else info.get_default(call_default_factory=True)
+    default = param.default if info is None else info.get_default(call_default_factory=True)
     default = MISSING if default is PydanticUndefined or default is ... else default
-    text = words.text if words else _annotated_text(annotation, info)
-    if words:
-        made.issues += _differences(one.name, kind.text, words, required=default is MISSING)
+    text = described.text if described else _annotated_text(annotation, info)
+    if described:
+        draft.issues += _differences(param.name, kind.text, described, required=default is MISSING)
     simple = is_simple(annotation)
-    made.parameters.append(Parameter(one.name, text, kind, default, positional, simple))
+    draft.parameters.append(Parameter(param.name, text, kind, default, positional, simple))
 
 
 def _annotated_text(annotation: Any, info: FieldInfo | None) -> str:
@@ -269,54 +269,54 @@ def _annotated_text(annotation: Any, info: FieldInfo | None) -> str:
     return (info and info.description) or ""
 
 
-def _differences(name: str, kind: str, words: Described, *, required: bool) -> list[str]:
+def _differences(name: str, kind: str, described: Description, *, required: bool) -> list[str]:
     issues = []
-    if words.optional and required:
+    if described.optional and required:
         issues.append(
             f"the docstring calls {name!r} optional, but it has no default, so it is required"
         )
-    if not _agree(words.type, kind):
+    if not _types_agree(described.type, kind):
         issues.append(
-            f"the docstring gives {name!r} the type {words.type!r}, but its annotation is {kind!r}:"
-            f" the model sees {kind!r}"
+            f"the docstring gives {name!r} the type {described.type!r}, but its annotation is"
+            f" {kind!r}: the model sees {kind!r}"
         )
     return issues
 
 
-def _compare_names(made: _Definition, doc: Docstring, signed: list[str]) -> None:
-    sent = [each for each in made.parameters if not each.injected]
+def _compare_names(draft: _Draft, doc: Docstring, argument_names: list[str]) -> None:
+    sent = [each for each in draft.parameters if not each.injected]
     undescribed = [each.name for each in sent if not each.text and each.name not in doc.params]
-    unknown = [name for name in doc.params if name not in {*made.bound, *signed}]
-    both = f"(arguments: {', '.join(signed) or 'none'}; described: {', '.join(doc.params)})"
-    for name in unknown:  # an argument under a wrong name would mislead the model
-        near = nearest(name, undescribed or signed)
+    unknown = [name for name in doc.params if name not in {*draft.bound, *argument_names}]
+    both = f"(arguments: {', '.join(argument_names) or 'none'}; described: {', '.join(doc.params)})"
+    for name in unknown:  # a misnamed argument would mislead the model
+        near = nearest(name, undescribed or argument_names)
         guess = f"did you mean {near!r}?" if near else "remove it, or add it to the signature"
-        made.faults.append(
+        draft.faults.append(
             f"the docstring describes {name!r}, which is not an argument: {guess} {both}"
         )
     if doc == Docstring():
-        made.issues.append("it has no docstring: add one that says what the function does")
+        draft.issues.append("it has no docstring: add one that says what the function does")
     elif undescribed and not unknown:
         names = ", ".join(map(repr, undescribed))
-        made.issues.append(f"the docstring does not describe {names}: add a line for each to Args")
+        draft.issues.append(f"the docstring does not describe {names}: add a line for each to Args")
 
 
-def _result(made: _Definition, returns: Any, words: Described) -> tuple[str, str]:
-    """The result's type in words, empty for none, and its description."""
+def _describe_result(draft: _Draft, returns: Any, described: Description) -> tuple[str, str]:
+    """The name of the result's type, empty for None, and its description."""
     if returns is None or returns is type(None):
         return "", ""
     if returns is MISSING:
-        made.issues.append("it has no return annotation: the model sees (Any)")
-        return "Any", words.text
+        draft.issues.append("it has no return annotation: the model sees (Any)")
+        return "Any", described.text
     kind, args = type_text(returns), get_args(returns)
-    if _is_any(made.f, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
-        kind = f"list[{type_text(args[0])}]" if args else "list"  # it is read to its end
-    if not _agree(words.type, kind):
-        made.issues.append(
-            f"the docstring gives the result the type {words.type!r}, but its annotation is"
+    if _is_any(draft.f, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+        kind = f"list[{type_text(args[0])}]" if args else "list"  # all of its items are read
+    if not _types_agree(described.type, kind):
+        draft.issues.append(
+            f"the docstring gives the result the type {described.type!r}, but its annotation is"
             f" {kind!r}: the model sees {kind!r}"
         )
-    return kind, words.text
+    return kind, described.text
 
 
 _SYNONYMS = {
@@ -328,8 +328,8 @@ _SYNONYMS = {
 
 
 @lru_cache(maxsize=4096)
-def _agree(claimed: str, text: str) -> bool:
-    """Whether two spellings of a type may mean the same; only the outermost names are compared."""
+def _types_agree(claimed: str, text: str) -> bool:
+    """Whether two type names may mean the same type; only the outermost names are compared."""
     a, b = _outer(claimed), _outer(text)
     return not a or bool(a & b) or "any" in a | b or "literal" in b
 

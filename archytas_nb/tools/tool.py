@@ -1,7 +1,7 @@
-"""A function as a tool: what a model reads of it, how its input is validated, and how it is called.
+"""A function as a tool: its description for the model, validation of its input, and its calls.
 
-The function is left as it was, and nothing reaches it unvalidated. Whatever it does, a call ends in
-a `CallOutcome`. Output is not captured here; the kernel does that around `BoundCall.run`.
+The function itself is unchanged and receives only validated arguments. Every call results in a
+`CallOutcome`. Output is not captured here; the kernel captures it around `BoundCall.run`.
 """
 
 from __future__ import annotations
@@ -30,44 +30,44 @@ if TYPE_CHECKING:
 Level = Literal["full", "simple"]
 
 Approval: TypeAlias = bool | Callable[..., bool | str] | None
-"""Whether a person must agree before a call; a callable may return the words to ask with."""
+"""Whether a call requires approval; a callable may return the text of the prompt."""
 
 OPTIONS = ("approve", "timeout", "max_chars", "repeat", "pure")
-"""The options of a tool beside its name."""
+"""The options of a tool other than its name."""
 
-_CANCEL_SECONDS = 2.0  # what a cancelled coroutine may take to clean up
+_CANCEL_SECONDS = 2.0  # time for a cancelled coroutine to clean up
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundCall:
-    """A call whose arguments are validated."""
+    """A call with validated arguments."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
     def run(self) -> Any:
-        """Call the function; return its value, or an awaitable of it.
+        """Call the function; return its result, or an awaitable for an async function.
 
-        A generator is read here, up to a limit: what it raises and prints belongs to the call.
+        A generator is read here, up to a limit: its exceptions and output belong to the call.
         """
         value = self.function(*self.args, **self.kwargs)
         if inspect.isasyncgen(value):
-            return _drain(value)
+            return _drain_async(value)
         return drain(value) if is_lazy(value) else value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tool:
-    """A function as a model sees and calls it. Made by `Tool.from_function`; compares by identity.
+    """A function that a model can call. Created by `Tool.from_function`; compares by identity.
 
     Attributes:
         name: The name that the model sees: ``^[a-zA-Z0-9_-]{1,64}$``.
-        source_name: The name before it was made legal, such as ``"math.factorial"``.
-        text: What the model reads in the text protocol.
-        description: What the model reads beside the schema in function calling.
-        issues: Warnings: what is missing in the docstring or differs from the signature.
-        is_async: Whether a call gives an awaitable.
+        source_name: The original name, such as ``"math.factorial"``.
+        text: The description of the tool in the text protocol.
+        description: The description of the tool in function calling, next to its schema.
+        issues: Warnings about a docstring that is incomplete or differs from the signature.
+        is_async: Whether a call returns an awaitable.
         parameters: The arguments, in order.
         function: The function itself, unchanged.
         approve, timeout, max_chars, repeat, pure: As in `from_function`.
@@ -102,65 +102,66 @@ class Tool:
         repeat: bool = False,
         pure: bool = False,
     ) -> Tool:
-        """Make a tool of a callable.
+        """Turn a callable into a tool.
 
         Args:
-            f: A function with annotations and a docstring, a bound method, a partial, or an object
-                that can be called.
-            name: The tool's name; by default the function's own. Dots become underscores.
-            approve: Whether a person must agree before a call: True, False, or a callable that is
-                given those of the validated arguments that it names; a text that it returns is
-                shown to the person.
+            f: A function with annotations and a docstring, a bound method, a partial, or a callable
+                object.
+            name: The tool's name; by default, the function's name. Dots become underscores.
+            approve: Whether a call requires approval: True, False, or a function whose parameters
+                are a subset of the tool's and that receives their validated values. If it returns a
+                string, approval is required and the string is shown in the prompt.
             timeout: Maximum number of seconds for one call; None for no limit.
             max_chars: Maximum number of characters of a result that the model reads.
-            repeat: Whether the same call may run again after it gave the same outcome.
-            pure: Whether it has no side effects and may run in parallel: `Agent.map` then calls it
-                on its worker threads, and other tools on the main thread.
+            repeat: Whether the same call may run again after it had the same outcome.
+            pure: Whether it has no side effects and may run in parallel: `Agent.map` calls it in
+                its worker threads, and other tools in the main thread.
 
         Raises:
-            ToolError: The function cannot be a tool; every fault is named, with what to change.
+            ToolError: The function cannot be a tool; the message lists all reasons and fixes.
         """
         from archytas_nb.tools.signature import define
 
-        made = define(f, name)
-        label = f"of the tool {made['name']!r}"
+        spec = define(f, name)
+        label = f"of the tool {spec['name']!r}"
         for option, value in (("timeout", timeout), ("max_chars", max_chars)):
             if value is not None and (isinstance(value, bool) or not value > 0):
                 expected = "expected a positive number or None"
                 raise ToolError(f"{option} {label} is {value!r}; {expected}")
-        names = [each.name for each in made["parameters"] if not each.injected]
+        names = [each.name for each in spec["parameters"] if not each.injected]
         if fault := _approval_fault(approve, names):
             raise ToolError(f"approve {label} {fault}")
         return cls(
-            **made, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat, pure=pure
+            **spec, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat, pure=pure
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the function and the options; unpickling makes the tool again."""
-        from archytas_nb.tools.signature import resolved
+        """Pickle the function and the options; unpickling creates the tool again."""
+        from archytas_nb.tools.signature import type_hints
 
         function, options = self.function, {name: getattr(self, name) for name in OPTIONS}
-        annotations = resolved(function) if inspect.isfunction(function) else {}
-        return _made_again, (function, self.source_name, options, annotations)
+        annotations = type_hints(function) if inspect.isfunction(function) else {}
+        return _rebuild, (function, self.source_name, options, annotations)
 
     def __repr__(self) -> str:
-        return f"Tool({self.name}: {', '.join(each.name for each in self._sent) or 'no arguments'})"
+        names = ", ".join(each.name for each in self._visible)
+        return f"Tool({self.name}: {names or 'no arguments'})"
 
     @property
-    def _sent(self) -> tuple[Parameter, ...]:
+    def _visible(self) -> tuple[Parameter, ...]:
         return tuple(each for each in self.parameters if not each.injected)
 
     @functools.cached_property
     def _full(self) -> dict[str, Json]:
         from archytas_nb.tools import schema
 
-        return schema.full(self._sent)
+        return schema.full(self._visible)
 
-    # ── what the model reads ──────────────────────────────────────────────────────────────────────
+    # ── descriptions for the model ────────────────────────────────────────────────────────────────
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the text costs in each request; four characters are one."""
+        """Estimated tokens of the text in each request, at four characters per token."""
         return -(-len(self.text) // 4)
 
     def schema(self, level: Level = "full") -> dict[str, Json]:
@@ -177,7 +178,7 @@ class Tool:
 
         if level not in ("full", "simple"):
             raise ValueError(f"no schema level is named {level!r}; expected 'full' or 'simple'")
-        full: dict[str, Json] = schema.copied(self._full)
+        full: dict[str, Json] = schema.copy_json(self._full)
         return full if level == "full" else schema.simple(full)
 
     def spec(self, level: Level = "full") -> dict[str, Json]:
@@ -189,7 +190,7 @@ class Tool:
         """Return the schema of ``tool_input``: null, the only simple argument, or the object."""
         from archytas_nb.tools import schema
 
-        return schema.input_schema(self._sent, self.schema(level))
+        return schema.input_schema(self._visible, self.schema(level))
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -199,7 +200,9 @@ class Tool:
         """Return the errors in an input, each as ``reason @ $.path``; empty if it is valid."""
         from archytas_nb.tools import arguments
 
-        return tuple(str(fault) for fault in arguments.read(self._sent, tool_input, namespace)[1])
+        return tuple(
+            str(fault) for fault in arguments.read(self._visible, tool_input, namespace)[1]
+        )
 
     def bind(
         self, tool_input: Json, namespace: Mapping[str, Any] | None = None
@@ -215,10 +218,10 @@ class Tool:
         """
         from archytas_nb.tools import arguments
 
-        values, faults = arguments.read(self._sent, tool_input, namespace)
+        values, faults = arguments.read(self._visible, tool_input, namespace)
         if faults:
             why = f"{self.name} was not called: its tool_input is wrong."
-            error = ToolError(why, arguments.listed(faults))
+            error = ToolError(why, arguments.fault_lines(faults))
             expected = clip(self._expected(), MAX_CHARS // 4)
             return CallOutcome("error", f"{error}\nExpected tool_input: {expected}", error=error)
         for each in self.parameters:
@@ -230,32 +233,32 @@ class Tool:
         return BoundCall(self.function, args, values)
 
     def arguments(self, bound: BoundCall) -> dict[str, Any]:
-        """What the function will receive, by name, including defaults but nothing injected."""
+        """The values that the function will receive, by name, including defaults."""
         positional = [each.name for each in self.parameters if each.positional]
         given = {**dict(zip(positional, bound.args, strict=False)), **bound.kwargs}
         return {
             each.name: given[each.name] if each.name in given else each.fresh_default()
-            for each in self._sent
+            for each in self._visible
         }
 
     def wants_approval(self, bound: BoundCall) -> bool | str:
-        """Whether approval is required, or the text to ask with; raises what `approve` raises."""
+        """Whether approval is required, or the text of the prompt; exceptions of `approve` pass."""
         if not callable(self.approve):
             return bool(self.approve)
-        given, wanted = self.arguments(bound), inspect.signature(self.approve).parameters
-        if not any(each.kind is each.VAR_KEYWORD for each in wanted.values()):
-            given = {name: given[name] for name in wanted if name in given}
+        given, accepted = self.arguments(bound), inspect.signature(self.approve).parameters
+        if not any(each.kind is each.VAR_KEYWORD for each in accepted.values()):
+            given = {name: given[name] for name in accepted if name in given}
         answer = self.approve(**given)
         return answer if isinstance(answer, str) else bool(answer)
 
     def call(
         self, tool_input: Json = None, namespace: MutableMapping[str, Any] | None = None
     ) -> CallOutcome:
-        """Validate, call, render.
+        """Validate the input, call the function and render its result.
 
         Args:
             tool_input: Decoded JSON, as the model sent it.
-            namespace: The live variables: for arguments by reference, and to keep large results in.
+            namespace: The live variables, for arguments by reference and for storing large results.
 
         Returns:
             The outcome. Nothing is raised except KeyboardInterrupt.
@@ -267,7 +270,7 @@ class Tool:
         try:
             value = bound.run()
             if inspect.isawaitable(value):
-                value = _awaited(value)
+                value = _run_awaitable(value)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  (a tool must not end the kernel)
@@ -277,28 +280,28 @@ class Tool:
     def outcome(
         self, value: Any, namespace: MutableMapping[str, Any] | None = None, *, seconds: float = 0.0
     ) -> CallOutcome:
-        """Render what a call returned; what is not small is kept in the namespace under a name."""
+        """Render the result of a call; a large one is also stored in the namespace."""
         limit = self.max_chars or MAX_CHARS
         shown = render(value, limit)
         kept = value.items if isinstance(value, Drained) else value
-        # Without these words a model that sees no images calls the tool again.
+        # Without this sentence, a model that does not see images calls the tool again.
         more = " It is drawn, and the user sees it." if shown.images else ""
         if namespace is not None and not shown.whole:
-            with contextlib.suppress(Exception):  # a namespace that stores nothing costs the name
+            with contextlib.suppress(Exception):  # if the namespace is read-only, there is no name
                 name = keep(kept, namespace, self.source_name)
                 more += f'\n(kept as the variable {name}: send "{name}" to pass it on)'
-                # Rendered again, not cut again: a second cut would swallow the first one's count.
+                # Rendered again, because truncating twice would lose the first count of characters.
                 shown = render(value, max(limit - len(more), 1))
         text = shown.text + more
         return CallOutcome("done", text, value=kept, images=shown.images, seconds=seconds)
 
     def failure(self, error: BaseException, *, seconds: float = 0.0) -> CallOutcome:
-        """Render what a call raised: type, message and the user's frames."""
+        """Render the exception of a call: type, message and the user's frames."""
         text = failure_text(error, self.max_chars or MAX_CHARS)
         return CallOutcome("error", text, error=error, seconds=seconds)
 
     def _expected(self) -> str:
-        sent = self._sent
+        sent = self._visible
         if not sent:
             return "null"
         if len(sent) == 1 and sent[0].simple:
@@ -308,10 +311,10 @@ class Tool:
         return "\n".join([f"{{{fields}}}", *details])
 
 
-def _made_again(
+def _rebuild(
     function: Any, name: str, options: dict[str, Any], annotations: dict[str, Any]
 ) -> Tool:
-    # The names in annotations that are strings stay behind when a function is pickled.
+    # Names in annotations that are strings cannot be resolved after unpickling.
     if any(isinstance(each, str) for each in getattr(function, "__annotations__", {}).values()):
         function.__annotations__ = annotations
     return Tool.from_function(function, name, **options)
@@ -321,13 +324,13 @@ _TOOLS: weakref.WeakSet[Tool] = weakref.WeakSet()
 
 
 def is_tool(value: Any) -> bool:
-    """Whether it is a tool, a toolbox, or a function that is a tool."""
+    """Whether a value is a tool, a toolbox, or the function of a tool."""
     from archytas_nb.tools.toolbox import Toolbox
 
     if issubclass(type(value), (Tool, Toolbox)):
         return True
     functions = [each.function for each in _TOOLS] if callable(value) else []
-    if type(value) is MethodType:  # it is made anew each time it is looked up
+    if type(value) is MethodType:  # each lookup creates a new object
         return any(type(each) is MethodType and value == each for each in functions)
     return any(value is each for each in functions)
 
@@ -336,7 +339,7 @@ def is_tool(value: Any) -> bool:
 
 
 def _approval_fault(approve: Any, names: list[str]) -> str:
-    """Why an ``approve`` could not be called for a call of the tool."""
+    """Why ``approve`` cannot be called with the tool's arguments; empty if it can."""
     if approve is None or isinstance(approve, bool):
         return ""
     if not callable(approve) or inspect.iscoroutinefunction(approve):
@@ -345,26 +348,26 @@ def _approval_fault(approve: Any, names: list[str]) -> str:
         starred = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
         if each.name not in names and not starred and each.default is each.empty:
             guess = did_you_mean(each.name, names)
-            return f"asks for {each.name!r}, which is not an argument of the tool{guess}"
+            return f"has a parameter {each.name!r}, which is not an argument of the tool{guess}"
     return ""
 
 
 # ── awaiting ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _drain(items: AsyncGenerator[Any, Any]) -> Drained:
+async def _drain_async(items: AsyncGenerator[Any, Any]) -> Drained:
     read = Drained([])
     async with contextlib.aclosing(items):
         async for each in items:
-            if not read.takes(each):
+            if not read.add(each):
                 break
     return read
 
 
-def _awaited(awaitable: Any) -> Any:
-    """Await on another thread, because every cell runs inside an event loop.
+def _run_awaitable(awaitable: Any) -> Any:
+    """Await in another thread, because every cell runs inside an event loop.
 
-    On an interrupt what is awaited is cancelled, and given time to clean up.
+    On an interrupt, the coroutine is cancelled and has time to clean up.
     """
     import asyncio  # slow to load, and few tools are async
     from concurrent.futures import wait
@@ -388,7 +391,7 @@ def _awaited(awaitable: Any) -> Any:
     try:
         running = asyncio.run_coroutine_threadsafe(main(), loop)
         while not running.done():
-            wait([running], timeout=0.2)  # without a bound Windows cannot interrupt it
+            wait([running], timeout=0.2)  # without a timeout, it cannot be interrupted on Windows
         value, error = running.result()
         if error is not None:
             raise error

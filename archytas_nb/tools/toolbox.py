@@ -1,4 +1,4 @@
-"""Tools by name, in order, and the decorator that fills the default toolbox."""
+"""Toolboxes, which hold tools by name, and the decorator that adds to the default toolbox."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archytas_nb.tools.tool import OPTIONS, Approval, Tool
 F = TypeVar("F", bound=Callable[..., Any])
 
 _METHODS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
-"""Options of decorated methods, which become tools with their class or object."""
+"""Options of decorated methods; they become tools when their class or object is added."""
 
 
 class Toolbox(Mapping[str, Tool]):
@@ -24,7 +24,7 @@ class Toolbox(Mapping[str, Tool]):
         *tools: Functions, tools, classes or objects with decorated methods, or other toolboxes.
 
     Raises:
-        ToolError: A function cannot be a tool, or two names become the same on the wire.
+        ToolError: A function cannot be a tool, or two names are equal after replacing dots.
     """
 
     def __init__(self, *tools: Any) -> None:
@@ -34,7 +34,7 @@ class Toolbox(Mapping[str, Tool]):
             self.extend(each)
 
     def __getitem__(self, name: str) -> Tool:
-        """Return the tool of that name, also by its name before it was made legal."""
+        """Return the tool with that name or original name."""
         return self._tools[self._key(name)]
 
     def __iter__(self) -> Iterator[str]:
@@ -54,20 +54,20 @@ class Toolbox(Mapping[str, Tool]):
         if name in self:
             return str(name).replace(".", "_")
         guess = did_you_mean(str(name), self._tools)
-        there = ", ".join(self._tools) or "none"
+        registered = ", ".join(self._tools) or "none"
         raise UnknownToolError(
-            f"no tool is named {str(name)[:100]!r}{guess or ';'} registered: {there}"
+            f"no tool is named {str(name)[:100]!r}{guess or ';'} registered: {registered}"
         )
 
     def add(self, f: Any, **options: Any) -> Tool:
-        """Add a function or a tool and return the tool; one of the same name is replaced.
+        """Add a function or a tool and return the tool; a tool of the same name is replaced.
 
         Args:
             f: A function or a `Tool`.
             **options: As in `Tool.from_function`.
 
         Raises:
-            ToolError: The function cannot be a tool, or two names are the same on the wire.
+            ToolError: The function cannot be a tool, or two names are equal after replacing dots.
         """
         tool = f if isinstance(f, Tool) else None if self is toolbox else _decorated(f)
         if options or tool is None:
@@ -75,19 +75,19 @@ class Toolbox(Mapping[str, Tool]):
         before = self._tools.get(tool.name)
         if before is not None and before.source_name != tool.source_name:
             raise ToolError(
-                f"the names {before.source_name!r} and {tool.source_name!r} are both {tool.name!r}"
-                ' on the wire; choose another with @tool(name="…")'
+                f"the names {before.source_name!r} and {tool.source_name!r} both become"
+                f' {tool.name!r}; choose another with @tool(name="…")'
             )
         self._tools[tool.name] = tool
         return tool
 
     def extend(self, source: Any) -> list[Tool]:
-        """Add everything that a source offers.
+        """Add all tools of a source.
 
         Args:
-            source: A function or tool; a class (instantiated without arguments) or an object, whose
-                decorated methods, or all public ones if none is decorated, become tools; or a
-                toolbox.
+            source: A function, a tool or a toolbox; or an object, or a class that can be
+                instantiated without arguments, whose decorated methods become tools (all public
+                methods if none is decorated).
 
         Returns:
             The tools, in order.
@@ -96,8 +96,8 @@ class Toolbox(Mapping[str, Tool]):
             return [self.add(each) for each in source.active().values()]
         if isinstance(source, Tool) or (callable(source) and not isinstance(source, type)):
             return [self.add(source)]
-        made = [Tool.from_function(method, **options) for method, options in methods(source)]
-        return [self.add(tool) for tool in made]
+        tools = [Tool.from_function(method, **options) for method, options in methods(source)]
+        return [self.add(tool) for tool in tools]
 
     def remove(self, name: str) -> Tool:
         """Remove a tool and return it."""
@@ -110,7 +110,7 @@ class Toolbox(Mapping[str, Tool]):
         return Toolbox(*(self[name] for name in names))
 
     def disable(self, *names: str) -> None:
-        """Keep the tools in the toolbox, but do not offer them to a model."""
+        """Keep the tools in the toolbox, but do not offer them to the model."""
         self._disabled.update([self._key(name) for name in names])
 
     def enable(self, *names: str) -> None:
@@ -118,15 +118,15 @@ class Toolbox(Mapping[str, Tool]):
         self._disabled.difference_update([self._key(name) for name in names])
 
     def is_enabled(self, name: str) -> bool:
-        """Whether the tool is offered to models."""
+        """Whether the tool is offered to the model."""
         return self._key(name) not in self._disabled
 
     def active(self) -> Toolbox:
-        """Return a new toolbox with the tools that are offered; later changes do not reach it."""
+        """Return a new toolbox with the enabled tools; later changes do not affect it."""
         return Toolbox(*(each for name, each in self._tools.items() if name not in self._disabled))
 
     def snapshot(self) -> tuple[dict[str, Tool], set[str]]:
-        """Return the present state, for `restore`."""
+        """Return the current state, for `restore`."""
         return dict(self._tools), set(self._disabled)
 
     def restore(self, snapshot: tuple[dict[str, Tool], set[str]]) -> None:
@@ -135,14 +135,14 @@ class Toolbox(Mapping[str, Tool]):
 
 
 class UnknownToolError(KeyError):
-    """No tool has that name; the message says which ones there are."""
+    """No tool has that name; the message lists the registered ones."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 def methods(source: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
-    """The methods of a class or an object that become tools, bound, each with its options."""
+    """The bound methods of a class or an object that become tools, with their options."""
     cls = source if isinstance(source, type) else type(source)
     if isinstance(source, type):
         try:
@@ -150,7 +150,7 @@ def methods(source: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
         except Exception as error:
             raise ToolError(
                 f"{cls.__name__}() fails without arguments ({error}):"
-                f" add an object, Toolbox({cls.__name__}(…))"
+                f" pass an object, Toolbox({cls.__name__}(…))"
             ) from error
     found = _functions(cls)
     chosen = [name for name, function in found.items() if function in _METHODS]
@@ -162,7 +162,7 @@ def methods(source: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
 
 
 def has_decorated_methods(cls: type) -> bool:
-    """Whether a method of this class was decorated, and so waits for the class."""
+    """Whether the class has decorated methods."""
     return any(function in _METHODS for function in _functions(cls).values())
 
 
@@ -173,17 +173,17 @@ def _functions(cls: type) -> dict[str, Any]:
 
 
 def _function(raw: Any) -> Any:
-    """The function under a static or a class method."""
+    """The function of a static or class method."""
     return getattr(raw, "__func__", raw)
 
 
 def _decorated(f: Any) -> Tool | None:
-    """The tool made by ``@tool``: a function keeps its options in every toolbox."""
+    """The tool that ``@tool`` created: a function keeps its options in every toolbox."""
     return next((each for each in toolbox.values() if each.function is f), None)
 
 
 toolbox = Toolbox()
-"""The default toolbox: ``@tool`` and ``%%tool`` fill it, ``%agent`` uses it."""
+"""The default toolbox: ``@tool`` and ``%%tool`` add to it, ``%agent`` uses it."""
 
 
 @overload
@@ -201,13 +201,13 @@ def tool(
     pure: bool = False,
 ) -> Callable[[F], F]: ...
 def tool(f: Any = None, /, **options: Any) -> Any:
-    """Make a function a tool of the default toolbox, and return it unchanged.
+    """Add a function to the default toolbox as a tool, and return it unchanged.
 
-    Spelled ``@tool``, ``@tool()``, ``@tool(name="x")`` or ``tool(f)``. On a class, its decorated
-    methods become tools; a method decorated in the body of a class waits for its class or object.
+    Use ``@tool``, ``@tool()``, ``@tool(name="x")`` or ``tool(f)``. On a class, its decorated
+    methods become tools; a decorated method becomes a tool when its class or object is added.
 
     Args:
-        f: The function; left out where options are given.
+        f: The function; omitted if options are passed.
         **options: As in `Tool.from_function`.
 
     Raises:
@@ -217,7 +217,7 @@ def tool(f: Any = None, /, **options: Any) -> Any:
 
 
 def decorate(box: Toolbox, f: Any, options: dict[str, Any]) -> Any:
-    """What ``@tool`` does, for any toolbox; raises ToolError."""
+    """Add a function to a toolbox as ``@tool`` does; raises ToolError."""
     from archytas_nb.tools.signature import is_in_class  # loads pydantic
 
     for option in options.keys() - {"name", *OPTIONS}:

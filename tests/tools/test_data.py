@@ -141,7 +141,7 @@ def test_rejects_what_is_not_an_image() -> None:
         ("a\0b", "is not an image"),
         (3, "3 is not an image"),
         (pd.DataFrame({"a": [1]}), "is not an image"),
-        (PNG + bytes(5_000_000), r"at most 5,000,000 are sent: make it smaller"),
+        (PNG + bytes(5_000_000), r"at most 5,000,000 can be sent: make it smaller"),
         ("x" * 500_000, "is not an image"),
     ]:
         with pytest.raises(ValueError, match=said) as caught:

@@ -150,7 +150,7 @@ def test_all_faults_are_reported_at_once():
         """
 
     assert faults(f, "final_answer") == (
-        "the name 'final_answer' is reserved: it ends a run; choose another with @tool(name=\"…\")",
+        "the name 'final_answer' is reserved: it ends the run; choose another with @tool(name=\"…\")",
         "the argument 'a' has no annotation: write a: int",
         (
             "*rest cannot be described to a model: list the arguments by name"
