@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 from collections.abc import Callable
 from dataclasses import fields
 from types import SimpleNamespace
@@ -119,9 +118,9 @@ class ArchytasNB(Settings, Magics):
         from archytas_nb.magics.tool import refresh_tools
         from archytas_nb.progress import Progress
 
-        if re.search(r"(?<!\S)(?:-h|--help)(?!\S)", line):
-            return print_help(self.agent_map.parser)
         flags, text = split_options(line, self.agent_map.parser)
+        if {"-h", "--help"} & {*flags}:  # without the options that are required
+            return print_help(self.agent_map.parser)
         args = self.agent_map.parser.parse_args(flags)
         prompt = text if cell is None else f"{text}\n{cell}".strip()
         if not prompt:
@@ -376,13 +375,6 @@ def model_settings(config: Settings) -> ModelSettings:
     values |= {"api_key": str(config.api_key), "request": json.dumps(config.request)}
     values = {name: None if each == "" else each for name, each in values.items()}
     return ModelSettings(**values)
-
-
-def served_models(config: Settings) -> list[str]:
-    """Names of the models that the configured endpoint serves; none where it does not answer."""
-    from archytas_nb.models.choose import served_names
-
-    return served_names(model_settings(config))
 
 
 def _ask_later(_prompt: str) -> bool | None:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic import Magics, magics_class
+from IPython.core.magic_arguments import argument
 
 from archytas_nb.errors import ArchytasError, RunInterrupted
 from archytas_nb.kernel import running_cell
-from archytas_nb.magics.line import HELP, arguments, brief
+from archytas_nb.magics.line import line_magic_with
 from archytas_nb.magics.settings import Settings
 from archytas_nb.magics.shown import (
     NOTHING,
@@ -72,17 +72,6 @@ class Asked(NamedTuple):
     exchange: Exchange | None  # None where it came to nothing and was not kept
 
 
-def _magic(*options: Any) -> Callable[[Any], Any]:
-    """Make a method a line magic with these options."""
-
-    def decorate(method: Any) -> Any:
-        for each in (line_magic, HELP, *reversed(options), magic_arguments(), no_var_expand):
-            method = each(method)
-        return method
-
-    return decorate
-
-
 @magics_class
 class Conversation(Magics):
     """The conversations of this notebook.
@@ -103,20 +92,18 @@ class Conversation(Magics):
         self._running = False
         self._asked = ("", 0)  # the last execution of a cell that asked, and how often it did
 
-    @_magic()
-    def agent_history(self, line: str) -> Any:
+    @line_magic_with()
+    def agent_history(self, _: Any) -> Any:
         """Show the questions and answers of this conversation."""
-        return arguments(self.agent_history.parser, line) and history(self.exchanges)
+        return history(self.exchanges)
 
-    @_magic()
-    def agent_undo(self, line: str) -> Any:
+    @line_magic_with()
+    def agent_undo(self, _: Any) -> Any:
         """Remove the last question and its answer, and undo its changes of variables.
 
         Changes are undone if they were watched: if the option or setting python is ask or undoable,
         or the setting undo is on. What could not be restored is listed.
         """
-        if not arguments(self.agent_undo.parser, line):
-            return None
         if self._running:
             raise UsageError("a question is being answered; it can be undone when that has ended")
         last = self.asked.pop() if self.asked else None
@@ -129,50 +116,42 @@ class Conversation(Magics):
         back = undone(last)
         return Message(f"removed: {last.run.question}" + (f"\n{back}" if back else ""))
 
-    @_magic()
-    def agent_diff(self, line: str) -> Any:
+    @line_magic_with()
+    def agent_diff(self, _: Any) -> Any:
         """Show what the last question changed in the variables."""
-        if not arguments(self.agent_diff.parser, line):
-            return None
         if self._last is None or self._last.watch is None:
             return Message(NOTHING if self._last is None else _UNWATCHED)
         return changes(self._last.diff)
 
-    @_magic(argument("name", help="A variable."))
-    def agent_why(self, line: str) -> Any:
+    @line_magic_with(argument("name", help="A variable."))
+    def agent_why(self, args: Any) -> Any:
         """Say which questions, and which cells before them, made or changed a variable."""
         from archytas_nb.tools.names import did_you_mean, visible
 
-        if not (args := arguments(self.agent_why.parser, line)):
-            return None
         known = why(args.name, self.asked, self._inputs, self.shell)
         if not known and args.name not in self.shell.user_ns:
             guess = did_you_mean(args.name, visible(self.shell.user_ns))
             raise UsageError(f"no variable is named {args.name!r}{guess}")
         return Message(known or f"there is no record of what changed {args.name!r}")
 
-    @_magic()
-    def agent_reset(self, line: str) -> Any:
+    @line_magic_with()
+    def agent_reset(self, _: Any) -> Any:
         """Delete the conversation and start a new one."""
-        if not arguments(self.agent_reset.parser, line):
-            return None
         number = len(self.exchanges)
         self.reset()
         return Message(f"removed: {number} question{'' if number == 1 else 's'}")
 
-    @_magic()
-    def agent_cost(self, line: str) -> Any:
+    @line_magic_with()
+    def agent_cost(self, _: Any) -> Any:
         """Show what the last question and the conversation cost.
 
         Requests, tokens, model seconds and, if prices are known, USD. Questions that were undone or
         replaced are included.
         """
-        if not arguments(self.agent_cost.parser, line):
-            return None
         last = [] if self._at is None else self._at.paid[-1:]
         return cost(last, [paid for turn in self._conversation(self._at) for paid in turn.paid])
 
-    @_magic(
+    @line_magic_with(
         argument(
             "path", nargs="?", help="The file; {name} is replaced with the value of a variable."
         ),
@@ -188,20 +167,12 @@ class Conversation(Magics):
             help="Remove the exchanges that this kernel has not used.",
         ),
     )
-    def agent_cassette(self, line: str) -> Message | None:
+    def agent_cassette(self, args: Any) -> Any:
         """Use a cassette, from its beginning; without a path, show the state of the current one.
 
         ``%agent_cassette PATH`` replays the replies in PATH and records those that are missing. In
         a test run (``pytest --agent-replay``), the notebook only replays.
         """
-        __tracebackhide__ = True
-        args = arguments(self.agent_cassette.parser, line)
-        try:
-            return args and self._use(args)
-        except ArchytasError as error:
-            raise brief(error) from None
-
-    def _use(self, args: Any) -> Message | None:
         from archytas_nb.cassettes.switch import cassette_in_use, insert_cassette
         from archytas_nb.magics.expand import expand
 

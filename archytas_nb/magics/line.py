@@ -11,7 +11,8 @@ import re
 import shlex
 import sys
 from argparse import Action, ArgumentParser
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 from IPython.core.completer import (
@@ -21,7 +22,10 @@ from IPython.core.completer import (
     context_matcher,
 )
 from IPython.core.error import UsageError
-from IPython.core.magic_arguments import argument
+from IPython.core.magic import line_magic, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from archytas_nb.errors import ArchytasError
 
 E = TypeVar("E", bound=BaseException)
 
@@ -77,6 +81,29 @@ def arguments(parser: ArgumentParser, line: str, sign: str = "%") -> Any:
     if unknown:
         raise UsageError(_unknown(unknown[0], parser, sign))
     return args
+
+
+def line_magic_with(*options: Any) -> Callable[[Any], Any]:
+    """Make a method a line magic with these options and no prose.
+
+    The method gets them parsed, and is not called where help was asked for.
+    """
+
+    def decorate(method: Any) -> Any:
+        @wraps(method)
+        def magic(self: Any, line: str) -> Any:
+            __tracebackhide__ = True
+            args = arguments(magic.parser, line)  # type: ignore[attr-defined]
+            try:
+                return args and method(self, args)
+            except ArchytasError as error:
+                raise brief(error) from None
+
+        for each in (line_magic, *reversed(options), HELP, magic_arguments(), no_var_expand):
+            magic = each(magic)
+        return magic
+
+    return decorate
 
 
 def _unknown(word: str, parser: ArgumentParser, sign: str = "%") -> str:
@@ -273,8 +300,9 @@ def _words(magics: Any, name: str, parser: Any, option: str, word: str) -> list[
         case "--type":
             return [*_TYPES, *(each for each in visible(names) if isinstance(names[each], type))]
         case "--model":
-            from archytas_nb.magics.agent import held_model, served_models
+            from archytas_nb.magics.agent import held_model, model_settings
+            from archytas_nb.models.choose import served_names
 
             held = [each for each in visible(names) if held_model(names, each)]
-            return list(dict.fromkeys(["local", *held, *served_models(magics)]))
+            return list(dict.fromkeys(["local", *held, *served_names(model_settings(magics))]))
     return []

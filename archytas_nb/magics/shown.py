@@ -180,6 +180,8 @@ def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> 
 
 
 def _changes_in(asked: Asked, name: str) -> Iterator[str]:
+    from archytas_nb.trace.safe import one_line
+
     run = asked.run
     made = [
         (f"step {step.number}, {call.name}{_line(call, name)}", outcome.diff)
@@ -190,8 +192,7 @@ def _changes_in(asked: Asked, name: str) -> Iterator[str]:
     for where, diff in made:
         for change in diff.changes if diff else ():
             if name == _root(change.name) or name in change.also:
-                words = "; ".join(change.words)
-                words = words if len(words) <= 100 else f"{words[:99]}…"
+                words = one_line("; ".join(change.words), 100)
                 yield f"run {asked.number}, {where}: {change.name} {change.kind} ({words})"
 
 

@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from archytas_nb.errors import ArchytasError, ToolError
 from archytas_nb.kernel import running_cell
-from archytas_nb.magics.line import HELP, arguments, brief
+from archytas_nb.magics.line import HELP, arguments, brief, line_magic_with
 from archytas_nb.magics.shown import Message, Table
 
 if TYPE_CHECKING:
@@ -122,26 +122,21 @@ class ToolMagics(Magics):
             raise UsageError("the cell does not define any functions that could be tools")
         return new
 
-    @no_var_expand
-    @magic_arguments()
-    @HELP
-    @argument("name", nargs="?", help="Show this tool as the model sees it.")
-    @argument("--remove", metavar="NAME", help="Remove a tool.")
-    @argument(
-        "--disable",
-        metavar="NAME",
-        help="Keep a tool in the list, but do not offer it to the model.",
+    @line_magic_with(
+        argument("name", nargs="?", help="Show this tool as the model sees it."),
+        argument("--remove", metavar="NAME", help="Remove a tool."),
+        argument(
+            "--disable",
+            metavar="NAME",
+            help="Keep a tool in the list, but do not offer it to the model.",
+        ),
+        argument("--enable", metavar="NAME", help="Offer a disabled tool to the model again."),
+        argument("--check", action="store_true", help="Show the warnings about each tool."),
     )
-    @argument("--enable", metavar="NAME", help="Offer a disabled tool to the model again.")
-    @argument("--check", action="store_true", help="Show the warnings about each tool.")
-    @line_magic
-    def tools(self, line: str) -> Any:
+    def tools(self, args: Any) -> Any:
         """List the tools of this notebook, or show one as the model sees it."""
         from archytas_nb.tools.toolbox import toolbox
 
-        args = arguments(self.tools.parser, line)
-        if args is None:
-            return None
         try:
             for change in ("remove", "disable", "enable"):
                 if name := getattr(args, change):
