@@ -20,7 +20,7 @@ from archytas_nb.loop.events import Event
 _free = threading.Lock()
 
 
-def _writer(*, wanted: bool = False) -> Callable[..., None]:
+def line_writer(*, wanted: bool = False) -> Callable[..., None]:
     """Writes a line in place of the one before, in the output of a cell or on stderr.
 
     If stderr is no terminal, it writes only the final line, unless all are `wanted`.
@@ -42,19 +42,6 @@ def _writer(*, wanted: bool = False) -> Callable[..., None]:
             stream.write(f"{text}\n")
 
     return write
-
-
-class Progress:
-    """How far a map is; lines that come within 0.2 s after another are left out."""
-
-    def __init__(self) -> None:
-        self._write, self._shown = _writer(), 0.0
-
-    def show(self, line: str, *, final: bool = False) -> None:
-        """Show a line."""
-        if final or time.monotonic() - self._shown >= 0.2:
-            self._shown = time.monotonic()
-            self._write(line, final=final)
 
 
 @contextmanager
@@ -95,7 +82,7 @@ class _Line:
 
         self._view, self._advance = view.fold(question, ()), view.advance
         self._activity = activity.Activity()
-        self._write, self._shown, self._started = _writer(wanted=True), "", time.monotonic()
+        self._write, self._shown, self._started = line_writer(wanted=True), "", time.monotonic()
         self._lock, self._over = threading.RLock(), threading.Event()
         run = copy_context().run  # a notebook finds in it the cell that the line belongs to
         threading.Thread(target=run, args=(self._tick,), daemon=True).start()

@@ -41,6 +41,7 @@ from archytas_nb.loop.history import Exchange
 from archytas_nb.loop.stop import Stop, stoppable
 from archytas_nb.models.choose import choose_model
 from archytas_nb.models.refusals import shortened
+from archytas_nb.progress import line_writer
 from archytas_nb.run import Run
 from archytas_nb.tools.tool import Tool
 
@@ -144,16 +145,15 @@ class Map:
     """Many questions, each in a conversation of its own; equal ones are asked once.
 
     `settings` are the arguments of `Agent`; where there are `salts`, questions are equal only where
-    these are, too; `show` is called with each line of progress; `name` identifies the model in the
-    file, by default the name that it was given. The others, and the errors, are those of
-    `Agent.map`.
+    these are, too; `name` identifies the model in the file, by default the name that it was given.
+    The others, and the errors, are those of `Agent.map`.
     """
 
     def __init__(
         self, settings: dict[str, Any], questions: Sequence[str], salts: Sequence[str] = (), *,
         output_type: Any = None, workers: int = 8, budget: float | str | None = None,
         rpm: float | None = None, executor: Executor | None = None, store: str | None = None,
-        show: Callable[..., None] = lambda *_, **__: None, name: str = "",
+        progress: bool = False, name: str = "",
     ) -> None:  # fmt: skip
         if type(workers) is not int or workers < 1 or (rpm is not None and not rpm > 0):
             raise ValueError(f"workers={workers!r}, rpm={rpm!r}; expected numbers above 0")
@@ -162,7 +162,8 @@ class Map:
         # Nobody is asked in a row, and it runs no code in the notebook.
         tools = [each for each in settings["tools"] if each.function not in (ask_user, python)]
         self._settings, self._type = {**settings, "tools": tools}, output_type
-        self._workers, self._executor, self._show = workers, executor, show
+        self._workers, self._executor = workers, executor
+        self._show = line_writer() if progress else lambda *_, **__: None
         self._answers = Answers(output_type, None, settings["namespace"])
         if self._answers.by_reference:
             raise ConfigurationError(

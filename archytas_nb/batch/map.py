@@ -81,8 +81,8 @@ class AsksMany:
             ValueError: An argument is invalid.
         """
         return mapped(
-            self._settings(), data, prompt, _show(progress), output_type=type, workers=workers,
-            budget=budget, rpm=rpm, executor=executor, store=store,
+            self._settings(), data, prompt, output_type=type, workers=workers, budget=budget,
+            rpm=rpm, executor=executor, store=store, progress=progress,
         )  # fmt: skip
 
     @users_frames
@@ -122,16 +122,14 @@ class AsksMany:
         """
         return evaluated(
             self._settings(), list(cases), runs, list(models), output_type=type, workers=workers,
-            budget=budget, store=store, show=_show(progress),
+            budget=budget, store=store, progress=progress,
         )  # fmt: skip
 
 
 # ── rows and their frame ──────────────────────────────────────────────────────────────────────────
 
 
-def mapped(
-    settings: dict[str, Any], data: Any, prompt: str, show: Callable[..., None], **options: Any
-) -> Any:
+def mapped(settings: dict[str, Any], data: Any, prompt: str, **options: Any) -> Any:
     """Ask about every row, as `Agent.map`; the options are those of the engine's `Map`."""
     from archytas_nb.batch.engine import Map
 
@@ -140,7 +138,7 @@ def mapped(
         library = ""  # an Index of pandas has none itself
     names, parts = columns_of(options["output_type"])
     questions = questions_of(_items(data, library), prompt)
-    found, values = Map(settings, questions, show=show, **options).results()
+    found, values = Map(settings, questions, **options).results()
     records = [
         {
             **dict.fromkeys(names),
@@ -163,12 +161,6 @@ def mapped(
     # A whole number that is missing would make its column one of floats.
     answers = {name: frame[name].convert_dtypes() for name in names}
     return frame.assign(**answers, cost=frame["cost"].astype("float64"))
-
-
-def _show(progress: bool) -> Callable[..., None]:  # noqa: FBT001
-    from archytas_nb.progress import Progress
-
-    return Progress().show if progress else lambda *_, **__: None
 
 
 def _items(data: Any, library: str) -> list[Any]:

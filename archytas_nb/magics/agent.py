@@ -116,7 +116,6 @@ class ArchytasNB(Settings, Magics):
         from archytas_nb.batch.map import mapped
         from archytas_nb.magics import options
         from archytas_nb.magics.tool import refresh_tools
-        from archytas_nb.progress import Progress
 
         flags, text = split_options(line, self.agent_map.parser)
         if {"-h", "--help"} & {*flags}:  # without the options that are required
@@ -134,9 +133,9 @@ class ArchytasNB(Settings, Magics):
             data = options.rows_of(args.on, names)
             agent = self._agent(args, settings, is_replay=is_replay(None))
             frame = mapped(
-                agent._settings(), data, prompt, Progress().show,  # noqa: SLF001 - as Agent.map
+                agent._settings(), data, prompt,  # noqa: SLF001 - as Agent.map
                 output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
-                store=args.store, name=args.model or "default",
+                store=args.store, progress=True, name=args.model or "default",
             )  # fmt: skip
         except (ArchytasError, ValueError, KeyboardInterrupt) as error:
             raise brief(error) from None
