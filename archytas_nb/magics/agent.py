@@ -18,7 +18,6 @@ from IPython.core.magic import (
     needs_local_scope,
     no_var_expand,
 )
-from IPython.core.magic_arguments import magic_arguments
 from traitlets import observe
 
 from archytas_nb.errors import (
@@ -28,8 +27,8 @@ from archytas_nb.errors import (
     RunInterrupted,
     ToolTimeout,
 )
-from archytas_nb.magics.line import brief, print_help, split_options
-from archytas_nb.magics.options import agent_flags, map_flags
+from archytas_nb.magics.line import brief, print_help, split_options, with_options
+from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.settings import Settings
 
 if TYPE_CHECKING:
@@ -62,8 +61,7 @@ class ArchytasNB(Settings, Magics):
 
     @no_var_expand
     @needs_local_scope
-    @magic_arguments()
-    @agent_flags
+    @with_options(*AGENT_FLAGS)
     @line_cell_magic
     def agent(
         self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None
@@ -99,8 +97,7 @@ class ArchytasNB(Settings, Magics):
             raise brief(error) from None
 
     @no_var_expand
-    @magic_arguments()
-    @map_flags
+    @with_options(*MAP_FLAGS)
     @line_cell_magic
     def agent_map(self, line: str, cell: str | None = None) -> Any:
         """Ask about every row of a column or a frame, each in a conversation of its own.

@@ -83,6 +83,17 @@ def arguments(parser: ArgumentParser, line: str, sign: str = "%") -> Any:
     return args
 
 
+def with_options(*options: Any) -> Callable[[Any], Any]:
+    """Give a magic these options, after ``--help``, in the order in which help lists them."""
+
+    def decorate(function: Any) -> Any:
+        for each in (*reversed(options), HELP, magic_arguments()):
+            function = each(function)
+        return function
+
+    return decorate
+
+
 def line_magic_with(*options: Any) -> Callable[[Any], Any]:
     """Make a method a line magic with these options and no prose.
 
@@ -99,9 +110,7 @@ def line_magic_with(*options: Any) -> Callable[[Any], Any]:
             except ArchytasError as error:
                 raise brief(error) from None
 
-        for each in (line_magic, *reversed(options), HELP, magic_arguments(), no_var_expand):
-            magic = each(magic)
-        return magic
+        return no_var_expand(with_options(*options)(line_magic(magic)))
 
     return decorate
 

@@ -15,7 +15,7 @@ import typing
 from argparse import SUPPRESS, ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import argument, argument_group
@@ -24,14 +24,11 @@ from traitlets import Bool
 from archytas_nb.batch import STORE
 from archytas_nb.errors import ToolError
 from archytas_nb.magics.expand import LookupFault, look, one_line
-from archytas_nb.magics.line import HELP
 from archytas_nb.magics.settings import Settings
 from archytas_nb.tools.names import did_you_mean, visible
 
 if TYPE_CHECKING:
     from archytas_nb.tools.toolbox import Toolbox
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _overrides(name: str, metavar: str = "") -> Any:
@@ -61,8 +58,7 @@ def _value(metavar: str, text: str, *names: str, **more: Any) -> Any:
     return argument(*names, metavar=metavar, help=text, **more)
 
 
-_FLAGS = (
-    HELP,
+AGENT_FLAGS = (
     argument_group("for this question"),
     _value(
         "NAME",
@@ -109,8 +105,7 @@ _FLAGS = (
 )
 
 
-_MAP_FLAGS = (
-    HELP,
+MAP_FLAGS = (
     _value("EXPR", "The rows: a column, a data frame or a list.", "--on", required=True),
     _value("EXPR", "The required type of each answer; its fields become columns.", "-t", "--type"),
     _value("NAME", "Assign the resulting data frame to this variable.", "--out"),
@@ -120,22 +115,6 @@ _MAP_FLAGS = (
     _value("N", "Maximum number of requests per minute.", "--rpm", type=float),
     _value("PATH", "The file in which results are stored.", "--store", default=STORE),
 )
-
-
-def agent_flags(function: F) -> F:
-    """Give a magic the options of a question, in their order."""
-    return _given(function, _FLAGS)
-
-
-def map_flags(function: F) -> F:
-    """Give a magic the options of a map, in their order."""
-    return _given(function, _MAP_FLAGS)
-
-
-def _given(function: F, flags: Iterable[Any]) -> F:
-    for flag in reversed([*flags]):
-        flag(function)
-    return function
 
 
 def _evaluated(
