@@ -14,9 +14,10 @@ from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from archytas_nb.cassettes import DEFAULT
 from archytas_nb.cassettes.difference import explain
 from archytas_nb.cassettes.file import CassetteFile, Entry, RecordedAnswer, RecordedReply
-from archytas_nb.cassettes.match import DEFAULT, Matcher
+from archytas_nb.cassettes.match import Matcher
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelErrorKind
 from archytas_nb.loop.events import AskModel, Json, ModelReply
 
@@ -135,8 +136,8 @@ class Cassette:
         report: Path | None = None,
     ) -> None:
         if mode not in get_args(Mode):
-            message = f"the cassette mode is {mode!r}; expected one of {get_args(Mode)}"
-            raise ConfigurationError(message)
+            expected = (*get_args(Mode), "off")  # which means no cassette
+            raise ConfigurationError(f"the cassette mode is {mode!r}; expected one of {expected}")
         self.path = Path(path).expanduser()
         self.where = self.path.absolute()
         self.mode: Mode = mode

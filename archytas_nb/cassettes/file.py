@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from archytas_nb.cassettes.match import DEFAULT, Matcher, Part, PartKind, Request
+from archytas_nb.cassettes import DEFAULT
+from archytas_nb.cassettes.match import Matcher, Part, PartKind, Request
 from archytas_nb.errors import ConfigurationError, ModelErrorKind
 from archytas_nb.loop.events import Json, ModelReply, Usage, WireCall
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from archytas_nb.cassettes import DEFAULT
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Json, ModelReply, WireCall
 from archytas_nb.models.secrets import passwords_in, replaced, without_shapes
@@ -22,8 +23,6 @@ from archytas_nb.tools.names import is_secret
 
 Scrub: TypeAlias = Callable[[str], str]
 PartKind = Literal["message", "tool", "schema"]
-DEFAULT = "default"
-"""The name in a cassette of a model that the notebook does not name."""
 
 # ── secrets ───────────────────────────────────────────────────────────────────────────────────────
 
