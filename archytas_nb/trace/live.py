@@ -209,7 +209,7 @@ def _piece(*parts: Html) -> Html:
 
 INTERVAL = 0.05
 """Seconds between two drawings."""
-_TICK = 1.0
+_TICK = 0.5  # well below a second with INTERVAL, or the clocks of the status line skip seconds
 _PAUSE, _PACE = 2.0, 50_000  # seconds between two static copies; characters that cost a second more
 _MOST_STEPS, _KEPT_STEPS = 24, 12
 _numbers = itertools.count(1)

@@ -35,6 +35,16 @@ _IDLE = """() => {
   const panel = window.jupyterapp?.shell?.currentWidget
   return panel?.content?.widgets && panel.sessionContext?.session?.kernel?.status === 'idle'
 }"""
+_WATCH_TEXTS = r"""() => {
+  window.shownTexts = []
+  const look = () => document.querySelectorAll('.jp-OutputArea-output').forEach(output => {
+    const text = output.checkVisibility() ? output.innerText.replace(/\s+/g, ' ') : ''
+    if (text && !shownTexts.includes(text)) shownTexts.push(text)
+  })
+  const changes = {subtree: true, childList: true, characterData: true}
+  new MutationObserver(look).observe(document.body, changes)
+  look()
+}"""
 _OURS = ("OPENAI_", "ARCHYTAS_NB_")
 
 
@@ -217,6 +227,23 @@ class Desk:
             outputs.filter(has_text=text).first.wait_for()
         except Exception as error:
             raise AssertionError(f"{text!r} is in none of {outputs.all_inner_texts()!r}") from error
+
+    def watch_texts(self) -> None:
+        """From now on, note every text that stands in an output, for however short a time."""
+        self.page.evaluate(_WATCH_TEXTS)
+
+    def wait_until_shown(self, text: str) -> int:
+        """Wait until a text stands in an output, or has stood there since the texts are watched.
+
+        Returns:
+            Its place in the order in which the texts were shown.
+        """
+        place = "text => 1 + shownTexts.findIndex(each => each.includes(text))"
+        try:
+            return int(self.page.wait_for_function(place, arg=text).json_value())
+        except Exception as error:
+            shown = self.page.evaluate("shownTexts")
+            raise AssertionError(f"{text!r} was in none of {shown!r}") from error
 
     def save(self) -> None:
         """Save, and wait for it."""

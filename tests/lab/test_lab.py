@@ -170,8 +170,9 @@ def test_an_interrupt_from_the_menu_ends_a_hanging_request_and_a_sleeping_tool(
     for cell in range(3):
         desk.run_cell(cell)
     desk.wait_until_run(2)
+    desk.watch_texts()
     desk.run_cell(3)
-    desk.wait_for_text("waiting for the model · step 1 · 1 s")
+    desk.wait_until_shown("waiting for the model · step 1 · 1 s")
     desk.interrupt()
     desk.wait_until_run(3)
     desk.run_cell(4)

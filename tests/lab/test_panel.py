@@ -37,9 +37,9 @@ def test_a_call_waits_in_the_trace_and_is_edited_refused_or_interrupted_there(
     desk.answer("limit = 10")
     desk.wait_for_text("limit = 5 → 10")
     desk.picture(pictures / "panel-edited.png", 3)
+    desk.watch_texts()
     desk.answer("y")
-    desk.wait_for_text("query · approved, edited limit 5 → 10")
-    desk.wait_for_text("running query 1 s")
+    desk.wait_until_shown("query · approved, edited limit 5 → 10 running query 1 s · step 1")
     desk.picture(pictures / "panel-approved.png", 3)
     desk.wait_until_run(3)
     finished = desk.text(3)
@@ -116,8 +116,10 @@ def test_a_kernel_that_is_restarted_while_a_call_waits_leaves_no_box_that_looks_
 
 def test_the_last_line_says_what_is_waited_for_in_each_phase(sit: Any, pictures: Path) -> None:
     desk = sit("phases.ipynb")
+    desk.watch_texts()
     for cell in range(4):
         desk.run_cell(cell)
+    places = []
     for name, words in (
         ("loading", "Loading the local model qwen2.5-coder"),
         ("busy", "waiting for another question to the local model · step 1"),
@@ -126,8 +128,9 @@ def test_the_last_line_says_what_is_waited_for_in_each_phase(sit: Any, pictures:
         ("writing", "writing · step 1"),
         ("running", "running sleep 2 s · step 1"),
     ):
-        desk.wait_for_text(words)
+        places.append(desk.wait_until_shown(words))
         desk.picture(pictures / f"status-{name}.png", 3)
+    assert places == sorted(places)
     desk.wait_until_run(3)
     desk.run_cell(4)
     desk.wait_until_run(4)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -299,6 +300,58 @@ def test_an_answer_that_is_being_written_is_markdown_already() -> None:
     assert "<strong>124</strong>" in live_answer("There are **124**")
     assert text(live_answer("There")).strip() == "There▍"
     assert live_answer("") == ""
+
+
+class SimulatedTime:
+    """Stands for `time` and for the events that a layer's thread waits for: only waiting takes time."""
+
+    def __init__(self, moment: float, happens: Callable[[], Any]) -> None:
+        self.now, self._moment, self._happens = 0.0, moment, happens
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        ends = self.now + seconds + 0.005  # no thread wakes up at once
+        if self.now <= self._moment < ends:
+            self.now = self._moment
+            self._happens()
+        self.now = ends
+
+    def is_set(self) -> bool:
+        """Whether the run is over."""
+        return self.now > 30
+
+    def clear(self) -> None:
+        """Whoever waits, waits to the end: the worst case."""
+
+    set = clear
+
+
+@pytest.mark.parametrize("moment", [2.0, 2.3, 2.6, 2.9])
+def test_the_clock_of_a_running_tool_skips_no_second(
+    moment: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every second since a person approved the call is drawn, at whatever moment that was."""
+    now = SimulatedTime(moment, lambda: layer.update(view, Delta("person", "")))
+    activity, idle = Activity(now.monotonic), SimpleNamespace(start=lambda: None)
+    display = SimpleNamespace(update=lambda *_, **__: None)
+    threads = SimpleNamespace(RLock=nullcontext, Event=lambda: now, Thread=lambda **_: idle)
+    monkeypatch.setattr(live, "time", now)
+    monkeypatch.setattr(live, "threading", threads)
+    monkeypatch.setattr(live, "Activity", lambda: activity)
+    monkeypatch.setattr(live, "_display", lambda *_, **__: display)
+    monkeypatch.setattr(live.LiveLayer, "_open", 0)
+    view, drawn = RunView("q"), []
+    layer = live.LiveLayer(view)
+    layer._status.observe(lambda change: drawn.append(change["new"]), "value")
+    for event in (RUNNING, Delta("person", "Run it?")):
+        layer.update(view, event)
+    layer._tick()
+    shown = re.findall(r"running measure (\d+) s", "".join(drawn))
+    seconds = list(dict.fromkeys(map(int, shown)))
+    assert seconds == list(range(1, len(seconds) + 1))
+    assert len(seconds) >= 26
 
 
 HERE = Path(__file__).parent
