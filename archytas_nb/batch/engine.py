@@ -170,7 +170,7 @@ class Map:
                 f"type={output_type!r}: the answers are kept in a file, which holds no variables"
             )
         parts = settings["instructions"] or "", repr(self._answers.form)
-        self._keys = keys_of(questions, salts, tools, name or model_name(settings["model"]), *parts)
+        self._keys = keys_of(questions, salts, tools, name or given_name(settings["model"]), *parts)
         self._path = None if store is None or os.environ.get(MODE) == "off" else Path(store)
         self._found = stored(self._path, self._keys)
         pairs = zip(self._keys, questions, strict=True)
@@ -447,10 +447,3 @@ def is_replay(named: Any) -> bool:
         return mode == "replay"
     cassette = named.cassette if isinstance(named, CassetteModel) else cassette_in_use()
     return cassette is not None and bool(cassette.mode == "replay")
-
-
-def model_name(named: Any) -> str:
-    """The name that identifies the model in a file: the given one, which a replay knows, too."""
-    if isinstance(named, CassetteModel):
-        return named.called
-    return named if isinstance(named, str) else given_name(named)

@@ -304,7 +304,8 @@ def evaluated(
     settings: dict[str, Any], cases: Sequence[Any], runs: int, models: Sequence[Any], **options: Any
 ) -> Evaluation:
     """Ask every question `runs` times with each model; the options are those of `Map`."""
-    from archytas_nb.batch.engine import Map, model_name
+    from archytas_nb.batch.engine import Map
+    from archytas_nb.cassettes.switch import given_name
 
     if type(runs) is not int or runs < 1:
         raise ValueError(f"runs is {runs!r}; expected a whole number above 0")
@@ -315,7 +316,7 @@ def evaluated(
     salts = [str(run) for _ in read for run in range(runs)]
     scores, totals, names = [], [], list[str]()
     for model in models or [settings["model"]]:
-        name = model_name(model)
+        name = given_name(model)
         names.append(name if name not in names else f"{name} ({len(names) + 1})")
         asked = Map({**settings, "model": model}, questions, salts, name=names[-1], **options)
         answers = list(zip(*asked.results(), strict=True))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archytas_nb.cassettes.file import RecordedReply
 from archytas_nb.cassettes.match import Part, Request
 from archytas_nb.errors import CassetteMiss, MissCause
+from archytas_nb.tools.names import shorten
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Tape
@@ -46,8 +47,7 @@ def explain(request: Request, tape: Tape, path: str, rerun: str) -> CassetteMiss
         )
         return CassetteMiss(message, cause="asked_again")
     cause, text, tool, diff = first_difference(request, nearest.request)
-    end = _text(request.messages[-1]) if request.messages else ""
-    end = end if len(end) <= 100 else f"{end[:99]}…"
+    end = shorten(_text(request.messages[-1]), 100) if request.messages else ""
     lines = [f"{begin} (step {request.step}, ending with {end!r}): {text}.", diff, again]
     return CassetteMiss("\n".join(filter(None, lines)), cause=cause, tool=tool)
 

@@ -11,6 +11,7 @@ import itertools
 import os
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -97,27 +98,28 @@ def recorded(
     A model that is given by its name, or by None, is made only when it is called; a replay never
     calls it. Raises ConfigurationError if there is no such model, or no such cassette.
     """
-    is_named = model is None or isinstance(model, str)
     if answers_itself(model):
         return model
-    model = model if is_named else choose_model(model)  # which rejects what is no model
+    if model is not None and not isinstance(model, str):
+        choose_model(model)  # which rejects what is no model
     used = cassette or cassette_in_use()
     if used is None and os.environ.get(MODE) == "replay":
         raise ConfigurationError(
             f"{MODE} is 'replay', so no model is called, but no cassette is in use. Set one with "
             "%agent_cassette PATH"
         )
+    live = partial(choose_model, model, settings, confirm)
     if used is None:
-        return choose_model(model, settings, confirm) if is_named else model
+        return live()
     if settings is not None and settings.api_key:
         used.matcher.hide("api_key", settings.api_key)
-    if is_named:
-        return CassetteModel(used, lambda: choose_model(model, settings, confirm), model or DEFAULT)
-    return CassetteModel(used, lambda: model, given_name(model))
+    return CassetteModel(used, live, given_name(model))
 
 
 def given_name(model: Any) -> str:
     """The name that a notebook gave to its model, without a request to the endpoint."""
+    if isinstance(model, str):
+        return model or DEFAULT
     name = model.given_name if hasattr(model, "given_name") else getattr(model, "name", None)
     return str(name or DEFAULT)
 
@@ -149,13 +151,15 @@ _REFUSALS: dict[str, str] = {
 class CassetteModel:
     """A model whose replies are replayed from a cassette, or recorded into it.
 
-    `live` makes the real model where a reply is not recorded, which is never in a replay; `called`
-    is the name that the notebook gives to the model.
+    `live` makes the real model where a reply is not recorded, which is never in a replay;
+    `given_name` is the name that the notebook gives to the model.
     """
 
-    def __init__(self, cassette: Cassette, live: Callable[[], Any], called: str = DEFAULT) -> None:
+    def __init__(
+        self, cassette: Cassette, live: Callable[[], Any], given_name: str = DEFAULT
+    ) -> None:
         self.cassette = cassette
-        self.called = called
+        self.given_name = given_name
         self.origin = ""  # the cell of the question
         self._make_live = live
         self._live: Any = None
@@ -201,11 +205,11 @@ class CassetteModel:
         if self.unanswered is not None:
             miss, self.unanswered = self.unanswered, None
             raise miss
-        found = self.cassette.find(ask, self.called, self.origin)
+        found = self.cassette.find(ask, self.given_name, self.origin)
         if found is not None:
             reply, refusal = found.reply, found.refusal
         elif self.cassette.mode == "replay":
-            raise self.cassette.miss(ask, self.called)
+            raise self.cassette.miss(ask, self.given_name)
         else:
             reply, refusal = yield from self._recorded(ask)
         if reply is None:
@@ -217,8 +221,8 @@ class CassetteModel:
     ) -> Generator[Delta | Notice, None, tuple[ModelReply | None, ModelErrorKind | None]]:
         """Ask the live model and record its reply, or its refusal."""
         before = self._live_facts()
-        if self.cassette.facts(self.called) is None:
-            self.cassette.set_facts(self.called, {"name": str(self.real().name), **before})
+        if self.cassette.facts(self.given_name) is None:
+            self.cassette.set_facts(self.given_name, {"name": str(self.real().name), **before})
         reply: ModelReply | None = None
         refusal: ModelErrorKind | None = None
         events = self.real().complete(ask)
@@ -238,7 +242,7 @@ class CassetteModel:
             events.close()
         learned = {n: fact for n, fact in self._live_facts().items() if before.get(n) != fact}
         self.cassette.add(
-            ask, reply, refusal, model=self.called, origin=self.origin, learned=learned
+            ask, reply, refusal, model=self.given_name, origin=self.origin, learned=learned
         )
         return reply, refusal
 
@@ -247,7 +251,7 @@ class CassetteModel:
         return _RecordedPerson(self, real)
 
     def _fact(self, name: str) -> Any:
-        facts = self.cassette.facts(self.called)
+        facts = self.cassette.facts(self.given_name)
         return getattr(self.real(), name, None) if facts is None else facts.get(name)
 
     def _live_facts(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from IPython.core.error import UsageError
 
-from archytas_nb.tools.names import did_you_mean, is_hidden, is_secret, visible
+from archytas_nb.tools.names import did_you_mean, is_hidden, is_secret, shorten, visible
 
 MAX_SECONDS = 10.0
 """Maximum time for reading the values in a question."""
@@ -310,5 +310,4 @@ def _text_of(lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: l
 def one_line(what: BaseException | str, limit: int = 300) -> str:
     """An exception, or a text, in one line of at most so many characters."""
     text = what if isinstance(what, str) else f"{type(what).__name__}: {what}"
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return shorten(" ".join(text.split()), limit)
