@@ -1,1 +1,1 @@
-"""Language models: OpenAI-compatible endpoints and the embedded model."""
+"""Language models: OpenAI-compatible endpoints, Anthropic's API and the embedded model."""

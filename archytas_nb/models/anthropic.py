@@ -1,4 +1,4 @@
-"""Models behind Anthropic's own API. The only file that imports anthropic, on first use."""
+"""Models of Anthropic's own API; the only module that imports anthropic, on first use."""
 
 from __future__ import annotations
 
@@ -33,28 +33,29 @@ _DEFAULT_TOKENS = 4096
 """Maximum length of a reply if none is given: the API requires one, and all models accept this."""
 _CACHED = {"type": "ephemeral"}
 KEY = "anthropic"
-"""Under which the blocks of a reply with thinking are kept beside its calls."""
+"""The key under which the thinking blocks before a call are stored with the call."""
 
 
 class AnthropicModel(RemoteModel):
-    """A model behind Anthropic's Messages API; needs the extra ``anthropic``.
+    """A model of Anthropic's Messages API; requires the extra ``anthropic``.
 
     The conversation is cached at the endpoint, thinking is kept between the calls of a run, and
-    tools are strict where their schemas allow it.
+    tools are strict if their schemas allow it.
 
     Args:
         model: The model's name.
-        base_url: Where the API begins, without ``/v1``; None for ANTHROPIC_BASE_URL, else
-            Anthropic.
-        api_key: None for ANTHROPIC_API_KEY.
+        base_url: The base URL of the API, without ``/v1``; None for ANTHROPIC_BASE_URL, or
+            Anthropic's own if that is not set.
+        api_key: The API key; None for ANTHROPIC_API_KEY.
         timeout: Seconds without data after which a request fails; None for 300.
-        max_retries: How often a temporary failure (429, 529, no connection) is retried; None for 3.
-        stream: Whether replies are streamed. An interrupt ends a streamed request at the server.
-        headers: Further headers of every request (``{"anthropic-beta": "…"}``), also in place of
+        max_retries: Maximum number of retries after a temporary failure (429, 529, no connection);
+            None for 3.
+        stream: Whether replies are streamed. An interrupt cancels a streamed request at the server.
+        headers: Additional headers of every request (``{"anthropic-beta": "…"}``); they override
             the client's ``anthropic-version``.
-        query: Fields of every request's query.
-        request: Further fields of every request (``thinking={"type": "adaptive"}``).
-            ``cache_control`` is that of each cache breakpoint; None turns caching off.
+        query: Query parameters of every request.
+        request: Additional fields of every request (``thinking={"type": "adaptive"}``).
+            ``cache_control`` is used for every cache breakpoint; None turns caching off.
 
     Raises:
         ConfigurationError: The package is not installed, or the URL, the key, a limit or a field
@@ -84,7 +85,7 @@ class AnthropicModel(RemoteModel):
         return {"X-Api-Key": self._key} if self._key else {}
 
     def body(self, ask: AskModel) -> dict[str, Json]:
-        """The body of a request, in the form that the endpoint is known to accept."""
+        """The body of a request, without features that the endpoint is known to reject."""
         return {"model": self.name, **body_of(ask, self._can(self.name), self.request)}
 
     def _send(
@@ -92,7 +93,7 @@ class AnthropicModel(RemoteModel):
     ) -> Any:
         body = {"model": name, **body_of(ask, form, self.request)}
         create = client.messages.with_streaming_response.create
-        # The client's own fields are overridden: it warns of some models by their names.
+        # Fields are passed in extra_body, because the client warns about some model names.
         return create(model="", max_tokens=1, messages=[], extra_body=body, **kwargs)
 
     def _can(self, name: str) -> Capabilities:
@@ -106,7 +107,7 @@ class AnthropicModel(RemoteModel):
 
 
 def body_of(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -> dict[str, Json]:
-    """The fields of a request beside its model; `extra` are the user's own, which override ours."""
+    """The fields of a request except the model; the user's `extra` fields override the others."""
     system, turns = _conversation(ask, form)
     extra = {name: value for name, value in extra.items() if name not in form.without}
     marker = extra.pop("cache_control", _CACHED)
@@ -114,33 +115,33 @@ def body_of(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -> dic
         extra.pop("tool_choice", None)
     if "budget_tokens" in (extra.get("thinking") or ()) and not _may_think(turns):
         extra.pop("thinking")
-    body: dict[str, Json] = {"max_tokens": _most_tokens(ask, form, extra), "messages": turns}
+    body: dict[str, Json] = {"max_tokens": _max_tokens(ask, form, extra), "messages": turns}
     if system:
         body["system"] = [{"type": "text", "text": system}]
     if ask.tools:
         body["tools"] = _tools(ask.tools, strict=form.strict)
     if marker and "cache_control" not in form.without:
-        _mark(body, marker)
+        _add_cache_breakpoints(body, marker)
     body |= extra
     if ask.schema is not None and form.schema:
-        schema = _decodable(ask.schema)
+        schema = _enforceable(ask.schema)
         if schema is not None:
             format_ = {"type": "json_schema", "schema": schema}
             body["output_config"] = {**(extra.get("output_config") or {}), "format": format_}
     return body
 
 
-def _most_tokens(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -> int:
-    """The maximum of a reply; the thinking that a budget is given for comes on top of it."""
-    most = _DEFAULT_TOKENS if ask.max_tokens is None else reply_tokens(ask, form)
+def _max_tokens(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -> int:
+    """The maximum length of a reply, plus the thinking budget if there is one."""
+    limit = _DEFAULT_TOKENS if ask.max_tokens is None else reply_tokens(ask, form)
     thinking = extra.get("thinking")
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
-    wanted = most + (budget if isinstance(budget, int) else 0)
+    wanted = limit + (budget if isinstance(budget, int) else 0)
     return min(wanted, form.most_tokens or wanted)
 
 
 def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
-    """The system prompt, and turns that alternate: the messages of a role become one."""
+    """The system prompt, and alternating turns: consecutive messages of a role are merged."""
     messages = with_images(ask.messages, form.images)
     system: list[str] = []
     turns: list[Json] = []
@@ -150,7 +151,7 @@ def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
             continue
         role = "assistant" if message["role"] == "assistant" else "user"
         if role == "assistant" and message.get("content") == SHOW_IMAGES:
-            continue  # for APIs that do not accept images with the results of tools
+            continue  # only for APIs that do not accept images in tool results
         asides = {} if form.extras == "unwanted" else ask.asides
         if not (blocks := _blocks(message, asides)):
             continue
@@ -162,14 +163,14 @@ def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
 
 
 def _blocks(message: Message, asides: Mapping[str, Json]) -> list[Json]:
-    """The blocks of a message; empty texts, which the API rejects, are left out."""
+    """The blocks of a message, without empty texts, which the API rejects."""
     content = message.get("content")
     if message["role"] == "tool":
         result = {"type": "tool_result", "tool_use_id": message["tool_call_id"]}
         return [{**result, "content": content} if str(content).strip() else result]
     blocks = list(_parts(content))
     calls = message.get("tool_calls", ())
-    kept = [_kept(asides.get(call["id"])) for call in calls]
+    kept = [_blocks_before(asides.get(call["id"])) for call in calls]
     if any(kept):  # the reply with its thinking, verbatim
         is_text_kept = any(block["type"] == "text" for each in kept for block in each)
         blocks = [] if is_text_kept else [*kept[0], *blocks]
@@ -181,8 +182,8 @@ def _blocks(message: Message, asides: Mapping[str, Json]) -> list[Json]:
     return blocks
 
 
-def _kept(aside: Json) -> list[Json]:
-    """The blocks that came before a call of a reply with thinking."""
+def _blocks_before(aside: Json) -> list[Json]:
+    """The stored blocks that preceded a call in a reply with thinking."""
     extra = (aside or {}).get("extra")
     return list(extra[KEY]) if isinstance(extra, dict) and KEY in extra else []
 
@@ -200,7 +201,7 @@ def _parts(content: Json) -> Iterator[Json]:
 
 
 def _may_think(turns: Sequence[Json]) -> bool:
-    """Whether thinking may be enabled: not where the running turn began without it."""
+    """Whether thinking may be enabled: not if the current turn started without it."""
     first: Json = None
     for turn in reversed(turns):
         if turn["role"] == "assistant":
@@ -210,11 +211,11 @@ def _may_think(turns: Sequence[Json]) -> bool:
     return first in (None, "thinking", "redacted_thinking")
 
 
-def _mark(body: dict[str, Json], marker: Json) -> None:
-    """Cache tools and system prompt, and the conversation up to the last two turns of the user.
+def _add_cache_breakpoints(body: dict[str, Json], marker: Json) -> None:
+    """Add cache breakpoints after the tools, the system prompt and the last two user turns.
 
-    The last but one is where the request before this one ended; further back than 20 blocks, the
-    endpoint would not look for it.
+    The previous request ended at the second to last turn; the endpoint searches for a cached prefix
+    at most 20 blocks before a breakpoint.
     """
     prefix = body.get("system") or body.get("tools") or []
     ends = [turn["content"] for turn in body["messages"] if turn["role"] == "user"][-2:]
@@ -223,19 +224,19 @@ def _mark(body: dict[str, Json], marker: Json) -> None:
             blocks[-1] = {**blocks[-1], "cache_control": marker}
 
 
-# ── schemas that are enforced ─────────────────────────────────────────────────────────────────────
+# ── enforced schemas ──────────────────────────────────────────────────────────────────────────────
 
-_MOST_STRICT, _MOST_OPTIONAL, _MOST_UNIONS = 20, 24, 16
-"""Strict tools of a request, and of all of them together their optional and union parameters."""
+_MAX_STRICT, _MAX_OPTIONAL, _MAX_UNIONS = 20, 24, 16
+"""Limits of a request: strict tools, and their optional and union parameters in total."""
 _KEYWORDS = frozenset({
     "type", "required", "additionalProperties", "enum", "const", "$ref", "default", "description",
     "title",
 })  # fmt: skip
-_SAYS_TYPE = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref")
+_TYPE_KEYWORDS = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref")
 
 
 def _tools(specs: Sequence[Json], *, strict: bool) -> list[Json]:
-    """Tools in Anthropic's form; strict ones as far as their schemas and the limits allow it."""
+    """Tools in Anthropic's format; they are strict if their schemas and the limits allow it."""
     tools, count, optional, unions = [], 0, 0, 0
     for spec in specs:
         function = spec["function"]
@@ -243,18 +244,18 @@ def _tools(specs: Sequence[Json], *, strict: bool) -> list[Json]:
         tool = {"name": function["name"], "input_schema": schema}
         if description := function.get("description"):
             tool["description"] = description
-        if strict and count < _MOST_STRICT and _decodable(schema) == schema:
-            n, m = _loose(schema)
-            if optional + n <= _MOST_OPTIONAL and unions + m <= _MOST_UNIONS:
+        if strict and count < _MAX_STRICT and _enforceable(schema) == schema:
+            n, m = _optional_and_unions(schema)
+            if optional + n <= _MAX_OPTIONAL and unions + m <= _MAX_UNIONS:
                 tool["strict"] = True
                 count, optional, unions = count + 1, optional + n, unions + m
         tools.append(tool)
     return tools
 
 
-def _decodable(schema: Json) -> Json:
+def _enforceable(schema: Json) -> Json:
     """A schema reduced to keywords that can be enforced; None if it allows any value."""
-    if not isinstance(schema, dict) or not any(name in schema for name in _SAYS_TYPE):
+    if not isinstance(schema, dict) or not any(name in schema for name in _TYPE_KEYWORDS):
         return None
     kind = schema.get("type")
     is_open = kind == "object" and schema.get("additionalProperties") is not False
@@ -264,12 +265,12 @@ def _decodable(schema: Json) -> Json:
     for name, value in schema.items():
         parts: Any = ()
         if name in ("properties", "$defs"):
-            found[name] = {key: _decodable(each) for key, each in value.items()}
+            found[name] = {key: _enforceable(each) for key, each in value.items()}
             parts = found[name].values()
         elif name in ("anyOf", "oneOf", "allOf"):
-            parts = found[name.replace("one", "any")] = [_decodable(each) for each in value]
+            parts = found[name.replace("one", "any")] = [_enforceable(each) for each in value]
         elif name == "items":
-            parts = [found.setdefault(name, _decodable(value))]
+            parts = [found.setdefault(name, _enforceable(value))]
         elif name in _KEYWORDS:
             found[name] = value
         if None in parts:
@@ -277,16 +278,17 @@ def _decodable(schema: Json) -> Json:
     return found
 
 
-def _loose(schema: Json) -> tuple[int, int]:
+def _optional_and_unions(schema: Json) -> tuple[int, int]:
     """How many optional parameters and how many unions a schema has."""
     if isinstance(schema, list):
-        pairs = [_loose(each) for each in schema]
+        pairs = [_optional_and_unions(each) for each in schema]
     elif isinstance(schema, dict):
         required = schema.get("required", ())
         names = schema.get("properties", {})
         is_union = "anyOf" in schema or isinstance(schema.get("type"), list)
         pairs = [(sum(name not in required for name in names), int(is_union))]
-        pairs += [_loose(each) for key, each in schema.items() if key not in ("enum", "default")]
+        inner = [each for key, each in schema.items() if key not in ("enum", "default")]
+        pairs += map(_optional_and_unions, inner)
     else:
         return 0, 0
     return sum(n for n, _ in pairs), sum(m for _, m in pairs)
@@ -315,12 +317,12 @@ _STATUS = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The HTTP status of an error in a stream, which comes with its type alone."""
+"""The HTTP status of an error in a stream, which contains only its type."""
 
 
 @dataclass(slots=True)
 class _Block:
-    """One block of a reply while it is received: its start, and the pieces of each field."""
+    """One block of a reply in progress: its start, and the pieces of each field."""
 
     begin: dict[str, Any]
     pieces: dict[str, list[str]] = field(default_factory=dict)
@@ -329,11 +331,11 @@ class _Block:
         return "".join([string(self.begin.get(name)), *self.pieces.get(name, ())])
 
     def arguments(self) -> str:
-        given = "".join(self.pieces.get("partial_json", ()))
-        return given or json.dumps(self.begin.get("input") or {}, ensure_ascii=False)
+        streamed = "".join(self.pieces.get("partial_json", ()))
+        return streamed or json.dumps(self.begin.get("input") or {}, ensure_ascii=False)
 
     def verbatim(self) -> Json:
-        """The block as it is sent back; None if it must not be."""
+        """The block to send back to the model; None if it must not be sent back."""
         match self.begin.get("type"):
             case "thinking" if self.text("signature"):
                 texts = {"thinking": self.text("thinking"), "signature": self.text("signature")}
@@ -356,7 +358,7 @@ class AnthropicReply(GrowingReply):
         self._cost = cost
 
     def take(self, part: Any, text: str) -> list[Delta]:
-        """Add an event of a stream, or a whole message; return what is shown of it."""
+        """Add an event of a stream, or a complete message; return the pieces to display."""
         if error := mapping(part).get("error"):
             status = _STATUS.get(str(mapping(error).get("type")), 0)
             raise ServerError.within(error, text, status)
@@ -386,7 +388,7 @@ class AnthropicReply(GrowingReply):
         self._end(message)
 
     def _end(self, part: dict[str, Any]) -> None:
-        """Note usage, of which a later part has the newer counts, and the reason for the end."""
+        """Update the usage, which later parts override, and the stop reason."""
         usage = mapping(part.get("usage"))
         self._usage |= {
             name: n for name, n in usage.items() if isinstance(n, int) and 0 <= n < 1e12
@@ -411,7 +413,7 @@ class AnthropicReply(GrowingReply):
         return [each for each in pieces if each.text]
 
     def whole(self) -> ModelReply:
-        """The reply; the blocks of one with thinking are kept beside its calls."""
+        """The complete reply; its thinking blocks are stored with its calls."""
         calls: list[WireCall] = []
         blocks = [block for _, block in sorted(self._blocks.items())]
         thinks = any("thinking" in string(block.begin.get("type")) for block in blocks)
@@ -429,11 +431,11 @@ class AnthropicReply(GrowingReply):
             reasoning="".join(block.text("thinking") for block in blocks),
             finish=self.finish or "stop",
             model=self.model,
-            usage=self._used(),
+            usage=self._total_usage(),
         )
 
-    def _used(self) -> Usage:
-        """The usage; Anthropic does not count what was cached to the input, and we do."""
+    def _total_usage(self) -> Usage:
+        """The usage, with cached tokens as part of the input, unlike in Anthropic's counts."""
         fresh, read, written, output = (
             self._usage.get(name, 0)
             for name in (

@@ -1,7 +1,7 @@
-"""Chooses the model that answers: a named one, a configured one, or one found on this machine.
+"""Chooses the model that answers: a named or configured one, or one found on this machine.
 
-Precedence: argument (flag), settings (``%config``), environment, a model server that already runs
-on this machine and that the user allows, the embedded model.
+Precedence: argument (flag), settings (``%config``), environment, a model server that is already
+running on this machine and that the user allows, the embedded model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from archytas_nb.models.providers import OPENAI_URL, Provider, Served
 _log = logging.getLogger("archytas_nb")
 
 Confirm: TypeAlias = Callable[[str], bool | None]
-"""Asks the user a yes-no question; returns None if nobody can be asked."""
+"""Asks the user a yes-no question; returns None if there is nobody to ask."""
 
 PORTS: tuple[tuple[str, int], ...] = (
     ("Ollama", 11434),
@@ -38,15 +38,15 @@ PORTS: tuple[tuple[str, int], ...] = (
 )
 """The usual ports of model servers. Any process may listen there, so the user is asked first."""
 SECONDS = 0.3
-"""How long a port of this machine is waited for; all are asked at the same time."""
+"""Timeout for requests to the ports; all ports are probed at the same time."""
 _LISTING_SECONDS = 0.5
-_LISTED_FOR = 30.0
-"""Seconds for which a list of models is good enough for a completion."""
+_LISTING_AGE = 30.0
+"""Seconds for which a list of models is cached for tab completion."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """The configuration of models; None leaves a value to the environment."""
+    """The configuration of models; None means that the environment variable is used."""
 
     model: str | None = None
     base_url: str | None = None
@@ -54,9 +54,9 @@ class ModelSettings:
     timeout: float | None = None  # seconds without data before a request fails
     max_retries: int | None = None
     local_model: str | None = None  # a GGUF path or ``hf:OWNER/REPO/FILE`` for the embedded model
-    discover: bool | None = None  # look for servers on this machine's usual ports
+    discover: bool | None = None  # look for servers on the usual ports of this machine
     local_safe: bool | None = None  # always run the embedded model in safe mode
-    request: str = "{}"  # further arguments of `OpenAIModel`, as a JSON object
+    request: str = "{}"  # additional arguments of `OpenAIModel`, as a JSON object
 
     @property
     def endpoint(self) -> tuple[str | None, str | None]:
@@ -66,7 +66,7 @@ class ModelSettings:
 
     @property
     def gguf(self) -> str | None:
-        """The configured weights of the embedded model, or None for its own."""
+        """The configured weights of the embedded model, or None for the default weights."""
         return self.local_model or os.environ.get("ARCHYTAS_NB_LOCAL_MODEL") or None
 
     @property
@@ -90,20 +90,20 @@ def _flag(variable: str, default: str, *, setting: bool | None) -> bool:
 def choose_model(
     name: Any = None, settings: ModelSettings | None = None, confirm: Confirm | None = None
 ) -> Any:
-    """Choose the model that answers; nothing is started yet.
+    """Choose the model that answers, without starting it.
 
     Args:
         name: A model's name, which may have the prefix of a provider (``"groq:…"``), ``"local"``
             for the embedded model, None, or a model itself.
         settings: The configuration.
-        confirm: Asks whether a discovered server may be used; None if nobody can be asked.
+        confirm: Asks whether a discovered server may be used; None if there is nobody to ask.
 
     Returns:
-        An `OpenAIModel`, an `AnthropicModel`, an `EmbeddedModel`, or an entry point's model.
+        An `OpenAIModel`, an `AnthropicModel`, an `EmbeddedModel`, or the model of an entry point.
 
     Raises:
         ConfigurationError: No endpoint has a model of that name, a provider's key is missing, or
-            what is given is no model.
+            the argument is not a model.
     """
     if name is not None and not isinstance(name, str):
         if not isinstance(name, type) and callable(getattr(name, "complete", None)):
@@ -115,24 +115,24 @@ def choose_model(
     name = name or settings.model or os.environ.get("ARCHYTAS_NB_MODEL") or None
     base_url, api_key = settings.endpoint
     if name:
-        prefixed = providers.from_prefix(name, functools.partial(_at_provider, settings))
+        prefixed = providers.from_prefix(name, functools.partial(_provider_model, settings))
         if prefixed is not None:
             return prefixed
     if name != "local" and (base_url or api_key):
-        return _at_endpoint(settings, name, base_url, api_key)
+        return _endpoint_model(settings, name, base_url, api_key)
     found = None
     if name != "local" and settings.discovers and not (name is None and settings.gguf):
-        found = _found(name, confirm)
+        found = _discovered(name, confirm)
     if isinstance(found, tuple):
         server, model = found
-        chosen = _at_endpoint(settings, model.name, server.base_url, None)
+        chosen = _endpoint_model(settings, model.name, server.base_url, None)
         chosen.found(server.name, model.context_tokens)
         return chosen
     if name not in (None, "local"):
         raise found or ConfigurationError(
             f"model {name!r} needs an endpoint, but none is configured. Set OPENAI_API_KEY or "
             "OPENAI_BASE_URL (or %config ArchytasNB.base_url), or omit the model to use the "
-            f"embedded one.{providers.misspelled(name)}"
+            f"embedded one.{providers.suggestion(name)}"
         )
     if found:
         _warn_once(str(found))
@@ -142,7 +142,7 @@ def choose_model(
     return EmbeddedModel(settings.gguf, Engine(safe=settings.safe))
 
 
-def _at_endpoint(
+def _endpoint_model(
     settings: ModelSettings, name: str | None, base_url: str | None, api_key: str | None
 ) -> Any:
     from archytas_nb.models.endpoint import OpenAIModel
@@ -151,8 +151,8 @@ def _at_endpoint(
     return OpenAIModel(name, base_url, api_key, *limits, **json.loads(settings.request))
 
 
-def _at_provider(settings: ModelSettings, prefix: str, provider: Provider, name: str) -> Any:
-    """A model of a provider with a prefix; a key of the configuration is for its own endpoint."""
+def _provider_model(settings: ModelSettings, prefix: str, provider: Provider, name: str) -> Any:
+    """A provider's model; a configured key is used only if it is for the same endpoint."""
     base_url = (settings.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip()
     is_configured = settings.api_key and base_url.rstrip("/") == provider.base_url
     key = settings.api_key if is_configured else providers.key_of(prefix, provider, name)
@@ -162,7 +162,7 @@ def _at_provider(settings: ModelSettings, prefix: str, provider: Provider, name:
 
         limits = (settings.timeout, settings.max_retries)
         return AnthropicModel(name, None, key, *limits, **json.loads(settings.request))
-    chosen = _at_endpoint(settings, name, provider.base_url, key)
+    chosen = _endpoint_model(settings, name, provider.base_url, key)
     if provider.key_name and not is_configured:
         chosen.errors.key_name = provider.key_name
     chosen.errors.prefix = prefix
@@ -183,22 +183,22 @@ def served_names(settings: ModelSettings | None = None) -> list[str]:
     base_url, api_key = settings.endpoint
     names: list[str] = []
     if base_url or api_key:
-        period = int(time.monotonic() / _LISTED_FOR)
-        names += _listed((base_url or OPENAI_URL).strip(), (api_key or "").strip(), period)
+        period = int(time.monotonic() / _LISTING_AGE)
+        names += _listed_names((base_url or OPENAI_URL).strip(), (api_key or "").strip(), period)
     elif settings.discovers:
         names += [model.name for server in local_servers() for model in server.models]
     return [*dict.fromkeys(names), "local", *providers.prefixes()]
 
 
 @functools.lru_cache(maxsize=8)
-def _listed(base_url: str, api_key: str, period: int) -> tuple[str, ...]:  # noqa: ARG001
+def _listed_names(base_url: str, api_key: str, period: int) -> tuple[str, ...]:  # noqa: ARG001
     answers: list[tuple[Served, ...]] = []
     ask = threading.Thread(
         target=lambda: answers.append(served_at(base_url, api_key, _LISTING_SECONDS)),
         name="archytas_nb-models",
         daemon=True,
     )
-    ask.start()  # looking up a host has no time limit of its own
+    ask.start()  # in a thread, because host name lookup has no timeout
     ask.join(_LISTING_SECONDS)
     return tuple(model.name for models in answers for model in models if model.chats)
 
@@ -207,7 +207,7 @@ def _listed(base_url: str, api_key: str, period: int) -> tuple[str, ...]:  # noq
 
 
 def served_at(base_url: str, api_key: str, seconds: float) -> tuple[Served, ...]:
-    """The models of an endpoint; none where nothing there answers so in these seconds."""
+    """The models of an endpoint; none if it does not list them within these seconds."""
     from archytas_nb.models.endpoint import OpenAIModel
     from archytas_nb.models.refusals import RequestError
 
@@ -217,7 +217,7 @@ def served_at(base_url: str, api_key: str, seconds: float) -> tuple[Served, ...]
 
 
 class LocalServer(NamedTuple):
-    """A model server on this machine, named after its port, with at least one model that chats."""
+    """A model server on this machine, named after its port, with at least one chat model."""
 
     name: str
     base_url: str
@@ -225,7 +225,7 @@ class LocalServer(NamedTuple):
 
 
 def local_servers() -> tuple[LocalServer, ...]:
-    """The model servers on `PORTS`; looked for once, so that a conversation keeps its model."""
+    """The model servers on `PORTS`; searched for once, so that a conversation keeps its model."""
     return _servers(PORTS)
 
 
@@ -233,7 +233,7 @@ def local_servers() -> tuple[LocalServer, ...]:
 def _servers(ports: tuple[tuple[str, int], ...]) -> tuple[LocalServer, ...]:
     def look(port: tuple[str, int]) -> LocalServer:
         base_url = f"http://127.0.0.1:{port[1]}/v1"
-        try:  # a client is made only for a port where something listens
+        try:  # create a client only if something listens on the port
             socket.create_connection(("127.0.0.1", port[1]), SECONDS).close()
         except OSError:
             return LocalServer(port[0], base_url, ())
@@ -244,10 +244,10 @@ def _servers(ports: tuple[tuple[str, int], ...]) -> tuple[LocalServer, ...]:
         return tuple(server for server in pool.map(look, ports) if server.models)
 
 
-def _found(
+def _discovered(
     name: str | None, confirm: Confirm | None
 ) -> tuple[LocalServer, Served] | ConfigurationError | None:
-    """The named or first model of an allowed server; an error if nobody can be asked."""
+    """The named or first model of an allowed server; an error if there is nobody to ask."""
     serving = [
         (server, model)
         for server in local_servers()
@@ -262,7 +262,7 @@ def _found(
     for server, model in serving:
         if server.base_url in _refused:
             continue
-        shown = repr(model.name[:80])[1:-1]  # the server wrote it: it must not act on a terminal
+        shown = repr(model.name[:80])[1:-1]  # it may contain terminal control sequences
         what = f"{server.name} at {urllib.parse.urlsplit(server.base_url).netloc}, model {shown}"
         answer = confirm(f"Use {what}? [y/n] ") if confirm else None
         if answer is None:
@@ -272,7 +272,7 @@ def _found(
             )
         if answer:
             file = permissions_file()
-            with contextlib.suppress(OSError):  # then the next process asks again
+            with contextlib.suppress(OSError):  # the next process then asks again
                 file.parent.mkdir(parents=True, exist_ok=True)
                 serve.write_private(file, {**allowed, server.base_url: server.name})
             return server, model
@@ -281,11 +281,11 @@ def _found(
 
 
 _refused: set[str] = set()
-"""Base URLs of servers that the user refused, for this process."""
+"""Base URLs of the servers that the user refused in this process."""
 
 
 def permissions_file() -> Path:
-    """Where the allowed servers are kept: a JSON object of base URLs and kinds of servers."""
+    """The file of the allowed servers: a JSON object that maps base URLs to server names."""
     import platformdirs
 
     return Path(platformdirs.user_state_dir("archytas-nb", appauthor=False)) / "servers.json"

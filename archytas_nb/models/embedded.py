@@ -1,4 +1,4 @@
-"""The model on this machine: started at the first question, in safe mode if it crashes or hangs."""
+"""The embedded model: started by the first question, and in safe mode after a crash or hang."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from archytas_nb.models.process import Engine, StartError
 HUNG_SECONDS = 45.0
 """Seconds without any response after which the server counts as hanging."""
 REMEMBERED_SECONDS = 86_400.0
-"""How long a crash keeps later notebooks in safe mode; the cause may be gone by then."""
+"""How long later notebooks start in safe mode after a crash; its cause may be fixed by then."""
 _POLL_SECONDS = 0.05
 _REPLY_SECONDS = 3600.0
-"""How long a request may be silent: slow machines read a long prompt for minutes."""
+"""Timeout of a request: slow machines process a long prompt for minutes."""
 REPEAT_TEMPERATURE = 0.8
 DEFAULT_NAME = "Qwen2.5-Coder-1.5B-Instruct"
 
@@ -38,10 +38,10 @@ class EmbeddedModel:
 
     Args:
         setting: A GGUF path or ``hf:REPO/FILE``; None for the weights of the ``weights`` extra.
-        engine: How it is run; None for the defaults.
+        engine: The engine's settings; None for the defaults.
     """
 
-    # The engine does not parse tool calls for most models, but it can bind a reply to a schema.
+    # The engine does not parse tool calls for most models, but can constrain replies to a schema.
     protocol: Literal["react", "native"] = "react"
     is_small = True
     price = None
@@ -50,47 +50,48 @@ class EmbeddedModel:
         self._setting = setting
         self._engine = engine or Engine()
         self._safe = self._engine.safe
-        self._crash = self._noted = self._warning = ""
+        self._crash = self._recorded_crash = self._warning = ""
         self._weights: Path | None = None
         self._server: process.Server | None = None
         self._loading: threading.Thread | None = None
         self._progress = ""
         self._failed: BaseException | None = None
-        self._to_read: tuple[Message, ...] = ()
+        self._warm_up: tuple[Message, ...] = ()
 
     def __repr__(self) -> str:
         return f"EmbeddedModel({self._setting!r})"
 
     @property
     def name(self) -> str:
-        """The model's name, as it is shown."""
+        """The displayed name of the model."""
         return Path(self._setting.rpartition("/")[2]).stem if self._setting else DEFAULT_NAME
 
     @property
     def context_tokens(self) -> int:
-        """Tokens that a conversation and its reply may have together."""
+        """Maximum number of tokens of a conversation and its reply together."""
         return self._engine.context
 
     def complete(self, ask: AskModel) -> Asking:
-        """Ask for one reply, once the model is ready.
+        """Request one reply as soon as the model is ready.
 
         Yields:
-            What is being waited for, and pieces of text as they come.
+            Progress, and pieces of text as they are generated.
 
         Raises:
-            ConfigurationError: There are no weights, or no engine to run them.
-            ModelError: The server did not start, or crashed in safe mode, too.
+            ConfigurationError: The weights or the engine are not installed.
+            ModelError: The server did not start, or crashed even in safe mode.
         """
         ask = replace(ask, schema=without_contradictions(ask.schema))
         deadline, temperature = Deadline(ask.seconds), temperature_for(ask)
         while True:
             try:
-                server = yield from self._ready(deadline)
+                server = yield from self._ready_server(deadline)
             except StartError as error:
                 if self._safe:
                     raise
                 how = f" ({error.crash})" if error.crash else ""
-                yield self._go_safe(error.crash, f"did not start{how}; trying again in safe mode")
+                what = f"did not start{how}; trying again in safe mode"
+                yield self._switch_to_safe_mode(error.crash, what)
                 continue
             if self._warning:
                 warning, self._warning = self._warning, ""
@@ -99,21 +100,21 @@ class EmbeddedModel:
                 yield Delta("status", "waiting for another question to the local model")
             client = self._client(server, temperature)
             try:
-                with _watched(server) as hung:
+                with _killed_if_hung(server) as hung:
                     reply = yield from client.complete(replace(ask, seconds=deadline.left))
             except ModelError as error:
                 if error.kind != "unreachable" or not server.wait_for_end():
                     raise
-                yield self._crashed(server, hung=hung.is_set())
+                yield self._after_crash(server, hung=hung.is_set())
             else:
                 self._remember_crash()
                 return reply
 
-    def _go_safe(self, crash: str, what: str) -> Notice:
+    def _switch_to_safe_mode(self, crash: str, what: str) -> Notice:
         self._safe, self._crash = True, crash
         return Notice("retry", f"the local model {self.name} {what}")
 
-    def _crashed(self, server: process.Server, *, hung: bool) -> Notice:
+    def _after_crash(self, server: process.Server, *, hung: bool) -> Notice:
         """Continue in safe mode after the server has ended; raise if it was in safe mode."""
         crash = "" if hung else server.crash()
         what = f"crashed ({crash})" if crash else "crashed"
@@ -121,20 +122,20 @@ class EmbeddedModel:
             what = f"hung: it sent nothing for {HUNG_SECONDS:g} s"
         if self._safe:
             engine = f"{self._engine.module} {self._engine.version}"
-            move = process.CAUSES.get(crash, "") + process.OTHER_MODEL
+            advice = process.CRASH_HINTS.get(crash, "") + process.USE_ANOTHER_MODEL
             text = f"the local model {self.name} {what}, even in safe mode ({engine})."
-            text = f"{text} Its log is {str(server.log)!r}.\n{move}"
+            text = f"{text} Its log is {str(server.log)!r}.\n{advice}"
             raise ModelError(text, kind="unreachable") from None
         again = "restarting in safe mode (slower; set ArchytasNB.local_safe to always use it)"
-        return self._go_safe(crash, f"{what}; {again}")
+        return self._switch_to_safe_mode(crash, f"{what}; {again}")
 
-    # ── what is remembered for later notebooks ────────────────────────────────────────────────────
+    # ── crashes in earlier notebooks ──────────────────────────────────────────────────────────────
 
     def crash(self) -> str:
-        """The signal of a crash without safe mode on this machine in the last day, or empty.
+        """The signal of a crash outside safe mode on this machine in the last day, or empty.
 
         Raises:
-            ConfigurationError: There are no weights, or they cannot be used.
+            ConfigurationError: The weights are missing or cannot be used.
         """
         text = ""
         if path := self._weights or weights.find(self._setting):
@@ -145,7 +146,7 @@ class EmbeddedModel:
         return text if text in process.CRASHES else ""
 
     def forget_crash(self) -> None:
-        """Forget that this model has crashed; it is tried without safe mode again."""
+        """Delete the record of a crash, so that the model starts without safe mode again."""
         if path := self._weights or weights.find(self._setting):
             with contextlib.suppress(OSError, ConfigurationError):
                 self._note(path).unlink(missing_ok=True)
@@ -154,38 +155,38 @@ class EmbeddedModel:
         return process.run_dir() / f"{self._engine.identity(path)}.crash"
 
     def _remember_crash(self) -> None:
-        """Remember a crash that did not come again in safe mode."""
-        if self._weights and self._crash in process.CRASHES and self._crash != self._noted:
-            self._noted = self._crash
+        """Record a crash that did not recur in safe mode."""
+        if self._weights and self._crash in process.CRASHES and self._crash != self._recorded_crash:
+            self._recorded_crash = self._crash
             with contextlib.suppress(OSError, ConfigurationError):
                 self._note(self._weights).write_text(self._crash, encoding="utf-8")
 
     # ── starting ──────────────────────────────────────────────────────────────────────────────────
 
     def warm(self, messages: Sequence[Message] = ()) -> None:
-        """Start the model on a thread before the first question; returns at once, raises nothing.
+        """Start the model in a thread before the first question; returns at once and never raises.
 
         Args:
-            messages: What the first question will begin with, such as the system prompt: it is read
-                meanwhile. Given again while it still reads, they replace what was given before.
+            messages: The first messages of the question to come, such as the system prompt; the
+                model processes them in advance. A further call replaces messages that are pending.
         """
-        self._to_read = tuple(messages)
+        self._warm_up = tuple(messages)
         if self._loading is None or not self._loading.is_alive():
             self._load()
 
-    def _ready(self, deadline: Deadline) -> Generator[Notice, None, process.Server]:
-        """The server, which is waited for on a thread, so that progress can be shown meanwhile.
+    def _ready_server(self, deadline: Deadline) -> Generator[Notice, None, process.Server]:
+        """The server, started in a thread, so that progress can be shown.
 
-        Past the deadline that thread goes on: the next question finds the model ready.
+        The thread continues after the deadline, so that the model is ready for the next question.
         """
         loading = self._loading
         if loading is None or not loading.is_alive():
             if self._server is not None and self._server.alive():
                 return self._server
-            self._to_read = ()
+            self._warm_up = ()
             loading = self._load()
         shown = ""
-        # It may be reading how this question begins: to wait is faster than to read it twice.
+        # It may be processing the start of this question: waiting is faster than doing it twice.
         while loading.is_alive() and not deadline.over:
             if (progress := self._progress) != shown:
                 yield Notice("progress", shown := progress)
@@ -207,30 +208,30 @@ class EmbeddedModel:
         return self._loading
 
     def _start(self) -> None:
-        """Start the server, and have it process what questions begin with."""
+        """Start the server, and have it process the first messages of a question."""
         read: tuple[Message, ...] = ()
         try:
-            self._server = self._started()
-        except BaseException as error:  # noqa: BLE001 - raised by the question that waits
+            self._server = self._start_server()
+        except BaseException as error:  # noqa: BLE001 - raised again by the waiting question
             self._failed = error
             return
-        while self._to_read != read:
-            read = self._to_read
+        while self._warm_up != read:
+            read = self._warm_up
             self._progress = f"The local model {self.name} is processing the tools"
-            # What fails here fails again with the first question, which can handle it.
-            with contextlib.suppress(ArchytasError, OSError), _watched(self._server):
+            # Errors recur with the first question, which can handle them.
+            with contextlib.suppress(ArchytasError, OSError), _killed_if_hung(self._server):
                 ask = AskModel(1, read, max_tokens=1)
                 for _ in self._client(self._server).complete(ask):
                     pass
 
-    def _started(self) -> process.Server:
+    def _start_server(self) -> process.Server:
         def note(text: str) -> None:
             self._progress = text
 
         path, is_first = weights.locate(self._setting, note), self._weights is None
         self._weights = path
-        if is_first and not self._safe and (crash := self.crash()):  # not to crash again
-            self._safe, self._crash, self._noted = True, crash, crash
+        if is_first and not self._safe and (crash := self.crash()):  # avoid a crash
+            self._safe, self._crash, self._recorded_crash = True, crash, crash
             self._warning = (
                 f"the local model {self.name} has crashed on this machine ({crash}), so it runs in "
                 "safe mode, which is slower (to try again without: python -m archytas_nb doctor "
@@ -243,26 +244,26 @@ class EmbeddedModel:
         can = capabilities_of(server.base_url, server.model)
         can.tools, can.images = False, 0
         where = (server.model, server.base_url, server.api_key, _REPLY_SECONDS, 0)
-        # The engine sends how much of the prompt is read.
+        # The engine then reports how much of the prompt has been processed.
         client = OpenAIModel(*where, temperature=temperature, seed=1, return_progress=True)
         client.keeps_connections = False
         return client
 
 
 @contextlib.contextmanager
-def _watched(server: process.Server) -> Iterator[threading.Event]:
-    """Kill a server that does not respond at all while it is asked; yields whether it was killed.
+def _killed_if_hung(server: process.Server) -> Iterator[threading.Event]:
+    """Kill the server if it stops responding during a request; yields whether it was killed.
 
-    A request may be silent for long: while others are before it, and while its prompt is processed.
+    A request itself may be silent for long: while it is queued, and while its prompt is processed.
     """
     over, hung, pause = threading.Event(), threading.Event(), HUNG_SECONDS / 3
 
     def watch() -> None:
-        heard = time.monotonic()
+        last_response = time.monotonic()
         while not over.wait(pause):
             if server.answers(pause):
-                heard = time.monotonic()
-            elif time.monotonic() - heard >= HUNG_SECONDS and not over.is_set():
+                last_response = time.monotonic()
+            elif time.monotonic() - last_response >= HUNG_SECONDS and not over.is_set():
                 hung.set()
                 server.kill()
                 return
@@ -275,7 +276,7 @@ def _watched(server: process.Server) -> Iterator[threading.Event]:
 
 
 def without_contradictions(schema: Json) -> Json:
-    """Remove limits that contradict each other: with them the engine would use up all memory."""
+    """Remove contradictory limits, with which the engine would use up all memory."""
     if isinstance(schema, list):
         return [without_contradictions(part) for part in schema]
     if not isinstance(schema, dict):
@@ -293,6 +294,6 @@ def without_contradictions(schema: Json) -> Json:
 
 
 def temperature_for(ask: AskModel) -> float:
-    """0, but more once the model has replied the same twice in a row: at 0 it would go on so."""
+    """0, or more after two identical replies in a row, because at 0 they would continue."""
     replies = [message.get("content") for message in ask.messages if message["role"] == "assistant"]
     return REPEAT_TEMPERATURE if len(replies) > 1 and replies[-1] == replies[-2] else 0

@@ -1,7 +1,7 @@
-"""Providers of models: prefixes such as ``groq:``, addresses, keys, and what names say.
+"""Model providers: prefixes such as ``groq:``, base URLs, API keys, and properties of model names.
 
-An entry point of the group ``archytas_nb.models`` adds a prefix: its name is the prefix, and what
-it names is called with the rest of the model's name and returns a model.
+An entry point in the group ``archytas_nb.models`` adds a prefix: its name is the prefix, and its
+object is called with the rest of the model name and returns a model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 
 
 class Provider(NamedTuple):
-    """Where a provider's API begins, and the environment variable of its key; empty for none."""
+    """A provider's base URL and the environment variable of its key; empty if it needs no key."""
 
     base_url: str
     key_name: str = ""
@@ -40,19 +40,19 @@ PROVIDERS = {
     "lmstudio": Provider("http://127.0.0.1:1234/v1"),
     "llamacpp": Provider("http://127.0.0.1:8080/v1"),
 }
-"""The prefixes that are built in. Each provider but Anthropic has OpenAI's chat completions API."""
+"""The built-in prefixes. All providers except Anthropic have OpenAI's chat completions API."""
 
-_MAKERS = {"claude-": "anthropic", "gemini-": "gemini"}  # of models, by how their names begin
+_VENDORS = {"claude-": "anthropic", "gemini-": "gemini"}  # by the start of a model name
 
-Make: TypeAlias = Callable[[str, Provider, str], Any]
-"""Makes a model of a provider that is built in: its prefix, the provider, the model's name."""
+ModelFactory: TypeAlias = Callable[[str, Provider, str], Any]
+"""Creates a model of a built-in provider from its prefix, the provider and the model name."""
 
 
-def from_prefix(name: str, make: Make) -> Any:
-    """The model that a name with a prefix stands for; None if it has no such prefix.
+def from_prefix(name: str, factory: ModelFactory) -> Any:
+    """The model for a name with a known prefix; None if the name has none.
 
     Raises:
-        ConfigurationError: No name follows the prefix, or an entry point cannot be used.
+        ConfigurationError: The name ends after the prefix, or an entry point cannot be used.
     """
     prefix, colon, rest = name.partition(":")
     provider = PROVIDERS.get(prefix)
@@ -61,32 +61,32 @@ def from_prefix(name: str, make: Make) -> Any:
         return None
     if not rest:
         raise ConfigurationError(f"model {name!r} names no model; expected '{prefix}:MODEL'")
-    return make(prefix, provider, rest) if provider else _added(tuple(added), rest)
+    return factory(prefix, provider, rest) if provider else _entry_point_model(tuple(added), rest)
 
 
 def prefixes() -> list[str]:
-    """All prefixes, with their colons: those that are built in, and those of entry points."""
+    """All prefixes with their colons: the built-in ones and those of entry points."""
     added = importlib.metadata.entry_points(group=GROUP)
     return [f"{prefix}:" for prefix in dict.fromkeys([*PROVIDERS, *(x.name for x in added)])]
 
 
-def misspelled(name: str) -> str:
+def suggestion(name: str) -> str:
     """A suggestion for a name whose prefix is missing or misspelled, or an empty string."""
     found = re.fullmatch(r"([^:/\s]+)([:/])(.+)", name)
-    prefix, sign, rest = found.groups() if found else ("", "", "")
-    maker = next((_MAKERS[each] for each in _MAKERS if name.startswith(each)), "")
+    prefix, separator, rest = found.groups() if found else ("", "", "")
+    vendor = next((_VENDORS[each] for each in _VENDORS if name.startswith(each)), "")
     if prefix.isalpha():
         near = nearest(prefix, PROVIDERS)
-        meant = near and f"{near}:{rest}"
-    elif sign == ":":  # a name and a size, as Ollama writes them
-        meant = f"ollama:{name}"
+        candidate = near and f"{near}:{rest}"
+    elif separator == ":":  # a name and a size, as in Ollama
+        candidate = f"ollama:{name}"
     else:
-        meant = f"{maker}:{name}" if maker else nearest(name, ["local"])
-    return f" (Did you mean {meant!r}?)" if meant else ""
+        candidate = f"{vendor}:{name}" if vendor else nearest(name, ["local"])
+    return f" (Did you mean {candidate!r}?)" if candidate else ""
 
 
-def _added(entry_points: tuple[importlib.metadata.EntryPoint, ...], name: str) -> Any:
-    """The model of an entry point."""
+def _entry_point_model(entry_points: tuple[importlib.metadata.EntryPoint, ...], name: str) -> Any:
+    """The model that an entry point creates."""
     packages = [each.dist.name if each.dist else each.module for each in entry_points]
     shown = f"the prefix '{entry_points[0].name}:' of the package {packages[0]!r}"
     if len(packages) > 1:
@@ -112,7 +112,7 @@ def _added(entry_points: tuple[importlib.metadata.EntryPoint, ...], name: str) -
 # ── models ────────────────────────────────────────────────────────────────────────────────────────
 
 _SMALL = 4.0
-"""Billions of parameters up to which a model counts as small."""
+"""Maximum size of a small model in billions of parameters."""
 _NO_CHAT = re.compile(
     r"embed|rerank|whisper|transcri|moderation|dall-e|stable-diffusion|realtime|gpt-image|-tts"
     r"|davinci|babbage|\b(?:tts|clip|bge|gte|e5|minilm|mxbai|flux|sora)\b",
@@ -121,19 +121,19 @@ _NO_CHAT = re.compile(
 
 
 class Served(NamedTuple):
-    """A model of an endpoint, and its context length in tokens if the endpoint reports it."""
+    """A model of an endpoint, with its context length in tokens if the endpoint reports it."""
 
     name: str
     context_tokens: int | None = None
 
     @property
     def chats(self) -> bool:
-        """Whether its name is not that of a model for something else."""
+        """Whether it is a chat model, judging by its name."""
         return not _NO_CHAT.search(self.name)
 
 
 def is_small(name: str) -> bool:
-    """Whether a model is small by its name: ``qwen2.5-coder:1.5b``, not ``qwen3-30b-a3b``."""
+    """Whether a model is small by name: ``qwen2.5-coder:1.5b`` is, ``qwen3-30b-a3b`` is not."""
     sizes = re.findall(r"(?<![\d.])(\d+(?:\.\d+)?)(b|m)(?![a-z])", name.lower())
     billions = [float(count) / (1 if unit == "b" else 1000) for count, unit in sizes]
     return bool(billions) and max(billions) <= _SMALL
@@ -145,10 +145,10 @@ def is_small(name: str) -> bool:
 def endpoint_of(
     url: str, path: tuple[str, ...] = ("/chat/completions",)
 ) -> tuple[str, dict[str, str], tuple[str, str] | None]:
-    """A base URL without the path of requests and secrets; its query; its user and password.
+    """A base URL without request path and secrets; its query; its user name and password.
 
     Raises:
-        ConfigurationError: It has no scheme or no host.
+        ConfigurationError: The URL has no scheme or no host.
     """
     try:
         parts = urllib.parse.urlsplit(url.strip())
@@ -170,25 +170,25 @@ def endpoint_of(
 
 
 def key_of(prefix: str, provider: Provider, name: str) -> str:
-    """The key of a provider, from the environment; ``"none"`` if it needs none.
+    """A provider's API key from the environment; ``"none"`` if it does not need one.
 
     Raises:
-        ConfigurationError: There is none, and it needs one.
+        ConfigurationError: The key is required but not set.
     """
     key = os.environ.get(provider.key_name, "").strip() if provider.key_name else "none"
     if not key:
         text = f"model '{prefix}:{name}' needs an API key, and {provider.key_name} is not set."
-        if prefix == "mistral":  # also the name of a model of Ollama's
-            text += f" (A model of Ollama's with that name is 'ollama:{prefix}:{name}'.)"
+        if prefix == "mistral":  # also the name of an Ollama model
+            text += f" (For Ollama's model of that name, use 'ollama:{prefix}:{name}'.)"
         raise ConfigurationError(f"{text} Set it in the environment.")
     return key
 
 
 def usable_key(key: str, name: str) -> str:
-    """A key that fits into a header; `name` is the variable that holds it.
+    """A key that can be sent in a header; `name` is the variable that holds it.
 
     Raises:
-        ConfigurationError: It contains other characters.
+        ConfigurationError: It contains characters that cannot be sent.
     """
     key = key.strip()
     if not key.isascii() or not key.isprintable() or " " in key:
@@ -198,10 +198,10 @@ def usable_key(key: str, name: str) -> str:
 
 
 def usable_fields(name: str, fields: Mapping[str, str] | None) -> dict[str, str]:
-    """Headers, or the fields of a query; a value may be secret and is not shown.
+    """Headers or query parameters; errors do not show values, because they may be secret.
 
     Raises:
-        ConfigurationError: A name or a value does not fit on the line of a header.
+        ConfigurationError: A name or a value contains characters that cannot be sent.
     """
     for key, value in (fields or {}).items():
         if not all(isinstance(x, str) and x.isascii() and x.isprintable() for x in (key, value)):
@@ -211,5 +211,5 @@ def usable_fields(name: str, fields: Mapping[str, str] | None) -> dict[str, str]
 
 
 def is_local(url: str) -> bool:
-    """Whether a URL names this machine."""
+    """Whether a URL refers to this machine."""
     return urllib.parse.urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")

@@ -1,6 +1,6 @@
-"""What servers write when they reject a request, and the errors that are raised for it.
+"""Recognises the error messages of servers, and creates the errors to raise for them.
 
-There is no standard for the texts: each pattern was seen in a current release of OpenAI, Azure,
+The messages are not standardized: each pattern occurs in a current release of OpenAI, Azure,
 Anthropic, Gemini, Mistral, DeepSeek, Groq, OpenRouter, vLLM, llama.cpp, Ollama or LM Studio.
 """
 
@@ -18,17 +18,17 @@ from archytas_nb.models.secrets import replaced, without_shapes
 from archytas_nb.tools.names import nearest
 
 CONNECT_SECONDS = 10.0
-"""Maximum time to connect, over all addresses of the host."""
+"""Maximum time to connect, for all addresses of the host together."""
 LONGEST_WAIT = 60.0
-"""Seconds; where a server asks for more with Retry-After, the request fails at once."""
+"""Maximum Retry-After in seconds; if a server asks for more, the request fails at once."""
 LOOKED_AT = 1000
-"""Characters of a text that are judged; some servers send the whole conversation back."""
+"""Number of characters in which patterns are searched; some servers echo the conversation."""
 _CLEANED = 20_000
-"""Characters of a text that are searched for secrets and may be shown; the rest is dropped."""
-_SECRET_PART = 10
-"""A beginning of a secret that is at least so long is not shown either: a text may be cut in it."""
-_SECRET_LENGTH = 16
-"""Minimum length of a value of a header or query that counts as a secret."""
+"""Number of characters that may be shown, without secrets; the rest is dropped."""
+_MIN_SECRET_PREFIX = 10
+"""Minimum length of a secret's prefix that is hidden, too: a text may be cut inside a secret."""
+_MIN_SECRET = 16
+"""Minimum length of a header or query value that is treated as a secret."""
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 _NO = (
@@ -43,9 +43,9 @@ _SAYS = {
     r"|reached context length|input tokens? .{0,40}exceed|max_model_len"
     r"|reduce the length of the (?:messages|prompt|input)",
     "no_tools": rf"{_TOOLS}.{{0,60}}{_NO}|{_NO}.{{0,60}}{_TOOLS}|support tool use",
-    # A conversation that the server finds wrong says nothing about tools.
+    # If the server rejects the messages, that does not mean that it rejects tools.
     "bad_history": r"tool_call_id|'tool_calls'|role\W{1,3}tool|messages?(?:\[|\.\d)|messages? with",
-    # OpenAI from gpt-5.4 on accepts tools only with reasoning_effort="none".
+    # Since gpt-5.4, OpenAI accepts tools only with reasoning_effort="none".
     "no_reasoning_with_tools": rf"\btools?\b.{{0,20}}\breasoning_effort\b.{{0,20}}{_NO}",
     "other_api": r"only (?:supported|available) (?:in|with|by|via|through|on) .{0,20}/?responses\b"
     r"|not (?:a chat model|supported|available).{0,60}/?chat/completions"
@@ -83,7 +83,7 @@ _PROMPT = re.compile(
     r"(\d+) (?:in the messages|input tokens|of text input)|\bn_prompt_tokens=(\d+)"
     r"|context limit: (\d+) \+"
 )
-_MOST = re.compile(
+_MAX_TOKENS = re.compile(
     r"at most (\d+) (?:completion |output )?tokens|max_tokens: \d+ > (\d+)"
     r"|max[_ ](?:completion_)?tokens`? must be less than or equal to `?(\d+)"
     r"|valid range of max_tokens is \[1, (\d+)\]|can only afford (\d+)|the model limit of (\d+)"
@@ -103,23 +103,23 @@ def _number(pattern: re.Pattern[str], text: str) -> int | None:
 
 
 def context_tokens(text: str) -> int | None:
-    """The context length in an error about a conversation that is too long."""
+    """The context length in the error for a conversation that is too long."""
     return (_number(_CONTEXT, text) if says("overflow", text) else None) or None
 
 
 def prompt_tokens(text: str) -> int | None:
-    """The tokens of the prompt, if the text contains them."""
+    """The number of prompt tokens, if the text contains it."""
     return _number(_PROMPT, text)
 
 
 def most_tokens(text: str, asked: int = 0) -> int | None:
-    """The highest `max_tokens` that is allowed, if the refusal of `asked` contains it."""
+    """The highest allowed `max_tokens`, if the refusal of `asked` tokens contains it."""
     text = text[:LOOKED_AT]
     if found := re.search(r"from 1 \(inclusive\) to (\d{1,12}) \(exclusive\)", text):  # Gemini
         return int(found[1]) - 1
     if found := re.search(r"\bLimit:? (\d{1,12}), Requested:? (\d{1,12})", text):  # with the prompt
         return int(found[1]) - (int(found[2]) - asked)
-    return _number(_MOST, text)
+    return _number(_MAX_TOKENS, text)
 
 
 def most_images(text: str) -> int | None:
@@ -140,7 +140,7 @@ def refused_field(text: str, names: Iterable[str]) -> str | None:
 
 
 def images_in(messages: Iterable[Mapping[str, Any]]) -> int:
-    """How many images messages in wire form hold."""
+    """The number of images in the messages of a request."""
     contents = [message.get("content") for message in messages]
     return sum(
         is_image(part) for each in contents if isinstance(each, (list, tuple)) for part in each
@@ -156,9 +156,9 @@ def is_image(part: Any) -> bool:
 
 
 class RequestError(Exception):
-    """A failed request, before it is decided whether to retry; if not, `error` is raised.
+    """A failed request that may be retried; `error` is raised if it is not.
 
-    `refusal` is the server's text with its codes, which must not be shown.
+    `refusal` is the server's text with its error codes, which must not be shown.
     """
 
     def __init__(
@@ -180,10 +180,10 @@ class RequestError(Exception):
 
 
 class EndpointErrors:
-    """Makes the errors of one endpoint; each contains its URL and what to do next.
+    """Creates the errors of one endpoint; each contains its URL and advice.
 
-    They never contain `key`, the password of `user`, or a value in `others` (of headers and
-    queries) that is long enough to be secret. `names` are the variables of the key and the URL.
+    They never contain `key`, the password of `user`, or a value in `others` (headers and queries)
+    that is long enough to be a secret. `names` are the variables of the key and the URL.
     """
 
     def __init__(
@@ -195,11 +195,11 @@ class EndpointErrors:
         names: tuple[str, str] = ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
     ) -> None:
         self.key_name, self._url_name = names
-        self.prefix = ""  # of the model's name, if that selected the address
+        self.prefix = ""  # the prefix of the model name, if it selected the endpoint
         self._at, self._url = f"the endpoint {at!r}", at
         basic = base64.b64encode(":".join(user).encode()).decode() if user else ""
         secrets = [key, basic, user[1] if user else ""]
-        secrets += [each for each in others if len(each) >= _SECRET_LENGTH]
+        secrets += [each for each in others if len(each) >= _MIN_SECRET]
         self._secrets = [each for each in secrets if each]
 
     def clean(self, text: str) -> str:
@@ -207,19 +207,19 @@ class EndpointErrors:
         text = text[:_CLEANED]
         for secret in self._secrets:
             text = replaced(text, secret, "…")
-            for length in range(len(secret) - 1, _SECRET_PART - 1, -1):
+            for length in range(len(secret) - 1, _MIN_SECRET_PREFIX - 1, -1):
                 text = text.replace(secret[:length], "…")
         return without_shapes(text)
 
     def of_client(
         self, error: Exception, timeout: float, model: str, ask: AskModel | None
     ) -> RequestError:
-        """The error for an exception of the client, or of the hooks of its connection.
+        """The error for an exception of the client or of a hook of its connection.
 
-        `timeout` is in seconds without data; `ask` is None if the list of models was requested.
+        `timeout` is in seconds without data; `ask` is None for a request for the list of models.
         """
         cause = error.__cause__ or error
-        for each in (error, cause):  # some versions of the client wrap what a hook raises
+        for each in (error, cause):  # some client versions wrap the exceptions of hooks
             if isinstance(each, RequestError):
                 return each
             if isinstance(each, ServerError):
@@ -230,47 +230,47 @@ class EndpointErrors:
             return self.timed_out(timeout, "connect" if "Connect" in kind else "first byte")
         if "APIConnectionError" not in {each.__name__ for each in type(error).__mro__}:
             text = f"the request to {self._url!r} failed: {shortened(why)}."
-            return RequestError("server", f"{text} Look at the server's log.")
+            return RequestError("server", f"{text} Check the server's log.")
         return (self.unreachable if "Connect" in kind else self.dropped)(why)
 
     def of_server(
         self, error: ServerError, model: str, ask: AskModel | None = None
     ) -> RequestError:
-        """The error for a server's error in a request to a model; `ask` as for `of_client`."""
-        if error.to:  # a conversation goes only to where the user sends it
+        """The error for a server's response to a request to a model; `ask` as in `of_client`."""
+        if error.to:  # a conversation is sent only to the configured address
             name = self._url_name.partition(" ")[0]
-            move = f"If that is the base URL of the API, set {name} (or base_url) to it."
+            advice = f"If that is the base URL of the API, set {name} (or base_url) to it."
             to = self.clean(error.to)
-            text = f"{self._at} redirects to {to!r}; nothing was sent there. {move}"
+            text = f"{self._at} redirects to {to!r}; nothing was sent there. {advice}"
             return RequestError("refused", text, error.status)
         codes, text = self.clean(error.codes), self.clean(error.message)
         raw = f"{text[: LOOKED_AT - len(codes) - 1]} {codes}"
-        reason = shortened(_without_page(text)) or "no reason given"
+        reason = shortened(_page_title(text)) or "no reason given"
         reason += "" if reason.endswith((".", "!", "?", "…")) else "."
         if error.wait is not None and error.wait > LONGEST_WAIT:
             most = f"longer than the maximum of {LONGEST_WAIT:.0f} s"
             reason += f" It asked to wait {error.wait:.0f} s, {most}."
-        kind, what, move, passing = _case(error.status, raw, ask)
+        kind, what, advice, passing = _case(error.status, raw, ask)
         what = what.format(at=self._at, model=f"model {model!r}")
-        move = move.replace("{key}", self.key_name)
-        full = f"{what} (HTTP {error.status}): {reason} {move}".rstrip()
+        advice = advice.replace("{key}", self.key_name)
+        full = f"{what} (HTTP {error.status}): {reason} {advice}".rstrip()
         return RequestError(kind, full, error.status, passing=passing, wait=error.wait, refusal=raw)
 
     def unreachable(self, why: str) -> RequestError:
-        """No connection was made."""
-        move = f"Start it, or set {self._url_name} to the address of your model server."
+        """No connection could be established."""
+        advice = f"Start it, or set {self._url_name} to the address of your model server."
         if is_untrusted := "certificate" in why.lower():
-            move = "Its certificate is not trusted: set SSL_CERT_FILE, or check the host name."
+            advice = "Its certificate is not trusted: set SSL_CERT_FILE, or check the host name."
         elif self.prefix:
-            move = (
+            advice = (
                 f"Start it. If it has another address, set {self._url_name} to that address, and "
                 f"use the model's name without '{self.prefix}:'."
             )
-        text = f"no server answers at {self._url!r} ({shortened(why)}). {move}"
+        text = f"no server answers at {self._url!r} ({shortened(why)}). {advice}"
         return RequestError("unreachable", text, passing=not is_untrusted)
 
     def timed_out(self, seconds: float, during: str) -> RequestError:
-        """Nothing came for seconds, during ``"connect"``, ``"first byte"`` or ``"reply"``."""
+        """No data for `seconds`, `during` ``"connect"``, ``"first byte"`` or ``"reply"``."""
         if during == "connect":
             text = f"could not connect to {self._url!r} within {min(CONNECT_SECONDS, seconds):g} s."
             return RequestError(
@@ -279,48 +279,50 @@ class EndpointErrors:
         what = f"sent nothing for {seconds:g} s"
         if during == "reply":
             what = f"stopped sending for {seconds:g} s in the middle of its reply"
-        move = "It may be busy or too slow: ask again, or raise %config ArchytasNB.timeout."
-        return RequestError("timeout", f"{self._at} {what}. {move}", may_be_paid=True)
+        advice = "It may be busy or too slow: ask again, or raise %config ArchytasNB.timeout."
+        return RequestError("timeout", f"{self._at} {what}. {advice}", may_be_paid=True)
 
     def out_of_time(self, seconds: float | None, last: str = "") -> RequestError:
-        """The request's time is over, after a failure that was to be tried again."""
+        """The deadline of the request passed, possibly after a failure that would be retried."""
         left = f"the {seconds or 0:.3g} s that were left{f' after {last}' if last else ''}"
         text = f"{self._at} did not complete its reply within {left}."
-        move = "Raise max_seconds, or ask a smaller question."
-        return RequestError("deadline", f"{text} {move}", may_be_paid=True)
+        advice = "Raise max_seconds, or ask a simpler question."
+        return RequestError("deadline", f"{text} {advice}", may_be_paid=True)
 
     def dropped(self, why: str) -> RequestError:
-        """The connection broke before the reply was whole."""
-        move = "Ask again, or look at the server's log."
-        text = f"{self._at} disconnected before its reply was complete ({shortened(why)}). {move}"
+        """The connection was closed before the reply was complete."""
+        advice = "Ask again, or check the server's log."
+        text = f"{self._at} disconnected before its reply was complete ({shortened(why)}). {advice}"
         return RequestError("unreachable", text, passing=True, may_be_paid=True)
 
-    def unusable(self, what: str, kind: ModelErrorKind = "server", move: str = "") -> RequestError:
-        """Something came with status 200 that cannot be used as a reply."""
-        move = move or "Check the log of the server or proxy."
-        text = f"{self._at} {self.clean(what)}. {move}"
+    def unusable(
+        self, what: str, kind: ModelErrorKind = "server", advice: str = ""
+    ) -> RequestError:
+        """A response with status 200 cannot be used as a reply."""
+        advice = advice or "Check the log of the server or proxy."
+        text = f"{self._at} {self.clean(what)}. {advice}"
         return RequestError(kind, text, 200, may_be_paid=True)
 
     def not_an_api(self, body: str) -> RequestError:
-        """Something answered with status 200, but not with a chat completion."""
+        """A response with status 200 is not a chat completion."""
         page = body.lstrip()[:1] == "<"
         what = "a web page" if page else "something that is not a chat completion"
-        text = f"{self._at} responded with {what}: {shortened(_without_page(body), 120)!r}."
+        text = f"{self._at} responded with {what}: {shortened(_page_title(body), 120)!r}."
         return RequestError("bad_reply", text, 200)
 
 
 _REFUSED = "{at} refused the request for {model}"
-_FORGET = (
+_REMOVE_QUESTION = (
     "If further questions are refused too, remove the last one with agent.undo() or %agent_undo."
 )
 
 
 def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, str, str, bool]:
     """The kind of an error, what happened, what to do next, and whether it is temporary."""
-    # "Request too large" with 429: more than the tokens of a minute, so waiting does not help.
+    # "Request too large" with 429: more tokens than allowed per minute, so waiting does not help.
     too_large = status == 413 or raw.startswith("Request too large")
     is_used_up = "insufficient_quota" in raw or "exceeded your current quota" in raw
-    is_unpaid = status == 400 and "credit balance is too low" in raw  # Anthropic's words
+    is_unpaid = status == 400 and "credit balance is too low" in raw  # Anthropic's message
     has_images = ask is not None and images_in(ask.messages) and "image" in raw.lower()
     is_form = says("bad_format", raw) or says("no_system", raw)
     cases: list[tuple[Any, ModelErrorKind, str, str, bool]] = [
@@ -335,9 +337,11 @@ def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, 
          "Waiting does not help: check the account's credit, or use another endpoint.", False),
         (status == 429, "rate_limit", "{at} is temporarily refusing requests",
          "Wait, or use another model or endpoint.", True),
-        (says("filter", raw), "refused", _REFUSED, f"Rephrase the question. {_FORGET}", False),
+        (says("filter", raw), "refused", _REFUSED,
+         f"Rephrase the question. {_REMOVE_QUESTION}", False),
         (has_images, "refused", _REFUSED,
-         f"Omit the image, use a smaller PNG or JPEG, or use another model. {_FORGET}", False),
+         f"Omit the image, use a smaller PNG or JPEG, or use another model. {_REMOVE_QUESTION}",
+         False),
         (ask is not None and ask.tools and says("no_tools", raw), "no_tools", _REFUSED,
          "It does not support tools: use protocol='react' with this model.", False),
         (says("other_api", raw), "refused", "{at} does not serve {model} through chat completions",
@@ -353,12 +357,12 @@ def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, 
 
 
 def with_hint(error: ModelError, hint: str) -> ModelError:
-    """The same error with a further sentence."""
+    """The same error with a hint after its message."""
     return ModelError(f"{error} {hint}", kind=error.kind, status=error.status)
 
 
 def serves(names: Sequence[str], wanted: str) -> str:
-    """Which models an endpoint has, the one that was probably meant first."""
+    """A sentence that lists the models of an endpoint, starting with the most similar name."""
     if not names:
         return "It serves no models: load one first."
     near = [name for name in names if wanted and wanted.lower() in name.lower()][:1]
@@ -366,18 +370,18 @@ def serves(names: Sequence[str], wanted: str) -> str:
         near = [similar]
     shown = [*near, *(name for name in names if name not in near)][:12]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    meant = f" Did you mean {near[0]!r}?" if near and near[0] != wanted else ""
-    return f"It serves {', '.join(map(repr, shown))}{more}.{meant}"
+    hint = f" Did you mean {near[0]!r}?" if near and near[0] != wanted else ""
+    return f"It serves {', '.join(map(repr, shown))}{more}.{hint}"
 
 
 def shortened(text: str, most: int = 300) -> str:
-    """One line of at most that many characters."""
+    """The text on one line of at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def _without_page(text: str) -> str:
-    """The title of a web page, where the text is one."""
+def _page_title(text: str) -> str:
+    """The title if the text is a web page; any other text unchanged."""
     if text.lstrip()[:1] != "<":
         return text
     title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)

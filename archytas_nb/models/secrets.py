@@ -1,6 +1,6 @@
-"""Finds and replaces secrets in texts: known values in any encoding, and what looks like a secret.
+"""Masks secrets in texts: known values in any encoding, and strings that look like secrets.
 
-What is found is replaced by a name in braces; a text that is searched again comes back unchanged.
+Each secret is replaced by a name in braces; masking a text twice has no further effect.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from functools import lru_cache
 _SHAPES = re.compile(
     r"""
     -----BEGIN\ (?P<kind>[A-Z0-9 ]{0,30}PRIVATE\ KEY)-----
-        (?: (?:(?!-----).){1,20000}? -----END\ (?P=kind)-----       # in whole
-          | (?:(?:\\+[rn]|\s)+[A-Za-z0-9+/=]{16,})*                 # or with its end cut off
+        (?: (?:(?!-----).){1,20000}? -----END\ (?P=kind)-----       # complete
+          | (?:(?:\\+[rn]|\s)+[A-Za-z0-9+/=]{16,})*                 # or truncated
         )
     | \bsk-(?=(?:[A-Za-z_-]*[0-9]){3})[A-Za-z0-9_-]{16,}            # OpenAI, Anthropic and others
     | \b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}                        # Stripe
@@ -35,12 +35,12 @@ _BASIC = re.compile(r"\b(Basic\s+)([A-Za-z0-9+/_-]{6,}={0,2})", re.IGNORECASE)
 _URL = re.compile(
     r"(\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@\"'<>\\]{0,200}):([^\s/@\"'<>\\]{1,500})@"
 )
-_SHORTEST = 8
+_MIN_BASE64 = 8
 """Minimum number of base64 characters to search for; shorter strings occur by chance."""
 
 
 def without_shapes(text: str) -> str:
-    """The text without what looks like a secret."""
+    """The text with strings that look like secrets masked."""
     text = _SHAPES.sub("{secret}", text)
     text = _BEARER.sub(r"\1{secret}", text)
     text = _BASIC.sub(_without_password, text)
@@ -75,26 +75,26 @@ def spellings(value: str) -> tuple[str, ...]:
     found.append(repr(value)[1:-1])
     raw = value.encode("utf-8", "surrogatepass")
     for before in range(3):
-        # Characters of base64 that share bits with a neighbour are left out.
-        coded = base64.b64encode(bytes(before) + raw).decode()[
+        # Base64 characters that share bits with adjacent bytes are omitted.
+        encoded = base64.b64encode(bytes(before) + raw).decode()[
             -(-before * 8 // 6) : (before + len(raw)) * 8 // 6
         ]
-        if len(coded) >= _SHORTEST:
-            found += [coded, coded.replace("+", "-").replace("/", "_")]
+        if len(encoded) >= _MIN_BASE64:
+            found += [encoded, encoded.replace("+", "-").replace("/", "_")]
     return tuple(sorted(dict.fromkeys(found), key=len, reverse=True))
 
 
 def replaced(text: str, value: str, name: str) -> str:
-    """The text with a name in place of a value, in whatever encoding that appears."""
+    """The text with a value replaced by a name in all of its encodings."""
     for each in spellings(value):
         text = text.replace(each, name)
     return text
 
 
 def _without_password(found: re.Match[str]) -> str:
-    coded = found[2].rstrip("=").replace("+", "-").replace("/", "_")
+    encoded = found[2].rstrip("=").replace("+", "-").replace("/", "_")
     try:
-        plain = base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode()
+        plain = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
     except ValueError:  # a word of prose
         plain = ""
     return f"{found[1]}{{secret}}" if ":" in plain else found[0]

