@@ -204,7 +204,7 @@ def test_an_interrupt_closes_the_stream_at_the_server() -> None:
 # ── the request ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_sent_is_the_request_and_nothing_else() -> None:
+def test_sends_the_request_and_nothing_else() -> None:
     system = {"role": "system", "content": "Be brief."}
     with AnthropicServer() as server:
         model = told(server, stop_sequences=["x"], headers={"X-Team": "data"})
@@ -516,7 +516,7 @@ def test_a_replayed_run_that_continues_live_thinks_again_with_the_next_question(
     assert ["thinking" in asked.body for asked in server.chats] == [True, True, False, True]
 
 
-def test_absurd_counts_of_tokens_do_not_count() -> None:
+def test_ignores_absurd_token_counts() -> None:
     reply = AnthropicReply(lambda **_: None)
     usage = {"input_tokens": 10**4000, "output_tokens": 5}
     reply.take({"type": "message", "content": [], "usage": usage}, "")

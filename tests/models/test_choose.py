@@ -109,7 +109,7 @@ def test_timeout_and_retries_reach_the_model() -> None:
     assert (model.timeout, model.max_retries) == (7, 1)
 
 
-def test_rejects_what_is_no_model() -> None:
+def test_rejects_a_value_that_is_not_a_model() -> None:
     for model in [5, 1.5, object(), ["gpt-x"], b"gpt-x", True, OpenAIModel]:
         said = r"expected a model's name, an OpenAIModel, or an object with"
         with pytest.raises(ConfigurationError, match=said):
@@ -215,7 +215,7 @@ def test_other_servers_on_the_ports_are_ignored(monkeypatch: pytest.MonkeyPatch)
             assert [(asked.method, asked.path) for asked in other.asked] == [("GET", "/v1/models")]
 
 
-def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_wait_for_a_server_that_does_not_respond(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "SECONDS", 0.3)
     with Server(models=None, elsewhere=Hang()) as silent, Server(models=["m"]) as ours:
         here(monkeypatch, silent, ours)
@@ -299,7 +299,7 @@ def test_the_context_length_is_read_from_the_list_of_models(
         assert (model.name, model.context_tokens) == ("m", 32768)
 
 
-def test_models_that_do_not_chat_are_known_by_their_names() -> None:
+def test_recognises_models_without_chat_by_name() -> None:
     for name, chats in [
         ("qwen3:8b", True),
         ("gpt-4.1-mini", True),

@@ -115,7 +115,7 @@ def test_a_truncated_stream_is_never_taken_for_complete(at: int) -> None:
         read([data[:at]])
 
 
-def test_a_connection_that_breaks_after_the_end_does_no_harm() -> None:
+def test_ignores_a_connection_that_breaks_after_the_end() -> None:
     def chunks() -> Iterator[bytes]:
         yield stream(delta(content="all"), delta("stop"), done=False)
         raise EOFError

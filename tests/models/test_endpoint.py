@@ -41,7 +41,7 @@ def test_a_reply_comes_with_its_text_its_cost_and_its_time(stream: bool) -> None
     assert "".join(each.text for each in seen) == ("hello there" if stream else "")
 
 
-def test_what_is_sent_is_the_request_and_nothing_else() -> None:
+def test_sends_the_request_and_nothing_else() -> None:
     with Server() as server:
         complete(told(server, temperature=0), tools=TOOLS, max_tokens=50)
     body = server.chats[0].body

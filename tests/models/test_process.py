@@ -268,9 +268,7 @@ def test_a_file_that_the_engine_refuses_is_named_with_the_log(machine):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSEGV")
 @pytest.mark.parametrize(("word", "how"), [("ends", "exit status 3"), ("start-crashes", "SIGSEGV")])
-def test_an_engine_that_ends_while_it_loads_is_reported_with_how_and_its_last_lines(
-    machine, word, how
-):
+def test_an_engine_that_exits_while_loading_is_reported_with_its_status_and_log(machine, word, how):
     with pytest.raises(StartError, match=how) as caught:
         ensure_server(weights(machine, word), engine=FAKE)
     assert f"fake engine: {word}" in str(caught.value)
@@ -313,7 +311,7 @@ def test_a_question_that_waits_for_the_loading_of_another_one_says_so(machine):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_worker_that_is_forked_while_the_model_loads_can_use_it(machine):
+def test_a_worker_forked_while_the_model_loads_can_use_it(machine):
     path, began = weights(machine), threading.Event()
     engine = Engine(**{**vars(FAKE), "grace_seconds": PATIENCE})
 
@@ -333,7 +331,7 @@ def test_a_worker_that_is_forked_while_the_model_loads_can_use_it(machine):
     assert os.waitpid(worker, 0)[1] == 0
 
 
-def test_a_library_that_cannot_be_loaded_names_what_may_be_missing(machine, monkeypatch):
+def test_the_error_for_a_broken_library_names_what_may_be_missing(machine, monkeypatch):
     (machine / "broken_engine.py").write_text(
         "raise ImportError('libgomp.so.1: cannot open shared object file')"
     )

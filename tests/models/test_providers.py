@@ -154,7 +154,9 @@ def test_an_entry_point_that_cannot_be_used_names_its_package(installed: Install
         assert repr(package) in str(caught.value)
 
 
-def test_a_prefix_that_is_built_in_wins(installed: Installed, environ: pytest.MonkeyPatch) -> None:
+def test_built_in_prefixes_take_precedence(
+    installed: Installed, environ: pytest.MonkeyPatch
+) -> None:
     installed.add("other_groq", "make = print\n", "groq")
     environ.setenv("GROQ_API_KEY", "sk-groq")
     assert choose_model("groq:llama").base_url == PROVIDERS["groq"].base_url

@@ -280,7 +280,7 @@ def test_reads_message_codes_and_status_of_an_error() -> None:
         assert (error.status, error.to) == (302, "")
 
 
-def test_lists_the_models_that_there_are_with_the_closest_one() -> None:
+def test_lists_available_models_with_the_most_similar_first() -> None:
     for names, wanted, text in (
         ([], "m", "It serves no models: load one first."),
         (["llama3.1:8b", "qwen3"], "llama3.1", "It serves 'llama3.1:8b', 'qwen3'. Did you mean 'llama3.1:8b'?"),

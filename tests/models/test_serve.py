@@ -64,7 +64,7 @@ def test_within_the_grace_period_a_new_lease_keeps_the_server(ended):
     assert ended.wait(PATIENCE)
 
 
-def test_giving_a_lease_back_at_once_does_not_end_what_others_use(ended):
+def test_releasing_a_lease_at_once_does_not_end_a_shared_server(ended):
     leases = Leases("key", FOREVER, FOREVER, ended.set)
     other = Lease(leases.port, "key")
     Lease(leases.port, "key").close(at_once=True)
@@ -73,7 +73,7 @@ def test_giving_a_lease_back_at_once_does_not_end_what_others_use(ended):
     other.close()
 
 
-def test_no_lease_is_given_once_the_end_has_begun(ended):
+def test_rejects_leases_during_shutdown(ended):
     leases = Leases("key", 0, 0, ended.set)
     assert ended.wait(PATIENCE)
     with pytest.raises(OSError, match=r"not the model|refused|reset|closed|pipe"):
@@ -118,7 +118,7 @@ def test_a_client_does_not_trust_a_listener_that_does_not_know_the_key():
         thread.join()
 
 
-def test_a_lease_is_seen_to_close_when_the_server_goes_away():
+def test_a_lease_closes_when_the_server_ends():
     with socket.create_server(("127.0.0.1", 0)) as server:
         connected = []
 

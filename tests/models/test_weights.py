@@ -84,7 +84,7 @@ def test_weights_are_found_once_they_are_assembled_and_need_the_parts_no_more(
     assert weights.pieces() == []
 
 
-def test_assembly_says_how_far_it_is(bundle, tmp_path):
+def test_assembly_reports_its_progress(bundle, tmp_path):
     lines: list[str] = []
     locate("", lines.append)
     assert "100 %" in lines[-1]
@@ -164,7 +164,7 @@ def test_a_second_process_says_that_it_waits_for_the_first(bundle, tmp_path):
     assert "Waiting for another notebook" in said[0]
 
 
-def test_a_full_disk_is_named_and_leaves_nothing_behind(bundle, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_leaves_no_file(bundle, tmp_path, monkeypatch):
     def full(_descriptor):
         raise OSError(28, "No space left on device")
 
@@ -201,7 +201,7 @@ def test_a_missing_part_is_named(bundle, tmp_path, site):
         locate()
 
 
-def test_a_named_gguf_file_is_taken_before_the_extra(tmp_path, monkeypatch):
+def test_a_configured_gguf_file_overrides_the_extra(tmp_path, monkeypatch):
     file = tmp_path / "mine.gguf"
     file.write_bytes(b"GGUF....")
     assert locate(str(file)) == file

@@ -47,18 +47,18 @@ def test_a_tool_without_arguments_accepts_every_empty_input():
         assert call(ping, sent) == "here"
 
 
-def test_a_tool_without_arguments_refuses_any():
+def test_a_tool_without_arguments_rejects_arguments():
     for sent in [{"a": 1}, "hello", 3, [1], True]:
         assert len(faults(ping, sent)) == 1
 
 
-def test_one_string_stays_the_string_it_is_bare_and_wrapped():
+def test_a_single_string_is_unchanged_as_a_value_and_in_an_object():
     for text in ["hello", "", '{"q": "x"}', "[1, 2]", "null", "5"]:
         assert call(ask, text) == text
         assert call(ask, {"q": text}) == text
 
 
-def test_one_number_takes_an_integer_a_text_and_the_object():
+def test_a_single_number_accepts_an_integer_a_string_and_an_object():
     assert [call(double, sent) for sent in (3, 2.5, "5", {"x": 3})] == [6.0, 5.0, 10.0, 6.0]
 
 
@@ -74,7 +74,7 @@ def test_an_integer_is_converted_from_strings_and_whole_floats():
     assert faults(add_one, "five") == ('expected an integer; received "five" (a string) @ $',)
 
 
-def test_a_boolean_takes_true_and_false():
+def test_a_boolean_accepts_true_and_false():
     assert [call(flip, sent) for sent in (True, False, {"on": True}, "true")] == [
         False,
         True,
@@ -83,12 +83,12 @@ def test_a_boolean_takes_true_and_false():
     ]
 
 
-def test_one_optional_argument_may_be_left_out_in_every_way():
+def test_a_single_optional_argument_can_be_omitted_in_every_way():
     assert [call(greet, sent) for sent in (None, {}, {"name": None})] == ["hello world"] * 3
     assert [call(greet, sent) for sent in ("you", {"name": "you"})] == ["hello you"] * 2
 
 
-def test_one_list_is_taken_wrapped_bare_and_as_json_text():
+def test_a_single_list_is_accepted_in_an_object_as_a_value_and_as_json():
     for sent in (
         [1, 2],
         {"numbers": [1, 2]},
@@ -99,7 +99,7 @@ def test_one_list_is_taken_wrapped_bare_and_as_json_text():
         assert call(total, sent) == 3
 
 
-def test_one_dict_is_taken_wrapped_first_and_bare():
+def test_a_single_dict_is_accepted_in_an_object_first_and_as_a_value():
     assert call(keys, {"table": {"a": 1}}) == ["a"]
     assert call(keys, {"a": 1, "b": 2}) == ["a", "b"]
     assert call(keys, {"table": 1}) == ["table"]
@@ -116,14 +116,14 @@ def test_rejects_a_missing_required_list():
 # ── defaults ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_falsy_defaults_arrive_as_they_are():
+def test_falsy_defaults_are_passed_unchanged():
     a, b, c, d, e, f, g = call(defaults, {})
     assert (a, b, c, d, e) == (0, False, "", [], None)
     assert math.isnan(f)
     assert type(g) is object
 
 
-def test_a_default_that_json_cannot_say_never_reaches_the_wire():
+def test_a_default_that_json_cannot_represent_is_not_sent():
     for level in ("full", "simple"):
         text = json.dumps(Tool.from_function(defaults).spec(level), allow_nan=False)
         assert "object at" not in text
@@ -144,7 +144,7 @@ def test_mutable_defaults_are_not_shared_between_calls():
     assert grow.__defaults__ == ([],)
 
 
-def test_a_pydantic_field_as_default_gives_its_value_its_words_and_its_bounds():
+def test_a_pydantic_field_as_default_provides_value_description_and_bounds():
     def f(
         a: int = Field(3, description="A number."), b: str = Field(description="Needed.")
     ) -> list:
@@ -161,14 +161,14 @@ def test_a_pydantic_field_as_default_gives_its_value_its_words_and_its_bounds():
     }
 
 
-def test_null_is_a_value_only_where_the_type_says_so():
+def test_null_is_a_value_only_if_the_type_includes_it():
     assert call(unions, {"a": "5", "b": None}) == ["5", None, None, 1]
     assert faults(unions, {"a": None, "b": 1}) == (
         "null is no value here, expected int | str @ $.a",
     )
 
 
-def test_a_union_takes_the_exact_type_that_came():
+def test_a_union_keeps_the_type_of_the_value():
     assert call(unions, {"a": 5, "b": 1, "c": ["x"], "d": 2.5}) == [5, 1, ["x"], 2.5]
     assert call(unions, {"a": "[1]", "b": 1, "c": "[1]"}) == ["[1]", 1, "[1]", 1]
 
@@ -176,7 +176,7 @@ def test_a_union_takes_the_exact_type_that_came():
 # ── types ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_enum_is_taken_by_value_and_by_name():
+def test_an_enum_accepts_values_and_names():
     assert [
         each[1].name for each in (call(choose, {"level": "low", "color": c}) for c in ("r", "RED"))
     ] == [
@@ -189,7 +189,7 @@ def test_an_enum_is_taken_by_value_and_by_name():
     )
 
 
-def test_nested_objects_are_taken_as_objects_and_as_json_text():
+def test_nested_objects_are_accepted_as_objects_and_as_json():
     sent = {
         "start": '{"x": 1, "y": 2}',
         "legs": [{"start": {"x": 0, "y": 0}, "km": "3"}],
@@ -200,7 +200,7 @@ def test_nested_objects_are_taken_as_objects_and_as_json_text():
     assert "children=[Node(name='b'" in text
 
 
-def test_faults_inside_nested_objects_have_their_path():
+def test_faults_in_nested_objects_have_a_path():
     sent = {
         "start": {"x": "left"},
         "legs": [{"km": 1}, 5],
@@ -255,11 +255,11 @@ def test_every_fault_of_an_input_is_reported_at_once_and_the_body_does_not_run()
     assert seen == []
 
 
-def test_an_object_sent_as_text_is_opened():
+def test_an_object_sent_as_a_string_is_parsed():
     assert call(order, '{"first": 5, "second": "3"}') == 2
 
 
-def test_a_wrong_container_is_named_with_the_fields_that_are_expected():
+def test_the_error_for_a_wrong_container_lists_the_expected_fields():
     for sent in ["hello", 3, [1, 2], True]:
         (fault,) = faults(order, sent)
         assert fault.startswith('expected an object with the fields "first", "second"; received ')
@@ -273,7 +273,7 @@ def test_arguments_may_have_any_name():
     assert call(names, sent) == list(sent)
 
 
-def test_positional_only_and_keyword_only_arguments_reach_their_places():
+def test_positional_only_and_keyword_only_arguments_are_passed_correctly():
     assert call(positional, {"a": 1, "d": 4}) == [1, 2, 3, 4]
     assert call(positional, {"d": 4, "c": 9, "b": 8, "a": 7}) == [7, 8, 9, 4]
 
@@ -292,7 +292,7 @@ class Reading(BaseModel):
     unit: str = "kPa"
 
 
-def test_null_for_an_optional_field_of_an_object_is_left_out_and_a_strict_type_takes_a_date():
+def test_null_for_an_optional_field_is_omitted_and_a_strict_type_accepts_a_date():
     def f(reading: Reading) -> str:
         """Show it.
 

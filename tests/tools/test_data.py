@@ -123,7 +123,7 @@ def test_an_image_may_come_as_bytes_text_url_path_or_the_paths_name(
     assert {attached(each) for each in forms} == {text(data)}
 
 
-def test_what_draws_itself_is_an_image() -> None:
+def test_an_object_with_a_png_representation_is_an_image() -> None:
     assert attached(Drawn()) == text(PNG) == picture(Drawn())
 
 

@@ -35,7 +35,7 @@ def test_a_type_with_a_colon_is_read_whole():
     assert docstring.parse(NOTED, ["a", "b"]).params["b"].type == "Literal['x:y', 'z']"
 
 
-def test_args_right_under_the_summary_are_no_part_of_it():
+def test_args_directly_below_the_summary_are_not_part_of_it():
     doc = docstring.parse("Sum.\nArgs:\n    a: one\n", ["a"])
     assert (doc.short, doc.long, doc.params["a"].text) == ("Sum.", "", "one")
 
@@ -60,7 +60,7 @@ def test_starred_names_lose_their_stars():
     ]
 
 
-def test_where_the_style_is_unclear_the_one_that_names_more_arguments_counts():
+def test_of_two_styles_the_one_that_describes_more_arguments_is_used():
     text = "S.\n\n:param z: not this\n\nArgs:\n    a: one\n    b: two\n"
     assert list(docstring.parse(text, ["a", "b"]).params) == ["a", "b"]
 
@@ -90,7 +90,7 @@ def test_notes_in_numpy_style_stay_as_they_are_written():
         assert (doc.long, doc.params["a"].text) == (notes, "One.")
 
 
-def test_what_the_parser_cannot_read_stays_in_the_text():
+def test_sections_that_cannot_be_parsed_stay_in_the_text():
     for text in [
         "Args:\n    a one\n    b: two",
         ":param str or None a: one\n:raises KeyError: Nothing.",
@@ -111,15 +111,15 @@ def test_the_type_of_a_result_may_be_a_union_and_several_values_have_none():
         assert (returns.type, returns.text) == (kind, words)
 
 
-def test_args_none_says_that_there_are_none():
+def test_args_none_means_no_arguments():
     assert docstring.parse("S.\n\nArgs:\n    None\n").params == {}
 
 
-def test_an_empty_docstring_has_no_words():
+def test_an_empty_docstring_has_no_description():
     assert docstring.parse("  \n ") == docstring.parse(None) == docstring.Docstring()
 
 
-def test_every_wording_of_a_default_is_seen():
+def test_every_wording_of_a_default_is_recognised():
     for text in [
         "Defaults to 3.",
         "default 3",
@@ -131,7 +131,7 @@ def test_every_wording_of_a_default_is_seen():
         assert docstring.parse(f"S.\n\nArgs:\n    a: Number. {text}\n", ["a"]).params["a"].optional
 
 
-def test_every_wording_of_optional_is_seen():
+def test_every_wording_of_optional_is_recognised():
     for kind in ["int, optional", "int (optional)", "optional int"]:
         assert (
             docstring.parse(f"S.\n\nArgs:\n    a ({kind}): Number.\n", ["a"]).params["a"].optional

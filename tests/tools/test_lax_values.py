@@ -56,7 +56,7 @@ def refused(annotation: Any, sent: Any, namespace: dict[str, Any] | None = None)
 # ── Field(…) as a default ─────────────────────────────────────────────────────────────────────────
 
 
-def test_the_bounds_of_a_field_as_default_hold_and_are_in_the_schema() -> None:
+def test_the_bounds_of_a_field_as_default_are_enforced_and_in_the_schema() -> None:
     made = tool(int, Field(3, ge=1, le=5))
     assert made.call({}).value == 3
     assert made.call({"x": 5}).value == 5
@@ -65,7 +65,7 @@ def test_the_bounds_of_a_field_as_default_hold_and_are_in_the_schema() -> None:
     assert made.schema()["properties"]["x"]["maximum"] == 5
 
 
-def test_every_kind_of_bound_holds() -> None:
+def test_every_kind_of_bound_is_enforced() -> None:
     for annotation, default, good, bad in [
         (int | None, Field(None, ge=1), 1, 0),
         (str, Field("ab", pattern="^[a-z]+$"), "xy", "XY"),
@@ -122,7 +122,7 @@ class Pair(NamedTuple):
     lon: float = 0.0
 
 
-def test_a_misspelled_field_is_refused_with_its_place_and_the_nearest_name() -> None:
+def test_the_error_for_a_misspelled_field_has_its_path_and_a_suggestion() -> None:
     for annotation, sent, place in [
         (Options, {"limt": 3}, "$.x.limt"),
         (Loose, {"limt": 3}, "$.x.limt"),
@@ -190,7 +190,7 @@ class WithRange:
     range: Range
 
 
-def test_an_enum_whose_values_json_cannot_carry_goes_by_the_names_of_its_members() -> None:
+def test_an_enum_with_values_that_json_cannot_represent_uses_member_names() -> None:
     assert tool(Range).schema()["properties"]["x"]["enum"] == ["LOW", "HIGH"]
     assert value(Range, "LOW") is Range.LOW
     assert value(list[Range], ["HIGH", "LOW"]) == [Range.HIGH, Range.LOW]
@@ -260,7 +260,7 @@ def test_rejects_a_number_for_a_date_inside_objects_and_unions() -> None:
     assert value(dt.time, "10:00") == dt.time(10)
 
 
-def test_a_number_that_a_float_cannot_hold_is_refused() -> None:
+def test_rejects_a_number_that_a_float_cannot_hold() -> None:
     for sent in [10**400, -(10**400), "1e999", 10**5000]:
         refused(float, sent)
         refused(list[float], [1.0, sent])
@@ -268,7 +268,7 @@ def test_a_number_that_a_float_cannot_hold_is_refused() -> None:
         refused(np.float64, sent)
 
 
-def test_accepts_large_numbers_where_the_type_holds_them() -> None:
+def test_accepts_large_numbers_if_the_type_can_hold_them() -> None:
     assert value(int, 10**400) == 10**400
     assert value(decimal.Decimal, 10**400) == decimal.Decimal(10**400)
     assert value(decimal.Decimal, "1e999") == decimal.Decimal("1e999")
@@ -301,7 +301,7 @@ class UserId(str):
     __slots__ = ()
 
 
-def test_a_class_of_text_or_numbers_is_made_of_the_text_or_number() -> None:
+def test_a_class_of_strings_or_numbers_is_created_from_the_value() -> None:
     assert type(value(UserId, "ada")) is UserId
     assert tool(UserId).schema()["properties"]["x"] == {"type": "string", "description": "A value."}
 
@@ -364,7 +364,7 @@ class UndefinedTuple(NamedTuple):
     limit: Nowhere  # type: ignore[name-defined] # noqa: F821
 
 
-def test_a_field_whose_type_is_not_defined_is_a_fault_of_the_definition() -> None:
+def test_an_undefined_type_of_a_field_is_a_fault_of_the_definition() -> None:
     for wrap in [lambda each: each, lambda each: list[each], lambda each: each | None]:
         for cls in [Broken, Outer, UndefinedModel, UndefinedDict, UndefinedTuple]:
             with pytest.raises(ToolError, match=r"'Nowhere', which is not defined"):
@@ -408,7 +408,7 @@ def fail(value: int) -> int:
     raise ValueError(LONG)
 
 
-def test_a_refusal_is_short_and_counts_what_it_leaves_out() -> None:
+def test_a_long_error_is_truncated_with_a_count() -> None:
     for annotation, sent in [
         (list[int], {"x": ["a"] * 10_000}),
         (list[Item], {"x": [{"nam": 1}] * 10_000}),
@@ -429,7 +429,7 @@ def test_a_refusal_is_short_and_counts_what_it_leaves_out() -> None:
         assert len(Answers(annotation, None, {}).check(sent).fault) < 8_000
 
 
-def test_the_faults_that_are_left_out_are_counted() -> None:
+def test_omitted_faults_are_counted() -> None:
     made = tool(list[int])
     text = made.call({"x": ["a"] * 10_000}).text
     assert text.count("expected an integer") == 10

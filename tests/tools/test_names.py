@@ -54,7 +54,7 @@ def test_rejects_a_name_that_is_not_a_string():
         legal_name(3)
 
 
-def test_the_nearest_name_is_found_whatever_its_case():
+def test_the_most_similar_name_is_found_ignoring_case():
     assert nearest("Color", ["colour", "size"]) == "colour"
     assert nearest("DF", ["df"]) == "df"
     assert nearest("xyz", ["colour"]) is None
@@ -110,7 +110,7 @@ def test_a_call_from_python_may_pass_the_object():
     assert Tool.from_function(count_rows).call({"df": pd.DataFrame({"a": [1]})}).value == 1
 
 
-def test_without_a_namespace_the_fault_says_what_is_missing():
+def test_the_error_without_a_namespace_says_what_is_missing():
     assert (
         "there is no namespace to look 'df' up in" in Tool.from_function(count_rows).check("df")[0]
     )
@@ -130,7 +130,7 @@ def test_references_inside_lists_and_functions_by_name(ns):
     )
 
 
-def test_a_reference_is_explicit_where_text_is_accepted_too(ns):
+def test_a_reference_is_explicit_if_strings_are_accepted_too(ns):
     tool = Tool.from_function(source)
     assert tool.call("df", ns).value == "str"
     assert tool.call({"data": {"$var": "df"}}, ns).value == "DataFrame"
@@ -173,7 +173,7 @@ def returning(value, name="make"):
     return Tool.from_function(f, name)
 
 
-def test_a_result_that_is_not_small_is_kept_and_can_be_passed_on():
+def test_a_large_result_is_stored_and_can_be_passed_on():
     for value in [
         pd.DataFrame({"a": [1]}),
         pd.Series([1]),
@@ -188,7 +188,7 @@ def test_a_result_that_is_not_small_is_kept_and_can_be_passed_on():
         assert outcome.text.endswith('(kept as the variable make_1: send "make_1" to pass it on)')
 
 
-def test_a_small_result_is_not_kept():
+def test_a_small_result_is_not_stored():
     for value in [None, 1, "text", [1, 2], {"a": 1}, True, (1, 2), {1}]:
         ns: dict = {}
         assert "kept" not in returning(value).call(None, ns).text
@@ -202,7 +202,7 @@ def test_a_handle_never_overwrites_a_variable():
     assert list(ns) == ["make_1", "make_2"]
 
 
-def test_a_result_that_a_variable_holds_already_goes_by_its_name(ns):
+def test_a_result_that_is_already_a_variable_keeps_its_name(ns):
     outcome = returning(ns["df"]).call(None, ns)
     assert "(kept as the variable df:" in outcome.text
     assert "make_1" not in ns
@@ -213,7 +213,7 @@ def test_a_dotted_tool_makes_a_handle_that_is_a_legal_name():
     assert keep([], {}, "3d") == "result_3d_1"
 
 
-def test_a_truncated_text_is_kept_whole():
+def test_a_truncated_text_is_stored_in_full():
     ns: dict = {}
     outcome = returning("x" * 5_000_000).call(None, ns)
     assert len(ns["make_1"]) == 5_000_000
@@ -273,7 +273,7 @@ def names() -> dict[str, Any]:
         (list[pd.DataFrame] | list[str], "secrets"),
     ],
 )
-def test_what_json_can_carry_is_never_taken_from_a_variable(
+def test_values_that_json_can_represent_are_never_read_from_a_variable(
     annotation: Any, name: str, names: dict[str, Any]
 ) -> None:
     for form in ["name", "reference", "wrapped reference"]:
@@ -321,7 +321,7 @@ def test_the_variable_must_hold_an_object_of_the_class() -> None:
     assert "list[float]" in fault
 
 
-def test_a_name_is_explicit_where_text_is_accepted_too(names: dict[str, Any]) -> None:
+def test_a_name_is_explicit_if_strings_are_accepted_too(names: dict[str, Any]) -> None:
     tool = passing(str | Annotated[str, nb.ByName])
     assert tool.call("MY_PASSWORD", names).value == "MY_PASSWORD"
     assert tool.call({"value": {"$var": "MY_PASSWORD"}}, names).value == SECRET
@@ -399,7 +399,7 @@ def test_a_typed_answer_of_a_list_is_not_looked_up(names: dict[str, Any]) -> Non
         assert verdict.fault
 
 
-def test_a_typed_answer_that_json_cannot_carry_is_one_of_the_users_variables(
+def test_a_typed_answer_that_json_cannot_represent_is_a_variable_of_the_user(
     names: dict[str, Any],
 ) -> None:
     answers = Answers(pd.DataFrame, None, names)

@@ -164,7 +164,7 @@ def keywords(schema: Any) -> set[str]:
 
 @given(functions())
 @settings(max_examples=40)
-def test_each_level_keeps_to_its_keywords(made):
+def test_each_level_uses_only_its_keywords(made):
     tool = Tool.from_function(made[0])
     assert not keywords(tool.schema("simple")) & {"$ref", "$defs", "anyOf", "a list of types"}
     for level in ("full", "simple"):
@@ -279,7 +279,7 @@ VALUES = st.recursive(
 
 @given(VALUES, st.integers(1, 300))
 @settings(max_examples=120)
-def test_a_rendering_never_fails_is_never_empty_and_never_exceeds_its_cap(value, cap):
+def test_a_rendering_never_fails_is_never_empty_and_never_exceeds_its_limit(value, cap):
     value = unnamed(value)
     shown = render(value, cap)
     assert 0 < len(shown.text) <= cap

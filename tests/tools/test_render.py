@@ -119,14 +119,14 @@ def test_an_object_may_define_its_own_text():
     assert (render(Ours()).text, render(Theirs()).text) == ("for the model", "for the model too")
 
 
-def test_a_value_that_contains_itself_ends():
+def test_a_value_that_contains_itself_is_rendered():
     loop: list = [1]
     loop.append(loop)
     assert render(loop).text == '[1, "… (contains itself)"]'
     assert not render(loop).whole
 
 
-def test_long_text_keeps_head_and_tail_and_says_how_much_is_left_out():
+def test_long_text_keeps_head_and_tail_and_counts_omitted_characters():
     shown = render("a" * 6000 + "b" * 6000)
     assert len(shown.text) <= 8000
     assert shown.text.startswith("aaa")
@@ -158,7 +158,7 @@ def test_pandas_frames_show_shape_types_nulls_and_first_rows():
     assert not render(frame).whole
 
 
-def test_a_small_frame_is_shown_whole():
+def test_a_small_frame_is_shown_completely():
     shown = render(pd.DataFrame({"n": [1, 2]}))
     assert (
         shown.text
@@ -199,7 +199,7 @@ def test_series_indexes_and_arrays_show_size_type_and_values():
     assert not long.whole
 
 
-def test_data_inside_a_container_is_shown_as_it_is_alone():
+def test_data_in_a_container_is_rendered_as_on_its_own():
     for inner in (pd.DataFrame({"x": [1]}), np.zeros((2, 3)), pd.Series([1, 2])):
         assert json.loads(render({"a": inner}).text) == {"a": render(inner).text}
 
@@ -285,7 +285,7 @@ def test_frames_of_libraries_are_left_out():
     assert text.endswith('json.loads("{")')
 
 
-def test_causes_are_named_and_suppressed_ones_are_not():
+def test_causes_are_shown_unless_suppressed():
     def chained() -> None:
         """Do."""
         try:

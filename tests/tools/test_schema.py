@@ -25,7 +25,7 @@ def simplified(schema, **more):
     return simple(of(schema, **more))["properties"]["a"]
 
 
-def test_a_reference_is_put_in_place_with_the_words_beside_it():
+def test_a_reference_is_inlined_with_its_description():
     defs = {
         "P": {"type": "object", "properties": {"x": {"type": "number"}}, "description": "A point."}
     }
@@ -36,7 +36,7 @@ def test_a_reference_is_put_in_place_with_the_words_beside_it():
     }
 
 
-def test_a_type_inside_itself_is_left_open_at_some_depth():
+def test_a_recursive_type_is_left_open_at_some_depth():
     node = {
         "type": "object",
         "properties": {"next": {"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}]}},
@@ -55,7 +55,7 @@ def test_a_branch_that_accepts_anything_replaces_the_others():
     assert simplified({"anyOf": [{}, {"type": "null"}]}) == {}
 
 
-def test_branches_stay_apart_and_equal_ones_are_named_once():
+def test_branches_are_kept_without_duplicates():
     parts = [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
     nested = {"oneOf": [parts[0], {"type": "null"}]}
     assert simplified({"anyOf": [*parts, nested]}) == {"oneOf": [*parts, {"type": "null"}]}
@@ -72,7 +72,7 @@ OPEN = {"additionalProperties": True, "type": "object"}
 NUMBER = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 
 
-def test_what_versions_write_differently_is_written_in_one_way() -> None:
+def test_differences_between_pydantic_versions_are_normalized() -> None:
     for written, same in [
         ({"type": "object"}, OPEN),  # 2.10
         (OPEN, OPEN),  # from 2.11 on

@@ -34,7 +34,7 @@ def f(p: "Point") -> float:
 '''
 
 
-def test_a_type_of_another_cell_is_found_and_its_redefinition_counts_for_a_new_tool():
+def test_a_type_of_another_cell_is_found_and_a_new_tool_uses_its_redefinition():
     ns: dict = {}
     cell("from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: int", ns)
     cell(F, ns)
@@ -225,7 +225,7 @@ def test_an_annotation_that_is_not_defined_is_named():
     )
 
 
-def test_an_annotation_that_is_no_type_is_named():
+def test_the_error_names_an_annotation_that_is_not_a_type():
     def f(a: 3) -> None:
         """Do.
 
@@ -304,7 +304,7 @@ def test_a_missing_return_annotation_is_an_issue():
     assert made.issues == ("it has no return annotation: the model sees (Any)",)
 
 
-def test_other_spellings_of_the_same_type_are_no_issue():
+def test_other_spellings_of_the_same_type_are_not_an_issue():
     for written, meant in [
         ("string", str),
         ("integer", int),
@@ -387,7 +387,7 @@ def test_a_docstring_without_summary_leaves_its_lines_out():
     )
 
 
-def test_no_argument_and_no_result_are_none():
+def test_a_missing_argument_and_result_are_written_as_none():
     def ping() -> None:
         """Say that you are there."""
 

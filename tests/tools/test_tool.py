@@ -56,7 +56,7 @@ def test_an_async_generator_is_read_too():
     assert len(call(steps, 10**9)) == 1000
 
 
-def test_a_generator_that_raises_is_a_tool_that_raises():
+def test_an_exception_in_a_generator_is_an_error_of_the_call():
     def broken() -> list[int]:
         """Break."""
         yield 1
@@ -65,7 +65,7 @@ def test_a_generator_that_raises_is_a_tool_that_raises():
     assert Tool.from_function(broken).call(None).text.startswith("ValueError: half way")
 
 
-def test_bound_methods_work_also_of_falsy_objects():
+def test_bound_methods_of_falsy_objects_work():
     counter = Counter(5)
     assert not counter
     assert call(counter.step, {"by": 2}) == 7
@@ -81,7 +81,7 @@ def test_class_methods_static_methods_partials_and_callable_objects_work():
     assert call(functools.lru_cache(Counter.add), {"a": 1, "b": 2}) == 3
 
 
-def test_a_wrapper_is_described_by_what_it_wraps():
+def test_a_wrapper_has_the_description_of_the_wrapped_function():
     @functools.wraps(order)
     def wrapper(*args, **kwargs):
         return -order(*args, **kwargs)
@@ -90,7 +90,7 @@ def test_a_wrapper_is_described_by_what_it_wraps():
     assert call(wrapper, {"first": 5, "second": 3}) == -2
 
 
-def test_a_function_made_by_exec_works():
+def test_a_function_created_by_exec_works():
     scope: dict = {}
     exec(
         'def f(a: "int") -> int:\n    """Do.\n\n    Args:\n        a: One.\n    """\n    return a',
@@ -127,7 +127,7 @@ def test_a_missing_result_is_rendered_as_text():
 @pytest.mark.parametrize(
     "error", [ValueError("x"), SystemExit(2), GeneratorExit(), asyncio.CancelledError()]
 )
-def test_whatever_a_tool_raises_becomes_an_outcome(error):
+def test_every_exception_of_a_tool_becomes_an_outcome(error):
     def f() -> None:
         """Do."""
         raise error
@@ -150,7 +150,7 @@ def test_only_an_interrupt_is_raised():
         Tool.from_function(f).call(None)
 
 
-def test_a_tool_may_have_its_own_bound_on_what_the_model_reads():
+def test_a_tool_can_have_its_own_limit_on_the_length_of_results():
     def f() -> str:
         """Do."""
         return "x" * 100_000
@@ -182,7 +182,7 @@ def test_an_unknown_schema_level_is_refused():
         Tool.from_function(ping).schema("loose")
 
 
-def test_the_function_is_left_as_it_was():
+def test_the_function_is_unchanged():
     def f(a: int) -> int:
         """Do.
 

@@ -68,7 +68,7 @@ def test_an_unknown_option_is_refused_before_there_is_a_function():
         tool(timeot=3)
 
 
-def test_names_that_no_endpoint_takes_are_refused(box):
+def test_rejects_names_that_endpoints_reject(box):
     for name in ["", "final_answer", "fail_task", "final.answer", "a b", "größe", "x" * 65]:
         with pytest.raises(ToolError):
             tool(name=name)(make("f"))
@@ -84,7 +84,7 @@ def test_a_dotted_name_is_made_legal_and_found_by_both_names():
     assert "math-factorial" not in box
 
 
-def test_two_names_that_become_one_are_refused():
+def test_rejects_two_names_that_become_equal():
     box = Toolbox()
     box.add(make("f"), name="a.b")
     with pytest.raises(ToolError, match=r"'a\.b' and 'a_b' both become 'a_b'"):
@@ -135,13 +135,13 @@ def test_a_tool_that_is_removed_and_added_again_is_offered():
     assert box.is_enabled("a")
 
 
-def test_only_gives_a_new_toolbox_in_the_order_asked_for():
+def test_only_returns_a_new_toolbox_in_the_requested_order():
     box = Toolbox(make("a"), make("b"), make("c"))
     assert list(box.only("c", "a")) == ["c", "a"]
     assert len(box) == 3
 
 
-def test_a_snapshot_brings_back_tools_order_and_what_was_disabled():
+def test_a_snapshot_restores_tools_order_and_disabled_tools():
     box = Toolbox(make("a"), make("b"))
     box.disable("b")
     before = box.snapshot()
@@ -206,7 +206,7 @@ def test_a_class_or_object_without_decorated_methods_gives_the_public_ones():
         Toolbox(Desk)
 
 
-def test_a_method_without_its_object_is_refused_in_one_sentence():
+def test_rejects_an_unbound_method_with_one_fault():
     class Desk:
         def see(self) -> str:
             """Look."""
@@ -238,7 +238,7 @@ def test_a_class_of_which_one_method_is_faulty_adds_none():
     assert not box
 
 
-def test_a_toolbox_in_a_toolbox_gives_what_it_offers():
+def test_a_toolbox_in_a_toolbox_adds_its_enabled_tools():
     inner = Toolbox(make("a"), make("b"))
     inner.disable("a")
     assert list(Toolbox(inner, make("c"))) == ["b", "c"]
