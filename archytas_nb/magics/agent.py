@@ -213,31 +213,22 @@ class ArchytasNB(Settings, Magics):
 
         All of it is validated before anything is sent.
         """
+        from archytas_nb.kernel.execute import KernelExecutor
         from archytas_nb.magics import options
-
-        has_lookups = not args.raw and ("{" in text or "}" in text)
+        from archytas_nb.magics.expand import MAX_SECONDS, expand
+        from archytas_nb.tools.toolbox import toolbox
 
         def read() -> tuple[str, str | None, dict[str, Any]]:
+            has_braces = "{" in text or "}" in text
+            question, found = expand(text, names) if has_braces and not args.raw else (text, ())
             images, of_text = [options.picture(each, names) for each in args.image], not args.type
-            question = text
-            if has_lookups:
-                from archytas_nb.magics.expand import expand
-
-                question, values = expand(text, names)
-                images = [*values, *images]
             keywords = {
                 "output_type": None if of_text else options.answer_type(args.type, names),
                 "until": args.until and options.condition(args.until, names, of_text=of_text),
-                "images": images,
+                "images": [*found, *images],
                 "origin": self.conversation.origin(),
             }
             return question, args.out and options.variable(args.out), keywords
-
-        if not (has_lookups or args.image or args.type):
-            return read()
-        from archytas_nb.kernel.execute import KernelExecutor
-        from archytas_nb.magics.expand import MAX_SECONDS
-        from archytas_nb.tools.toolbox import toolbox
 
         try:  # a value's __repr__ may never end
             return KernelExecutor(toolbox, names).call(read, MAX_SECONDS)
