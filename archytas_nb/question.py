@@ -140,14 +140,15 @@ def equipped(
     small: bool,
 ) -> Toolbox:
     """The tools for a question, with those that look at variables; notes its context."""
+    own = dict(tools)
     found = context_of(
-        context, variables, exchange.question, past, earlier, small=small, alone=not tools
+        context, variables, exchange.question, past, earlier, small=small, alone=not own
     )
     if found is not None:
         again = exchange.question if small else ""
-        looks = [each for each in look_tools(again) if each.name not in tools]
+        looks = [each for each in look_tools(again) if each.name not in own]
         # A tool that must be approved changes something: it is no way to see what there is.
-        instead = [name for name, tool in tools.items() if not tool.approve]
+        instead = [name for name, tool in own.items() if not tool.approve]
         fitting = tuple(instead) if context == "auto" else ()
         names = tuple(each.name for each in looks)
         exchange.context = replace(found, tools=names, instead=fitting)

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, Self
 
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.loop.stop import stoppable
+from archytas_nb.loop.stop import Stop, stoppable
 
 _AGAIN = 1.0  # seconds until a limit is raised again in a tool that swallowed it
 _SOON = 0.02  # seconds until an exception that Python ignored is raised again
@@ -216,7 +216,8 @@ def guard_calls() -> Iterator[CallGuard]:
     try:
         if callable(interrupt):
             _signal.signal(signal.SIGINT, partial(guard.on_interrupt, interrupt))
-        with _alarm(guard) if is_main else nullcontext(), stoppable(guard.on_stop):
+        stopped = nullcontext() if Stop.current.get() is None else stoppable(guard.on_stop)
+        with _alarm(guard) if is_main else nullcontext(), stopped:
             yield guard
     finally:
         guard.raises = False

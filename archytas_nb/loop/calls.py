@@ -112,7 +112,7 @@ class Found:
 
 def split_thoughts(text: str) -> tuple[str, str]:
     """Split a text into what it says and the thoughts before that."""
-    text, at = replace_surrogates(text), 0
+    text, at = text if text.isascii() else replace_surrogates(text), 0
     thoughts = []
     while thought := _THOUGHTS.match(text, at):
         thoughts.append(thought[1])
@@ -291,7 +291,7 @@ def _input_in(
     if not is_known:
         return next(iter(some), beside or None), ()
     if some:
-        if len({canonical(each) for each in some}) > 1:
+        if len(some) > 1 and len(set(map(canonical, some))) > 1:
             raise UnreadableError(0, "it gives two different inputs")
         for key in beside if isinstance(some[0], dict) else ():
             if key in fields and key not in some[0]:

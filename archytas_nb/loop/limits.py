@@ -1,16 +1,16 @@
-"""The limits that end a run, the guard against repeated calls, and estimates of tokens."""
+"""The limits that end a run, and the guard against repeated calls."""
 
 from __future__ import annotations
 
 import json
 import math
-import string
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
-from archytas_nb.loop.events import CallOutcome, Json, Message, ModelReply, ToolCall, Usage
+from archytas_nb.loop.events import CallOutcome, ModelReply, ToolCall, Usage
+from archytas_nb.loop.history import text_tokens
 
 MAX_SECONDS = 600.0
 """Enough for twenty replies of a small local model at half a minute each."""
@@ -205,79 +205,3 @@ class Guards:
 def key_of(call: ToolCall) -> str:
     """The same text for calls of the same tool with the same input, and for no others."""
     return f"{call.name}:{json.dumps(call.input, sort_keys=True, ensure_ascii=False, default=repr)}"
-
-
-# ── estimates of tokens ───────────────────────────────────────────────────────────────────────────
-
-_UNIT = 40  # of the costs below in one token
-
-
-def _costs(*costs: tuple[float, Iterable[int]]) -> bytes:
-    table = bytearray(256)
-    for tokens, each in costs:
-        for byte in each:
-            table[byte] = round(tokens * _UNIT)
-    return bytes(table)
-
-
-# What each byte of UTF-8 adds, and the beginning of a word; fitted to the largest count of three
-# tokenizers (test_messages.py). A letter that is no ASCII is counted at its first byte.
-_COST = _costs(
-    (0.205, string.ascii_letters.encode()),
-    (1.2, string.digits.encode()),
-    (0.85, string.punctuation.encode()),
-    (1.1, b"\n"),
-    (0.18, b" "),
-    (0.5, b"\t"),
-    (1.6, range(0xC3, 0xCA)),  # Latin with accents, which cut a word into pieces
-    (0.65, range(0xD0, 0xD4)),  # Cyrillic
-    (1.15, (0xC2, *range(0xCA, 0xD0), *range(0xD4, 0xE2))),  # Greek, Hebrew, Arabic, Indian, Thai
-    (1.25, range(0xE2, 0xF0)),  # Chinese, Japanese, Korean, symbols
-    (3.0, range(0xF0, 0xF8)),  # emoji
-)
-_PER_WORD, _PER_MESSAGE, _PER_IMAGE = 0.68, 5, 1000
-_CASES = bytes(
-    ord("a" if chr(byte).islower() else "A" if chr(byte).isupper() else ".") if byte < 128 else 46
-    for byte in range(256)
-)
-"""Turns each letter into ``a`` or ``A`` and anything else into a dot, so that words are found."""
-_MAX_COUNTED = 10_000
-"""Bytes that are counted; of a longer text so many in ten pieces."""
-
-
-def text_tokens(text: str) -> int:
-    """About how many tokens a text has."""
-    data = text.encode("utf-8", "replace")
-    counted = data
-    if len(data) > _MAX_COUNTED:
-        starts = range(0, len(data), len(data) // 10)
-        counted = b"".join(data[at : at + _MAX_COUNTED // 10] for at in starts)
-    cases = b"." + counted.translate(_CASES)
-    words = cases.count(b".a") + cases.count(b".A") + cases.count(b"aA")
-    tokens = sum(counted.translate(_COST)) / _UNIT + _PER_WORD * words
-    return int(tokens * len(data) / max(1, len(counted))) + 1
-
-
-def json_tokens(value: Json) -> int:
-    """About how many tokens a value has as JSON, such as the specifications of tools."""
-    return text_tokens(json.dumps(value, ensure_ascii=False, default=str)) if value else 0
-
-
-def message_tokens(messages: Iterable[Message]) -> int:
-    """About how many tokens messages have; an image counts as a thousand."""
-    total = 0
-    for message in messages:
-        texts, content = texts_of(message), message.get("content")
-        images = len(content) - len(texts) if isinstance(content, list) else 0
-        for call in message.get("tool_calls", ()):
-            texts += call["function"].values()
-        total += _PER_MESSAGE + _PER_IMAGE * images + sum(map(text_tokens, texts))
-    return total
-
-
-def texts_of(message: Message) -> list[str]:
-    """The texts of a message's content, be it plain or in parts; images are left out."""
-    content = message.get("content")
-    if isinstance(content, list):
-        return [part["text"] for part in content if part.get("type") == "text"]
-    return [content] if isinstance(content, str) else []

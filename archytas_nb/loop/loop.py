@@ -50,9 +50,11 @@ from archytas_nb.loop.history import (
     Exchange,
     Step,
     WireProtocol,
+    message_tokens,
     messages_of,
+    texts_of,
 )
-from archytas_nb.loop.limits import Guards, key_of, message_tokens, texts_of
+from archytas_nb.loop.limits import Guards, key_of
 from archytas_nb.loop.reply import ANSWER, FAIL, Action, as_text, not_accepted
 from archytas_nb.loop.verify import (
     IMPOSSIBLE,
@@ -113,8 +115,9 @@ def react_loop(
     if exchange.context is not None and not exchange.context.is_offered:
         wire = wire.without(exchange.context.tools)
     tokens = guards.limits.reply_tokens(small=guards.small)
+    thinking = guards.limits.thinking_tokens(small=guards.small)
     conversation = Conversation(wire, past, exchange, model, tokens)
-    loop = _Loop(wire, guards, past, exchange, conversation, checks)
+    loop = _Loop(wire, guards, past, exchange, conversation, checks, thinking)
     exchange.ending = yield from loop.run()
     return exchange.ending
 
@@ -129,6 +132,7 @@ class _Loop:
     exchange: Exchange
     conversation: Conversation
     checks: bool
+    thinking_tokens: int | None  # of a reply after one of reasoning alone
     fitting: str = ""  # the tool that fits, until an answer without it is questioned
     doubted: set[str] = field(default_factory=set)  # for which reasons an end was questioned
     cuts: int = 0  # replies in a row that were cut off for their length
@@ -203,7 +207,7 @@ class _Loop:
             guards.steps + 1,
             tuple(conversation.messages),
             max_tokens=conversation.reply_tokens,
-            thinking_tokens=guards.limits.thinking_tokens(small=guards.small),
+            thinking_tokens=self.thinking_tokens,
             seconds=seconds,
             asides=conversation.asides,
         )
@@ -274,7 +278,7 @@ class _Loop:
     def _cut_at(self, reply: ModelReply) -> tuple[str, str]:
         """At how many tokens a reply was truncated, and the next move."""
         asked = self.conversation.reply_tokens
-        most = max(asked, self.guards.limits.thinking_tokens(small=self.guards.small) or 0)
+        most = max(asked, self.thinking_tokens or 0)
         tokens = min(reply.usage.output_tokens or asked, most)
         if tokens in (asked, most):
             return f"cut at {tokens} tokens", "; raise max_reply_tokens for a longer one"
@@ -419,9 +423,9 @@ class _Loop:
 
     def _before_end(self, action: Action) -> Until[str]:
         """What a small model is told once instead of ending; calls beside an end are run first."""
-        is_end = action.answers or action.failure is not None
         is_first = not self.exchange.steps
-        if not self.guards.small or action.calls or not is_end:
+        is_end = self.guards.small and (action.answers or action.failure is not None)
+        if action.calls or not is_end:
             return ""
         if self.exchange.remark and is_first:
             return ""  # it is what it was told to do

@@ -199,10 +199,12 @@ class _Reader:
     def read(self, value: Any, schema: Mapping[str, Any], path: Path) -> Any:
         """The value, or a copy in which variants are replaced by the expected form."""
         schema = self._resolve(schema)
-        if branches := branches_of(schema):
+        if "anyOf" in schema or "oneOf" in schema:
+            branches = branches_of(schema)
             return self._union(value, [self._resolve(each) for each in branches], path)
-        value = _coerced(value, schema)
-        if expected := _mismatch(value, schema):
+        choices = choices_of(schema)
+        value = _coerced(value, schema, choices)
+        if expected := _mismatch(value, schema, choices):
             self.faults.append(Fault(f"expected {expected}; {_received(value)}", path))
         elif isinstance(value, dict):
             return self._object(value, schema, path)
@@ -268,7 +270,7 @@ def _matches(value: Any, schema: Mapping[str, Any]) -> bool:
     return has_all and all(value.get(key, tag) == tag for key, tag in tags.items())
 
 
-def _mismatch(value: Any, schema: Mapping[str, Any]) -> str:
+def _mismatch(value: Any, schema: Mapping[str, Any], choices: list[Any]) -> str:
     """What the schema expects, if the value violates it and pydantic might accept it."""
     kind, form = schema.get("type"), schema.get("format")
     if kind == "string" and form in _DATES and math.isfinite(_number(value)):
@@ -277,7 +279,7 @@ def _mismatch(value: Any, schema: Mapping[str, Any]) -> str:
         is_text = kind == "number" and isinstance(value, str) and "i" not in value.lower()
         if isinstance(value, bool) or (is_text and math.isinf(_number(value))):  # "inf" is allowed
             return _NUMBERS[kind]
-    choices, cls = choices_of(schema), schema.get(ENUM)
+    cls = schema.get(ENUM)
     expected = " or ".join(map(repr, choices))
     if choices and isinstance(value, bool) and not any(each is value for each in choices):
         return expected  # True equals 1
@@ -294,12 +296,13 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _coerced(value: Any, schema: Mapping[str, Any]) -> Any:
+def _coerced(value: Any, schema: Mapping[str, Any], choices: list[Any]) -> Any:
     """The array or object in a string, the enum member of that name, or the number in a string."""
     parsed = _parsed(value)
-    if schema.get("type") in ("object", "array") or reference_name(parsed):
+    is_object = isinstance(parsed, dict)
+    if schema.get("type") in ("object", "array") or (is_object and reference_name(parsed)):
         return parsed
-    choices, cls = choices_of(schema), schema.get(ENUM)
+    cls = schema.get(ENUM)
     member = cls.__members__.get(value) if cls and isinstance(value, str) else None
     if cls and is_by_name(cls):
         return value if member is None else member

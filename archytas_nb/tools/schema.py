@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import marshal
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,11 +80,6 @@ def argument_type(annotation: Any, field: FieldInfo | None = None) -> ArgumentTy
         return _shared(annotation, repr(annotation))
     except TypeError:  # an unhashable annotation, such as Annotated[int, Field(gt=0)]
         return ArgumentType(annotation)
-
-
-def copy_json(schema: Any) -> Any:
-    """Copy a JSON value; `marshal` is ten times as fast as `copy.deepcopy`."""
-    return marshal.loads(marshal.dumps(schema))  # noqa: S302  (our own bytes)
 
 
 # ── type names ────────────────────────────────────────────────────────────────────────────────────

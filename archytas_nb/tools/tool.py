@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import marshal
 import threading
 import time
 import weakref
@@ -152,10 +153,16 @@ class Tool:
         return tuple(each for each in self.parameters if not each.injected)
 
     @functools.cached_property
-    def _full(self) -> dict[str, Json]:
-        from archytas_nb.tools import schema
+    def _schemas(self) -> dict[str, bytes]:
+        """The schemas that were asked for, by their level, as `marshal` writes them."""
+        return {}
 
-        return schema.full(self._visible)
+    def _copy(self, level: str, make: Callable[[], Json]) -> dict[str, Json]:
+        """A copy of a schema that is made once; nothing copies faster than `marshal`."""
+        if level not in self._schemas:
+            self._schemas[level] = marshal.dumps(make())
+        copy: dict[str, Json] = marshal.loads(self._schemas[level])  # noqa: S302 - our own bytes
+        return copy
 
     # ── descriptions for the model ────────────────────────────────────────────────────────────────
 
@@ -178,8 +185,9 @@ class Tool:
 
         if level not in ("full", "simple"):
             raise ValueError(f"no schema level is named {level!r}; expected 'full' or 'simple'")
-        full: dict[str, Json] = schema.copy_json(self._full)
-        return full if level == "full" else schema.simple(full)
+        if level == "full":
+            return self._copy(level, lambda: schema.full(self._visible))
+        return self._copy(level, lambda: schema.simple(self.schema()))
 
     def spec(self, level: Level = "full") -> dict[str, Json]:
         """Return the specification for function calling: name, description and parameters."""
@@ -190,7 +198,9 @@ class Tool:
         """Return the schema of ``tool_input``: null, the only simple argument, or the object."""
         from archytas_nb.tools import schema
 
-        return schema.input_schema(self._visible, self.schema(level))
+        return self._copy(
+            f"input, {level}", lambda: schema.input_schema(self._visible, self.schema(level))
+        )
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -15,7 +15,8 @@ from typing import Literal, assert_never
 
 from archytas_nb.loop import events as ev
 from archytas_nb.tools.render import markup_of, words_of
-from archytas_nb.trace.safe import KEEP, PICTURES, Table, one_line, table_of, tidy
+from archytas_nb.trace.safe import KEEP, PICTURES, Table, one_line, table_of
+from archytas_nb.trace.safe import tidy as cleaned
 
 _KINDS = "done error refused interrupted not_run retry repeat repair protocol compaction"
 MARKS: dict[str | None, str] = dict(zip(_KINDS.split(), "✓✗⊘■–↻↺✎⇄≡", strict=True))
@@ -202,6 +203,12 @@ class RunView:
         if name.endswith(".gguf") or name.startswith(("/", "~", ".")) or "\\" in name:
             name = PurePath(name.replace("\\", "/")).name.removesuffix(".gguf")
         return name
+
+
+def tidy(text: str, limit: int = KEEP) -> str:
+    """The text without control characters, which most texts do not have; see `safe.tidy`."""
+    is_clean = len(text) <= limit and text.isprintable()
+    return text if is_clean else cleaned(text, limit)
 
 
 def fold(

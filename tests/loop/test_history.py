@@ -19,8 +19,15 @@ from archytas_nb.loop.events import (
     Stopped,
     ToolCall,
 )
-from archytas_nb.loop.history import Cut, Exchange, Step, compacted, messages_of, view
-from archytas_nb.loop.limits import message_tokens
+from archytas_nb.loop.history import (
+    Cut,
+    Exchange,
+    Step,
+    compacted,
+    message_tokens,
+    messages_of,
+    view,
+)
 from tests.loop.cards import PROTOCOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 

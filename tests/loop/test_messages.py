@@ -18,9 +18,12 @@ from archytas_nb.loop.history import (
     Cut,
     Exchange,
     Step,
+    json_tokens,
+    message_tokens,
     messages_of,
+    text_tokens,
 )
-from archytas_nb.loop.limits import REPLY_TOKENS, json_tokens, message_tokens, text_tokens
+from archytas_nb.loop.limits import REPLY_TOKENS
 from tests.loop.cards import PROTOCOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 
