@@ -124,10 +124,8 @@ class Agent(AsksMany):
             raise unknown_argument("Agent()", name, [*inspect.signature(Agent).parameters][1:-1])
         if _is_model(tools) and not _is_model(model):
             tools, model = model, tools
-        prepare.check_settings(protocol, python, context, instructions, namespace)
         names = [allow] if isinstance(allow, str) else allow
-        if not (isinstance(names, Collection) and all(isinstance(each, str) for each in names)):
-            raise prepare.wrong("allow", allow, "names of tools")
+        prepare.check_settings(protocol, python, context, instructions, namespace, names)
         if max_tokens is not _NOT_GIVEN:
             # Unlike a DeprecationWarning, a FutureWarning is shown from any module of the user's.
             warnings.warn(
@@ -390,7 +388,7 @@ class Agent(AsksMany):
 
     def _keep(self, exchange: Exchange) -> None:
         """Put an exchange into its place, where it is worth keeping; once is enough."""
-        if exchange.is_worth_keeping and all(each is not exchange for each in self.exchanges):
+        if all(each is not exchange for each in self.exchanges) and exchange.is_worth_keeping:
             place = place_of(self.exchanges, exchange.origin)
             self.exchanges[place : place + 1] = [exchange]
         while self._released:  # what was not made again stays as it was

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypedDict, TypeVar, get_args
 
@@ -86,8 +86,9 @@ def toolbox_of(tools: Any) -> Toolbox | None:
 
 
 def check_settings(
-    protocol: object, python: object, context: object, instructions: object, namespace: object
-) -> None:
+    protocol: object, python: object, context: object, instructions: object, namespace: object,
+    allow: object,
+) -> None:  # fmt: skip
     """Raise ValueError where an argument of `Agent` is not of its kind."""
     for name, value, known in (
         ("protocol", protocol, ("auto", "react", "native")),
@@ -100,6 +101,8 @@ def check_settings(
         raise wrong("instructions", instructions, "text")
     if namespace is not None and not isinstance(namespace, MutableMapping):
         raise wrong("namespace", namespace, "a dict of variables")
+    if not (isinstance(allow, Collection) and all(isinstance(each, str) for each in allow)):
+        raise wrong("allow", allow, "names of tools")
 
 
 def wrong(name: str, value: Any, expected: str) -> ValueError:

@@ -81,7 +81,7 @@ class Approver:
             return Decision(bound)
         why: bool | str
         try:
-            why = tool.wants_approval(bound)
+            why = bool(tool.approve) and tool.wants_approval(bound)
         except Exception as error:  # noqa: BLE001 - the person decides
             why = f"You are asked because the tool's own check failed: {error!r}"
         if not why:

@@ -126,7 +126,7 @@ class KernelExecutor:
         self._approver = Approver(approve, allow, self._person)
         self._on_output = on_output
         self._watch = watch
-        self._guard = CallGuard()
+        self._guard = self._person.guard
         self._ends: float | None = None
 
     def clock(self) -> float:
@@ -425,13 +425,15 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
     if ready.edited:
         changed = "The user changed the input before the call was run. It was run with: "
         changed += f"{clip(ready.edited, 1000)}\n"
-    room = (ready.tool.max_chars or MAX_CHARS) - len(outcome.text)
-    shown = clip(ready.capture.text(), max(room - len("\n\nIt printed:\n"), 0))
-    text = f"{outcome.text}\n\nIt printed:\n{shown}" if shown else outcome.text
+    text, images, outputs = outcome.text, outcome.images, ready.capture.outputs()
+    if outputs:
+        room = (ready.tool.max_chars or MAX_CHARS) - len(text)
+        shown = clip(ready.capture.text(), max(room - len("\n\nIt printed:\n"), 0))
+        text = f"{text}\n\nIt printed:\n{shown}" if shown else text
+        images = _distinct(images, ready.capture)
     return replace(
         outcome, text=changed + text, call_id=ready.call.id, decision=ready.decision,
-        outputs=ready.capture.outputs(),
-        images=_distinct(outcome.images, ready.capture), called=tuple(ready.called),
+        outputs=outputs, images=images, called=tuple(ready.called),
     )  # fmt: skip
 
 

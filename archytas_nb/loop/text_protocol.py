@@ -162,7 +162,7 @@ class TextProtocol(Wire):
         outcomes = [
             f"Outcome of {call.name} ({outcome.status}):\n{outcome.text}"
             f"{_AFTER_ERROR if outcome.status == 'error' else ''}"
-            for call, outcome in step.pairs
+            for call, outcome in zip(step.calls, step.outcomes, strict=True)
         ]
         images = [image for outcome in step.outcomes for image in outcome.images]
         return [

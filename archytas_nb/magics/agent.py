@@ -112,7 +112,7 @@ class ArchytasNB(Settings, Magics):
         from archytas_nb.batch.engine import is_replay
         from archytas_nb.batch.map import mapped
         from archytas_nb.magics import options
-        from archytas_nb.magics.tool import refresh_tools
+        from archytas_nb.tools.toolbox import toolbox
 
         flags, text = split_options(line, self.agent_map.parser)
         if {"-h", "--help"} & {*flags}:  # without the options that are required
@@ -124,7 +124,7 @@ class ArchytasNB(Settings, Magics):
         names = self.shell.user_ns
         out = args.out and options.variable(args.out)
         try:
-            refresh_tools(names)
+            toolbox.refresh(names)
             settings = self._settings({"ask_user": "off", "python": "off", "undo": False})
             output_type = args.type and options.answer_type(args.type, names)
             data = options.rows_of(args.on, names)
@@ -241,10 +241,10 @@ class ArchytasNB(Settings, Magics):
     def _answered(
         self, question: str, out: str | None, keywords: dict[str, Any], args: Any, *, silent: bool
     ) -> Any:
-        from archytas_nb.magics.tool import refresh_tools
+        from archytas_nb.tools.toolbox import toolbox
         from archytas_nb.trace.live import TraceView, display_mode
 
-        refresh_tools(self.shell.user_ns)
+        toolbox.refresh(self.shell.user_ns)
         settings, origin = self._settings(vars(args)), keywords["origin"]
         agent = self._agent(args, settings)
         if args.dry_run:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import json
 import traceback
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -148,27 +147,6 @@ class ToolMagics(Magics):
         except KeyError as error:
             raise UsageError(str(error)) from None
         return _table(toolbox)
-
-
-def refresh_tools(namespace: Mapping[str, Any]) -> None:
-    """Replace each tool whose function was redefined in a plain cell; raises ToolError."""
-    from archytas_nb.tools.tool import OPTIONS
-    from archytas_nb.tools.toolbox import toolbox
-
-    for tool in tuple(toolbox.values()):
-        old = tool.function
-        new = namespace.get(getattr(old, "__qualname__", ""))
-        is_own = [inspect.isfunction(f) and f.__module__ == "__main__" for f in (old, new)]
-        if new is old or not all(is_own):
-            continue
-        options = {key: getattr(tool, key) for key in OPTIONS}
-        try:
-            toolbox.add(new, name=tool.source_name, **options)
-        except ToolError as error:
-            raise ToolError(
-                f"the function of the tool {tool.name!r} was redefined and can no longer be used "
-                f"as a tool. Fix it, or remove the tool: %tools --remove {tool.name}.\n{error}"
-            ) from error
 
 
 # ── running the cell ──────────────────────────────────────────────────────────────────────────────

@@ -90,6 +90,8 @@ def _render(value: Any, max_chars: int) -> Rendered:
     kind = type(value)
     if value is None or kind is str:
         return Rendered(NO_OUTPUT if value is None else value)
+    if kind in (bool, int, float):
+        return _plain(value)
     for name in ("_ai_repr_", "_repr_llm_"):
         if isinstance(own := data.call_method(value, name), str) and own:
             return Rendered(own, whole=False)
@@ -106,6 +108,10 @@ def _render(value: Any, max_chars: int) -> Rendered:
     image = picture(value)
     if image is not None:
         return Rendered(f"[image: {kind.__name__}]", (image,))
+    return _plain(value)
+
+
+def _plain(value: Any) -> Rendered:
     plain = _Plain()
     converted = plain.convert(value)
     text = converted if isinstance(converted, str) else _json(converted)

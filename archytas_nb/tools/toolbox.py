@@ -125,6 +125,28 @@ class Toolbox(Mapping[str, Tool]):
         """Return a new toolbox with the enabled tools; later changes do not affect it."""
         return Toolbox(*(each for name, each in self._tools.items() if name not in self._disabled))
 
+    def refresh(self, namespace: Mapping[str, Any]) -> None:
+        """Replace each tool whose function a notebook has defined again, outside of ``%%tool``.
+
+        Raises:
+            ToolError: The new function cannot be a tool.
+        """
+        for tool in tuple(self._tools.values()):
+            old = tool.function
+            new = namespace.get(getattr(old, "__qualname__", ""))
+            is_own = [inspect.isfunction(f) and f.__module__ == "__main__" for f in (old, new)]
+            if new is old or not all(is_own):
+                continue
+            options = {key: getattr(tool, key) for key in OPTIONS}
+            try:
+                self.add(new, name=tool.source_name, **options)
+            except ToolError as error:
+                raise ToolError(
+                    f"the function of the tool {tool.name!r} was redefined and can no longer be "
+                    "used as a tool. Fix it, or remove the tool: %tools --remove "
+                    f"{tool.name}.\n{error}"
+                ) from error
+
     def snapshot(self) -> tuple[dict[str, Tool], set[str]]:
         """Return the current state, for `restore`."""
         return dict(self._tools), set(self._disabled)
