@@ -37,7 +37,7 @@ from archytas_nb.driver import (
     played,
     watched,
 )
-from archytas_nb.errors import ConfigurationError, ModelError, users_frames
+from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.hints import AGENT, unknown_argument, unknown_attribute
 from archytas_nb.kernel import Namespace, live_namespace
 from archytas_nb.kernel.approval import Approve, usable_policy
@@ -97,7 +97,6 @@ class Agent(AsksMany):
         ValueError: An argument is invalid.
     """
 
-    @users_frames
     def __init__(
         self,
         tools: Tools | str | Model = None,
@@ -352,7 +351,6 @@ class Agent(AsksMany):
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────
 
-    @users_frames
     def _asked(
         self, question: str, output_type: Any, options: Options
     ) -> tuple[Run[Any], Callable[[Sequence[Observer]], Events], Agent]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
-from archytas_nb.errors import ToolError
+from archytas_nb.errors import ToolError, argument_error
 from archytas_nb.loop.events import CallOutcome, Json, Verdict
 from archytas_nb.loop.history import AnswerForm
 from archytas_nb.loop.reply import ANSWER, as_text
@@ -47,7 +47,7 @@ class Answers:
         self, output_type: Any, until: Until | None, namespace: MutableMapping[str, Any]
     ) -> None:
         if until is not None and not callable(until):
-            raise ValueError(
+            raise argument_error(
                 f"until is {until!r}; expected a function that takes the answer and returns a str"
             )
         self._tool = None if output_type is None else _tool(output_type)

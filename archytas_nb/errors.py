@@ -61,6 +61,11 @@ def with_users_frames(error: E) -> E:
     return error
 
 
+def argument_error(message: str) -> ValueError:
+    """What to raise for an argument that is invalid; IPython shows the user's frames alone."""
+    return with_users_frames(ValueError(message))
+
+
 def users_frames(function: F) -> F:
     """Have IPython show the built-in errors of a public function as `UsersFrames` are shown."""
 

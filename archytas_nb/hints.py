@@ -52,7 +52,7 @@ def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeErro
     """What to raise for an argument that a function does not have."""
     known = [*known]
     meant = hint(name, ARGUMENTS, known) or f"; it has {', '.join(known)}"
-    return TypeError(f"{function} has no argument {name!r}{meant}")
+    return with_users_frames(TypeError(f"{function} has no argument {name!r}{meant}"))
 
 
 def unknown_attribute(owner: object, name: str, table: Mapping[str, str]) -> AttributeError:

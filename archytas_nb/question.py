@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, get_args
 
 from archytas_nb.answers import Answers, Until
 from archytas_nb.driver import AnswerCheck, Model, Observer
+from archytas_nb.errors import argument_error
 from archytas_nb.kernel import Namespace, current_shell, running_cell
 from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
 from archytas_nb.kernel.python import PythonMode
@@ -63,7 +64,7 @@ def read_question(
     if not isinstance(question, str):
         raise wrong("the question", question, "text to ask the model")
     if not question.strip():
-        raise ValueError("the question is empty; expected text to ask the model")
+        raise argument_error("the question is empty; expected text to ask the model")
     is_checked = output_type is not None or until is not None
     answers = Answers(output_type, until, variables) if is_checked else None
     is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")
@@ -110,7 +111,7 @@ def wrong(name: str, value: Any, expected: str) -> ValueError:
     shown = repr(value)
     if len(shown.splitlines()) > 1:
         shown = f"of type {type(value).__name__!r}"
-    return ValueError(f"{name} is {shown}; expected {expected}")
+    return argument_error(f"{name} is {shown}; expected {expected}")
 
 
 @functools.cache

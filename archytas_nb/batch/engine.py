@@ -38,6 +38,7 @@ from archytas_nb.kernel.python import python
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.events import Usage
 from archytas_nb.loop.history import Exchange
+from archytas_nb.loop.limits import Clock
 from archytas_nb.loop.stop import Stop, stoppable
 from archytas_nb.models.choose import choose_model
 from archytas_nb.models.refusals import shortened
@@ -59,12 +60,7 @@ _STOPPING = ("auth", "not_found", "rate_limit")  # failures that are the same fo
 class _RowExecutor(KernelExecutor):
     """Runs the calls of one row: on the main thread, unless their tools are pure."""
 
-    row: RowModel
     on_main: Callable[[Callable[[], Any]], Any]
-
-    def clock(self) -> float:
-        """Seconds that have passed, without those that requests and tools waited to begin."""
-        return super().clock() - self.row.waited
 
     def run(
         self, calls: Sequence[ev.ToolCall], seconds: float | None = None
@@ -75,7 +71,7 @@ class _RowExecutor(KernelExecutor):
             return run(calls, seconds)
 
         def work() -> tuple[ev.CallOutcome, ...]:
-            self.row.waited += time.monotonic() - asked
+            self.clock.waited += time.monotonic() - asked
             return run(calls, seconds)
 
         outcomes: tuple[ev.CallOutcome, ...] = self.on_main(work)
@@ -122,8 +118,10 @@ class RowAgent(Agent):
         return ChainMap({}, super()._variables())  # what a row keeps in variables goes with it
 
     def _executor(self, tools: Any, variables: Any, person: Any, *_: Any) -> _RowExecutor:
-        made = _RowExecutor(tools, variables, self._approve, person, allow=self._allow)
-        made.row, made.on_main = self.model, self.on_main  # type: ignore[assignment]
+        clock: Clock = self.model.clock  # type: ignore[attr-defined]
+        given = tools, variables, self._approve, person
+        made = _RowExecutor(*given, allow=self._allow, clock=clock)
+        made.on_main = self.on_main
         return made
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
-from archytas_nb.loop.limits import REPLY_TOKENS
+from archytas_nb.loop.limits import REPLY_TOKENS, Clock
 from archytas_nb.loop.stop import Stop, sleep
 
 _RETRIES, _RATE_RETRIES = 3, 8  # of a request that failed, and of one refused for its rate
@@ -118,7 +118,7 @@ class RowModel:
 
     Attributes:
         spent: What the row's requests have cost; of one that was cut off, the most that it can be.
-        waited: Seconds that the row waited, which do not count against its time.
+        clock: The clock of the row; the seconds that it waits do not count.
     """
 
     cassette = None
@@ -127,7 +127,7 @@ class RowModel:
     def __init__(
         self, model: Any, limiter: Limiter, note: Callable[[Usage], None] = lambda _: None
     ) -> None:
-        self.spent, self.waited = Usage(), 0.0
+        self.spent, self.clock = Usage(), Clock()
         self._model, self._limiter, self._note = model, limiter, note
 
     def __getattr__(self, name: str) -> Any:
@@ -142,7 +142,7 @@ class RowModel:
             try:
                 limiter.enter(most)
             finally:
-                self.waited += time.monotonic() - started
+                self.clock.waited += time.monotonic() - started
             paid, failed = most, None
             try:
                 self._note(self.spent + most)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 from weakref import WeakSet
 
+from archytas_nb.errors import argument_error
 from archytas_nb.kernel import Namespace
 from archytas_nb.kernel.output import capture_paused
 from archytas_nb.kernel.person import Keyboard, Person, block, quoted, shortened, visible
@@ -49,7 +50,7 @@ def usable_policy(approve: Approve | None) -> Approve | None:
     """The argument itself; raises ValueError unless it is a policy, a callable or None."""
     if not (approve is None or callable(approve) or approve in get_args(Policy)):
         expected = "expected 'ask', 'auto', 'deny' or a callable"
-        raise ValueError(f"approve is {approve!r}; {expected}")
+        raise argument_error(f"approve is {approve!r}; {expected}")
     return approve
 
 

@@ -29,6 +29,7 @@ from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, curren
 from archytas_nb.kernel.python import python, tools_asked
 from archytas_nb.kernel.watch import Watch
 from archytas_nb.loop.events import ApprovalForm, CallOutcome, ToolCall
+from archytas_nb.loop.limits import Clock
 from archytas_nb.tools.render import MAX_CHARS, clip, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox
@@ -43,13 +44,14 @@ _OURS = str(Path(__file__).parent.parent)
 
 
 class PausingPerson:
-    """Asks a person while time limit and capture are paused, and adds up the time they took."""
+    """Asks a person while time limit, clock and capture are paused."""
 
-    def __init__(self, person: Person, on_question: Callable[..., Any] | None = None) -> None:
-        self._person = person
+    def __init__(
+        self, person: Person, clock: Clock, on_question: Callable[..., Any] | None = None
+    ) -> None:
+        self._person, self._clock = person, clock
         self._on_question = on_question or (lambda *_: None)
         self.guard = CallGuard()  # of the running calls
-        self.waited = 0.0  # seconds
 
     @property
     def there(self) -> bool:
@@ -69,7 +71,7 @@ class PausingPerson:
                 finally:
                     self._on_question("")
         finally:
-            self.waited += time.monotonic() - started
+            self._clock.waited += time.monotonic() - started
 
     def show(self, form: ApprovalForm) -> None:
         """Show the decision on a call."""
@@ -106,6 +108,7 @@ class KernelExecutor:
             the form when the call was decided. Returns True where it shows the form.
         allow: Names of tools that run without approval.
         watch: Records which variables the calls change; None records nothing.
+        clock: The clock of the run; None makes one.
     """
 
     def __init__(
@@ -119,19 +122,21 @@ class KernelExecutor:
         *,
         allow: Collection[str] = (),
         watch: Watch | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._tools = tools
         self._namespace = namespace
-        self._person = PausingPerson(Keyboard() if person is None else person, on_question)
+        self.clock = Clock() if clock is None else clock
+        person = Keyboard() if person is None else person
+        self._person = PausingPerson(person, self.clock, on_question)
         self._approver = Approver(approve, allow, self._person)
         self._on_output = on_output
         self._watch = watch
         self._guard = self._person.guard
         self._ends: float | None = None
 
-    def clock(self) -> float:
-        """Seconds that have passed, not counting the time that a person took to answer."""
-        return time.monotonic() - self._person.waited
+    def _now(self) -> float:
+        return time.monotonic() - self.clock.waited
 
     def run(
         self, calls: Sequence[ToolCall], seconds: float | None = None
@@ -149,7 +154,7 @@ class KernelExecutor:
         made: list[CallOutcome] = []
         with guard_calls() as guard:
             self._guard = self._person.guard = guard
-            self._ends = None if seconds is None else self.clock() + seconds
+            self._ends = None if seconds is None else self._now() + seconds
             for group in self._groups(calls):
                 if guard.interrupts or _is_interrupted(made):
                     break
@@ -173,7 +178,7 @@ class KernelExecutor:
             KeyboardInterrupt: The user interrupted.
             ToolTimeout: It was stopped at its limit.
         """
-        self._ends = None if seconds is None else self.clock() + seconds
+        self._ends = None if seconds is None else self._now() + seconds
         with guard_calls() as guard:
             result: T = guard.run(work, self._limit(least=1.0))
         if guard.interrupts:  # too late to be raised by `run`
@@ -219,7 +224,7 @@ class KernelExecutor:
         """
         limits = []
         if self._ends is not None:
-            left = self._ends - self.clock()
+            left = self._ends - self._now()
             limits.append((left, left + spent, "what was left of this run's time"))
         if tool is not None and tool.timeout is not None:
             limits.append((tool.timeout - spent, tool.timeout, "this tool's timeout"))
@@ -253,7 +258,7 @@ class KernelExecutor:
         bound = tool.bind(call.input, self._namespace)
         if isinstance(bound, CallOutcome):
             return replace(bound, call_id=call.id)
-        if self._ends is not None and self.clock() >= self._ends:
+        if self._ends is not None and self._now() >= self._ends:
             text = "Not run: the time of this run is over."
             return CallOutcome("not_run", text, call_id=call.id)
         decision: Decision = self._approver.decide(tool, call, bound, self._namespace)

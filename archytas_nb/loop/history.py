@@ -253,12 +253,14 @@ def compacted(
 
 def messages_of(wire: WireProtocol, exchanges: Sequence[Exchange]) -> list[Message]:
     """The conversation as messages, always ones that a strict server accepts."""
-    messages = [wire.system]
-    for exchange in exchanges:
-        messages.append(wire.question(exchange))
-        messages += (message for step in exchange.steps for message in wire.step(step))
-        if exchange.ending is not None:
-            messages.append(wire.closing(exchange.closing))
+    return [wire.system, *(each for exchange in exchanges for each in _messages(wire, exchange))]
+
+
+def _messages(wire: WireProtocol, exchange: Exchange) -> list[Message]:
+    messages = [wire.question(exchange)]
+    messages += (message for step in exchange.steps for message in wire.step(step))
+    if exchange.ending is not None:
+        messages.append(wire.closing(exchange.closing))
     valid: list[Message] = replace_surrogates(messages)
     return valid
 
@@ -292,7 +294,7 @@ class Conversation:
         """Make the messages again from the record as it is now, by another protocol if given."""
         if wire is not None:
             self._wire, self.beside = wire, json_tokens(wire.beside)
-        self.messages = messages_of(self._wire, ())
+        self.messages = [self._wire.system]
         self.tokens = message_tokens(self.messages)
         self.asides = {}
         for exchange in view(self._exchanges, self._exchange.cut):
@@ -355,7 +357,7 @@ class Conversation:
         over = exchange.ending, len(exchange.steps)
         made, messages, tokens = exchange.sent.get(self._wire.name, (None, [], 0))
         if made != over:
-            messages = messages_of(self._wire, [exchange])[1:]
+            messages = _messages(self._wire, exchange)
             tokens = message_tokens(messages)
             if exchange.ending is not None:
                 exchange.sent[self._wire.name] = over, messages, tokens

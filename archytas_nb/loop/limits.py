@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
+from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import CallOutcome, ModelReply, ToolCall, Usage
 from archytas_nb.loop.history import text_tokens
 
@@ -82,7 +84,23 @@ def _check(name: str, value: Any, what: str, kind: type[Any], *, none: str = "")
     if value is None and none:
         return
     if not isinstance(value, kind) or isinstance(value, bool) or not 0 < value < math.inf:
-        raise ValueError(f"{name} is {value!r}; expected {what}{none and f', or None for {none}'}")
+        expected = f"{what}, or None for {none}" if none else what
+        raise argument_error(f"{name} is {value!r}; expected {expected}")
+
+
+class Clock:
+    """The seconds that count for a run: those that have passed, without those that it waited.
+
+    Attributes:
+        waited: Seconds that do not count, such as those that a person took to answer.
+    """
+
+    def __init__(self) -> None:
+        self.waited = 0.0
+
+    def __call__(self) -> float:
+        """Seconds from any fixed point."""
+        return time.monotonic() - self.waited
 
 
 @dataclass(slots=True)

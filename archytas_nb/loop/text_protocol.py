@@ -14,6 +14,7 @@ from typing import Literal, Protocol, Self
 
 from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply
 from archytas_nb.loop.history import AnswerForm, Exchange, Step
+from archytas_nb.loop.lenient import replace_surrogates
 from archytas_nb.loop.reply import ANSWER, FAIL, Action, read_action, with_reasoning
 
 GIVE_UP = "Give up, when the task cannot be done with these tools."
@@ -219,7 +220,8 @@ def _branch(name: str, given: Json) -> Json:
 def system_message(rules: str, instructions: str) -> Message:
     """The first message of a conversation."""
     parts = (_ROLE, rules.strip("\n"), instructions.strip())
-    return {"role": "system", "content": "\n".join(part for part in parts if part)}
+    text = "\n".join(part for part in parts if part)
+    return {"role": "system", "content": text if text.isascii() else replace_surrogates(text)}
 
 
 def question_message(exchange: Exchange, how: str) -> Message:

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from archytas_nb.errors import ToolTimeout
+from archytas_nb.errors import ToolTimeout, argument_error
 from archytas_nb.tools.names import shorten
 
 MAX_IMAGES = 5
@@ -191,9 +191,9 @@ def attached(value: Any) -> str:
         data = _decoded(picture(value) or "") or b""
     if not data.startswith((_PNG, _JPEG)):
         what = f"{shorten(repr(value), 60)} is not an image"
-        raise ValueError(f"{what}; expected PNG or JPEG (bytes, base64 or a path) or a figure")
+        raise argument_error(f"{what}; expected PNG or JPEG (bytes, base64 or a path) or a figure")
     if len(data) > _MAX_BYTES:
-        raise ValueError(
+        raise argument_error(
             f"the image has {len(data):,} bytes, but at most {_MAX_BYTES:,} can be sent:"
             " make it smaller"
         )

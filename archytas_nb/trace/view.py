@@ -384,7 +384,9 @@ def with_outcomes(
 
 def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     text = outcome.text.partition(ev.CHANGED)[0]
-    shown, table = [_shown(output) for output in outcome.outputs], table_of(outcome.value)
+    shown = [_shown(output) for output in outcome.outputs]
+    is_frame = hasattr(type(outcome.value), "columns")
+    table = table_of(outcome.value) if is_frame else None
     result, _, printed = text.rpartition(_PRINTED)
     first = tidy(printed[:KEEP].split("\n", 1)[0])
     if result and first and any(first in tidy(words_of(output)) for output in outcome.outputs):
@@ -401,7 +403,7 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     return replace(
         call, status=outcome.status, text=text, shown=tuple(shown), table=table,
         changes=tuple(changes), remarks=tuple(_remarks(outcome)),
-        decision=one_line(tidy(outcome.decision), 300),
+        decision=one_line(tidy(outcome.decision), 300) if outcome.decision else "",
     )  # fmt: skip
 
 
@@ -415,7 +417,8 @@ def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
     if called := dict.fromkeys(outcome.called):
         times = [(name, outcome.called.count(name)) for name in called]
         yield f"called {', '.join(f'{name} × {n}' if n > 1 else name for name, n in times)}"
-    diff = outcome.diff or ev.Diff()
+    if (diff := outcome.diff) is None:
+        return
     notes = (("not watched", diff.not_watched), ("cannot be undone", diff.not_kept))
     yield from (
         one_line(f"{title}: {', '.join(map(str, each))}", 300) for title, each in notes if each
