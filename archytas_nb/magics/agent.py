@@ -218,9 +218,10 @@ class ArchytasNB(Settings, Magics):
         from archytas_nb.magics.expand import MAX_SECONDS, expand
         from archytas_nb.tools.toolbox import toolbox
 
+        has_lookups = not args.raw and ("{" in text or "}" in text)
+
         def read() -> tuple[str, str | None, dict[str, Any]]:
-            has_braces = "{" in text or "}" in text
-            question, found = expand(text, names) if has_braces and not args.raw else (text, ())
+            question, found = expand(text, names) if has_lookups else (text, ())
             images, of_text = [options.picture(each, names) for each in args.image], not args.type
             keywords = {
                 "output_type": None if of_text else options.answer_type(args.type, names),
@@ -230,6 +231,8 @@ class ArchytasNB(Settings, Magics):
             }
             return question, args.out and options.variable(args.out), keywords
 
+        if not (has_lookups or args.image or args.type):
+            return read()
         try:  # a value's __repr__ may never end
             return KernelExecutor(toolbox, names).call(read, MAX_SECONDS)
         except ToolTimeout:
