@@ -169,8 +169,8 @@ class Expanded(NamedTuple):
     images: tuple[str, ...] = ()
 
 
-def expand(text: str, namespace: Mapping[str, Any], max_chars: int = 8000) -> Expanded:
-    """Replace each lookup in a question by its value, of at most ``max_chars`` characters.
+def expand(text: str, namespace: Mapping[str, Any]) -> Expanded:
+    """Replace each lookup in a question by its value, which is cut like the result of a tool.
 
     Raises:
         UsageError: A lookup fails.
@@ -205,7 +205,7 @@ def expand(text: str, namespace: Mapping[str, Any], max_chars: int = 8000) -> Ex
         elif (named := _DESCRIBED.fullmatch(group[1])) is not None:
             out.append(_described(named[1], namespace))
         elif (lookup := _lookup_in(group[1], namespace)) is not None:
-            out.append(_written(lookup, namespace, max_chars, images, group[0]))
+            out.append(_written(lookup, namespace, images, group[0]))
         else:
             out.append(group[0])
     return Expanded("".join([*out, text[at:]]), tuple(images))
@@ -260,14 +260,13 @@ def _spec(lookup: ast.FormattedValue) -> str:
 
 
 def _written(
-    lookup: ast.FormattedValue, namespace: Mapping[str, Any], max_chars: int, images: list[str],
-    source: str,
-) -> str:  # fmt: skip
+    lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: list[str], source: str
+) -> str:
     """A lookup's value as the model reads it; raises UsageError."""
-    from archytas_nb.tools.render import clip
+    from archytas_nb.tools.render import MAX_CHARS, clip
 
     try:
-        return clip(_text_of(lookup, namespace, images), max_chars)
+        return clip(_text_of(lookup, namespace, images), MAX_CHARS)
     except LookupFault as fault:
         raise UsageError(
             f"{fault} ({one_line(source, 80)}). In a question {{name}} is replaced with the value "
