@@ -23,7 +23,6 @@ from traitlets import Bool
 
 from archytas_nb.batch import STORE
 from archytas_nb.errors import ToolError
-from archytas_nb.magics.expand import LookupFault, look, one_line
 from archytas_nb.magics.settings import Settings
 from archytas_nb.tools.names import did_you_mean, visible
 
@@ -121,6 +120,8 @@ def _evaluated(
     source: str, flag: str, namespace: dict[str, Any], read: Callable[[Any], Any], *known: str
 ) -> Any:
     """The value of an expression of the notebook, if ``read`` takes it; raises UsageError."""
+    from archytas_nb.magics.expand import one_line
+
     code = compile(_expression(source, flag), f"<{flag}>", "eval", dont_inherit=True)
     try:
         value = eval(code, namespace)  # noqa: S307 - an expression of the user's, like a cell
@@ -170,6 +171,7 @@ def picture(source: str, namespace: dict[str, Any]) -> str:
     Raises:
         UsageError: There is no such variable and no such file, or it is not an image.
     """
+    from archytas_nb.magics.expand import LookupFault, look
     from archytas_nb.tools.data import attached
 
     try:
@@ -216,6 +218,7 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
         UsageError: It is not an expression, or it uses a variable that does not exist now.
     """
     from archytas_nb.loop.reply import as_text
+    from archytas_nb.magics.expand import one_line
 
     tree = _expression(source, "--until")
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]

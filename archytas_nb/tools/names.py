@@ -6,14 +6,11 @@ tool, so that a prompt injection cannot reach anything else.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from types import ModuleType
 from typing import Any
-
-from typing_extensions import get_protocol_members, is_protocol
 
 from archytas_nb.errors import ToolError
 
@@ -59,6 +56,8 @@ def legal_name(name: str) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The most similar known name, or None if no name is similar."""
+    import difflib  # only after a mistake, and loading the extension must be fast
+
     folded: dict[str, str] = {}
     for each in known:
         if isinstance(each, str):
@@ -140,6 +139,8 @@ def is_instance(value: object, cls: Any) -> bool:
     try:
         return isinstance(value, cls)
     except Exception:  # noqa: BLE001  (__class__ may be a user's property)
+        from typing_extensions import get_protocol_members, is_protocol
+
         return is_protocol(cls) and all(
             inspect.getattr_static(value, name, _MISSING) is not _MISSING
             for name in get_protocol_members(cls)
