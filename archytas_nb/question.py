@@ -15,8 +15,8 @@ from archytas_nb.kernel import Namespace, current_shell, running_cell
 from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
 from archytas_nb.kernel.python import PythonMode
 from archytas_nb.loop.history import Exchange
-from archytas_nb.tools.data import attached
-from archytas_nb.tools.names import released
+from archytas_nb.tools.data import encode_image
+from archytas_nb.tools.names import delete_stored
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 
@@ -68,7 +68,7 @@ def read_question(
     is_checked = output_type is not None or until is not None
     answers = Answers(output_type, until, variables) if is_checked else None
     is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")
-    pictures = tuple(map(attached, [images] if is_one else images))
+    pictures = tuple(map(encode_image, [images] if is_one else images))
     exchange = Exchange(
         question, images=pictures, form=None if answers is None else answers.form, origin=origin
     )
@@ -165,6 +165,6 @@ def released_by(earlier: Exchange | None, variables: Namespace) -> dict[str, Any
     names: dict[str, Any] = {}
     for step in [] if earlier is None else earlier.steps:
         for call, outcome in step.pairs:
-            if name := released(outcome.text, outcome.value, call.name, variables):
+            if name := delete_stored(outcome.text, outcome.value, call.name, variables):
                 names[name] = outcome.value
     return names

@@ -41,7 +41,7 @@ from archytas_nb.loop.history import Exchange
 from archytas_nb.loop.limits import Clock
 from archytas_nb.loop.stop import Stop, stoppable
 from archytas_nb.models.choose import choose_model
-from archytas_nb.models.refusals import shortened
+from archytas_nb.models.refusals import one_line
 from archytas_nb.progress import line_writer
 from archytas_nb.run import Run
 from archytas_nb.tools.tool import Tool
@@ -112,7 +112,7 @@ class RowAgent(Agent):
         faults = [each.reason for each in run.events if isinstance(each, ev.Verdict) and each.fault]
         why = f"{run.reason}: {faults[-1]}" if run.incomplete and faults else run.reason
         kind = getattr(run.error, "kind", "")
-        return replace(result, status="failed", error=shortened(str(run.error or why)), kind=kind)
+        return replace(result, status="failed", error=one_line(str(run.error or why)), kind=kind)
 
     def _variables(self) -> ChainMap[str, Any]:
         return ChainMap({}, super()._variables())  # what a row keeps in variables goes with it

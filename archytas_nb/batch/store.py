@@ -15,7 +15,7 @@ from typing import Any
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import Json, Usage
-from archytas_nb.models.secrets import without_shapes
+from archytas_nb.models.secrets import mask_secrets
 
 _WAIT = 30.0  # seconds for another kernel that writes into the same file
 _TABLE = """
@@ -129,7 +129,7 @@ class Store:
         A row that is done stays done.
         """
         for key, each in results if self._path is not None else ():
-            answer = json.dumps(_hidden(each.answer)), without_shapes(each.error)
+            answer = json.dumps(_hidden(each.answer)), mask_secrets(each.error)
             usage, spent = json.dumps(_numbers(each.usage)), json.dumps(_numbers(each.spent))
             self._waiting.append((key, each.status, *answer, usage, each.seconds, spent))
         with self._lock, _naming(self._path):  # who has the lock writes what all have brought
@@ -182,7 +182,7 @@ def _read(row: tuple[Any, ...]) -> tuple[str, RowResult]:
 def _hidden(answer: Json) -> Json:
     """An answer without what looks like a secret, as in a cassette."""
     if isinstance(answer, str):
-        return without_shapes(answer)
+        return mask_secrets(answer)
     if isinstance(answer, dict):
         return {name: _hidden(value) for name, value in answer.items()}
     return [_hidden(each) for each in answer] if isinstance(answer, list) else answer

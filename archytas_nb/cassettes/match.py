@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from archytas_nb.cassettes import DEFAULT
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Json, ModelReply, WireCall
-from archytas_nb.models.secrets import passwords_in, replaced, without_shapes
+from archytas_nb.models.secrets import mask_secrets, passwords_in, replaced
 from archytas_nb.tools.names import is_secret
 
 Scrub: TypeAlias = Callable[[str], str]
@@ -193,7 +193,7 @@ class Matcher:
         """The text without secrets; raises ConfigurationError where a scrub function is broken."""
         for name, value in self._secrets():
             text = replaced(text, value, f"{{{name}}}")
-        text = without_shapes(text)
+        text = mask_secrets(text)
         for name, function in tuple(_functions.items()):
             text = _scrubbed(name, function, text)
         return text

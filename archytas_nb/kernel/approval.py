@@ -19,7 +19,7 @@ from weakref import WeakSet
 from archytas_nb.errors import argument_error
 from archytas_nb.kernel import Namespace
 from archytas_nb.kernel.output import capture_paused
-from archytas_nb.kernel.person import Keyboard, Person, block, quoted, shortened, visible
+from archytas_nb.kernel.person import Keyboard, Person, block, escape, omit_middle, quoted
 from archytas_nb.loop.events import ApprovalForm, FormArgument, Json, ToolCall
 from archytas_nb.tools.data import is_data, preview
 from archytas_nb.tools.render import safe_repr, type_name
@@ -205,7 +205,7 @@ class ApprovalDialogue:
                     note = self._edit(text)
                 case "unclear":
                     unclear += 1
-                    note = f"{visible(text)!r} is not clear: nothing was run.\n" if text else ""
+                    note = f"{escape(text)!r} is not clear: nothing was run.\n" if text else ""
             self._form = self._made()
         refusal = f"Refused: {self._tool.name} needs approval, and no clear answer came."
         return Decision(refusal=refusal, form=self._decided("refused, no clear answer"))
@@ -215,11 +215,11 @@ class ApprovalDialogue:
         name, _, text = (each.strip() for each in line.partition("="))
         if name not in self._before:
             it_has = ", ".join(self._before) or "none"
-            return f"{self._tool.name} has no argument {visible(name)!r}; it has {it_has}.\n"
+            return f"{self._tool.name} has no argument {escape(name)!r}; it has {it_has}.\n"
         try:
             given = {**self._given, name: _literal(text)}
         except ValueError:
-            return f'{visible(text[:100])} is not a Python literal; text needs quotes: "text".\n'
+            return f'{escape(text[:100])} is not a Python literal; text needs quotes: "text".\n'
         bound = self._tool.bind(given, self._namespace)
         if not isinstance(bound, BoundCall):
             return f"That is no input for {self._tool.name}: {quoted(bound.text)}\n"
@@ -236,7 +236,7 @@ class ApprovalDialogue:
             old = self._before.get(name, text)
             kept = "" if sent == text else sent, "" if old == text else old
             arguments.append(FormArgument(name, text, *kept, is_default))
-        form = ApprovalForm(self._tool.name, tuple(arguments), visible(self._why))
+        form = ApprovalForm(self._tool.name, tuple(arguments), escape(self._why))
         whole, short = form_text(form, whole=True), form_text(form)
         if short != whole and not self._whole:
             return replace(form, text=f"{short}\n(shortened; ? shows all)")
@@ -246,18 +246,18 @@ class ApprovalDialogue:
         """The form with the decision and the edits."""
         edited = [each for each in self._form.arguments if each.before]
         changes = [f", edited {a.name} {_brief(a.before)} → {_brief(a.text)}" for a in edited]
-        decision = shortened(visible(decision) + "".join(changes), 300)
+        decision = omit_middle(escape(decision) + "".join(changes), 300)
         self.summary = self._summary(decision)
         return replace(self._form, decision=decision)
 
     def _summary(self, decision: str) -> str:
         made = [each for each in self._form.arguments if not each.is_default]
         call = f"{self._tool.name}({', '.join(f'{a.name}={_brief(a.text)}' for a in made)})"
-        return f"{shortened(call, 200)}: {decision}"
+        return f"{omit_middle(call, 200)}: {decision}"
 
 
 def _brief(text: str) -> str:
-    return shortened(text.replace("\n", "⏎"), 40)
+    return omit_middle(text.replace("\n", "⏎"), 40)
 
 
 def _literal(text: str) -> Json:
@@ -280,12 +280,12 @@ def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
     """A form as plain text, each argument on one line or in a marked block."""
 
     def fitted(text: str) -> str:
-        return text if whole else shortened(text, _LONGEST)
+        return text if whole else omit_middle(text, _LONGEST)
 
-    lines = [f"The agent wants to run {visible(form.tool)}" + (":" if form.arguments else ".")]
+    lines = [f"The agent wants to run {escape(form.tool)}" + (":" if form.arguments else ".")]
     for each in form.arguments:
         note = "  (default)" if each.is_default else ""
-        note = f"  (sent as {shortened(each.sent, _LONGEST)})" if each.sent else note
+        note = f"  (sent as {omit_middle(each.sent, _LONGEST)})" if each.sent else note
         if "\n" not in each.text + each.before:
             note = f"  (edited, was {fitted(each.before)})" if each.before else note
             lines.append(f"  {each.name} = {fitted(each.text)}{note}")
@@ -300,17 +300,17 @@ def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
 def _lines(value: Any) -> str:
     """A value with every character visible: multi-line text as it is, anything else as a repr."""
     is_text = type(value) is str and "\n" in value
-    text = shortened(value, _MOST) if is_text else written(value)
-    return "\n".join(visible(line.expandtabs(4)) for line in text.split("\n"))
+    text = omit_middle(value, _MOST) if is_text else written(value)
+    return "\n".join(escape(line.expandtabs(4)) for line in text.split("\n"))
 
 
 def written(value: Any, most: int = _MOST) -> str:
     """The repr of a value; for a long one both ends, and the middle is never computed."""
     if is_data(value):
         with suppress(Exception):  # the repr is shown instead
-            return shortened(_data(value), most)
+            return omit_middle(_data(value), most)
     if not _is_long(value, most):
-        return shortened(safe_repr(value), most)
+        return omit_middle(safe_repr(value), most)
     kind, size, ends = type(value), len(value), (most * 2 // 3, most // 3)
     if kind in (str, bytes, bytearray):
         head, tail = value[: ends[0]], value[size - ends[1] :]

@@ -19,7 +19,14 @@ from typing import Any, Literal, TypeAlias
 
 from archytas_nb.loop.history import Context, Exchange
 from archytas_nb.tools import data
-from archytas_nb.tools.names import did_you_mean, is_secret, resolve, shorten, visible, withheld
+from archytas_nb.tools.names import (
+    did_you_mean,
+    is_secret,
+    resolve,
+    shorten,
+    user_names,
+    why_not_passed,
+)
 from archytas_nb.tools.render import is_lazy, render
 from archytas_nb.tools.signature import Namespace
 from archytas_nb.tools.tool import Tool
@@ -319,11 +326,11 @@ def _counted(value: Any) -> list[tuple[Any, int]] | None:
 
 def _variables(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The user's variables without modules, tools, functions, classes, secrets and our objects."""
-    for name in visible(namespace):
+    for name in user_names(namespace):
         value = namespace[name]
         kind = type(value)
         is_ours = str(kind.__module__).partition(".")[0] == __name__.partition(".")[0]
-        if not (is_ours or is_secret(name) or withheld(name, value) or _is_code(value)):
+        if not (is_ours or is_secret(name) or why_not_passed(name, value) or _is_code(value)):
             yield name, value
 
 

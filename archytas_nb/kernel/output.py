@@ -29,7 +29,7 @@ from archytas_nb.kernel import current_shell, descriptors
 from archytas_nb.kernel.descriptors import Kind
 from archytas_nb.loop.events import Json, Output
 from archytas_nb.tools.data import figures_in, picture
-from archytas_nb.tools.render import clip, note, words_of
+from archytas_nb.tools.render import clip, note, output_text
 
 MAX_CHARS = 4000
 """Maximum number of characters of a call's output that the model reads."""
@@ -158,7 +158,7 @@ class Capture:
 
     def text(self) -> str:
         """What the model reads: all text as a person sees it, truncated in the middle."""
-        parts = [words_of(output) for output in self.outputs()]
+        parts = [output_text(output) for output in self.outputs()]
         return clip("\n".join(part.rstrip("\n") for part in parts if part.strip()), MAX_CHARS)
 
     def images(self) -> tuple[str, ...]:

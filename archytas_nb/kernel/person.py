@@ -122,7 +122,7 @@ def ask_user(question: str, choices: list[str] | None = None) -> str:
 
 def _answer(person: Person, question: str, choices: list[str]) -> str:
     """One of the choices, by its number or its words, or the user's own words."""
-    listed = "".join(f"  {n}. {visible(choice)}\n" for n, choice in enumerate(choices, 1))
+    listed = "".join(f"  {n}. {escape(choice)}\n" for n, choice in enumerate(choices, 1))
     how = "Answer with a number or in your own words: " if choices else "> "
     prompt = f"The agent asks: {quoted(question)}\n{listed}{how}"
     for is_second in (False, True):
@@ -135,7 +135,7 @@ def _answer(person: Person, question: str, choices: list[str]) -> str:
             return choices[int(typed) - 1]
         if typed and (is_second or not is_number):
             return typed
-        fault = f"{visible(typed)} is none of the numbers." if typed else "That was empty."
+        fault = f"{escape(typed)} is none of the numbers." if typed else "That was empty."
         prompt = f"{fault} Type an answer, or press Enter to give none: "
     return "(The user gave no answer.)"
 
@@ -152,7 +152,7 @@ _BLANK = re.compile(
 """Invisible characters that Unicode calls printable."""
 
 
-def shortened(text: str, longest: int) -> str:
+def omit_middle(text: str, longest: int) -> str:
     """Both ends of a long text, because the end may matter as much as the beginning."""
     if len(text) <= longest:
         return text
@@ -164,18 +164,18 @@ def shortened(text: str, longest: int) -> str:
 
 def block(text: str, *, whole: bool = False) -> list[str]:
     """Lines of code, SQL or prose, marked so that none can imitate a line of the prompt."""
-    text = text if whole else shortened(text, _BLOCK)
-    return [f"    │ {visible(row.expandtabs(4))}" for row in text.split("\n")]
+    text = text if whole else omit_middle(text, _BLOCK)
+    return [f"    │ {escape(row.expandtabs(4))}" for row in text.split("\n")]
 
 
 def quoted(text: str) -> str:
     """The model's text in a prompt: on the same line if it fits, otherwise below and marked."""
     if len(text) > _WIDTH or len(text.splitlines()) > 1:
         return "\n".join(["", *block(text)])
-    return visible(text)
+    return escape(text)
 
 
-def visible(text: str) -> str:
+def escape(text: str) -> str:
     """Escape every invisible character.
 
     These are line breaks, control characters, changes of direction, all spaces but the usual one,

@@ -126,11 +126,11 @@ class Conversation(Magics):
     @line_magic_with(argument("name", help="A variable."))
     def agent_why(self, args: Any) -> Any:
         """Say which questions, and which cells before them, made or changed a variable."""
-        from archytas_nb.tools.names import did_you_mean, visible
+        from archytas_nb.tools.names import did_you_mean, user_names
 
         known = why(args.name, self.asked, self._inputs, self.shell)
         if not known and args.name not in self.shell.user_ns:
-            guess = did_you_mean(args.name, visible(self.shell.user_ns))
+            guess = did_you_mean(args.name, user_names(self.shell.user_ns))
             raise UsageError(f"no variable is named {args.name!r}{guess}")
         return Message(known or f"there is no record of what changed {args.name!r}")
 

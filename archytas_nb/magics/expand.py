@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from IPython.core.error import UsageError
 
-from archytas_nb.tools.names import did_you_mean, is_hidden, is_secret, shorten, visible
+from archytas_nb.tools.names import did_you_mean, is_hidden, is_secret, shorten, user_names
 
 MAX_SECONDS = 10.0
 """Maximum time for reading the values in a question."""
@@ -70,7 +70,9 @@ def look(source: str | ast.expr, namespace: Mapping[str, Any]) -> Any:
         raise LookupFault(f"{shown} is more than a variable with attributes and items: {_ADVICE}")
     missing = [name for name in _names(tree) if name not in namespace]
     if missing:
-        guesses = ", ".join(f"{name!r}{did_you_mean(name, visible(namespace))}" for name in missing)
+        guesses = ", ".join(
+            f"{name!r}{did_you_mean(name, user_names(namespace))}" for name in missing
+        )
         raise LookupFault(f"no variable is named {guesses}")
     try:
         return _value(tree, namespace)
@@ -217,7 +219,7 @@ def _described(name: str, namespace: Mapping[str, Any]) -> str:
 
     why = "" if name in namespace else f"no variable is named {name!r}"
     if why:
-        why += did_you_mean(name, visible(namespace))
+        why += did_you_mean(name, user_names(namespace))
     elif is_hidden(name) or is_secret(name):
         why = f"{name!r} is private, belongs to IPython or is named like a secret"
     if why:

@@ -299,19 +299,19 @@ def _words(magics: Any, name: str, parser: Any, option: str, word: str) -> list[
         owner = word.partition(".")[0]
         members = dir(names[owner]) if owner in names else ()  # names alone, none of them is read
         return [f"{owner}.{each}" for each in members if not each.startswith("_")]
-    from archytas_nb.tools.names import visible
+    from archytas_nb.tools.names import user_names
 
     match option if name in ("agent", "agent_map") else "":
         case "--image" | "--out" | "--on" | "{":
-            return visible(names)
+            return user_names(names)
         case "--until":
-            return ["answer", *visible(names)]
+            return ["answer", *user_names(names)]
         case "--type":
-            return [*_TYPES, *(each for each in visible(names) if isinstance(names[each], type))]
+            return [*_TYPES, *(each for each in user_names(names) if isinstance(names[each], type))]
         case "--model":
             from archytas_nb.magics.agent import held_model, model_settings
             from archytas_nb.models.choose import served_names
 
-            held = [each for each in visible(names) if held_model(names, each)]
+            held = [each for each in user_names(names) if held_model(names, each)]
             return list(dict.fromkeys(["local", *held, *served_names(model_settings(magics))]))
     return []

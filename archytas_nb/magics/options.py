@@ -24,7 +24,7 @@ from traitlets import Bool
 from archytas_nb.batch import STORE
 from archytas_nb.errors import ToolError
 from archytas_nb.magics.settings import Settings
-from archytas_nb.tools.names import did_you_mean, visible
+from archytas_nb.tools.names import did_you_mean, user_names
 
 if TYPE_CHECKING:
     from archytas_nb.tools.toolbox import Toolbox
@@ -131,7 +131,7 @@ def _evaluated(
             f"{flag} {source!r} cannot be the type of an answer: {'; '.join(error.faults)}"
         ) from None
     except Exception as error:  # noqa: BLE001 - and so it may raise anything
-        names = [*visible(namespace), *known]
+        names = [*user_names(namespace), *known]
         hint = did_you_mean(error.name or "", names) if isinstance(error, NameError) else ""
         raise UsageError(
             f"{flag} {source!r} cannot be evaluated: {one_line(error)}{hint}"
@@ -172,7 +172,7 @@ def picture(source: str, namespace: dict[str, Any]) -> str:
         UsageError: There is no such variable and no such file, or it is not an image.
     """
     from archytas_nb.magics.expand import LookupFault, look
-    from archytas_nb.tools.data import attached
+    from archytas_nb.tools.data import encode_image
 
     try:
         value = look(source, namespace)
@@ -181,7 +181,7 @@ def picture(source: str, namespace: dict[str, Any]) -> str:
         if not value.is_file():
             raise UsageError(f"--image: {fault}, and there is no file {source!r}") from None
     try:
-        return attached(value)
+        return encode_image(value)
     except (ValueError, OSError) as error:
         raise UsageError(f"--image {source}: {' '.join(str(error).split())}") from None
 
@@ -226,7 +226,7 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
     bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     known = {"answer", *bound, *namespace, *dir(builtins)}
     for name in (node.id for node in names if node.id not in known):
-        guess = did_you_mean(name, ["answer", *visible(namespace)])
+        guess = did_you_mean(name, ["answer", *user_names(namespace)])
         raise UsageError(f"--until: no variable is named {name!r}{guess}")
     code = compile(f"lambda answer: (\n{source}\n)", "<until>", "eval", dont_inherit=True)
     holds = eval(code, namespace)  # noqa: S307 - an expression of the user's, like a cell

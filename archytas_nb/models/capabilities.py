@@ -26,7 +26,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.reply import read_action
 from archytas_nb.models import refusals
 from archytas_nb.models.providers import OPENAI_URL
-from archytas_nb.models.refusals import RequestError, is_image, says
+from archytas_nb.models.refusals import RequestError, is_image, matches
 
 Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
 """Yields the pieces of a reply and the retries, returns the reply."""
@@ -233,12 +233,12 @@ def next_form(
     if kind == "no_tools":  # perhaps not they, but something beside them was refused
         if form.strict:
             return replace(form, strict=False)
-        if says("no_reasoning_with_tools", text):
+        if matches("no_reasoning_with_tools", text):
             return replace(form, reasons_with_tools=False) if form.reasons_with_tools else None
         return _without(form, _ABOUT_TOOLS.intersection(extra), text)
     if kind == "overflow" or status == 402:  # little credit may still be enough for a short reply
         return shorter(form, ask, text)
-    if kind != "refused" or status not in _FORM_STATUSES or says("other_api", text):
+    if kind != "refused" or status not in _FORM_STATUSES or matches("other_api", text):
         return None
     return _named(form, ask, text, extra) or _guessed(form, ask, text, stream=stream)
 
@@ -247,13 +247,13 @@ def _named(
     form: Capabilities, ask: AskModel, text: str, extra: Collection[str]
 ) -> Capabilities | None:
     """The form without what the endpoint says that it does not support."""
-    most = refusals.most_images(text) if refusals.images_in(ask.messages) else None
+    most = refusals.image_limit(text) if refusals.count_images(ask.messages) else None
     if most is not None and (form.images is None or most < form.images):
         return replace(form, images=most)
     if less := shorter(form, ask, text):
         return less
     for what, name, value in _OTHER_FORMS:
-        if getattr(form, name) != value and says(what, text):
+        if getattr(form, name) != value and matches(what, text):
             return replace(form, **{name: value})
     names = [name for name in extra if name not in _LENGTH_FIELDS]
     return _without(form, [*names, "stream_options"], text)
@@ -279,7 +279,7 @@ def shorter(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None
         return None
     most = reply_tokens(ask, form)
     context, prompt = refusals.context_tokens(text), refusals.prompt_tokens(text)
-    limit = refusals.most_tokens(text, most)
+    limit = refusals.token_limit(text, most)
     if context and prompt:
         # Only the room for the reply is missing. Half of the context lets the conversation grow
         # for some steps before the same error comes again.

@@ -14,14 +14,14 @@ from typing import Any
 from archytas_nb.errors import ModelError, ModelErrorKind
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models.completion import ServerError
-from archytas_nb.models.secrets import replaced, without_shapes
+from archytas_nb.models.secrets import mask_secrets, replaced
 from archytas_nb.tools.names import nearest
 
 CONNECT_SECONDS = 10.0
 """Maximum time to connect, for all addresses of the host together."""
-LONGEST_WAIT = 60.0
+MAX_WAIT_SECONDS = 60.0
 """Maximum Retry-After in seconds; if a server asks for more, the request fails at once."""
-LOOKED_AT = 1000
+SEARCHED_CHARS = 1000
 """Number of characters in which patterns are searched; some servers echo the conversation."""
 _CLEANED = 20_000
 """Number of characters that may be shown, without secrets; the rest is dropped."""
@@ -36,7 +36,7 @@ _NO = (
     r"|unsupported|unrecogni[sz]ed|unknown|extra|requires? )"
 )
 _TOOLS = r"\b(?:tools?|tool_choice|tool.?(?:use|call(?:s|ing)?)|functions?.?call(?:s|ing)?)\b"
-_SAYS = {
+_REGEXES = {
     "overflow": r"context_length_exceeded|exceed_context_size|\bcontext size has been exceeded"
     r"|prompt(?: is|:)? too long|maximum (?:context|prompt|model|allowed input|input) length"
     r"|(?:exceed|longer|greater|overflow).{0,60}\bcontext\b|\bcontext\b.{0,40}(?:exceed|overflow)"
@@ -69,7 +69,7 @@ _SAYS = {
     r"|not support (?:the )?'system'|only user and assistant roles"
     r"|developer instruction is not enabled",
 }
-_PATTERNS = {name: re.compile(text, re.IGNORECASE | re.DOTALL) for name, text in _SAYS.items()}
+_PATTERNS = {name: re.compile(text, re.IGNORECASE | re.DOTALL) for name, text in _REGEXES.items()}
 _UNLESS = {"no_tools": "bad_history", "other_api": "no_reasoning_with_tools"}
 
 _CONTEXT = re.compile(
@@ -90,21 +90,21 @@ _MAX_TOKENS = re.compile(
 )
 
 
-def says(what: str, text: str) -> bool:
-    """Whether the beginning of a server's text matches a pattern of `_SAYS`."""
-    text = text[:LOOKED_AT]
+def matches(what: str, text: str) -> bool:
+    """Whether the beginning of a server's text matches a pattern of `_REGEXES`."""
+    text = text[:SEARCHED_CHARS]
     unless = _UNLESS.get(what)
     return bool(_PATTERNS[what].search(text)) and not (unless and _PATTERNS[unless].search(text))
 
 
 def _number(pattern: re.Pattern[str], text: str) -> int | None:
-    found = pattern.search(text[:LOOKED_AT])
+    found = pattern.search(text[:SEARCHED_CHARS])
     return int(next(filter(None, found.groups()))[:12]) if found else None
 
 
 def context_tokens(text: str) -> int | None:
     """The context length in the error for a conversation that is too long."""
-    return (_number(_CONTEXT, text) if says("overflow", text) else None) or None
+    return (_number(_CONTEXT, text) if matches("overflow", text) else None) or None
 
 
 def prompt_tokens(text: str) -> int | None:
@@ -112,9 +112,9 @@ def prompt_tokens(text: str) -> int | None:
     return _number(_PROMPT, text)
 
 
-def most_tokens(text: str, asked: int = 0) -> int | None:
+def token_limit(text: str, asked: int = 0) -> int | None:
     """The highest allowed `max_tokens`, if the refusal of `asked` tokens contains it."""
-    text = text[:LOOKED_AT]
+    text = text[:SEARCHED_CHARS]
     if found := re.search(r"from 1 \(inclusive\) to (\d{1,12}) \(exclusive\)", text):  # Gemini
         return int(found[1]) - 1
     if found := re.search(r"\bLimit:? (\d{1,12}), Requested:? (\d{1,12})", text):  # with the prompt
@@ -122,11 +122,11 @@ def most_tokens(text: str, asked: int = 0) -> int | None:
     return _number(_MAX_TOKENS, text)
 
 
-def most_images(text: str) -> int | None:
+def image_limit(text: str) -> int | None:
     """The maximum number of images in a request, or None if the text does not say."""
-    if limit := re.search(r"at most (\d{1,9}) image", text[:LOOKED_AT], re.IGNORECASE):
+    if limit := re.search(r"at most (\d{1,9}) image", text[:SEARCHED_CHARS], re.IGNORECASE):
         return int(limit[1])
-    return 0 if says("no_images", text) else None
+    return 0 if matches("no_images", text) else None
 
 
 def refused_field(text: str, names: Iterable[str]) -> str | None:
@@ -134,12 +134,12 @@ def refused_field(text: str, names: Iterable[str]) -> str | None:
     for name in names:
         field = rf"(?<![\w.]){re.escape(name)}(?!\w)"
         pattern = rf"{field}.{{0,60}}(?:{_NO}|deprecated|removed)|{_NO}.{{0,60}}{field}"
-        if re.search(pattern, text[:LOOKED_AT], re.IGNORECASE | re.DOTALL):
+        if re.search(pattern, text[:SEARCHED_CHARS], re.IGNORECASE | re.DOTALL):
             return name
     return None
 
 
-def images_in(messages: Iterable[Mapping[str, Any]]) -> int:
+def count_images(messages: Iterable[Mapping[str, Any]]) -> int:
     """The number of images in the messages of a request."""
     contents = [message.get("content") for message in messages]
     return sum(
@@ -209,7 +209,7 @@ class EndpointErrors:
             text = replaced(text, secret, "…")
             for length in range(len(secret) - 1, _MIN_SECRET_PREFIX - 1, -1):
                 text = text.replace(secret[:length], "…")
-        return without_shapes(text)
+        return mask_secrets(text)
 
     def of_client(
         self, error: Exception, timeout: float, model: str, ask: AskModel | None
@@ -229,7 +229,7 @@ class EndpointErrors:
         if "Timeout" in kind:
             return self.timed_out(timeout, "connect" if "Connect" in kind else "first byte")
         if "APIConnectionError" not in {each.__name__ for each in type(error).__mro__}:
-            text = f"the request to {self._url!r} failed: {shortened(why)}."
+            text = f"the request to {self._url!r} failed: {one_line(why)}."
             return RequestError("server", f"{text} Check the server's log.")
         return (self.unreachable if "Connect" in kind else self.dropped)(why)
 
@@ -244,11 +244,11 @@ class EndpointErrors:
             text = f"{self._at} redirects to {to!r}; nothing was sent there. {advice}"
             return RequestError("refused", text, error.status)
         codes, text = self.clean(error.codes), self.clean(error.message)
-        raw = f"{text[: LOOKED_AT - len(codes) - 1]} {codes}"
-        reason = shortened(_page_title(text)) or "no reason given"
+        raw = f"{text[: SEARCHED_CHARS - len(codes) - 1]} {codes}"
+        reason = one_line(_page_title(text)) or "no reason given"
         reason += "" if reason.endswith((".", "!", "?", "…")) else "."
-        if error.wait is not None and error.wait > LONGEST_WAIT:
-            most = f"longer than the maximum of {LONGEST_WAIT:.0f} s"
+        if error.wait is not None and error.wait > MAX_WAIT_SECONDS:
+            most = f"longer than the maximum of {MAX_WAIT_SECONDS:.0f} s"
             reason += f" It asked to wait {error.wait:.0f} s, {most}."
         kind, what, advice, passing = _case(error.status, raw, ask)
         what = what.format(at=self._at, model=f"model {model!r}")
@@ -266,7 +266,7 @@ class EndpointErrors:
                 f"Start it. If it has another address, set {self._url_name} to that address, and "
                 f"use the model's name without '{self.prefix}:'."
             )
-        text = f"no server answers at {self._url!r} ({shortened(why)}). {advice}"
+        text = f"no server answers at {self._url!r} ({one_line(why)}). {advice}"
         return RequestError("unreachable", text, passing=not is_untrusted)
 
     def timed_out(self, seconds: float, during: str) -> RequestError:
@@ -292,7 +292,7 @@ class EndpointErrors:
     def dropped(self, why: str) -> RequestError:
         """The connection was closed before the reply was complete."""
         advice = "Ask again, or check the server's log."
-        text = f"{self._at} disconnected before its reply was complete ({shortened(why)}). {advice}"
+        text = f"{self._at} disconnected before its reply was complete ({one_line(why)}). {advice}"
         return RequestError("unreachable", text, passing=True, may_be_paid=True)
 
     def unusable(
@@ -307,7 +307,7 @@ class EndpointErrors:
         """A response with status 200 is not a chat completion."""
         page = body.lstrip()[:1] == "<"
         what = "a web page" if page else "something that is not a chat completion"
-        text = f"{self._at} responded with {what}: {shortened(_page_title(body), 120)!r}."
+        text = f"{self._at} responded with {what}: {one_line(_page_title(body), 120)!r}."
         return RequestError("bad_reply", text, 200)
 
 
@@ -323,13 +323,13 @@ def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, 
     too_large = status == 413 or raw.startswith("Request too large")
     is_used_up = "insufficient_quota" in raw or "exceeded your current quota" in raw
     is_unpaid = status == 400 and "credit balance is too low" in raw  # Anthropic's message
-    has_images = ask is not None and images_in(ask.messages) and "image" in raw.lower()
-    is_form = says("bad_format", raw) or says("no_system", raw)
+    has_images = ask is not None and count_images(ask.messages) and "image" in raw.lower()
+    is_form = matches("bad_format", raw) or matches("no_system", raw)
     cases: list[tuple[Any, ModelErrorKind, str, str, bool]] = [
-        (status in (401, 403) or (status == 400 and says("bad_key", raw)),
+        (status in (401, 403) or (status == 400 and matches("bad_key", raw)),
          "auth", "{at} rejected the API key",
          "Set {key} to a key for this endpoint.", False),
-        (too_large or (status != 429 and says("overflow", raw)),
+        (too_large or (status != 429 and matches("overflow", raw)),
          "overflow", "the conversation is too long for {model} at {at}",
          "Start over with agent.reset(), or use a model with a longer context.", False),
         (status == 402 or is_unpaid or (status == 429 and is_used_up),
@@ -337,16 +337,17 @@ def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, 
          "Waiting does not help: check the account's credit, or use another endpoint.", False),
         (status == 429, "rate_limit", "{at} is temporarily refusing requests",
          "Wait, or use another model or endpoint.", True),
-        (says("filter", raw), "refused", _REFUSED,
+        (matches("filter", raw), "refused", _REFUSED,
          f"Rephrase the question. {_REMOVE_QUESTION}", False),
         (has_images, "refused", _REFUSED,
          f"Omit the image, use a smaller PNG or JPEG, or use another model. {_REMOVE_QUESTION}",
          False),
-        (ask is not None and ask.tools and says("no_tools", raw), "no_tools", _REFUSED,
+        (ask is not None and ask.tools and matches("no_tools", raw), "no_tools", _REFUSED,
          "It does not support tools: use protocol='react' with this model.", False),
-        (says("other_api", raw), "refused", "{at} does not serve {model} through chat completions",
+        (matches("other_api", raw), "refused",
+         "{at} does not serve {model} through chat completions",
          "Only chat completions are supported: use another model of this endpoint.", False),
-        (status in (404, 405) or (status == 400 and says("no_model", raw)),
+        (status in (404, 405) or (status == 400 and matches("no_model", raw)),
          "not_found", "{at} does not know this path or {model}", "", False),
         ((status >= 500 or status in _RETRIED) and not is_form, "server", "{at} failed",
          "Try again later, or check the server's log.", status in _RETRIED),
@@ -361,7 +362,7 @@ def with_hint(error: ModelError, hint: str) -> ModelError:
     return ModelError(f"{error} {hint}", kind=error.kind, status=error.status)
 
 
-def serves(names: Sequence[str], wanted: str) -> str:
+def models_hint(names: Sequence[str], wanted: str) -> str:
     """A sentence that lists the models of an endpoint, starting with the most similar name."""
     if not names:
         return "It serves no models: load one first."
@@ -374,7 +375,7 @@ def serves(names: Sequence[str], wanted: str) -> str:
     return f"It serves {', '.join(map(repr, shown))}{more}.{hint}"
 
 
-def shortened(text: str, most: int = 300) -> str:
+def one_line(text: str, most: int = 300) -> str:
     """The text on one line of at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"

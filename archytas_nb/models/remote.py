@@ -48,7 +48,7 @@ from archytas_nb.models.providers import (
     usable_key,
 )
 from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, RequestError
-from archytas_nb.models.secrets import without_shapes
+from archytas_nb.models.secrets import mask_secrets
 
 FIRST_WAIT = 0.5
 """Seconds before the first retry, where the server does not say; each further wait is doubled."""
@@ -303,7 +303,7 @@ class RemoteModel:
                 },
             )
         except (ImportError, OSError, ValueError) as error:  # of a proxy, or a certificate
-            why = without_shapes(str(error)).rstrip(".")
+            why = mask_secrets(str(error)).rstrip(".")
             text = f"no connection to {self.base_url!r} is possible in this environment: {why}"
             move = "Check HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
             raise ConfigurationError(f"{text}. {move}") from error
@@ -375,7 +375,7 @@ class RemoteModel:
         if error.kind == "not_found":
             with suppress(RequestError):
                 names = [self.errors.clean(model.name) for model in self.listed()]
-                return refusals.with_hint(error, refusals.serves(names, self._model or ""))
+                return refusals.with_hint(error, refusals.models_hint(names, self._model or ""))
         if error.kind in ("not_found", "bad_reply"):
             variable, where = self.url_name.partition(" ")[0], "the base URL of the API"
             if "/v1" in self.path:
@@ -415,9 +415,9 @@ def retrying(
         except RequestError as error:
             failed = error
         wait = FIRST_WAIT * 2**tried if failed.wait is None else failed.wait
-        what = refusals.shortened(str(failed).partition(". ")[0], 160)
+        what = refusals.one_line(str(failed).partition(". ")[0], 160)
         left = deadline.left
-        is_final = not failed.passing or tried >= max_retries or wait > refusals.LONGEST_WAIT
+        is_final = not failed.passing or tried >= max_retries or wait > refusals.MAX_WAIT_SECONDS
         if not is_final and left is not None and wait >= left:
             is_final, failed = True, errors.out_of_time(deadline.seconds, what)
         if is_final:

@@ -39,7 +39,7 @@ _MIN_BASE64 = 8
 """Minimum number of base64 characters to search for; shorter strings occur by chance."""
 
 
-def without_shapes(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """The text with strings that look like secrets masked."""
     text = _SHAPES.sub("{secret}", text)
     text = _BEARER.sub(r"\1{secret}", text)

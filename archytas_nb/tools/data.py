@@ -170,7 +170,7 @@ def call_method(value: Any, name: str, **options: Any) -> Any:
         return None
 
 
-def attached(value: Any) -> str:
+def encode_image(value: Any) -> str:
     """Return an image that a user attaches to a question as PNG or JPEG in base64.
 
     Args:

@@ -106,7 +106,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
         raise ValueError(f"there is no namespace to look {name or value!r} up in: {why}")
     name = str(name).strip()
     found = namespace.get(name, _MISSING)
-    if why := withheld(name, found):
+    if why := why_not_passed(name, found):
         fault = f"{name!r} is not passed to tools: {why}; expected {what}"
     elif found is _MISSING:
         fault = f"no variable is named {name!r}"
@@ -117,7 +117,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
     raise ValueError(f"{fault}{_hint(name, cls, namespace, what)}")
 
 
-def visible(namespace: Mapping[str, Any]) -> list[str]:
+def user_names(namespace: Mapping[str, Any]) -> list[str]:
     """The variables that the user defined, without private ones and IPython's own."""
     return [name for name in list(namespace) if isinstance(name, str) and not is_hidden(name)]
 
@@ -152,7 +152,7 @@ def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
 
     If a variable already holds the object, its name is returned. Nothing is overwritten.
     """
-    for name in visible(namespace):
+    for name in user_names(namespace):
         if namespace[name] is value:
             return name
     stem = re.sub(r"\W", "_", hint).strip("_") or "result"
@@ -164,7 +164,7 @@ def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
     return f"{stem}_{number}"
 
 
-def released(text: str, value: Any, hint: str, namespace: MutableMapping[str, Any]) -> str:
+def delete_stored(text: str, value: Any, hint: str, namespace: MutableMapping[str, Any]) -> str:
     """Delete the variable in which `keep` stored a result, and return its name.
 
     The name is read from the result's text. It is empty if there is no such variable, or if the
@@ -179,7 +179,7 @@ def released(text: str, value: Any, hint: str, namespace: MutableMapping[str, An
     return name
 
 
-def withheld(name: str, value: Any) -> str:
+def why_not_passed(name: str, value: Any) -> str:
     """Why a variable must not be passed to a tool; empty if it may be."""
     from archytas_nb.tools.tool import is_tool
 
@@ -194,8 +194,8 @@ def withheld(name: str, value: Any) -> str:
 
 def _hint(name: str, cls: Any, namespace: Mapping[str, Any], what: str) -> str:
     """A hint that lists the variables of the expected type and suggests one of them."""
-    found = [(each, namespace[each]) for each in visible(namespace)]
-    names = [each for each, it in found if is_instance(it, cls) and not withheld(each, it)]
+    found = [(each, namespace[each]) for each in user_names(namespace)]
+    names = [each for each, it in found if is_instance(it, cls) and not why_not_passed(each, it)]
     if not names:
         return f"; no variable holds {what}"
     near = nearest(name, names) or (names[0] if len(names) == 1 else None)

@@ -171,12 +171,12 @@ _CLASS_NAME_ONLY = re.compile(r"<IPython\.core\.display\.\w+ object>")
 _MARKUP = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^<>]*>")
 
 
-def words_of(output: Output) -> str:
+def output_text(output: Output) -> str:
     """The text of an output as a person sees it; empty if it has no text.
 
     Of a line that is overwritten, such as a progress bar, only the last state is kept.
     """
-    mime = markup_of(output)
+    mime = rich_media_type(output)
     if mime:
         text = clip(str(output.data[mime]), 16_000)
         return _MARKUP.sub("", text) if mime == "text/html" else text
@@ -184,7 +184,7 @@ def words_of(output: Output) -> str:
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
 
-def markup_of(output: Output) -> str:
+def rich_media_type(output: Output) -> str:
     """The media type to read if the plain text is only a class name, as for ``Markdown``."""
     text = str(output.data.get("text/plain", ""))
     if output.kind != "display" or (text and not _CLASS_NAME_ONLY.fullmatch(text.strip())):

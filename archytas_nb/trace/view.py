@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Literal, assert_never
 
 from archytas_nb.loop import events as ev
-from archytas_nb.tools.render import markup_of, words_of
+from archytas_nb.tools.render import output_text, rich_media_type
 from archytas_nb.trace.safe import KEEP, PICTURES, Table, one_line, table_of
 from archytas_nb.trace.safe import tidy as cleaned
 
@@ -389,7 +389,7 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     table = table_of(outcome.value) if is_frame else None
     result, _, printed = text.rpartition(_PRINTED)
     first = tidy(printed[:KEEP].split("\n", 1)[0])
-    if result and first and any(first in tidy(words_of(output)) for output in outcome.outputs):
+    if result and first and any(first in tidy(output_text(output)) for output in outcome.outputs):
         text = tidy(result)
     else:  # what was printed is in the text, which is folded away where there is a table
         text = tidy(text)
@@ -434,8 +434,8 @@ def _shown(output: ev.Output) -> Shown:
             return Shown(output.kind, picture=(media_type, data[media_type]))
     if _WIDGET in data:  # its text is that of the moment it was made
         return Shown(output.kind, "[a widget]")
-    prose = markup_of(output) in {"text/markdown", "text/latex"}
-    return Shown(output.kind, tidy(words_of(output)), prose)
+    prose = rich_media_type(output) in {"text/markdown", "text/latex"}
+    return Shown(output.kind, tidy(output_text(output)), prose)
 
 
 # ── words ─────────────────────────────────────────────────────────────────────────────────────────

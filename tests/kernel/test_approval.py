@@ -21,7 +21,7 @@ from archytas_nb.driver import watched
 from archytas_nb.kernel import person as module
 from archytas_nb.kernel.approval import Approver, read_answer, written
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.kernel.person import Keyboard, confirm, visible
+from archytas_nb.kernel.person import Keyboard, confirm, escape
 from archytas_nb.loop.events import ApprovalForm, CallOutcome, ToolCall
 from archytas_nb.tools.tool import Tool
 from tests.kernel.tools import Scripted
@@ -449,10 +449,10 @@ def test_spells_out_every_invisible_character() -> None:
         kind = unicodedata.category(sign)
         hidden = sign != " " and (kind[0] in "CZ" or point in BLANK)
         if hidden:
-            assert visible(sign).isascii(), hex(point)
-            assert visible(sign).startswith("\\"), hex(point)
+            assert escape(sign).isascii(), hex(point)
+            assert escape(sign).startswith("\\"), hex(point)
         elif kind[0] in "LNPS" and point != 0x2800:
-            assert visible(sign) == sign, hex(point)
+            assert escape(sign) == sign, hex(point)
     for sign in ("\u3164", "\xa0", "\u202e", "\U000e0041"):
         spelled = sign.encode("unicode_escape").decode()
         for text in (f"rm{sign}x", f"first\nrm{sign}x"):

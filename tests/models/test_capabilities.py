@@ -26,7 +26,7 @@ from archytas_nb.models.capabilities import (
     shorter,
     with_images,
 )
-from archytas_nb.models.refusals import EndpointErrors, RequestError, images_in
+from archytas_nb.models.refusals import EndpointErrors, RequestError, count_images
 from archytas_nb.models.remote import retrying
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -347,11 +347,11 @@ def test_at_most_the_last_images_are_kept(messages: list[Any], most: int) -> Non
     before = copy.deepcopy(messages)
     result = with_images(messages, most)
     assert messages == before  # what was recorded is not changed
-    assert images_in(result) == min(most, images_in(messages))
+    assert count_images(result) == min(most, count_images(messages))
     assert [message["role"] for message in result] == [message["role"] for message in messages]
-    if images_in(messages) > most > 0:
-        last = [n for n, message in enumerate(messages) if images_in([message])][-1]
-        assert images_in([result[last]]) > 0
+    if count_images(messages) > most > 0:
+        last = [n for n, message in enumerate(messages) if count_images([message])][-1]
+        assert count_images([result[last]]) > 0
 
 
 @given(MESSAGES)
@@ -360,12 +360,14 @@ def test_without_images_each_is_replaced_by_a_line_of_text(messages: list[Any]) 
     assert all(
         message["content"] is None or isinstance(message["content"], str) for message in result
     )
-    assert sum(str(message["content"]).count(UNSEEN) for message in result) == images_in(messages)
+    assert sum(str(message["content"]).count(UNSEEN) for message in result) == count_images(
+        messages
+    )
 
 
 @given(MESSAGES)
 def test_nothing_changes_if_all_images_are_allowed(messages: list[Any]) -> None:
-    assert list(with_images(messages, max(1, images_in(messages)))) == messages
+    assert list(with_images(messages, max(1, count_images(messages)))) == messages
 
 
 def test_the_text_beside_an_image_stays_in_its_place() -> None:

@@ -355,7 +355,7 @@ def test_a_model_of_another_api_is_an_error_after_one_request() -> None:
 
 def test_other_refusals_do_not_mean_another_api() -> None:
     for said in [*REASONING, "The model `gpt-9` does not exist", "tools are not supported"]:
-        assert not refusals.says("other_api", said)
+        assert not refusals.matches("other_api", said)
 
 
 def test_fields_about_tools_are_sent_only_with_tools() -> None:

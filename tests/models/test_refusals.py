@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models import refusals
 from archytas_nb.models.completion import ServerError
-from archytas_nb.models.refusals import EndpointErrors, RequestError, serves
+from archytas_nb.models.refusals import EndpointErrors, RequestError, models_hint
 
 # Texts of current releases, with the tokens of the context where the text names them.
 TOO_LONG: list[tuple[str, int | None]] = [
@@ -72,21 +72,22 @@ OTHER_IMAGES = [
 
 def test_recognises_a_conversation_that_is_too_long_and_its_limit() -> None:
     for text, tokens in TOO_LONG:
-        assert (refusals.says("overflow", text), refusals.context_tokens(text)) == (True, tokens), (
-            text
-        )
+        assert (refusals.matches("overflow", text), refusals.context_tokens(text)) == (
+            True,
+            tokens,
+        ), text
     for text in NOT_TOO_LONG:
-        assert not refusals.says("overflow", text), text
-    echo = f"Unsupported message: {'x' * refusals.LOOKED_AT} the prompt is too long"
-    assert not refusals.says("overflow", echo), "what is sent back is not judged"
+        assert not refusals.matches("overflow", text), text
+    echo = f"Unsupported message: {'x' * refusals.SEARCHED_CHARS} the prompt is too long"
+    assert not refusals.matches("overflow", echo), "what is sent back is not judged"
 
 
 def test_recognises_an_endpoint_that_takes_no_images_or_few() -> None:
     for text in NO_IMAGES:
-        assert refusals.most_images(text) == 0, text
+        assert refusals.image_limit(text) == 0, text
     for text in OTHER_IMAGES:
-        assert refusals.most_images(text) is None, text
-    assert refusals.most_images("At most 1 image(s) may be provided in one request.") == 1
+        assert refusals.image_limit(text) is None, text
+    assert refusals.image_limit("At most 1 image(s) may be provided in one request.") == 1
 
 
 FIELDS = ["temperature", "seed", "top_k", "reasoning_effort"]
@@ -112,17 +113,17 @@ def test_reads_a_refused_field_and_the_highest_limit_of_a_reply() -> None:
     for text, field in REFUSED_FIELDS:
         assert refusals.refused_field(text, FIELDS) == field, text
     for text, most in MOST_TOKENS:
-        assert refusals.most_tokens(text) == most, text
+        assert refusals.token_limit(text) == most, text
 
 
 @given(st.text(max_size=2000))
 def test_any_text_can_be_matched(text: str) -> None:
-    assert refusals.says("overflow", text) in (True, False)
+    assert refusals.matches("overflow", text) in (True, False)
     assert (refusals.context_tokens(text) or 1) > 0
-    assert (refusals.most_images(text) or 0) >= 0
-    refusals.says("no_tools", text)
+    assert (refusals.image_limit(text) or 0) >= 0
+    refusals.matches("no_tools", text)
     refusals.refused_field(text, FIELDS)
-    refusals.most_tokens(text)
+    refusals.token_limit(text)
     refusals.prompt_tokens(text)
 
 
@@ -147,10 +148,10 @@ HISTORIES = {
 def test_recognises_required_forms_of_the_history() -> None:
     for wish, texts in HISTORIES.items():
         for text in texts:
-            assert [name for name in HISTORIES if refusals.says(name, text)] == [wish], text
-            assert not any(refusals.says(name, text) for name in ("overflow", "no_model")), text
+            assert [name for name in HISTORIES if refusals.matches(name, text)] == [wish], text
+            assert not any(refusals.matches(name, text) for name in ("overflow", "no_model")), text
     for text in ("Unknown parameter: 'messages[2].reasoning_content'.", "The system is overloaded"):
-        assert not any(refusals.says(name, text) for name in HISTORIES), text
+        assert not any(refusals.matches(name, text) for name in HISTORIES), text
 
 
 URL = "http://127.0.0.1:1/v1"
@@ -287,8 +288,8 @@ def test_lists_available_models_with_the_most_similar_first() -> None:
         (["org/Model-7B"], "model-7b", "It serves 'org/Model-7B'. Did you mean 'org/Model-7B'?"),
         (["abc"], "zzz", "It serves 'abc'."),
     ):  # fmt: skip
-        assert serves(names, wanted) == text
-    text = serves([f"model-{n:03}" for n in range(90)], "model-07")
+        assert models_hint(names, wanted) == text
+    text = models_hint([f"model-{n:03}" for n in range(90)], "model-07")
     assert "and 78 more" in text
     assert len(text) < 400
 

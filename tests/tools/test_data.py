@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from archytas_nb.tools.data import attached, picture
+from archytas_nb.tools.data import encode_image, picture
 from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 
@@ -120,17 +120,17 @@ def test_an_image_may_come_as_bytes_text_url_path_or_the_paths_name(
         file,
         str(file),
     ]
-    assert {attached(each) for each in forms} == {text(data)}
+    assert {encode_image(each) for each in forms} == {text(data)}
 
 
 def test_an_object_with_a_png_representation_is_an_image() -> None:
-    assert attached(Drawn()) == text(PNG) == picture(Drawn())
+    assert encode_image(Drawn()) == text(PNG) == picture(Drawn())
 
 
 def test_a_figure_is_drawn() -> None:
     figure = pytest.importorskip("matplotlib.figure").Figure()
     figure.add_subplot().plot([1, 2])
-    assert base64.b64decode(attached(figure)).startswith(b"\x89PNG")
+    assert base64.b64decode(encode_image(figure)).startswith(b"\x89PNG")
 
 
 def test_rejects_what_is_not_an_image() -> None:
@@ -145,7 +145,7 @@ def test_rejects_what_is_not_an_image() -> None:
         ("x" * 500_000, "is not an image"),
     ]:
         with pytest.raises(ValueError, match=said) as caught:
-            attached(value)
+            encode_image(value)
         assert len(str(caught.value)) < 200
 
 
@@ -154,12 +154,12 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     file.write_text("no image")
     for value in (file, str(file)):
         with pytest.raises(ValueError, match="is not an image"):
-            attached(value)
+            encode_image(value)
 
 
 def test_names_a_path_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"none\.png"):
-        attached(tmp_path / "none.png")
+        encode_image(tmp_path / "none.png")
 
 
 @pytest.mark.parametrize("kind", ["Figure", "Axes", "Image", "Drawn"])
