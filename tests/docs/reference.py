@@ -14,6 +14,7 @@ from typing import Any
 from archytas_nb.magics import expand
 from archytas_nb.magics.agent import ArchytasNB
 from archytas_nb.magics.conversation import Conversation
+from archytas_nb.magics.line import parser_of
 from archytas_nb.magics.settings import Settings
 from archytas_nb.magics.tool import ToolMagics
 
@@ -54,7 +55,7 @@ def page() -> str:
 
 
 def _magic(magic: Any) -> Iterator[str]:
-    parser: argparse.ArgumentParser = magic.parser
+    parser: argparse.ArgumentParser = parser_of(magic)
     yield _prose(parser.description or "")
     for group in parser._action_groups:
         options = [_option(action) for action in group._group_actions]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from archytas_nb.magics.line import parser_of
 from archytas_nb.magics.settings import Settings
 from tests.docs.reference import MAGICS, PAGE, page
 
@@ -15,7 +16,7 @@ def test_the_reference_is_up_to_date() -> None:
 def test_every_option_and_every_setting_stands_in_it() -> None:
     text = page()
     for magic in MAGICS.values():
-        for action in magic.parser._actions:
+        for action in parser_of(magic)._actions:
             assert all(f"{name}" in text for name in action.option_strings if name.startswith("--"))
             assert action.help
             assert action.help in text
