@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -61,7 +60,6 @@ __all__ = ["Agent", "Model", "Observer", "ProtocolName"]
 
 ProtocolName: TypeAlias = Literal["auto", "react", "native"]
 F = TypeVar("F", bound=Callable[..., Any])
-_NOT_GIVEN: Any = object()
 
 
 class Agent(AsksMany):
@@ -91,7 +89,6 @@ class Agent(AsksMany):
             or ``"auto"`` (at once). This is not a sandbox.
         undo: Whether changes of the variables by any tool are watched, for `Run.diff` and
             `Run.undo`; None for yes where ``python`` is ``"ask"`` or ``"undoable"``.
-        max_tokens: The old name of `max_total_tokens`, which it overrides.
 
     Raises:
         ValueError: An argument is invalid.
@@ -116,24 +113,14 @@ class Agent(AsksMany):
         max_reply_tokens: int | None = None,
         python: PythonMode = "off",
         undo: bool | None = None,
-        max_tokens: int | None = _NOT_GIVEN,
         **unknown: Never,
     ) -> None:
         for name in unknown:
-            raise unknown_argument("Agent()", name, [*inspect.signature(Agent).parameters][1:-1])
+            raise unknown_argument("Agent()", name, [*inspect.signature(Agent).parameters][:-1])
         if _is_model(tools) and not _is_model(model):
             tools, model = model, tools
         names = [allow] if isinstance(allow, str) else allow
         prepare.check_settings(protocol, python, context, instructions, namespace, names)
-        if max_tokens is not _NOT_GIVEN:
-            # Unlike a DeprecationWarning, a FutureWarning is shown from any module of the user's.
-            warnings.warn(
-                f"max_tokens={max_tokens!r} is deprecated; use max_total_tokens, which limits all "
-                "tokens of a run (max_reply_tokens limits one reply)",
-                FutureWarning,
-                stacklevel=3,
-            )
-            max_total_tokens = max_tokens
         self._tools, self._own = prepare.toolbox_of(tools), Toolbox()
         self._model: Any = model
         self._answering: list[tuple[object, Model]] = []

@@ -12,6 +12,7 @@ ARGUMENTS = {
     "write tools=[…]": "functions function tool toolkit",
     "write model=…": "llm client model_name chat_model",
     "write max_steps=…": "max_iterations max_turns max_iter recursion_limit",
+    "write max_reply_tokens=… for one reply, max_total_tokens=… for a run": "max_tokens",
     "write max_reply_tokens=…": "max_completion_tokens max_output_tokens max_new_tokens",
     "write output_type=… in agent.run(…)": "output_type result_type response_model response_format",
     "write progress=… in agent.run(…)": "progress verbose",

@@ -51,16 +51,9 @@ def test_what_cannot_be_used_is_refused_with_what_can(name: str, value: Any, exp
         made(**{name: value})
 
 
-def test_the_old_name_of_the_total_of_tokens_counts_with_a_warning() -> None:
-    with pytest.warns(
-        FutureWarning, match="max_tokens=5 is deprecated; use max_total_tokens"
-    ) as seen:
-        assert made(max_tokens=5).limits.max_total_tokens == 5
-    assert seen[0].filename.endswith("test_agent_arguments.py"), (
-        "it points to the line that made the agent"
-    )
-    with pytest.warns(FutureWarning, match="max_tokens=None"):
-        assert made(max_tokens=None).limits.max_total_tokens is None
+def test_the_limit_of_tokens_is_named_by_what_it_limits() -> None:
+    with pytest.raises(TypeError, match="max_reply_tokens=… for one reply, max_total_tokens=…"):
+        made(max_tokens=5)
 
 
 @pytest.mark.parametrize("allow", ["add", ["add"], {"add"}])
