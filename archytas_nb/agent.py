@@ -44,7 +44,7 @@ from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.namespace import ContextName
 from archytas_nb.kernel.person import Keyboard, Person, confirm
 from archytas_nb.kernel.python import PythonMode, python_tool
-from archytas_nb.kernel.watch import Watch
+from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.history import Exchange, WireProtocol, messages_of, place_of

@@ -16,7 +16,7 @@ from archytas_nb.errors import (
     TaskFailed,
 )
 from archytas_nb.hints import RUN, unknown_attribute
-from archytas_nb.kernel.watch import Watch
+from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
 from archytas_nb.kernel.python import python, tools_asked
-from archytas_nb.kernel.watch import Watch
+from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop.events import ApprovalForm, CallOutcome, ToolCall
 from archytas_nb.loop.limits import Clock
 from archytas_nb.tools.render import MAX_CHARS, clip, type_name

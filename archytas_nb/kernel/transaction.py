@@ -1,21 +1,33 @@
-"""A transaction over the user's variables: what a block of code changed in them, and its undo.
+"""Watches the user's variables while code runs: what the code changed, and how to undo it.
 
-Names are compared for the whole namespace; contents for the names that the transaction is given.
-Files, databases, other processes and what `Diff.not_watched` lists are outside of it.
+A `Transaction` covers a block of code, a `Watch` the calls of a run. All names of the namespace are
+compared, but contents only of given variables; for a call, those that it may reach. Files,
+databases, other processes and what `Diff.not_watched` lists are not covered.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import dis
+import functools
+import inspect
+import itertools
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, Self
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, Self, TypeAlias
 
 from archytas_nb.kernel import Namespace, live_namespace
-from archytas_nb.kernel.content import Parts, brief, same_value
-from archytas_nb.kernel.interrupts import defer_interrupts
-from archytas_nb.kernel.snapshot import BYTES, Record, Snapshot, restore
-from archytas_nb.loop.events import Change, Diff, NotCovered
+from archytas_nb.kernel.content import Parts, brief, only_atoms, same_value
+from archytas_nb.kernel.interrupts import CallGuard, defer_interrupts
+from archytas_nb.kernel.python import python
+from archytas_nb.kernel.snapshot import BYTES, OBJECTS, Record, Snapshot, restore
+from archytas_nb.loop.events import CHANGED, CallOutcome, Change, Diff, Json, NotCovered
+from archytas_nb.tools.render import clip
+from archytas_nb.tools.tool import BoundCall, Tool
 
 _NOT_THE_USERS = re.compile(
     r"__\w+__|_+|_i{1,3}|_i?\d+|_[io]h|_dh|_exit_code|In|Out|get_ipython|exit|quit|open"
@@ -178,3 +190,145 @@ def users_variables(namespace: Namespace) -> Iterator[tuple[str, Any]]:
     for name, value in dict(namespace).items():
         if not _NOT_THE_USERS.fullmatch(name) and type(value) is not Transaction:
             yield name, value
+
+
+# ── the calls of a run ────────────────────────────────────────────────────────────────────────────
+
+Call: TypeAlias = tuple[Tool, BoundCall, Json]
+"""A tool, its validated arguments, and the input as the model sent it."""
+
+_NAME = re.compile(r"\\.|([^\W\d]\w*)")  # or an escaped character
+_STATIC = {"module", "function", "class"}  # what code reads of these is not listed at each call
+_REACHES_ALL = {"exec", "eval", "globals", "locals", "vars", "__import__"}
+_REACHES_ALL |= {"get_ipython", "run_cell"}
+
+
+class Watch:
+    """Watches the user's variables during the calls of a run, and can undo their changes."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+        self._transactions: list[Transaction] = []  # those with changes
+        self._is_discarded = False
+        self.assigned: list[Diff] = []  # what `assign` changed
+
+    def run(
+        self, calls: Sequence[Call], work: Callable[[], list[CallOutcome]], guard: CallGuard
+    ) -> list[CallOutcome]:
+        """Run calls, and add what they changed to the last outcome."""
+        transaction = Transaction(self._reachable(calls), self._namespace, BYTES)
+        outcomes: list[CallOutcome] = []
+        try:
+            with transaction:
+                outcomes = work()
+        except KeyboardInterrupt:  # the user interrupted the comparison
+            guard.interrupts += 1
+        diff, text = transaction.diff, outcomes[-1].text
+        if diff:
+            self._transactions.append(transaction)
+            if calls[-1][0].function is python:
+                text += CHANGED + clip(str(replace(diff, not_watched=())), 1000)
+        notes = tuple(each for each in diff.not_watched if each.why not in _STATIC)
+        if diff or notes:
+            outcomes[-1] = replace(outcomes[-1], text=text, diff=replace(diff, not_watched=notes))
+        return outcomes
+
+    def _reachable(self, calls: Sequence[Call]) -> set[str]:
+        """The variables that calls may change."""
+        names: set[str] = set()
+        for tool, bound, given in calls:
+            code: Any = tool.function
+            if code is python:
+                code = tool.arguments(bound)["code"]
+            elif any(each.injected for each in tool.parameters):
+                code = "globals()"
+            try:
+                mentioned = set(_NAME.findall(json.dumps(given, ensure_ascii=False)))
+                names |= mentioned & self._namespace.keys()
+                names |= names_read(code, self._namespace)
+            except SyntaxError:  # nothing will run
+                continue
+            except Exception:  # noqa: BLE001  (an object may raise anything, and reach anything)
+                names |= {name for name, _ in users_variables(self._namespace)}
+        return names
+
+    def assign(self, name: str, value: Any, not_watched: tuple[NotCovered, ...] = ()) -> None:
+        """Assign a variable after the calls, as ``--out`` does; undoing the run restores it."""
+        with Transaction((), self._namespace, BYTES) as transaction:
+            self._namespace[name] = value
+        self._transactions.append(transaction)
+        self.assigned.append(replace(transaction.diff, not_watched=not_watched))
+
+    @property
+    def bytes(self) -> int:
+        """The size of the copies that are kept."""
+        return sum(each.bytes for each in self._transactions)
+
+    def discard(self) -> None:
+        """Free the copies; the changes can no longer be undone."""
+        self._is_discarded |= bool(self._transactions)
+        self._transactions.clear()
+
+    def undo(self) -> tuple[NotCovered, ...]:
+        """Undo the changes, the last one first; returns what could not be restored."""
+        if self._is_discarded:
+            return (NotCovered("", "what undoes its changes is not kept any more"),)
+        return tuple(note for each in reversed(self._transactions) for note in each.undo())
+
+
+def names_read(code: Any, namespace: Namespace) -> set[str]:
+    """The variables that code may read or write, also through functions and classes of the user.
+
+    ``code`` is text, or a function or an object whose methods may be called. All variables where it
+    may reach any, as with ``exec`` and ``globals``.
+
+    Raises:
+        SyntaxError: The text is no Python.
+    """
+    if isinstance(code, str):
+        code = compile(code, "<code>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    users = {name for name, _ in users_variables(namespace)}
+    todo: list[Any] = [code]
+    found: set[str] = set()
+    seen: set[int] = set()
+    while todo:
+        each = todo.pop()
+        if id(each) in seen or only_atoms([each]):
+            continue
+        seen.add(id(each))
+        if len(seen) > OBJECTS:
+            return users
+        if not isinstance(each, types.CodeType):
+            todo += _codes(each, namespace)
+            continue
+        if set(each.co_names) & _REACHES_ALL - users:
+            return users
+        steps = dis.get_instructions(each)
+        names = {step.argval for step in steps if re.search("_NAME|_GLOBAL", step.opname)}
+        todo += [const for const in each.co_consts if isinstance(const, types.CodeType)]
+        todo += [namespace[name] for name in names & users - found]
+        found |= names & users
+    return found
+
+
+def _codes(value: Any, namespace: Namespace) -> list[Any]:
+    """The code that a value may run, if it was defined in this namespace, or what leads to it."""
+    if isinstance(value, functools.partial):
+        return [value.func]
+    if isinstance(value, (types.MethodType, staticmethod, classmethod)):
+        return [value.__func__]
+    if isinstance(value, property):
+        return [value.fget, value.fset, value.fdel]
+    if isinstance(value, (list, tuple, set, dict)):
+        held: Any = dict.values(value) if isinstance(value, dict) else value
+        return [] if only_atoms(held) else [*itertools.islice(held, OBJECTS)]
+    found = [getattr(value, "__dict__", {}).get("__wrapped__")]  # by a decorator
+    if isinstance(value, types.FunctionType):
+        if value.__globals__ is namespace:
+            found += value.__code__, *inspect.getclosurevars(value).nonlocals.values()
+        return found
+    is_class, name = isinstance(value, type), namespace.get("__name__", "__main__")
+    for each in value.__mro__ if is_class else (value,):
+        if (each if is_class else type(each)).__module__ == name:
+            found += getattr(each, "__dict__", {}).values()
+    return found if is_class else [*found, type(value)]

@@ -281,7 +281,7 @@ class ArchytasNB(Settings, Magics):
             error.run = run
             raise error
         if out is not None:
-            from archytas_nb.kernel.watch import Watch
+            from archytas_nb.kernel.transaction import Watch
             from archytas_nb.loop.events import NotCovered
 
             unseen = run.watch is None and run.calls

@@ -332,7 +332,7 @@ class Conversation(Magics):
         for count, watch in enumerate(watches, 1):  # older runs cannot be undone any more
             size += watch.bytes
             if count > RUNS or (size > BYTES and count > 1):
-                watch.let_go()
+                watch.discard()
 
 
 def _exchanges(turns: Sequence[Turn]) -> list[Exchange]:

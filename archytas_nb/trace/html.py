@@ -1,16 +1,19 @@
-"""A run as static HTML: folded steps and the answer, without scripts and external resources.
+"""A run as static HTML: folded steps, the answer, and the panel of a call that needs approval.
 
-It reads well where styles are stripped: JupyterLab removes style sheets and variables from an
-untrusted notebook, GitHub all styles. So the sheet has only what ``style`` attributes cannot do,
-and marks are characters. Colours are visible on dark and on light. The size is bounded.
+There are no scripts and no external resources, and the size is bounded. It reads well where styles
+are stripped: JupyterLab removes style sheets and variables from an untrusted notebook, GitHub all
+styles. So the sheet has only what ``style`` attributes cannot do, and marks are characters. Colours
+are visible on a dark and a light background.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from archytas_nb.loop.events import Failed
+from archytas_nb.loop.events import ApprovalForm, Failed, FormArgument
 from archytas_nb.tools.render import clip
 from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
@@ -319,3 +322,88 @@ def _ending(view: RunView, *, reason: bool) -> Html:
     elif words:
         body = answer_html(views.answer_markdown(view.ending))
     return join(head, body, _table(view.table) if view.table else None)
+
+
+# ── the panel of a call that waits for approval ───────────────────────────────────────────────────
+
+WAITING, NOT_DECIDED = "waiting for approval", "approval was requested, but not given"
+"""The state of the call: while a person is asked, and in a copy that may outlive its kernel."""
+_LARGEST_VALUE = 200_000  # characters; the form has at most 100,000, and some are escaped here
+_PANEL = (
+    f"border:{LINE};border-left:3px solid {_WARN};border-radius:6px;padding:.5em .9em .6em;"
+    "margin:.6em 0 .4em"
+)
+_VALUE = f"{safe.MONO};white-space:pre-wrap;overflow-wrap:anywhere"
+_BLOCK = f"{PRE};margin:.2em 0 .4em"
+_HINT = "To change an argument before the call is run, type name = value below."
+_CODE_ARGUMENTS = {"code", "python", "script", "source"}
+_SQL = re.compile(
+    r"\s*(?:--[^\n]*\n\s*)*(?:with\s+\w+\s+as\s*\(|"
+    r"(?:select|insert|update|delete|create|drop|alter)\s+[\w*\"'(])",
+    re.IGNORECASE,
+)
+_PYTHON = re.compile(
+    r"^[ \t]*(?:def |class |import |from \w+ import |for .*:$|print\(|\w+ = )", re.MULTILINE
+)
+
+
+def panel_html(form: ApprovalForm, state: str = WAITING) -> Html:
+    """A call that waits for approval; after the decision, one line with the decision."""
+    if form.decision:
+        call = element("code", form.tool, style=CODE)
+        return element("div", call, f" · {form.decision}", style=f"{DIM};font-size:.9em")
+    head = element("code", form.tool, style=f"{CODE};font-weight:600")
+    label = element("span", f" · {state}", style="color:#b06a1c;font-size:.9em")
+    why = element("p", form.why, style=PROSE) if form.why else None
+    body = [join(*_argument(each)) for each in form.arguments]
+    if state == WAITING and body:
+        body.append(element("div", _HINT, style=f"{DIM};font-size:.82em;margin-top:.4em"))
+    body = body or [element("em", "no arguments", style=DIM)]
+    return element("div", element("div", head, label), why, *body, style=_PANEL)
+
+
+def _argument(argument: FormArgument) -> Iterator[Html]:
+    notes = ["default"] if argument.is_default else []
+    notes += [f"sent as {clip(argument.sent, 300)}"] if argument.sent else []
+    note = element("span", f"  ({', '.join(notes)})", style=DIM) if notes else None
+    name = element("span", argument.name, style=f"{safe.MONO};{DIM}")
+    text, before = clip(argument.text, _LARGEST_VALUE), clip(argument.before, _LARGEST_VALUE)
+    faded = DIM if argument.is_default else ""
+    line = _line_of_code(text) if argument.name in _CODE_ARGUMENTS else ""
+    if "\n" not in text + before and not line:
+        shown = text if argument.is_default else safe.code(text, "python")
+        value = element("span", shown, style=f"{_VALUE};{faded}")
+        old = (
+            element("span", before, style=f"{_VALUE};{DIM};text-decoration:line-through")
+            if before
+            else None
+        )
+        arrow = element("span", " → ", style=DIM) if before else None
+        equals = element("span", " = ", style=DIM)
+        yield element("div", name, equals, old, arrow, value, note, style="margin:.15em 0")
+        return
+    edited = element("span", "  (edited)", style=DIM) if before else None
+    yield element("div", name, edited, note, style="margin:.3em 0 0")
+    text = line or text
+    yield element(
+        "pre", safe.code(text, language_of(argument.name, text)), style=f"{_BLOCK};{faded}"
+    )
+    if before:
+        yield element("div", "before:", style=f"{DIM};font-size:.85em")
+        yield element("pre", before, style=f"{_BLOCK};{DIM}")
+
+
+def language_of(name: str, text: str) -> str:
+    """The language of a text in a block, where it is obvious; else empty."""
+    if _SQL.match(text) and "python" not in name:
+        return "sql"
+    return "python" if name in _CODE_ARGUMENTS or _PYTHON.search(text) else ""
+
+
+def _line_of_code(text: str) -> str:
+    """The code in a literal; empty if there is none, or if the literal escapes a character."""
+    try:
+        line = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return ""
+    return line if isinstance(line, str) and line.isprintable() and repr(line) == text else ""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from archytas_nb.kernel.execute import KernelExecutor, PausingPerson, interrupted_late, remember
 from archytas_nb.loop.events import CallOutcome, ToolCall
+from archytas_nb.loop.limits import Clock
 from archytas_nb.tools.toolbox import Toolbox
 from tests.kernel.tools import Scripted, run_one
 
@@ -281,9 +282,10 @@ def test_an_error_without_a_line_of_the_users_keeps_its_traceback() -> None:
 
 
 def test_on_question_gets_each_prompt_and_its_end() -> None:
-    told: list[str] = []
-    person = PausingPerson(Scripted("y", KeyboardInterrupt), lambda text, _=None: told.append(text))
+    prompts: list[str] = []
+    scripted = Scripted("y", KeyboardInterrupt)
+    person = PausingPerson(scripted, Clock(), lambda text, _=None: prompts.append(text))
     assert person.ask("Run it?") == "y"
     with pytest.raises(KeyboardInterrupt):
         person.ask("And this?")
-    assert told == ["Run it?", "", "And this?", ""]
+    assert prompts == ["Run it?", "", "And this?", ""]

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from archytas_nb.agent import Agent
-from archytas_nb.kernel import watch
+from archytas_nb.kernel import transaction
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.python import names_used, python_tool
-from archytas_nb.kernel.watch import Watch
+from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
@@ -207,7 +207,9 @@ def fill(name: str) -> int:
 
 
 def test_nothing_is_read_where_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "transaction", lambda *_: pytest.fail("a transaction was begun"))
+    monkeypatch.setattr(
+        transaction, "Transaction", lambda *_: pytest.fail("there is a transaction")
+    )
     made = asked("x = 1", names={}, python="auto")
     assert made.diff == Diff()
     assert made.undo() == ()

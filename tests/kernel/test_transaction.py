@@ -25,8 +25,7 @@ from hypothesis import strategies as st
 from IPython.lib.pretty import pretty
 
 import archytas_nb.kernel
-from archytas_nb.kernel.transaction import transaction
-from archytas_nb.kernel.watch import names_read
+from archytas_nb.kernel.transaction import names_read, transaction
 from archytas_nb.loop.events import NotCovered
 from archytas_nb.run import to_json
 from tests.kernel.live_objects import KINDS, fingerprint
@@ -483,7 +482,7 @@ def test_names_that_functions_and_classes_of_the_user_read() -> None:
 
 
 def test_very_many_objects_may_reach_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archytas_nb.kernel.watch.OBJECTS", 100)
+    monkeypatch.setattr("archytas_nb.kernel.transaction.OBJECTS", 100)
     many = "class T:\n    def __init__(self): self.next = []\nh = [T() for _ in range(60)]"
     assert reads("h", many) >= {"a", "b", "c"}
 

@@ -25,9 +25,8 @@ from archytas_nb.loop.events import (
     ToolCall,
 )
 from archytas_nb.tools.tool import BoundCall
-from archytas_nb.trace.html import PageLimits, html, step_html
+from archytas_nb.trace.html import PageLimits, html, language_of, panel_html, step_html
 from archytas_nb.trace.live import static_copy
-from archytas_nb.trace.panel import language_of, panel_html
 from archytas_nb.trace.safe import code, markdown
 from archytas_nb.trace.text import plain
 from archytas_nb.trace.view import fold
