@@ -164,7 +164,7 @@ class Agent(AsksMany):
     def model(self, model: str | Model | None) -> None:
         if model is not self._model:
             for each in self.exchanges:  # what was too long for one model need not be for another
-                each.cut = replace(each.cut, room=None)
+                each.compaction = replace(each.compaction, max_tokens=None)
         self._model, self._answering = model, []
 
     @property

@@ -155,7 +155,7 @@ def equipped(
         instead = [name for name, tool in own.items() if not tool.approve]
         fitting = tuple(instead) if context == "auto" else ()
         names = tuple(each.name for each in looks)
-        exchange.context = replace(found, tools=names, instead=fitting)
+        exchange.context = replace(found, tools=names, preferred_tools=fitting)
         tools.extend(Toolbox(*looks))
     return tools
 

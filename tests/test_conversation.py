@@ -213,9 +213,9 @@ def test_a_model_with_more_room_is_sent_more_again(protocol: str) -> None:
     )
     more(it, ("final_answer", "x"))
     it.run("Look!")
-    assert it.exchanges[-1].cut.room is not None
+    assert it.exchanges[-1].compaction.max_tokens is not None
     it.model = ScriptedModel(("final_answer", "y"), protocol=protocol)  # type: ignore[arg-type]
-    assert it.exchanges[-1].cut.room is None
+    assert it.exchanges[-1].compaction.max_tokens is None
     assert it.run("And now?").answer == "y"
 
 

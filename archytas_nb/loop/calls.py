@@ -27,8 +27,8 @@ _NAME = ("tool", "toolname", "name", "functionname", "function", "action")
 _INPUT = ("toolinput", "arguments", "parameters", "args", "input", "actioninput", "toolarguments",
           "params", "kwargs")  # fmt: skip
 _THOUGHT = ("thought", "thoughts", "reasoning", "rationale")
-_BESIDE_INPUT = {*_NAME, *_INPUT, *_THOUGHT, "type", "id", "index", "toolcalls"}
-_BESIDE_NAME = "arguments beside the tool's name"
+_OTHER_KEYS = {*_NAME, *_INPUT, *_THOUGHT, "type", "id", "index", "toolcalls"}
+_INPUT_BESIDE_NAME = "arguments beside the tool's name"
 
 _UNTHINK = r"</think(?:ing)?>|\[/THINK\]"
 _THOUGHTS = re.compile(
@@ -89,7 +89,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallSpan:
     """A part of the text that holds calls; or none, and `why` says how it is broken."""
 
     start: int
@@ -97,17 +97,19 @@ class Place:
     calls: tuple[Call, ...] = ()
     why: str = ""
     known: bool = False  # there is a tool for one of its calls
-    alone: bool = True  # marked as a call or on a line of its own, and so no part of a sentence
+    standalone: bool = (
+        True  # marked as a call or on a line of its own, and so no part of a sentence
+    )
 
 
 @dataclass(slots=True)
-class Found:
+class FoundCalls:
     """What a text holds."""
 
     text: str  # without thoughts, up to an outcome that the model invented
     thoughts: str
-    places: list[Place] = field(default_factory=list)  # in order
-    was_cut: bool = False  # an invented outcome was cut off
+    spans: list[CallSpan] = field(default_factory=list)  # in order
+    had_invented_outcome: bool = False  # an invented outcome was cut off
 
 
 def split_thoughts(text: str) -> tuple[str, str]:
@@ -129,42 +131,42 @@ def split_thoughts(text: str) -> tuple[str, str]:
     return body.strip(), "\n".join(filter(None, map(str.strip, thoughts)))
 
 
-def find_calls(text: str, tools: Schemas) -> Found:
+def find_calls(text: str, tools: Schemas) -> FoundCalls:
     """Find all that may be a call in a text."""
-    found = Found(*split_thoughts(text))
+    found = FoundCalls(*split_thoughts(text))
     text, at = found.text, 0
-    are_data = False  # no value from here on looks like a call
+    only_data = False  # no value from here on looks like a call
     dotless = text.replace(".", "_")
     if not ("{" in text or "[" in text or any(name in dotless for name in tools)):
         return found
     marks = _marks(tuple(sorted(tools, key=len, reverse=True)))
     while mark := marks.search(text, at):
         start, at = mark.span()
-        if mark["over"] and found.places:
-            found.text, found.was_cut = text[:start], True
+        if mark["over"] and found.spans:
+            found.text, found.had_invented_outcome = text[:start], True
             break
-        if mark["over"] or (mark["value"] and are_data):
+        if mark["over"] or (mark["value"] and only_data):
             continue
         try:
-            place = _place(text, mark, tools)
+            span = _call_at(text, mark, tools)
         except UnreadableError as error:
             if mark["value"] and not _LOOKS_LIKE_CALL.search(text, start):
-                are_data = True
+                only_data = True
                 continue
             near = repr(text[max(start, error.at - 20) : error.at + 20])
             why = f"{error.why}, at {near}" if error.at > start else error.why
             known = any(name in text[start:] for name in tools)
             is_cut_off = not text[error.at :].strip()
-            alone = not mark["value"] or is_cut_off or _begins_line(text, start)
-            found.places.append(Place(start, len(text), (), why, known, alone))
+            standalone = not mark["value"] or is_cut_off or _begins_line(text, start)
+            found.spans.append(CallSpan(start, len(text), (), why, known, standalone))
             break
-        if place is not None:
-            at = max(at, place.end)
-            found.places += [place] if place.calls else []
+        if span is not None:
+            at = max(at, span.end)
+            found.spans += [span] if span.calls else []
     return found
 
 
-def _place(text: str, mark: re.Match[str], tools: Schemas) -> Place | None:
+def _call_at(text: str, mark: re.Match[str], tools: Schemas) -> CallSpan | None:
     """What begins at a mark; None where it is just text."""
     start, at = mark.start(), mark.end()
     if not mark["value"]:
@@ -174,25 +176,27 @@ def _place(text: str, mark: re.Match[str], tools: Schemas) -> Place | None:
         if mark["code"] and last != -1 and not _LINE_AFTER.match(text, last + 1):
             return None  # a sentence that mentions a call
         reading = read_json(text, at)
-        given = _by_name(reading.value, tools.get(name)) if mark["code"] else reading.value
-        given, repairs = decoded(given, tools.get(name))
+        tool_input = (
+            _named_arguments(reading.value, tools.get(name)) if mark["code"] else reading.value
+        )
+        tool_input, repairs = decode_input(tool_input, tools.get(name))
         form = ("a call written as code",) if mark["code"] else ()
-        call = Call(name, given, repairs=(*form, *reading.repairs, *repairs))
-        return Place(start, reading.end, (call,), known=True)
+        call = Call(name, tool_input, repairs=(*form, *reading.repairs, *repairs))
+        return CallSpan(start, reading.end, (call,), known=True)
     if not _VALUE.match(text, start):
         return None
     if _KEY_BEFORE.search(text, max(0, start - 80), start):
         raise UnreadableError(start, "a name or a brace is missing before it")
-    reading = read_json(text, start, may_be_open=True)
+    reading = read_json(text, start, allow_unclosed=True)
     following = text.find("{", reading.end)
     if _DEBRIS.search(text, reading.end, len(text) if following == -1 else following):
         raise UnreadableError(reading.end, "a brace closes it before its end")
-    calls = tuple(_checked(each, reading, tools) for each in _meant(reading.value, tools))
+    calls = tuple(_validated(each, reading, tools) for each in _calls_in(reading.value, tools))
     known = any(call.name in tools for call in calls)
-    return Place(start, reading.end, calls, "", known, _is_alone(text, start, reading.end))
+    return CallSpan(start, reading.end, calls, "", known, _is_standalone(text, start, reading.end))
 
 
-def _is_alone(text: str, start: int, end: int) -> bool:
+def _is_standalone(text: str, start: int, end: int) -> bool:
     """Whether a part of a text fills its line, or the end of the text."""
     if not _LINE_AFTER.match(text, end):
         return False
@@ -212,50 +216,50 @@ def resolve_name(name: str, tools: Schemas) -> str:
     return next((each for each in spellings if each in tools), name)
 
 
-def decoded(given: Json, schema: Json) -> tuple[Json, tuple[str, ...]]:
+def decode_input(tool_input: Json, schema: Json) -> tuple[Json, tuple[str, ...]]:
     """Decode an input that was sent as JSON inside a string; return it and the repairs."""
     takes_object = isinstance(schema, Mapping) and schema.get("type") == "object"
-    if not (takes_object and isinstance(given, str) and given.lstrip()[:1] == "{"):
-        return given, ()
+    if not (takes_object and isinstance(tool_input, str) and tool_input.lstrip()[:1] == "{"):
+        return tool_input, ()
     try:
-        inner = read_json(given, len(given) - len(given.lstrip()))
+        inner = read_json(tool_input, len(tool_input) - len(tool_input.lstrip()))
     except UnreadableError as error:
         why = f"the input is JSON inside a string, and cannot be read: {error.why}"
         raise UnreadableError(0, why) from None
-    if given[inner.end :].strip():
+    if tool_input[inner.end :].strip():
         raise UnreadableError(0, "the input is a string with an object and something after it")
     return inner.value, ("JSON inside a string", *inner.repairs)
 
 
-def _by_name(given: Json, schema: Json) -> Json:
+def _named_arguments(tool_input: Json, schema: Json) -> Json:
     """The arguments of a call in Python; those without names get them from the tool's schema."""
     fields = list(_fields(schema))
-    if isinstance(given, dict) or not given:
-        return given or None
-    if len(given) == 1 and (len(fields) < 2 or isinstance(given[0], dict)):
-        return given[0]
-    if len(given) > len(fields):
+    if isinstance(tool_input, dict) or not tool_input:
+        return tool_input or None
+    if len(tool_input) == 1 and (len(fields) < 2 or isinstance(tool_input[0], dict)):
+        return tool_input[0]
+    if len(tool_input) > len(fields):
         raise UnreadableError(0, "it has values without names")
-    return dict(zip(fields, given, strict=False))
+    return dict(zip(fields, tool_input, strict=False))
 
 
 # ── a value → the calls that it means ─────────────────────────────────────────────────────────────
 
 
-def _meant(value: Json, tools: Schemas) -> list[Call]:
+def _calls_in(value: Json, tools: Schemas) -> list[Call]:
     """The calls that a value means; none where it is only data."""
     if isinstance(value, list):
-        return [each for item in value for each in _meant(item, tools)]
+        return [each for item in value for each in _calls_in(item, tools)]
     if not isinstance(value, dict):
         return []
     if isinstance(value.get("tool_calls"), list):
-        return _meant(value["tool_calls"], tools)
-    parts = {_folded(key): each for key, each in value.items()}
+        return _calls_in(value["tool_calls"], tools)
+    parts = {_normalized(key): each for key, each in value.items()}
     thought = next((parts[key] for key in _THOUGHT if isinstance(parts.get(key), str)), "")
     inputs = {key: parts[key] for key in _INPUT if key in parts}
     for key in _NAME:
         if isinstance(parts.get(key), dict):
-            inner = _meant({**inputs, **parts[key]}, tools)
+            inner = _calls_in({**inputs, **parts[key]}, tools)
             return [replace(each, thought=each.thought or thought) for each in inner]
     names = {
         key: resolve_name(parts[key], tools)
@@ -267,27 +271,27 @@ def _meant(value: Json, tools: Schemas) -> list[Call]:
         raise UnreadableError(0, f"it names both {known[0]!r} and {known[1]!r}")
     if known or (names and (inputs or {"tool", "action"} & {*names})):
         name = known[0] if known else next(iter(names.values()))
-        given, repairs = _input_in(value, tools.get(name), is_known=bool(known))
-        return [Call(name, given, thought, repairs)]
+        tool_input, repairs = _input_of(value, tools.get(name), is_known=bool(known))
+        return [Call(name, tool_input, thought, repairs)]
     heads = [key for key in value if key in tools]
-    if len(heads) == 1 and all(_folded(key) in _THOUGHT for key in value if key != heads[0]):
+    if len(heads) == 1 and all(_normalized(key) in _THOUGHT for key in value if key != heads[0]):
         repairs = ("the tool's name in place of a key",)
         return [Call(heads[0], value[heads[0]], thought, repairs=repairs)]
     return []
 
 
-def _folded(key: str) -> str:
+def _normalized(key: str) -> str:
     return re.sub("[-_ ]", "", key.casefold())
 
 
-def _input_in(
+def _input_of(
     value: dict[str, Json], schema: Json, *, is_known: bool
 ) -> tuple[Json, tuple[str, ...]]:
     """The input of a call, under a key of its own or beside the tool's name; and the repairs."""
     fields, kind = _fields(schema), schema.get("type") if isinstance(schema, Mapping) else None
-    given = [each for key, each in value.items() if _folded(key) in _INPUT]
-    beside = {key: each for key, each in value.items() if _folded(key) not in _BESIDE_INPUT}
-    some = [each for each in given if each not in (None, {}, "")] or given[:1]
+    tool_input = [each for key, each in value.items() if _normalized(key) in _INPUT]
+    beside = {key: each for key, each in value.items() if _normalized(key) not in _OTHER_KEYS}
+    some = [each for each in tool_input if each not in (None, {}, "")] or tool_input[:1]
     if not is_known:
         return next(iter(some), beside or None), ()
     if some:
@@ -302,29 +306,33 @@ def _input_in(
     if kind == "string" and len(beside) == 1:
         return next(iter(beside.values())), ("an input under a key of its own",)
     if fields and set(schema.get("required", ())) <= set(beside) <= set(fields):
-        return beside, (_BESIDE_NAME,)
+        return beside, (_INPUT_BESIDE_NAME,)
     raise UnreadableError(0, "it has no tool_input")
 
 
-def _checked(call: Call, reading: Reading, tools: Schemas) -> Call:
+def _validated(call: Call, reading: Reading, tools: Schemas) -> Call:
     """Decode the input of a call; where something was repaired, it must fit the tool's schema."""
     if call.name not in tools:
         return replace(call, repairs=(*reading.repairs, *call.repairs))
     schema = tools[call.name]
-    given, repairs = decoded(call.input, schema)
+    tool_input, repairs = decode_input(call.input, schema)
     repairs = (*reading.repairs, *call.repairs, *repairs)
     if not repairs:
         return call
-    if reading.open and (given is None or _BESIDE_NAME in repairs):
+    if reading.unclosed and (tool_input is None or _INPUT_BESIDE_NAME in repairs):
         raise UnreadableError(0, "it is cut off")
     fields = _fields(schema)
-    for key in given if isinstance(given, dict) else ():
+    for key in tool_input if isinstance(tool_input, dict) else ():
         if key not in fields and (fields or key in ("thought", "tool", "tool_input")):
             raise UnreadableError(0, f"{key!r} is no argument of {call.name!r}")
-    last = next(reversed(given.values()), None) if isinstance(given, dict) and given else None
-    if reading.open and last and isinstance(last, dict):
+    last = (
+        next(reversed(tool_input.values()), None)
+        if isinstance(tool_input, dict) and tool_input
+        else None
+    )
+    if reading.unclosed and last and isinstance(last, dict):
         raise UnreadableError(0, "a brace is missing, and there is more than one place for it")
-    return replace(call, input=given, repairs=repairs)
+    return replace(call, input=tool_input, repairs=repairs)
 
 
 def _fields(schema: Json) -> Mapping[str, Json]:

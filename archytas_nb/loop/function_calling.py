@@ -17,8 +17,8 @@ from archytas_nb.loop.reply import (
     ANSWER,
     FAIL,
     Action,
-    answer_in,
     only_value,
+    read_answer,
     read_arguments,
     with_reasoning,
 )
@@ -56,7 +56,7 @@ _FAIL_SPEC = {
 SHOW_IMAGES = "(Show me what is to be seen.)"
 """The assistant's words between the outcomes of a step and their images."""
 
-_CUT = "your reply was cut off for its length; send less in one call"
+_TRUNCATED = "your reply was cut off for its length; send less in one call"
 
 
 class FunctionCalling(Wire):
@@ -69,7 +69,7 @@ class FunctionCalling(Wire):
         self.system = system_message(_RULES, instructions)
         self._specs = {name: tool.spec() for name, tool in self.tools.items()}
         self._inputs = {name: spec["function"]["parameters"] for name, spec in self._specs.items()}
-        self.beside = [*self._specs.values(), _FAIL_SPEC]
+        self.tool_specs = [*self._specs.values(), _FAIL_SPEC]
 
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer where one is asked for."""
@@ -96,19 +96,19 @@ class FunctionCalling(Wire):
         ]
         return [reply, *outcomes, *_images(step)]
 
-    def closing(self, text: str) -> Message:
+    def closing_message(self, text: str) -> Message:
         """The answer in plain text."""
         return {"role": "assistant", "content": text}
 
-    def offer(
-        self, ask: AskModel, form: AnswerForm | None, without: Collection[str] = (), last: str = ""
+    def with_actions(
+        self, ask: AskModel, form: AnswerForm | None, disabled: Collection[str] = (), last: str = ""
     ) -> AskModel:
-        """The request with the tools that may be used now; see `TextProtocol.offer`."""
+        """The request with the tools that may be used now; see `TextProtocol.with_actions`."""
         if last:
             return replace(ask, messages=last_turn(ask.messages, last))
-        offered = [spec for name, spec in self._specs.items() if name not in without]
+        allowed = [spec for name, spec in self._specs.items() if name not in disabled]
         ends = [_FAIL_SPEC] if form is None else [form.spec, _FAIL_SPEC]
-        return replace(ask, tools=(*offered, *ends))
+        return replace(ask, tools=(*allowed, *ends))
 
     def read(
         self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
@@ -125,30 +125,34 @@ class FunctionCalling(Wire):
         extras: dict[int, Json] = {}
         repaired: list[str] = []
         ends: dict[str, Json] = {}
-        is_cut = False
+        is_truncated = False
         for call in reply.calls:
             name = resolve_name(call.name, self._inputs)
-            given, how, fault = read_arguments(call.arguments, self._inputs.get(name))
+            tool_input, how, fault = read_arguments(call.arguments, self._inputs.get(name))
             # Of a reply that was cut off, a bare number or text may be a part of one.
-            is_part = call is reply.calls[-1] and not isinstance(given, (dict, list))
+            is_part = call is reply.calls[-1] and not isinstance(tool_input, (dict, list))
             if reply.finish == "length" and (fault or is_part):
-                given, how, fault, is_cut = None, "", _CUT, True
+                tool_input, how, fault, is_truncated = None, "", _TRUNCATED, True
             if how:
                 repaired.append(f"{name}: {how}")
             if name in (ANSWER, FAIL) and not fault:
-                ends[name] = given
+                ends[name] = tool_input
                 continue
             if fault:
                 unread.append((len(calls), f"{name} was not run: {fault}. Send the call again."))
             if call.extra is not None:
                 extras[len(calls)] = call.extra
-            calls.append((name, given))
-        answer = answer_in(ends.get(ANSWER), form)
+            calls.append((name, tool_input))
+        answer = read_answer(ends.get(ANSWER), form)
         null = form is not None and ANSWER in ends and answer is None
-        if is_cut and [name for name, _ in calls] == [ANSWER]:
+        if is_truncated and [name for name, _ in calls] == [ANSWER]:
             text = reply.calls[-1].arguments
             return Action(
-                thought, answer=text, fault=f"{ANSWER}: {_CUT}", reasoning=reasoning, cut="answer"
+                thought,
+                answer=text,
+                fault=f"{ANSWER}: {_TRUNCATED}",
+                reasoning=reasoning,
+                truncated="answer",
             )
         failure = None
         if answer is None and not null and not calls:
@@ -158,7 +162,7 @@ class FunctionCalling(Wire):
         return Action(
             thought, tuple(calls), answer, failure, repaired="; ".join(repaired),
             unread=tuple(unread), null=null, reasoning=reasoning, extras=extras,
-            cut="other" if is_cut else "",
+            truncated="other" if is_truncated else "",
         )  # fmt: skip
 
 
@@ -185,8 +189,10 @@ def _legal(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 
-def _arguments(given: Json) -> str:
+def _arguments(tool_input: Json) -> str:
     """Arguments as an object: chat templates fail on anything else."""
-    if given is None:
-        given = {}
-    return json.dumps(given if isinstance(given, dict) else {"input": given}, ensure_ascii=False)
+    if tool_input is None:
+        tool_input = {}
+    return json.dumps(
+        tool_input if isinstance(tool_input, dict) else {"input": tool_input}, ensure_ascii=False
+    )

@@ -4,10 +4,11 @@ A conversation is a list of `Exchange`s: a question, its steps and its ending. A
 them into messages, so the protocol can change and less can be sent while the record stays whole. A
 call and its outcome live in one `Step`, so they cannot be separated.
 
-Where the model has no room for all, the beginning is left out (a `Cut`): old exchanges, then the
-first steps of the running one. The system prompt, the running question and its last step are always
-sent; where that is still too long, the outcomes of this step are shortened. Leaving something out
-costs a server's prompt cache, so it goes half of the way that is possible.
+A conversation that exceeds the model's context is compacted from the beginning (`Compaction`): old
+exchanges are dropped, then the first steps of the current one. The system prompt, the current
+question and its last step are always sent; if that is still too long, the outcomes of this step are
+truncated. Compaction invalidates the server's prompt cache, so it is done rarely: each time, half
+of what can be dropped is dropped.
 """
 
 from __future__ import annotations
@@ -87,21 +88,21 @@ class Step:
     @property
     def asides(self) -> dict[str, Json]:
         """What came with the calls and is not part of the conversation; see `AskModel.asides`."""
-        found: dict[str, Json] = {id_: {"extra": extra} for id_, extra in self.extras.items()}
+        asides: dict[str, Json] = {id_: {"extra": extra} for id_, extra in self.extras.items()}
         if self.calls and self.reasoning:
             first = self.calls[0].id
-            found[first] = {"reasoning": self.reasoning, **found.get(first, {})}
-        return found
+            asides[first] = {"reasoning": self.reasoning, **asides.get(first, {})}
+        return asides
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Compaction:
     """What is not sent of a record. It only grows, so that each request extends the one before."""
 
     dropped: int = 0  # exchanges, from the first on
-    omitted: int = 0  # steps of the first exchange that is sent
-    short: Mapping[str, int] = field(default_factory=dict)  # characters of outcomes, by call id
-    room: int | None = None  # tokens, where the endpoint has refused a longer request
+    dropped_steps: int = 0  # steps of the first exchange that is sent
+    truncated: Mapping[str, int] = field(default_factory=dict)  # characters of outcomes, by call id
+    max_tokens: int | None = None  # tokens, where the endpoint has refused a longer request
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,9 @@ class Context:
     # What each variable was, to see later which of them have changed.
     state: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     tools: tuple[str, ...] = ()  # those that look at variables
-    instead: tuple[str, ...] = ()  # tools that a small model is to use instead, where one fits
+    preferred_tools: tuple[
+        str, ...
+    ] = ()  # tools that a small model is to use instead, where one fits
     is_offered: bool = True  # False where one fits: neither the text nor the tools are sent
 
 
@@ -127,11 +130,13 @@ class Exchange:
     images: tuple[str, ...] = ()  # PNG or JPEG in base64
     form: AnswerForm | None = None  # of the answer; None for text
     origin: str = ""  # such as a cell: a question of the same origin replaces this one
-    remark: str = ""  # what the model is told below the question
+    hint: str = ""  # what the model is told below the question
     context: Context | None = None
-    cut: Cut = Cut()  # what is not sent of the conversation up to the end of this exchange
+    compaction: Compaction = Compaction()  # of the conversation up to the end of this exchange
     # The messages of an exchange that is over, by the name of the wire protocol.
-    sent: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    message_cache: dict[str, Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def is_worth_keeping(self) -> bool:
@@ -141,7 +146,7 @@ class Exchange:
         return bool(self.steps) or gave_up or getattr(ending, "text", "") != ""
 
     @property
-    def closing(self) -> str:
+    def closing_text(self) -> str:
         """The assistant's last message, never empty, so that roles always alternate."""
         match self.ending:
             case Interrupted():
@@ -166,37 +171,41 @@ def place_of(exchanges: Sequence[Exchange], origin: str) -> int:
 # ── what is left out ──────────────────────────────────────────────────────────────────────────────
 
 
-def view(exchanges: Sequence[Exchange], cut: Cut) -> list[Exchange]:
+def compacted_view(exchanges: Sequence[Exchange], compaction: Compaction) -> list[Exchange]:
     """What is sent of a record, which is not changed: shortened exchanges are copies."""
-    shown = list(exchanges[cut.dropped :])
-    if cut.dropped or cut.omitted:
-        first, n = shown[0], cut.dropped
+    shown = list(exchanges[compaction.dropped :])
+    if compaction.dropped or compaction.dropped_steps:
+        first, n = shown[0], compaction.dropped
         question = first.question
         if n:
             before = "question and its answer" if n == 1 else f"{n} questions and their answers"
             question = f"(Left out here: the first {before}.)\n\n{question}"
-        if n := cut.omitted:
+        if n := compaction.dropped_steps:
             what = "first step" if n == 1 else f"first {n} steps"
             names = Counter(call.name for step in first.steps[:n] for call in step.calls)
             called = ", ".join(f"{name} {n}×" if n > 1 else name for name, n in names.items())
             called = called and f", with calls of {called}"
             question = f"{question}\n\n(Left out here: the {what}{called}.)"
-        shown[0] = replace(first, question=question, steps=first.steps[cut.omitted :])
-    for n, exchange in enumerate(shown if cut.short else ()):
-        if any(call.id in cut.short for step in exchange.steps for call in step.calls):
-            shown[n] = replace(exchange, steps=[_shortened(step, cut) for step in exchange.steps])
+        shown[0] = replace(first, question=question, steps=first.steps[compaction.dropped_steps :])
+    for n, exchange in enumerate(shown if compaction.truncated else ()):
+        if any(call.id in compaction.truncated for step in exchange.steps for call in step.calls):
+            shown[n] = replace(
+                exchange, steps=[_truncate_outcomes(step, compaction) for step in exchange.steps]
+            )
     return shown
 
 
-def _shortened(step: Step, cut: Cut) -> Step:
+def _truncate_outcomes(step: Step, compaction: Compaction) -> Step:
     outcomes = [
-        _short(each, cut.short[each.call_id]) if each.call_id in cut.short else each
+        _truncate(each, compaction.truncated[each.call_id])
+        if each.call_id in compaction.truncated
+        else each
         for each in step.outcomes
     ]
     return replace(step, outcomes=tuple(outcomes))
 
 
-def _short(outcome: CallOutcome, length: int) -> CallOutcome:
+def _truncate(outcome: CallOutcome, length: int) -> CallOutcome:
     """An outcome without images, and without the middle of a long text."""
     text = outcome.text
     note = f"\n… (shortened from {len(text):,} characters) …\n"
@@ -207,17 +216,17 @@ def _short(outcome: CallOutcome, length: int) -> CallOutcome:
     return replace(outcome, text=text, images=())
 
 
-def compacted(
+def compact_further(
     exchanges: Sequence[Exchange],
-    cut: Cut,
+    compaction: Compaction,
     budget: int,
     size: Callable[[Sequence[Exchange]], int],
-) -> Cut:
+) -> Compaction:
     """Leave out as much more as is needed.
 
     Args:
         exchanges: The record; the last one is running.
-        cut: What is left out already, and stays so.
+        compaction: What is left out already, and stays so.
         budget: Tokens that the messages may have.
         size: Counts the tokens of the messages of exchanges, the system prompt included.
 
@@ -225,24 +234,30 @@ def compacted(
         The same cut where the budget is kept; the deepest possible one where it cannot be.
     """
 
-    def size_of(cut: Cut) -> int:
-        return size(view(exchanges, cut))
+    def size_of(compaction: Compaction) -> int:
+        return size(compacted_view(exchanges, compaction))
 
-    if size_of(cut) <= budget:
-        return cut
+    if size_of(compaction) <= budget:
+        return compaction
     last, steps = len(exchanges) - 1, exchanges[-1].steps
-    cuts = [cut]
-    cuts += (replace(cut, dropped=n, omitted=0) for n in range(cut.dropped + 1, last + 1))
-    cuts += (replace(cuts[-1], omitted=n) for n in range(cuts[-1].omitted + 1, len(steps)))
-    if (least := size_of(cuts[-1])) <= budget:
+    candidates = [compaction]
+    candidates += (
+        replace(compaction, dropped=n, dropped_steps=0)
+        for n in range(compaction.dropped + 1, last + 1)
+    )
+    candidates += (
+        replace(candidates[-1], dropped_steps=n)
+        for n in range(candidates[-1].dropped_steps + 1, len(steps))
+    )
+    if (least := size_of(candidates[-1])) <= budget:
         # Sizes fall from cut to cut, but for the few tokens of a note.
         wanted = least + (budget - least) // 2
-        return cuts[bisect.bisect_left(cuts, -wanted, key=lambda each: -size_of(each))]
-    deepest = cuts[-1]
+        return candidates[bisect.bisect_left(candidates, -wanted, key=lambda each: -size_of(each))]
+    deepest = candidates[-1]
     for length in _LENGTHS if steps else ():
         ids = [call.id for call in steps[-1].calls]
-        short = {id_: min(length, cut.short.get(id_, length)) for id_ in ids}
-        deepest = replace(deepest, short={**cut.short, **short})
+        truncated = {id_: min(length, compaction.truncated.get(id_, length)) for id_ in ids}
+        deepest = replace(deepest, truncated={**compaction.truncated, **truncated})
         if size_of(deepest) <= budget:
             break
     return deepest
@@ -260,7 +275,7 @@ def _messages(wire: WireProtocol, exchange: Exchange) -> list[Message]:
     messages = [wire.question(exchange)]
     messages += (message for step in exchange.steps for message in wire.step(step))
     if exchange.ending is not None:
-        messages.append(wire.closing(exchange.closing))
+        messages.append(wire.closing_message(exchange.closing_text))
     valid: list[Message] = replace_surrogates(messages)
     return valid
 
@@ -270,7 +285,7 @@ class Conversation:
 
     messages: list[Message]  # what is sent next
     tokens: int  # about how many they have
-    beside: int  # tokens of what is sent beside them
+    tool_tokens: int  # tokens of what is sent beside them
     asides: dict[str, Json]  # what came with their calls; see `AskModel.asides`
 
     def __init__(
@@ -284,21 +299,21 @@ class Conversation:
         self._model, self.reply_tokens = model, reply_tokens
         self._exchange, self._exchanges = exchange, [*past, exchange]
         if not exchange.steps and past:
-            cut, count = past[-1].cut, len(past)
-            if cut.dropped >= count:  # some of these exchanges may be gone since
-                cut = replace(cut, dropped=count, omitted=0)
-            exchange.cut = cut
-        self.remake(wire)
+            compaction, count = past[-1].compaction, len(past)
+            if compaction.dropped >= count:  # some of these exchanges may be gone since
+                compaction = replace(compaction, dropped=count, dropped_steps=0)
+            exchange.compaction = compaction
+        self.rebuild(wire)
 
-    def remake(self, wire: WireProtocol | None = None) -> None:
+    def rebuild(self, wire: WireProtocol | None = None) -> None:
         """Make the messages again from the record as it is now, by another protocol if given."""
         if wire is not None:
-            self._wire, self.beside = wire, json_tokens(wire.beside)
+            self._wire, self.tool_tokens = wire, json_tokens(wire.tool_specs)
         self.messages = [self._wire.system]
         self.tokens = message_tokens(self.messages)
         self.asides = {}
-        for exchange in view(self._exchanges, self._exchange.cut):
-            messages, tokens = self._sent(exchange)
+        for exchange in compacted_view(self._exchanges, self._exchange.compaction):
+            messages, tokens = self._cached_messages(exchange)
             self.messages += messages
             self.tokens += tokens
             for step in exchange.steps:
@@ -317,50 +332,52 @@ class Conversation:
 
         After the endpoint refused the messages, a quarter of them goes, and half of the reply.
         """
-        sent, cut, why = self.tokens, self._exchange.cut, "the conversation is too long"
+        sent, compaction = self.tokens, self._exchange.compaction
+        why = "the conversation is too long"
         if after_refusal:
             why = "the endpoint finds the conversation too long"
             self.reply_tokens = max(self.reply_tokens // 2, 1)
-            cut = replace(cut, room=max(sent * 3 // 4, 1))
-        budget = self._budget(cut.room)
+            compaction = replace(compaction, max_tokens=max(sent * 3 // 4, 1))
+        budget = self._budget(compaction.max_tokens)
         if sent <= budget:
             return ""
-        self._exchange.cut = compacted(self._exchanges, cut, budget, self._size)
-        if self._exchange.cut != cut:
-            self.remake()
+        self._exchange.compaction = compact_further(self._exchanges, compaction, budget, self._size)
+        if self._exchange.compaction != compaction:
+            self.rebuild()
             return (
                 f"{why} ({sent:,} tokens, about): what is old in it is shortened or left out "
                 f"({self.tokens:,})"
             )
         if not after_refusal:
             return ""
-        self._exchange.cut = replace(cut, room=sent)  # less than that is impossible
+        # Less than that is impossible.
+        self._exchange.compaction = replace(compaction, max_tokens=sent)
         return (
             f"{why}, and nothing of its {sent:,} tokens can be left out: it is asked once more for "
             "a shorter reply"
         )
 
-    def _budget(self, room: int | None) -> int:
-        """Tokens that the messages may have; ``room`` is what the endpoint takes at most."""
+    def _budget(self, max_tokens: int | None) -> int:
+        """Tokens that the messages may have; ``max_tokens`` is what the endpoint takes at most."""
         context = getattr(self._model, "context_tokens", None) or CONTEXT_TOKENS
         # The conversation is not shortened to make room for a very long reply.
         reply = min(self.reply_tokens, max(context // 4, _MIN_REPLY))
-        left = max(context - reply - self.beside - _MARGIN, context // 4)
-        return min(left, room or left)
+        left = max(context - reply - self.tool_tokens - _MARGIN, context // 4)
+        return min(left, max_tokens or left)
 
     def _size(self, exchanges: Sequence[Exchange]) -> int:
         system = message_tokens([self._wire.system])
-        return system + sum(self._sent(exchange)[1] for exchange in exchanges)
+        return system + sum(self._cached_messages(exchange)[1] for exchange in exchanges)
 
-    def _sent(self, exchange: Exchange) -> tuple[list[Message], int]:
+    def _cached_messages(self, exchange: Exchange) -> tuple[list[Message], int]:
         """Messages of an exchange and their tokens; made once if it is over: there may be many."""
         over = exchange.ending, len(exchange.steps)
-        made, messages, tokens = exchange.sent.get(self._wire.name, (None, [], 0))
+        made, messages, tokens = exchange.message_cache.get(self._wire.name, (None, [], 0))
         if made != over:
             messages = _messages(self._wire, exchange)
             tokens = message_tokens(messages)
             if exchange.ending is not None:
-                exchange.sent[self._wire.name] = over, messages, tokens
+                exchange.message_cache[self._wire.name] = over, messages, tokens
         return messages, tokens
 
 

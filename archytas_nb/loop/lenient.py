@@ -69,17 +69,17 @@ class Reading:
     value: Json
     end: int
     repairs: tuple[str, ...] = ()  # in words; none for strict JSON
-    open: bool = False  # the last closing brace was missing
+    unclosed: bool = False  # the last closing brace was missing
 
 
-def read_json(text: str, at: int = 0, *, may_be_open: bool = False) -> Reading:
+def read_json(text: str, at: int = 0, *, allow_unclosed: bool = False) -> Reading:
     """Read the JSON value that begins at an index; text after it is ignored. It takes linear time.
 
     Args:
         text: Any text.
         at: Where the value begins; at a parenthesis, the arguments of a call in Python are read as
             an object if they have names, else as a list.
-        may_be_open: Whether the last closing brace may be missing.
+        allow_unclosed: Whether the last closing brace may be missing.
 
     Raises:
         UnreadableError: There is no value, it is cut off, or it has more than one meaning.
@@ -89,9 +89,9 @@ def read_json(text: str, at: int = 0, *, may_be_open: bool = False) -> Reading:
             value, end = _STRICT.raw_decode(text, at)
             return Reading(replace_surrogates(value), end)
         except json.JSONDecodeError:
-            tokens = _Tokens(text, at, may_be_open=may_be_open)
+            tokens = _Tokens(text, at, allow_unclosed=allow_unclosed)
         return Reading(
-            replace_surrogates(tokens.value()), tokens.end, tuple(tokens.repairs), tokens.open
+            replace_surrogates(tokens.value()), tokens.end, tuple(tokens.repairs), tokens.unclosed
         )
     except RecursionError:
         raise UnreadableError(at, "it is nested too deeply") from None
@@ -117,7 +117,7 @@ def replace_surrogates(value: Json, depth: int = 0) -> Json:
     return value
 
 
-def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _make_object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     """Make an object of its members; a key with two different values has two meanings."""
     found: dict[str, Json] = {}
     for key, value in pairs:  # 1, 1.0 and true are equal in Python, but not as JSON
@@ -136,7 +136,7 @@ def _no_constant(word: str) -> NoReturn:
     raise UnreadableError(0, f"{word} is no JSON value; write null, or the text {word!r} in quotes")
 
 
-def _finite(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
         raise UnreadableError(0, f"the number {digits} is too large")
@@ -144,21 +144,21 @@ def _finite(digits: str) -> float:
 
 
 _STRICT = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+    object_pairs_hook=_make_object, parse_constant=_no_constant, parse_float=_parse_float
 )
 
 
 class _Tokens:
     """The tokens of a value that is nearly JSON, as strict JSON has them; read in linear time."""
 
-    def __init__(self, text: str, at: int, *, may_be_open: bool) -> None:
+    def __init__(self, text: str, at: int, *, allow_unclosed: bool) -> None:
         self.end = at  # of the last token
         self.repairs: dict[str, None] = {}
-        self.open = False
-        self._text, self._at, self._may_be_open = text, at, may_be_open
+        self.unclosed = False
+        self._text, self._at, self._allow_unclosed = text, at, allow_unclosed
         self._closers: list[tuple[str, str]] = []  # of what is open: as written, and in JSON
         self._out: list[str] = []
-        self._places: list[int] = []  # where each token stands in the text
+        self._positions: list[int] = []  # where each token stands in the text
         while not self._out or self._closers:
             self._next()
 
@@ -169,7 +169,9 @@ class _Tokens:
         except json.JSONDecodeError as error:
             ends = list(itertools.accumulate(map(len, self._out)))
             n = min(bisect.bisect_right(ends, error.pos), len(ends) - 1)
-            raise UnreadableError(self._places[n], error.msg[0].lower() + error.msg[1:]) from None
+            raise UnreadableError(
+                self._positions[n], error.msg[0].lower() + error.msg[1:]
+            ) from None
 
     def _next(self) -> None:
         """Add the next token."""
@@ -178,25 +180,25 @@ class _Tokens:
         if mark and mark == closer:
             if self._out[-1] == "," and self._out[-2] not in ("{", "["):
                 self._out.pop()
-                self._places.pop()
+                self._positions.pop()
                 self.repairs["a trailing comma"] = None
-            self._add(self._closers.pop()[1], 1)
+            self._append(self._closers.pop()[1], 1)
         elif mark in (",", ":") or (mark == "=" and closer == ")"):
-            self._add(":" if mark == "=" else mark, 1)
+            self._append(":" if mark == "=" else mark, 1)
         elif self._out and self._out[-1] not in ("{", "[", ",", ":"):
-            self._add(self._missing(closer), 0)
+            self._append(self._missing_token(closer), 0)
         elif mark in _CLOSERS:
             if len(self._closers) > MAX_DEPTH:
                 raise UnreadableError(self._at, "it is nested too deeply")
             opener = "{" if mark == "{" or _NAMED.match(self._text, self._at) else "["
             self._closers.append((_CLOSERS[mark], _CLOSERS[opener]))
-            self._add(opener, 1)
+            self._append(opener, 1)
         elif mark in _STRINGS:
-            self._add(*self._string())
+            self._append(*self._string())
         else:
-            self._add(*self._word())
+            self._append(*self._word())
 
-    def _missing(self, closer: str) -> str:
+    def _missing_token(self, closer: str) -> str:
         """What must be missing after a value that nothing follows which may: a comma, a brace."""
         text, end = self._text, self.end
         if closer == "}" and _KEY_FOLLOWS.match(text, self._at):
@@ -204,16 +206,16 @@ class _Tokens:
             return ","
         is_whole = text[end - 1] in "}]\"'“”‘’"  # a number may have lost digits
         is_over = is_whole and _ENDS_OBJECT.match(text, end) and _last_mark(text) < end
-        if not (self._may_be_open and is_over and self._closers == [("}", "}")]):
+        if not (self._allow_unclosed and is_over and self._closers == [("}", "}")]):
             why = f"expected , or {closer}" if text[self._at :] else "it is cut off"
             raise UnreadableError(self._at, why)
         self.repairs["a missing brace at the end"] = None
-        self.open = True
+        self.unclosed = True
         return self._closers.pop()[1]
 
-    def _add(self, token: str, width: int) -> None:
+    def _append(self, token: str, width: int) -> None:
         self._out.append(token)
-        self._places.append(self._at)
+        self._positions.append(self._at)
         self._at += width
         self.end = self._at if width else self.end
 

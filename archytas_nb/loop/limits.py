@@ -42,7 +42,7 @@ _AGAIN = (
     "You already made this very call; it was not run again. Its outcome was:\n{outcome}\n"
     "Use this outcome: answer, or make a different call."
 )
-_TAKEN_AWAY = (
+_TOOL_DISABLED = (
     "{name} was not run and cannot be used now: you made the same call again and again. "
     "Use what you were told: answer, or use another tool."
 )
@@ -104,11 +104,11 @@ class Clock:
 
 
 @dataclass(slots=True)
-class _Made:
+class _CallRecord:
     """A call's last outcome, the number of new outcomes by then, and how often it was made."""
 
     outcome: CallOutcome
-    news: int
+    new_outcomes: int
     times: int = 1
 
 
@@ -123,12 +123,12 @@ class Guards:
     steps: int = 0  # replies so far
     errors: int = 0  # in a row
     usage: Usage = field(default_factory=Usage)
-    taken_away: set[str] = field(default_factory=set)  # tools that cannot be used now
-    just_failed: bool = False  # a call of the last reply did
+    disabled_tools: set[str] = field(default_factory=set)  # tools that cannot be used now
+    last_call_failed: bool = False  # a call of the last reply did
     _started: float | None = None
-    _made: dict[str, _Made] = field(default_factory=dict)
-    _news: int = 0
-    _asked: set[str] = field(default_factory=set)
+    _calls_made: dict[str, _CallRecord] = field(default_factory=dict)
+    _new_outcomes: int = 0
+    _warned: set[str] = field(default_factory=set)
 
     def limit_reached(self) -> str:
         """The limit that is reached, such as ``"max_steps=20"``; empty where none is."""
@@ -153,7 +153,7 @@ class Guards:
             self._started = now
         return max(self.limits.max_seconds - (now - self._started), 0.0)
 
-    def spend(self, reply: ModelReply, sent: int) -> None:
+    def add_usage(self, reply: ModelReply, sent: int) -> None:
         """Add a reply's usage, estimated (``sent`` tokens of input) where the server has none."""
         usage = reply.usage
         if not (usage.input_tokens or usage.output_tokens):
@@ -162,64 +162,68 @@ class Guards:
             usage = replace(usage, input_tokens=sent, output_tokens=written)
         self.usage += usage
 
-    def earlier(self, call: ToolCall) -> CallOutcome | None:
+    def skipped_outcome(self, call: ToolCall) -> CallOutcome | None:
         """The outcome of a call that is not run, or None where it must be run.
 
         A repeated call runs again only after a new outcome, as its own may then differ (a small
         model is asked once before). Otherwise it gets the earlier outcome, and the third time the
         tool is disabled until there is a new one. A call that failed may be retried.
         """
-        if call.name in self.taken_away:
-            return CallOutcome("refused", _TAKEN_AWAY.format(name=call.name), call_id=call.id)
-        key = key_of(call)
-        made = self._made.get(key)
+        if call.name in self.disabled_tools:
+            return CallOutcome("refused", _TOOL_DISABLED.format(name=call.name), call_id=call.id)
+        key = call_key(call)
+        made = self._calls_made.get(key)
         if made is None or call.name in self.may_repeat or made.outcome.status == "error":
             return None
-        if made.news != self._news:
-            if not self.small or key in self._asked:
+        if made.new_outcomes != self._new_outcomes:
+            if not self.small or key in self._warned:
                 return None
-            self._asked.add(key)
+            self._warned.add(key)
             text = _AGAIN_LATER.format(outcome=made.outcome.text)
             return CallOutcome("not_run", text, call_id=call.id)
         made.times += 1
         if made.times > 2:
-            self.taken_away.add(call.name)
+            self.disabled_tools.add(call.name)
         text = _AGAIN.format(outcome=made.outcome.text)
         return replace(made.outcome, text=text, call_id=call.id, outputs=(), seconds=0.0)
 
-    def is_twin(self, call: ToolCall, others: Collection[str]) -> bool:
+    def is_duplicate(self, call: ToolCall, others: Collection[str]) -> bool:
         """Whether a call must not run beside an equal one, by the keys of the others."""
-        return call.name not in self.may_repeat and key_of(call) in others
+        return call.name not in self.may_repeat and call_key(call) in others
 
-    def note(self, call: ToolCall, outcome: CallOutcome) -> CallOutcome:
+    def record(self, call: ToolCall, outcome: CallOutcome) -> CallOutcome:
         """Remember the outcome of a call that was run; return it as the model reads it."""
-        key = key_of(call)
-        made = self._made.get(key)
+        key = call_key(call)
+        made = self._calls_made.get(key)
         if made and (made.outcome.status, made.outcome.text) == (outcome.status, outcome.text):
-            made.outcome, made.times, made.news = outcome, made.times + 1, self._news
+            made.outcome, made.times, made.new_outcomes = (
+                outcome,
+                made.times + 1,
+                self._new_outcomes,
+            )
             failed = outcome.status == "error"
             return replace(outcome, text=f"{outcome.text}\n{_FAILED_AGAIN}") if failed else outcome
-        self._news += 1
-        self._made[key] = _Made(outcome, self._news)
+        self._new_outcomes += 1
+        self._calls_made[key] = _CallRecord(outcome, self._new_outcomes)
         if outcome.status == "done":
-            self.taken_away.clear()
+            self.disabled_tools.clear()
         return outcome
 
-    def note_step(self, outcomes: Sequence[CallOutcome]) -> None:
+    def record_step(self, outcomes: Sequence[CallOutcome]) -> None:
         """Count a reply whose calls all failed as an error; a success resets the count."""
         statuses = {outcome.status for outcome in outcomes}
-        self.just_failed = "error" in statuses
+        self.last_call_failed = "error" in statuses
         if "done" in statuses:
             self.errors = 0
         elif statuses & {"error", "refused"}:
             self.errors += 1
 
-    def note_fault(self) -> None:
+    def record_fault(self) -> None:
         """Count a reply that could not be used as an error."""
         self.errors += 1
-        self.just_failed = False
+        self.last_call_failed = False
 
 
-def key_of(call: ToolCall) -> str:
+def call_key(call: ToolCall) -> str:
     """The same text for calls of the same tool with the same input, and for no others."""
     return f"{call.name}:{json.dumps(call.input, sort_keys=True, ensure_ascii=False, default=repr)}"

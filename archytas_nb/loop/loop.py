@@ -8,7 +8,7 @@ It does no input or output itself. `driver.py` carries the requests out:
 So it can be driven by hand with ``.send``, and recorded replies reproduce an equal run.
 
 How it works. A run repeats one step until a limit is reached: the model is asked (`_ask`), its
-reply is read as an `Action`, and the action is done (`_do`). An action has calls, an answer, a
+reply is read as an `Action`, and the action is done (`_perform`). An action has calls, an answer, a
 failure, or a fault that makes the reply unusable. Calls are run (`_run_calls`) and recorded with
 their outcomes as one `Step` of the exchange, faults are recorded as a correction that the model
 reads; both make the next request longer and the run goes on. An answer that passes its check ends
@@ -54,35 +54,35 @@ from archytas_nb.loop.history import (
     messages_of,
     texts_of,
 )
-from archytas_nb.loop.limits import Guards, key_of
-from archytas_nb.loop.reply import ANSWER, FAIL, Action, as_text, not_accepted
+from archytas_nb.loop.limits import Guards, call_key
+from archytas_nb.loop.reply import ANSWER, FAIL, Action, as_text, rejection_text
 from archytas_nb.loop.verify import (
-    IMPOSSIBLE,
-    KNOWN,
+    KNOWN_HINT,
     MAX_QUESTION,
     MAX_TOOLS,
-    doubts,
-    fits,
-    known,
-    unused,
-    verdict,
+    NO_TOOL_HINT,
+    fit_request,
+    knowledge_request,
+    parse_yes_no,
+    reasons_to_confirm,
+    unused_tool_correction,
 )
 
 T = TypeVar("T")
-Until: TypeAlias = Generator[Request, Reply, T]
+Requests: TypeAlias = Generator[Request, Reply, T]
 """Requests until there is a result."""
-Flow: TypeAlias = Until[Ending]
+Flow: TypeAlias = Requests[Ending]
 
-LAST_SECONDS = 30.0
+LAST_TURN_SECONDS = 30.0
 """Seconds for the last turn where the run's time is over."""
 
 MAX_CALLS = 100
 """Maximum number of calls of one reply that are run."""
 
-_LATE = "Not run: the user interrupted before."
+_INTERRUPTED_BEFORE = "Not run: the user interrupted before."
 
 
-class _OverError(Exception):
+class _RunEndedError(Exception):
     """The run is over, because no reply came."""
 
     def __init__(self, ending: Ending) -> None:
@@ -113,7 +113,7 @@ def react_loop(
         ValueError: It sent the outcome of another call.
     """
     if exchange.context is not None and not exchange.context.is_offered:
-        wire = wire.without(exchange.context.tools)
+        wire = wire.without_tools(exchange.context.tools)
     tokens = guards.limits.reply_tokens(small=guards.small)
     thinking = guards.limits.thinking_tokens(small=guards.small)
     conversation = Conversation(wire, past, exchange, model, tokens)
@@ -133,14 +133,14 @@ class _Loop:
     conversation: Conversation
     checks: bool
     thinking_tokens: int | None  # of a reply after one of reasoning alone
-    fitting: str = ""  # the tool that fits, until an answer without it is questioned
-    doubted: set[str] = field(default_factory=set)  # for which reasons an end was questioned
-    cuts: int = 0  # replies in a row that were cut off for their length
+    fitting_tool: str = ""  # the tool that fits, until an answer without it is questioned
+    reasons_raised: set[str] = field(default_factory=set)  # for which reasons an end was questioned
+    truncated_replies: int = 0  # replies in a row that were cut off for their length
 
     def run(self) -> Flow:
         """Repeat steps until there is an ending."""
         try:
-            yield from self._fit()
+            yield from self._check_fit()
             was_prose = False  # whether the last reply was plain text in place of an action
             while not (limit := self.guards.limit_reached()):
                 reply = yield from self._ask()
@@ -148,18 +148,22 @@ class _Loop:
                 action = self._read(reply, prose_is_answer=was_prose)
                 if action.repaired:
                     yield Notice("repair", action.repaired)
-                was_prose = action.prose and not action.cut
-                self.cuts = self.cuts + 1 if action.cut else 0
-                ending = yield from self._cut(action, reply) if action.cut else self._do(action)
+                was_prose = action.prose and not action.truncated
+                self.truncated_replies = self.truncated_replies + 1 if action.truncated else 0
+                ending = (
+                    yield from self._after_truncation(action, reply)
+                    if action.truncated
+                    else self._perform(action)
+                )
                 if ending is not None:
                     return ending
             return (yield from self._last_turn(limit))
-        except _OverError as over:
+        except _RunEndedError as over:
             return over.ending
 
     # ── asking ────────────────────────────────────────────────────────────────────────────────────
 
-    def _ask(self, last: str = "") -> Until[ModelReply]:
+    def _ask(self, last: str = "") -> Requests[ModelReply]:
         """Ask the model; after an overflow once more, with less."""
         if done := self.conversation.compact():
             yield Notice("compaction", done)
@@ -167,42 +171,42 @@ class _Loop:
         if isinstance(reply, NoReply) and reply.kind == "overflow":
             yield Notice("compaction", self.conversation.compact(after_refusal=True))
             reply = yield self._request(last)
-        return (yield from self._received(reply))
+        return (yield from self._reply_or_end(reply))
 
-    def _received(self, reply: Reply) -> Until[ModelReply]:
+    def _reply_or_end(self, reply: Reply) -> Requests[ModelReply]:
         """The reply of the model; where none came, the run is over."""
         if isinstance(reply, ModelReply):
             return reply
         if not isinstance(reply, NoReply):
             raise _unexpected("the model", reply, "ModelReply or NoReply")
         if reply.kind == "interrupted":
-            raise _OverError(Interrupted("a request to the model"))
+            raise _RunEndedError(Interrupted("a request to the model"))
         if reply.kind == "deadline":
             limit = f"max_seconds={self.guards.limits.max_seconds or 0:g}"
             yield Notice("limit", f"the limit {limit} is reached while the model is asked")
             # Half a JSON object means nothing to a person, half a text does.
-            raise _OverError(Stopped(limit, reply.text if self.wire.name == "native" else ""))
+            raise _RunEndedError(Stopped(limit, reply.text if self.wire.name == "native" else ""))
         text = reply.text
         if reply.kind == "overflow":
-            move = (
+            advice = (
                 " Start over with agent.reset(), ask for less at once, or use a model with a "
                 "longer context."
             )
             text = (
                 "the conversation is too long for the model even where only what is needed is sent,"
                 f" about {self.conversation.tokens:,} tokens: {text}"
-                f"{'' if 'agent.reset()' in text else move}"
+                f"{'' if 'agent.reset()' in text else advice}"
             )
-        raise _OverError(Failed(text, by="endpoint"))
+        raise _RunEndedError(Failed(text, by="endpoint"))
 
     def _request(self, last: str) -> AskModel:
         guards, conversation = self.guards, self.conversation
-        without = set(guards.taken_away)
-        if self.exchange.remark and not guards.steps:  # a small model ignores the remark alone
-            without |= {*self.wire.tools, FAIL if self.exchange.remark == KNOWN else ANSWER}
+        disabled = set(guards.disabled_tools)
+        if self.exchange.hint and not guards.steps:  # a small model ignores the remark alone
+            disabled |= {*self.wire.tools, FAIL if self.exchange.hint == KNOWN_HINT else ANSWER}
         seconds = guards.seconds_left()
         if last and seconds is not None:
-            seconds = max(seconds, LAST_SECONDS)
+            seconds = max(seconds, LAST_TURN_SECONDS)
         ask = AskModel(
             guards.steps + 1,
             tuple(conversation.messages),
@@ -211,22 +215,22 @@ class _Loop:
             seconds=seconds,
             asides=conversation.asides,
         )
-        return self.wire.offer(ask, self.exchange.form, without, last)
+        return self.wire.with_actions(ask, self.exchange.form, disabled, last)
 
     def _read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
-        self.guards.spend(reply, self.conversation.tokens + self.conversation.beside)
+        self.guards.add_usage(reply, self.conversation.tokens + self.conversation.tool_tokens)
         return self.wire.read(reply, prose_is_answer=prose_is_answer, form=self.exchange.form)
 
     # ── acting ────────────────────────────────────────────────────────────────────────────────────
 
-    def _do(self, action: Action) -> Until[Ending | None]:
+    def _perform(self, action: Action) -> Requests[Ending | None]:
         """Do what a reply says; None where the run goes on."""
-        if correction := (yield from self._before_end(action)):
+        if correction := (yield from self._confirm_end(action)):
             yield Notice("check", f"the model is asked once before its end counts: {correction}")
             self._correct(action, correction)
             return None
         if action.fault:
-            self.guards.note_fault()
+            self.guards.record_fault()
             self._correct(action, action.fault)
             return None
         if action.calls:
@@ -235,47 +239,47 @@ class _Loop:
             if any(outcome.status == "interrupted" for outcome in step.outcomes):
                 return Interrupted("a tool call")
         else:
-            self.guards.note_step(())
+            self.guards.record_step(())
         if action.answers:
             if verdict := (yield from self._check(action)):
-                self.guards.note_fault()
-                self._correct(action, not_accepted(action.answer, verdict))
+                self.guards.record_fault()
+                self._correct(action, rejection_text(action.answer, verdict))
                 return None
             return Answered(as_text(action.answer), action.thought)
         return None if action.failure is None else Failed(action.failure)
 
-    def _check(self, action: Action) -> Until[str]:
+    def _check(self, action: Action) -> Requests[str]:
         """Why an answer is not accepted; empty where it is."""
         if not self.checks:
             return ""
         verdict = yield CheckAnswer(self.guards.steps, action.answer)
         if isinstance(verdict, NoReply):
-            raise _OverError(Interrupted("the check of the answer"))
+            raise _RunEndedError(Interrupted("the check of the answer"))
         if not isinstance(verdict, Verdict):
             raise _unexpected("for an answer to be checked", verdict, "Verdict")
         return verdict.fault
 
-    def _cut(self, action: Action, reply: ModelReply) -> Until[Ending | None]:
+    def _after_truncation(self, action: Action, reply: ModelReply) -> Requests[Ending | None]:
         """Go on after a truncated reply; None where it is asked for again.
 
         An answer is kept as far as it came. A call may be made once more with less in it, and a
         small model may answer in fewer words. Reasoning that used up the whole reply ends the run.
         """
-        at, move = self._cut_at(reply)
+        at, advice = self._truncated_at(reply)
         text = as_text(action.answer) if action.answers else action.thought if action.prose else ""
-        if action.cut == "reasoning":
-            return Stopped(f"reply {at}, all of them reasoning{move}", cut=True)
-        stopped = Stopped(f"reply {at}{move}", text, cut=True)
-        is_over = self.cuts > 1 or (action.answers and not self.guards.small)
+        if action.truncated == "reasoning":
+            return Stopped(f"reply {at}, all of them reasoning{advice}", cut=True)
+        stopped = Stopped(f"reply {at}{advice}", text, cut=True)
+        is_over = self.truncated_replies > 1 or (action.answers and not self.guards.small)
         if is_over and not action.calls:
             return stopped
         if not is_over and not action.unread:  # of a call that is not run there is a notice anyway
             yield Notice("repair", f"the reply was {at}: the model is asked once more, for less")
         retried = replace(action, thought=action.thought or text[:500], answer=None, null=False)
-        ending = yield from self._do(retried)
+        ending = yield from self._perform(retried)
         return stopped if ending is None and is_over else ending
 
-    def _cut_at(self, reply: ModelReply) -> tuple[str, str]:
+    def _truncated_at(self, reply: ModelReply) -> tuple[str, str]:
         """At how many tokens a reply was truncated, and the next move."""
         asked = self.conversation.reply_tokens
         most = max(asked, self.thinking_tokens or 0)
@@ -291,15 +295,15 @@ class _Loop:
         )
         try:
             reply = yield from self._ask(limit)
-        except _OverError as over:
+        except _RunEndedError as over:
             return over.ending if isinstance(over.ending, Interrupted) else Stopped(limit)
         action = self._read(reply, prose_is_answer=True)
-        if action.cut:
-            limit = f"{limit}; the last reply was {self._cut_at(reply)[0]}"
+        if action.truncated:
+            limit = f"{limit}; the last reply was {self._truncated_at(reply)[0]}"
         if not action.answers:
             return Stopped(limit, as_text(action.failure or action.thought))
         # An answer that is accepted is the run's value; a fault changes nothing any more.
-        if not action.cut:
+        if not action.truncated:
             yield from self._check(action)
         return Stopped(limit, as_text(action.answer))
 
@@ -312,11 +316,11 @@ class _Loop:
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _run_calls(self, action: Action) -> Until[Step]:
+    def _run_calls(self, action: Action) -> Requests[Step]:
         """Have the calls of one reply run, those that can be read and are not too many."""
         place, left = (len(self.past) + 1, self.guards.steps), len(action.calls) - MAX_CALLS
-        taken = enumerate(action.calls[: MAX_CALLS + 1], start=1)
-        calls = [ToolCall(call_id(*place, n), name, given) for n, (name, given) in taken]
+        selected = enumerate(action.calls[: MAX_CALLS + 1], start=1)
+        calls = [ToolCall(call_id(*place, n), name, given) for n, (name, given) in selected]
         unread = [
             CallOutcome("error", why, call_id=calls[n].id)
             for n, why in action.unread
@@ -328,17 +332,17 @@ class _Loop:
         outcomes = {outcome.call_id: outcome for outcome in unread}
         for outcome in unread:
             yield Notice("repair", outcome.text)
-        yield from self._fill_in(outcomes, calls, action.thought)
+        yield from self._collect_outcomes(outcomes, calls, action.thought)
         ordered = tuple(outcomes[call.id] for call in calls)
-        self.guards.note_step(ordered)
+        self.guards.record_step(ordered)
         extras = {calls[n].id: extra for n, extra in action.extras.items() if n < len(calls)}
         return Step(
             action.thought, tuple(calls), ordered, reasoning=action.reasoning, extras=extras
         )
 
-    def _fill_in(
+    def _collect_outcomes(
         self, outcomes: dict[str, CallOutcome], calls: Sequence[ToolCall], thought: str
-    ) -> Until[None]:
+    ) -> Requests[None]:
         """Fill in the outcomes of the calls that have none, by having them run if need be."""
         waiting = deque(call for call in calls if call.id not in outcomes)
         while waiting:
@@ -354,27 +358,27 @@ class _Loop:
                     raise ValueError(
                         f"the outcome of {call.id!r} was sent with call_id={outcome.call_id!r}"
                     )
-                outcomes[call.id] = self.guards.note(call, outcome)
+                outcomes[call.id] = self.guards.record(call, outcome)
             if any(outcome.status == "interrupted" for outcome in reply.outcomes):
                 for call in waiting:
-                    outcomes[call.id] = CallOutcome("not_run", _LATE, call_id=call.id)
+                    outcomes[call.id] = CallOutcome("not_run", _INTERRUPTED_BEFORE, call_id=call.id)
                 return
 
     def _batch(
         self, waiting: deque[ToolCall], outcomes: dict[str, CallOutcome]
-    ) -> Until[list[ToolCall]]:
+    ) -> Requests[list[ToolCall]]:
         """Take the next calls that are run together; fill in those that need not be run.
 
         The second of two equal calls waits for the first, as it would in a reply of its own.
         """
         batch: list[ToolCall] = []
         keys: set[str] = set()
-        while waiting and not (keys and self.guards.is_twin(waiting[0], keys)):
+        while waiting and not (keys and self.guards.is_duplicate(waiting[0], keys)):
             call = waiting.popleft()
-            outcome = self.guards.earlier(call)
+            outcome = self.guards.skipped_outcome(call)
             if outcome is None:
                 batch.append(call)
-                keys |= {key_of(call)} if waiting else set()
+                keys |= {call_key(call)} if waiting else set()
                 continue
             outcomes[call.id] = outcome
             if outcome.status == "not_run":
@@ -386,58 +390,60 @@ class _Loop:
 
     # ── questions to a small model ────────────────────────────────────────────────────────────────
 
-    def _fit(self) -> Until[None]:
+    def _check_fit(self) -> Requests[None]:
         """Ask a small model whether a tool fits, and tell it with the question where none does."""
         tools, question = self.wire.tools, self.exchange.question
         context = self.exchange.context
         if context is not None and not context.is_offered:
             context = None
         if context is not None:
-            tools = {name: tools[name] for name in context.instead}
+            tools = {name: tools[name] for name in context.preferred_tools}
         if not self.guards.small or self.past or self.exchange.steps:
             return
         if not 0 < len(tools) <= MAX_TOOLS or len(question) > MAX_QUESTION:
             return
         self.guards.limit_reached()  # the clock runs from here on
         for name, tool in tools.items():
-            if (yield from self._judge(fits(tool, question))) != "no":
-                self.fitting = name
+            if (yield from self._ask_yes_no(fit_request(tool, question))) != "no":
+                self.fitting_tool = name
                 if context is not None:
                     self.exchange.context = replace(context, is_offered=False)
-                    self.wire = self.wire.without(context.tools)
-                    self.conversation.remake(self.wire)
+                    self.wire = self.wire.without_tools(context.tools)
+                    self.conversation.rebuild(self.wire)
                 return
         if context is not None:  # the answer may stand below the question
             return
-        is_known = (yield from self._judge(known(question))) == "yes"
-        self.exchange.remark = KNOWN if is_known else IMPOSSIBLE
-        self.conversation.remake()
-        yield Notice("repair", f"no tool seems to fit; the model is told: {self.exchange.remark}")
+        knows_answer = (yield from self._ask_yes_no(knowledge_request(question))) == "yes"
+        self.exchange.hint = KNOWN_HINT if knows_answer else NO_TOOL_HINT
+        self.conversation.rebuild()
+        yield Notice("repair", f"no tool seems to fit; the model is told: {self.exchange.hint}")
 
-    def _judge(self, request: AskModel) -> Until[str]:
+    def _ask_yes_no(self, request: AskModel) -> Requests[str]:
         """Ask for a yes or no about the question."""
         reply = yield replace(request, seconds=self.guards.seconds_left())
-        received = yield from self._received(reply)
-        self.guards.spend(received, message_tokens(request.messages))
-        return verdict(received.text)
+        received = yield from self._reply_or_end(reply)
+        self.guards.add_usage(received, message_tokens(request.messages))
+        return parse_yes_no(received.text)
 
-    def _before_end(self, action: Action) -> Until[str]:
+    def _confirm_end(self, action: Action) -> Requests[str]:
         """What a small model is told once instead of ending; calls beside an end are run first."""
         is_first = not self.exchange.steps
         is_end = self.guards.small and (action.answers or action.failure is not None)
         if action.calls or not is_end:
             return ""
-        if self.exchange.remark and is_first:
+        if self.exchange.hint and is_first:
             return ""  # it is what it was told to do
-        if action.answers and self.fitting and is_first:
-            tool, self.fitting = self.fitting, ""
-            if (yield from self._judge(known(self.exchange.question))) != "yes":
-                return unused(tool)
+        if action.answers and self.fitting_tool and is_first:
+            tool, self.fitting_tool = self.fitting_tool, ""
+            if (yield from self._ask_yes_no(knowledge_request(self.exchange.question))) != "yes":
+                return unused_tool_correction(tool)
         answer = as_text(action.answer) if action.answers else None
-        failed = self.guards.just_failed
-        for reason, correction in doubts(answer, self._sources(), just_failed=failed):
-            if reason not in self.doubted:
-                self.doubted.add(reason)
+        failed = self.guards.last_call_failed
+        for reason, correction in reasons_to_confirm(
+            answer, self._sources(), last_call_failed=failed
+        ):
+            if reason not in self.reasons_raised:
+                self.reasons_raised.add(reason)
                 return correction
         return ""
 

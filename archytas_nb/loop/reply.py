@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from archytas_nb.loop.calls import Call, Found, Place, Schemas, decoded, find_calls
+from archytas_nb.loop.calls import Call, CallSpan, FoundCalls, Schemas, decode_input, find_calls
 from archytas_nb.loop.events import Json, ModelReply
 from archytas_nb.loop.history import AnswerForm
 from archytas_nb.loop.lenient import UnreadableError, read_json, replace_surrogates
@@ -37,10 +37,10 @@ _OTHER_TAG = re.compile(
     r"<parameter=|<invoke name=|<arg_key>|<\|tool_call_?\w*begin|<｜tool▁|<\|tool_call>"
 )
 """Marks of models whose servers read them; where none has, they are not read here either."""
-_BETWEEN = re.compile(
+_SEPARATOR = re.compile(
     r"(?:```\w*|<[^<>]*>|\b(?:and|then)\b|\b(?:Action|Call)\s*:|[\s,;`\]\[\"'])*+"
 )
-_SEVERAL = re.compile(r"<[^<>]*(?:tool_call|function)[^<>]*>|\[TOOL_CALLS\]")
+_SEVERAL_CALLS = re.compile(r"<[^<>]*(?:tool_call|function)[^<>]*>|\[TOOL_CALLS\]")
 _INTRODUCTION = re.compile(r"```\w*|<[^<>]*>|\[TOOL_CALLS\]|^\s*Thought:|\bAction:\s*$")
 _FENCED = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 _STRING = r'"((?:[^"\\]|\\.)*+)("?)'
@@ -51,7 +51,7 @@ _ANSWER = re.compile(r"(?:\{\s*\"\w+\"\s*:\s*)?" + _STRING, re.DOTALL)
 _HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
-CutIn: TypeAlias = Literal["", "answer", "reasoning", "other"]
+TruncatedPart: TypeAlias = Literal["", "answer", "reasoning", "other"]
 """Where a reply was cut off for its length; empty where nothing of it is missing."""
 
 
@@ -70,7 +70,7 @@ class Action:
     null: bool = False  # None is the answer, where its form allows that
     reasoning: str = ""  # came apart from the text
     extras: Mapping[int, Json] = field(default_factory=dict)  # what came beside calls, by place
-    cut: CutIn = ""  # an answer is then incomplete, and a call is unread
+    truncated: TruncatedPart = ""  # an answer is then incomplete, and a call is unread
 
     @property
     def answers(self) -> bool:
@@ -85,7 +85,7 @@ def read_action(
     prose_is_answer: bool,
     strict: bool = False,
     form: AnswerForm | None = None,
-    cut: bool = False,
+    truncated: bool = False,
     refused: bool = False,
 ) -> Action:
     """Read the action that a text means.
@@ -97,7 +97,7 @@ def read_action(
         strict: Only a call of a known tool that stands by itself counts; any other text is prose.
             (With function calling, JSON in the text may well be the answer.)
         form: How the answer is to be given; None for text.
-        cut: Whether the reply was cut off for its length: plain text is then no whole answer.
+        truncated: Whether the reply was cut off for its length: plain text is then no whole answer.
         refused: Whether the server did not accept the reply: prose is then no answer.
 
     Returns:
@@ -105,22 +105,26 @@ def read_action(
     """
     found = find_calls(text, {**tools, ANSWER: _TEXT if form is None else form.schema, FAIL: _TEXT})
     ask = _NATIVE_FORM if strict else _REACT_FORM
-    places = found.places
+    spans = found.spans
     if strict:  # the name of a tool may be what a cut left out
-        places = [each for each in places if each.alone and (each.known or (cut and each.why))]
-    before = found.text[: places[0].start] if places else found.text
+        spans = [
+            each for each in spans if each.standalone and (each.known or (truncated and each.why))
+        ]
+    before = found.text[: spans[0].start] if spans else found.text
     try:
-        if tag := _OTHER_TAG.search(before) or (not places and strict and _TAG.search(before)):
+        if tag := _OTHER_TAG.search(before) or (not spans and strict and _TAG.search(before)):
             raise UnreadableError(0, f"the call after {tag[0]!r} could not be read")
-        if places:
-            action = _called(found, places, form)
+        if spans:
+            action = _action_of_calls(found, spans, form)
         elif not found.text:
             action = Action(fault=f"Your reply was empty. {ask}")
         elif prose_is_answer and not refused:
-            answer = found.text if form is None or cut else _typed(found.text, form)
-            fault = _FEWER_WORDS if cut else ""
-            is_cut: CutIn = "answer" if cut else ""
-            action = Action(answer=answer, null=answer is None, fault=fault, cut=is_cut)
+            answer = found.text if form is None or truncated else _typed_answer(found.text, form)
+            fault = _FEWER_WORDS if truncated else ""
+            truncated_part: TruncatedPart = "answer" if truncated else ""
+            action = Action(
+                answer=answer, null=answer is None, fault=fault, truncated=truncated_part
+            )
         elif "{" in found.text:
             raise UnreadableError(0, "no tool is named in it")
         else:
@@ -132,8 +136,8 @@ def read_action(
         words = " ".join(text.split())
         words = words if len(words) <= 300 else f"{words[:299]}…"
         return _fault(ask, f"the server refused it ({words})")
-    if cut and action.fault and not action.cut:
-        action = _cut_off(action, found, ask)
+    if truncated and action.fault and not action.truncated:
+        action = _truncated_action(action, found, ask)
     return replace(action, reasoning=found.thoughts)
 
 
@@ -159,32 +163,34 @@ def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
         twice = again is not None and (again.value, again.end) == (reading.value, len(rest))
         if rest and not twice and rest.strip("}` \n"):
             return None, "", f"the arguments are followed by {rest[:40]!r}"
-        given, more = decoded(reading.value, schema)
+        tool_input, more = decode_input(reading.value, schema)
     except UnreadableError as error:
         return None, "", f"the arguments are no JSON that can be read: {error.why}"
     repairs = [*reading.repairs, *(["something after the arguments was left out"] if rest else [])]
-    return given, ", ".join(dict.fromkeys([*repairs, *more])), ""
+    return tool_input, ", ".join(dict.fromkeys([*repairs, *more])), ""
 
 
-def _called(found: Found, places: Sequence[Place], form: AnswerForm | None) -> Action:
+def _action_of_calls(
+    found: FoundCalls, spans: Sequence[CallSpan], form: AnswerForm | None
+) -> Action:
     """The action of a text that holds something which may be a call."""
-    first = places[0]
+    first = spans[0]
     if first.why:
-        raise UnreadableError(0, f"{_quoted(found, first)} could not be read: {first.why}")
-    if not first.known and (first.calls[0].repairs or any(each.known for each in places)):
-        why = f"{_quoted(found, first)} names {first.calls[0].name!r}, and there is no such tool"
+        raise UnreadableError(0, f"{_excerpt(found, first)} could not be read: {first.why}")
+    if not first.known and (first.calls[0].repairs or any(each.known for each in spans)):
+        why = f"{_excerpt(found, first)} names {first.calls[0].name!r}, and there is no such tool"
         raise UnreadableError(0, why)
-    calls, notes = _wanted(found, places)
+    calls, notes = _calls_to_run(found, spans)
     thought = next((call.thought for call in calls if call.thought), "")
     if not thought:
         thought = _INTRODUCTION.sub("", found.text[: first.start]).strip(" \n\t\"'`[")[:500]
     notes = [*(each for call in calls for each in call.repairs), *notes]
-    notes += ["an invented outcome was cut off"] * found.was_cut
+    notes += ["an invented outcome was cut off"] * found.had_invented_outcome
     repaired = ", ".join(dict.fromkeys(notes))
     others = tuple((call.name, call.input) for call in calls if call.name not in _ENDS)
-    given = [call.input for call in calls if call.name == ANSWER][:1]
-    answer = next((answer_in(each, form) for each in given), None)
-    null = form is not None and given != [] and answer is None
+    tool_input = [call.input for call in calls if call.name == ANSWER][:1]
+    answer = next((read_answer(each, form) for each in tool_input), None)
+    null = form is not None and tool_input != [] and answer is None
     if others or null or answer is not None:  # what the calls come to may change a failure
         return Action(thought, others, answer, repaired=repaired, null=null)
     failed = next((call for call in calls if call.name == FAIL), None)
@@ -194,27 +200,27 @@ def _called(found: Found, places: Sequence[Place], form: AnswerForm | None) -> A
     return Action(thought, failure=reason or "no reason given", repaired=repaired)
 
 
-def _wanted(found: Found, places: Sequence[Place]) -> tuple[list[Call], list[str]]:
+def _calls_to_run(found: FoundCalls, spans: Sequence[CallSpan]) -> tuple[list[Call], list[str]]:
     """The calls to run, and notes for the person.
 
     Several calls are run where the form says that several are meant. Of loose objects in a row the
     first is run, as one reply is one step; an answer after it counts. Words between two different
     calls may take the first one back, so nothing is run.
     """
-    calls, notes = list(places[0].calls), list[str]()
+    calls, notes = list(spans[0].calls), list[str]()
     several = len(calls) > 1
-    keys = {call.key for call in calls} if places[1:] else set()
-    for earlier, later in itertools.pairwise(places):
+    keys = {call.key for call in calls} if spans[1:] else set()
+    for earlier, later in itertools.pairwise(spans):
         if later.calls and {call.key for call in later.calls} <= keys:
             notes.append("a call that was written twice")
             continue
         gap = found.text[earlier.end : later.start]
-        if not _BETWEEN.fullmatch(gap):
-            two = f"{_quoted(found, places[0])} and {_quoted(found, later)}"
+        if not _SEPARATOR.fullmatch(gap):
+            two = f"{_excerpt(found, spans[0])} and {_excerpt(found, later)}"
             raise UnreadableError(0, f"it holds two different calls, {two}")
-        several = several or _SEVERAL.search(gap) is not None
+        several = several or _SEVERAL_CALLS.search(gap) is not None
         if later.why and several:
-            raise UnreadableError(0, f"{_quoted(found, later)} could not be read: {later.why}")
+            raise UnreadableError(0, f"{_excerpt(found, later)} could not be read: {later.why}")
         if not several and (later.why or any(call.name not in _ENDS for call in later.calls)):
             notes.append("more than one call: only the first was taken")
             break
@@ -223,55 +229,59 @@ def _wanted(found: Found, places: Sequence[Place]) -> tuple[list[Call], list[str
     return calls, notes
 
 
-def _typed(prose: str, form: AnswerForm) -> Json:
+def _typed_answer(prose: str, form: AnswerForm) -> Json:
     """The value that plain text means where the answer has a type; else the text itself."""
     bare = _FENCED.sub(r"\1", prose).strip()
     if isinstance(form.schema, dict) and form.schema.get("type") == "string" and bare[:1] != '"':
         return bare
-    given, _, fault = read_arguments(bare, form.schema)
-    return prose if fault else answer_in(given, form)
+    tool_input, _, fault = read_arguments(bare, form.schema)
+    return prose if fault else read_answer(tool_input, form)
 
 
-def _cut_off(action: Action, found: Found, ask: str) -> Action:
+def _truncated_action(action: Action, found: FoundCalls, ask: str) -> Action:
     """What there is of a reply that was cut off before anything in it was whole."""
-    begun = read_partial(found.text[found.places[-1].start :]) if found.places else Partial()
-    if begun.tool == ANSWER and begun.text.strip():
-        return Action(begun.thought, answer=begun.text, fault=_FEWER_WORDS, cut="answer")
+    partial = read_partial(found.text[found.spans[-1].start :]) if found.spans else Partial()
+    if partial.tool == ANSWER and partial.text.strip():
+        return Action(partial.thought, answer=partial.text, fault=_FEWER_WORDS, truncated="answer")
     if not found.text:
         fault = f"Your reply was cut off for its length before it said anything. {ask}"
-        return replace(action, fault=fault, cut="reasoning" if found.thoughts else "other")
+        return replace(action, fault=fault, truncated="reasoning" if found.thoughts else "other")
     fault = (
         f"Your reply was cut off for its length, and nothing was run. Send less in one reply. {ask}"
     )
-    return replace(action, fault=fault, cut="other")
+    return replace(action, fault=fault, truncated="other")
 
 
 def _fault(ask: str, what: str) -> Action:
     return Action(fault=f"Your reply was not used, and nothing was run: {what}. {ask}")
 
 
-def _quoted(found: Found, place: Place) -> str:
-    words = " ".join(found.text[place.start : place.end].split())
+def _excerpt(found: FoundCalls, span: CallSpan) -> str:
+    words = " ".join(found.text[span.start : span.end].split())
     return f"«{words if len(words) <= 120 else f'{words[:80]} … {words[-30:]}'}»"
 
 
 # ── answers ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def only_value(given: Json) -> Json:
+def only_value(tool_input: Json) -> Json:
     """The value of an object with one field: models wrap a bare text in one."""
-    return next(iter(given.values())) if isinstance(given, dict) and len(given) == 1 else given
+    return (
+        next(iter(tool_input.values()))
+        if isinstance(tool_input, dict) and len(tool_input) == 1
+        else tool_input
+    )
 
 
-def answer_in(given: Json, form: AnswerForm | None) -> Json:
+def read_answer(tool_input: Json, form: AnswerForm | None) -> Json:
     """The answer in the input of `ANSWER`; None where there is none.
 
     Text is found under whatever field it was put; an object with one field may be the answer
     itself. One with a form may be empty, too.
     """
-    inner = only_value(given)
-    named = isinstance(given, dict) and set(given) == {"answer"}
-    answer = inner if named or (isinstance(inner, str) and form is None) else given
+    inner = only_value(tool_input)
+    named = isinstance(tool_input, dict) and set(tool_input) == {"answer"}
+    answer = inner if named or (isinstance(inner, str) and form is None) else tool_input
     blank = answer in (None, {}, []) or (isinstance(answer, str) and not answer.strip())
     return None if form is None and blank else answer
 
@@ -281,7 +291,7 @@ def as_text(answer: Json) -> str:
     return answer.strip() if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
 
-def not_accepted(answer: Json, fault: str) -> str:
+def rejection_text(answer: Json, fault: str) -> str:
     """What the model is told about an answer that is not of the form that was asked for."""
     text = as_text(answer)
     shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
@@ -293,10 +303,14 @@ def with_reasoning(action: Action, reply: ModelReply) -> Action:
     """An action with the reasoning of its reply, which may be all that came before it was cut."""
     reasoning = reply.reasoning.strip()
     only = not reply.text or (reasoning and not reply.text.strip())
-    cut: CutIn = "reasoning" if action.cut == "other" and only and not reply.calls else action.cut
-    if not reasoning and cut == action.cut:
+    truncated: TruncatedPart = (
+        "reasoning"
+        if action.truncated == "other" and only and not reply.calls
+        else action.truncated
+    )
+    if not reasoning and truncated == action.truncated:
         return action
-    return replace(action, reasoning=reasoning or action.reasoning, cut=cut)
+    return replace(action, reasoning=reasoning or action.reasoning, truncated=truncated)
 
 
 # ── replies that are still being written ──────────────────────────────────────────────────────────
@@ -316,18 +330,18 @@ def read_partial(text: str) -> Partial:
     body = re.sub(r"\A```(?:json)?\s*", "", text.lstrip())
     if not body.startswith("{"):
         return Partial(text=text)
-    thought, tool, given = _THOUGHT.search(body), _TOOL.search(body), _INPUT.search(body)
-    name = _unquoted(tool[1]) if tool and tool[2] else ""
-    shown = given[1] if given else ""
+    thought, tool, tool_input = _THOUGHT.search(body), _TOOL.search(body), _INPUT.search(body)
+    name = _decode_string(tool[1]) if tool and tool[2] else ""
+    shown = tool_input[1] if tool_input else ""
     if name in _ENDS:
         words = _ANSWER.match(shown)
-        shown = _unquoted(words[1]) if words else shown
+        shown = _decode_string(words[1]) if words else shown
     elif shown.rstrip().endswith("}}"):
         shown = shown.rstrip().removesuffix("}")
-    return Partial(_unquoted(thought[1]) if thought else "", name, shown)
+    return Partial(_decode_string(thought[1]) if thought else "", name, shown)
 
 
-def _unquoted(inside: str) -> str:
+def _decode_string(inside: str) -> str:
     """Decode the inside of a JSON string that may be cut within an escape or a pair of them."""
     inside = _HALF_ESCAPE.sub(r"\1", inside)
     try:

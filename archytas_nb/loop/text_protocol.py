@@ -101,14 +101,14 @@ class Wire:
 
     name: Literal["react", "native"]
     system: Message  # the first message
-    beside: Json = None  # what is sent beside the messages and counts as tokens too
+    tool_specs: Json = None  # what is sent beside the messages and counts as tokens too
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         self.tools: Mapping[str, ToolCard] = dict(tools)
         self._instructions = instructions
         self._inputs: dict[str, Json] = {}  # the schemas of the tools' inputs
 
-    def without(self, names: Collection[str]) -> Self:
+    def without_tools(self, names: Collection[str]) -> Self:
         """The same protocol without these tools."""
         tools = {name: tool for name, tool in self.tools.items() if name not in names}
         return type(self)(tools, self._instructions)
@@ -124,7 +124,7 @@ class Wire:
             prose_is_answer=prose_is_answer or native,
             strict=native,
             form=form,
-            cut=reply.finish == "length",
+            truncated=reply.finish == "length",
             refused=reply.finish == REFUSED,
         )
         return with_reasoning(action, reply)
@@ -141,7 +141,9 @@ class TextProtocol(Wire):
         rules = _RULES.format(answer=ANSWER, fail=FAIL, tools=texts)
         self.system = system_message(rules, instructions)
         self._inputs = {name: tool.input_schema() for name, tool in self.tools.items()}
-        self._branches = {name: _branch(name, given) for name, given in self._inputs.items()}
+        self._branches = {
+            name: _branch(name, tool_input) for name, tool_input in self._inputs.items()
+        }
 
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer where one is asked for."""
@@ -171,19 +173,19 @@ class TextProtocol(Wire):
             {"role": "user", "content": user_content("\n\n".join(outcomes), images)},
         ]
 
-    def closing(self, text: str) -> Message:
+    def closing_message(self, text: str) -> Message:
         """The final answer, as the model would have written it."""
         return {"role": "assistant", "content": _action("", ANSWER, text)}
 
-    def offer(
-        self, ask: AskModel, form: AnswerForm | None, without: Collection[str] = (), last: str = ""
+    def with_actions(
+        self, ask: AskModel, form: AnswerForm | None, disabled: Collection[str] = (), last: str = ""
     ) -> AskModel:
         """The request with the schema of all actions that are legal now.
 
         Args:
             ask: The request with its messages.
             form: How the answer is to be given; None for text.
-            without: Names of the tools that cannot be used now.
+            disabled: Names of the tools that cannot be used now.
             last: The limit that makes this the last request of the run; empty otherwise.
         """
         text = {"type": "string"}
@@ -193,21 +195,23 @@ class TextProtocol(Wire):
             legal = answer if form is None else {"oneOf": [answer, _branch(ANSWER, text)]}
             return replace(ask, messages=last_turn(ask.messages, last), schema=legal)
         branches = {**self._branches, ANSWER: answer, FAIL: _branch(FAIL, text)}
-        offered = [branch for name, branch in branches.items() if name not in without]
-        return replace(ask, schema={"oneOf": offered})
+        allowed = [branch for name, branch in branches.items() if name not in disabled]
+        return replace(ask, schema={"oneOf": allowed})
 
 
-def _action(thought: str, name: str, given: Json) -> str:
-    return json.dumps({"thought": thought, "tool": name, "tool_input": given}, ensure_ascii=False)
+def _action(thought: str, name: str, tool_input: Json) -> str:
+    return json.dumps(
+        {"thought": thought, "tool": name, "tool_input": tool_input}, ensure_ascii=False
+    )
 
 
-def _branch(name: str, given: Json) -> Json:
+def _branch(name: str, tool_input: Json) -> Json:
     return {
         "type": "object",
         "properties": {
             "thought": {"type": "string", "maxLength": THOUGHT_LENGTH},
             "tool": {"const": name},
-            "tool_input": given,
+            "tool_input": tool_input,
         },
         "required": ["thought", "tool", "tool_input"],
         "additionalProperties": False,
@@ -232,8 +236,8 @@ def question_message(exchange: Exchange, how: str) -> Message:
         text = f"{text}\n\n{VARIABLES}\n{context.text}"
     if exchange.form is not None:
         text = f"{text}\n\n({how} {exchange.form.text})"
-    if exchange.remark:
-        text = f"{text}\n\n{exchange.remark}"
+    if exchange.hint:
+        text = f"{text}\n\n{exchange.hint}"
     return {"role": "user", "content": user_content(text, exchange.images)}
 
 

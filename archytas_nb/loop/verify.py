@@ -21,45 +21,47 @@ MAX_QUESTION = 1000
 MAX_COUNT = 10
 """Whole numbers up to this one are mostly counts, and need no source."""
 
-KNOWN = f"(You judged that none of your tools fits, and that you know it by heart: use {ANSWER}.)"
-IMPOSSIBLE = f"(You judged that none of your tools fits: use {FAIL}, and say what is missing.)"
+KNOWN_HINT = (
+    f"(You judged that none of your tools fits, and that you know it by heart: use {ANSWER}.)"
+)
+NO_TOOL_HINT = f"(You judged that none of your tools fits: use {FAIL}, and say what is missing.)"
 
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_.,])\d+(?:[.,'’\u00a0\u202f]\d+)*")
 
 
-def fits(tool: ToolCard, question: str) -> AskModel:
+def fit_request(tool: ToolCard, question: str) -> AskModel:
     """The request whether a tool fits a question."""
     function = tool.spec()["function"]
     inputs = ", ".join(function["parameters"].get("properties", {}))
     summary = str(function.get("description", "")).strip().partition("\n")[0]
-    return _yes_or_no(
+    return _yes_no_request(
         "You judge whether a tool fits a question.",
         f"Tool: {tool.name}({inputs}): {summary}\nRequest: {question}\n"
         "Can this tool find out or do what the request asks for?",
     )
 
 
-def known(question: str) -> AskModel:
+def knowledge_request(question: str) -> AskModel:
     """The request whether the model knows the answer without a tool."""
-    return _yes_or_no(
+    return _yes_no_request(
         "You judge what a request needs.",
         f"Request: {question}\nDo you know the answer by heart, with certainty?",
     )
 
 
-def _yes_or_no(rule: str, asked: str) -> AskModel:
+def _yes_no_request(rule: str, asked: str) -> AskModel:
     ending = "Reply with yes or no."
     system = {"role": "system", "content": f"{rule} {ending}"}
     return AskModel(0, (system, {"role": "user", "content": f"{asked} {ending}"}), max_tokens=3)
 
 
-def verdict(text: str) -> str:
+def parse_yes_no(text: str) -> str:
     """``"yes"`` or ``"no"``; empty for any other reply."""
     start = text.strip(" \n\"'.*").lower()
     return next((each for each in ("yes", "no") if start.startswith(each)), "")
 
 
-def unused(tool: str) -> str:
+def unused_tool_correction(tool: str) -> str:
     """The correction for an answer that the model does not know and has not looked up."""
     return (
         f"You used no tool, and {tool} fits the question: call it now. Only if it cannot help, "
@@ -67,17 +69,17 @@ def unused(tool: str) -> str:
     )
 
 
-def doubts(
-    answer: str | None, sources: Iterable[str], *, just_failed: bool
+def reasons_to_confirm(
+    answer: str | None, sources: Iterable[str], *, last_call_failed: bool
 ) -> Iterator[tuple[str, str]]:
     """Reasons to ask once more before the end of a run counts, each with its correction.
 
     Args:
         answer: The final answer; None where the model gives up.
         sources: The texts that a number of the answer may come from.
-        just_failed: Whether the last call failed.
+        last_call_failed: Whether the last call failed.
     """
-    if just_failed:
+    if last_call_failed:
         end = "Give up again" if answer is None else "Give your answer again"
         yield (
             "failure",
@@ -87,7 +89,7 @@ def doubts(
                 "one thing."
             ),
         )
-    if answer is not None and (numbers := unfounded(answer, sources)):
+    if answer is not None and (numbers := unsupported_numbers(answer, sources)):
         yield (
             "numbers",
             (
@@ -97,22 +99,24 @@ def doubts(
         )
 
 
-def unfounded(answer: str, sources: Iterable[str]) -> list[str]:
+def unsupported_numbers(answer: str, sources: Iterable[str]) -> list[str]:
     """The numbers of an answer that are in no source, not even unrounded."""
     numbers = {text: _readings(text) for text in _NUMBER.findall(answer)}
-    doubtful = {
+    candidates = {
         text: readings
         for text, readings in numbers.items()
         if readings and not any(value in range(MAX_COUNT + 1) for value, _ in readings)
     }
-    if not doubtful:
+    if not candidates:
         return []
     found = [_readings(text) for source in sources for text in _NUMBER.findall(source)]
-    held = {value for readings in found for value, _ in readings}
+    source_values = {value for readings in found for value, _ in readings}
     return [
         text
-        for text, readings in doubtful.items()
-        if not any(value == round(each, digits) for value, digits in readings for each in held)
+        for text, readings in candidates.items()
+        if not any(
+            value == round(each, digits) for value, digits in readings for each in source_values
+        )
     ]
 
 

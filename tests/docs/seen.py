@@ -15,7 +15,7 @@ import pandas as pd
 
 import archytas_nb as nb
 from archytas_nb.kernel.namespace import look_tools
-from archytas_nb.loop.verify import IMPOSSIBLE, KNOWN, fits, known
+from archytas_nb.loop.verify import KNOWN_HINT, NO_TOOL_HINT, fit_request, knowledge_request
 from archytas_nb.testing import ScriptedModel
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "what-the-model-sees.md"
@@ -136,9 +136,9 @@ def blocks() -> dict[str, str]:
         "react-schema": pretty(
             next(each for each in constrained["oneOf"] if "count_species" in json.dumps(each))
         ),
-        "fits": pretty(fits(tool, judged).messages),
-        "known": pretty(known(judged).messages),
-        "remarks": f"{IMPOSSIBLE}\n{KNOWN}",
+        "fits": pretty(fit_request(tool, judged).messages),
+        "known": pretty(knowledge_request(judged).messages),
+        "remarks": f"{NO_TOOL_HINT}\n{KNOWN_HINT}",
         "native-system": native[0].messages[0]["content"],
         "native-tools": pretty(native[0].tools[0]),
         "native-conversation": pretty(native[1].messages[1:]),

@@ -80,12 +80,12 @@ def _piece(name: str, what: str) -> Callable[[Patch], Patch]:
 
 @_piece("grammar", "without constrained decoding, and so without all that it binds")
 def _grammar() -> AbstractContextManager[Any]:
-    offer = text_protocol.TextProtocol.offer
+    with_actions = text_protocol.TextProtocol.with_actions
 
     def free(self: Any, *args: Any) -> AskModel:
-        return replace(offer(self, *args), schema=None)
+        return replace(with_actions(self, *args), schema=None)
 
-    return patch.object(text_protocol.TextProtocol, "offer", free)
+    return patch.object(text_protocol.TextProtocol, "with_actions", free)
 
 
 @_piece("values", "without the legal values of an argument in the grammar")
@@ -203,13 +203,13 @@ def _fit() -> AbstractContextManager[Any]:
 
 @_piece("end-check", "no answer is asked about before it counts")
 def _end_check() -> AbstractContextManager[Any]:
-    return patch.object(loop, "doubts", lambda *_, **__: ())
+    return patch.object(loop, "reasons_to_confirm", lambda *_, **__: ())
 
 
 @_piece("repetition", "the same call is run as often as it is made, and no tool is taken away")
 def _repetition() -> Iterable[AbstractContextManager[Any]]:
-    yield patch.object(Guards, "earlier", lambda *_: None)
-    yield patch.object(Guards, "is_twin", lambda *_: False)
+    yield patch.object(Guards, "skipped_outcome", lambda *_: None)
+    yield patch.object(Guards, "is_duplicate", lambda *_: False)
 
 
 # ── chance ────────────────────────────────────────────────────────────────────────────────────────

@@ -31,15 +31,15 @@ class Unconstrained:
 class Unguarded(Guards):
     """Budgets only: every call is run, nothing is said beside what it comes to, and every answer counts."""
 
-    def earlier(self, call: ToolCall) -> CallOutcome | None:
+    def skipped_outcome(self, call: ToolCall) -> CallOutcome | None:
         """Nothing is known of earlier calls."""
         return None
 
-    def is_twin(self, call: ToolCall, others: Collection[str]) -> bool:
+    def is_duplicate(self, call: ToolCall, others: Collection[str]) -> bool:
         """Each call stands for itself."""
         return False
 
-    def note(self, call: ToolCall, outcome: CallOutcome) -> CallOutcome:
+    def record(self, call: ToolCall, outcome: CallOutcome) -> CallOutcome:
         """The outcome as it is."""
         return outcome
 

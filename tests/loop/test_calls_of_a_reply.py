@@ -85,15 +85,15 @@ def test_compares_calls_by_key_in_linear_work(monkeypatch: pytest.MonkeyPatch, s
     """Comparing all pairs wrote the input of each call as JSON once for every other call."""
     monkeypatch.setattr(loop, "MAX_CALLS", 100_000)
     written = 0
-    key_of = limits.key_of
+    call_key = limits.call_key
 
     def counted(call: Any) -> str:
         nonlocal written
         written += 1
-        return key_of(call)
+        return call_key(call)
 
-    monkeypatch.setattr(limits, "key_of", counted)
-    monkeypatch.setattr(loop, "key_of", counted)
+    monkeypatch.setattr(limits, "call_key", counted)
+    monkeypatch.setattr(loop, "call_key", counted)
     step_of(many(1000, same=same))
     assert written < 6000
 

@@ -20,13 +20,13 @@ from archytas_nb.loop.events import (
     ToolCall,
 )
 from archytas_nb.loop.history import (
-    Cut,
+    Compaction,
     Exchange,
     Step,
-    compacted,
+    compact_further,
+    compacted_view,
     message_tokens,
     messages_of,
-    view,
 )
 from tests.loop.cards import PROTOCOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
@@ -82,11 +82,13 @@ class Judge:
     def size(self, exchanges: Any) -> int:
         return message_tokens(messages_of(self.wire, exchanges))
 
-    def cut(self, record: list[Exchange], budget: int, cut: Cut | None = None) -> Cut:
-        return compacted(record, cut or Cut(), budget, self.size)
+    def compact(
+        self, record: list[Exchange], budget: int, compaction: Compaction | None = None
+    ) -> Compaction:
+        return compact_further(record, compaction or Compaction(), budget, self.size)
 
-    def sent(self, record: list[Exchange], cut: Cut) -> list[Any]:
-        return messages_of(self.wire, view(record, cut))
+    def sent(self, record: list[Exchange], compaction: Compaction) -> list[Any]:
+        return messages_of(self.wire, compacted_view(record, compaction))
 
 
 cases = given(records(), st.sampled_from(PROTOCOLS), st.integers(1, 6000))
@@ -97,7 +99,7 @@ def test_a_strict_server_accepts_a_compacted_conversation(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     judge = Judge(protocol)
-    assert fault_of(judge.sent(record, judge.cut(record, budget))) == ""
+    assert fault_of(judge.sent(record, judge.compact(record, budget))) == ""
 
 
 @cases
@@ -105,7 +107,7 @@ def test_keeps_the_system_prompt_and_the_last_question(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     judge = Judge(protocol)
-    sent = judge.sent(record, judge.cut(record, budget))
+    sent = judge.sent(record, judge.compact(record, budget))
     assert sent[0] == judge.wire.system
     asked = [
         message
@@ -117,7 +119,7 @@ def test_keeps_the_system_prompt_and_the_last_question(
 
 @cases
 def test_keeps_the_last_step(record: list[Exchange], protocol: Protocol, budget: int) -> None:
-    shown = view(record, Judge(protocol).cut(record, budget))
+    shown = compacted_view(record, Judge(protocol).compact(record, budget))
     if record[-1].steps:
         assert shown[-1].steps[-1].calls == record[-1].steps[-1].calls
 
@@ -127,11 +129,13 @@ def test_stays_within_the_budget_where_possible(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     judge = Judge(protocol)
-    cut = judge.cut(record, budget)
-    size = judge.size(view(record, cut))
+    compaction = judge.compact(record, budget)
+    size = judge.size(compacted_view(record, compaction))
     if size <= budget:
         return
-    [last] = view(record, cut)  # only the question is left, and its last step, shortened
+    [last] = compacted_view(
+        record, compaction
+    )  # only the question is left, and its last step, shortened
     assert len(last.steps) <= 1
     for outcome in (outcome for step in last.steps for outcome in step.outcomes):
         assert len(outcome.text) < 500
@@ -144,8 +148,8 @@ def test_sends_a_record_that_fits_unchanged(
 ) -> None:
     judge = Judge(protocol)
     if judge.size(record) <= budget:
-        assert judge.cut(record, budget) == Cut()
-        assert judge.sent(record, Cut()) == messages_of(judge.wire, record)
+        assert judge.compact(record, budget) == Compaction()
+        assert judge.sent(record, Compaction()) == messages_of(judge.wire, record)
 
 
 @cases
@@ -154,7 +158,7 @@ def test_does_not_change_the_record(
 ) -> None:
     before = copy.copy([copy.copy(exchange) for exchange in record])
     steps = [list(exchange.steps) for exchange in record]
-    view(record, Judge(protocol).cut(record, budget))
+    compacted_view(record, Judge(protocol).compact(record, budget))
     assert record == before
     assert [exchange.steps for exchange in record] == steps
     assert all(
@@ -167,9 +171,9 @@ def test_does_not_change_the_record(
 @cases
 def test_compaction_is_idempotent(record: list[Exchange], protocol: Protocol, budget: int) -> None:
     judge = Judge(protocol)
-    cut = judge.cut(record, budget)
-    assert judge.cut(record, budget, cut) == cut
-    assert judge.sent(record, cut) == judge.sent(record, cut)
+    compaction = judge.compact(record, budget)
+    assert judge.compact(record, budget, compaction) == compaction
+    assert judge.sent(record, compaction) == judge.sent(record, compaction)
 
 
 @given(records(), st.sampled_from(PROTOCOLS), st.integers(1, 6000), st.integers(1, 6000))
@@ -177,12 +181,14 @@ def test_a_smaller_budget_cuts_more(
     record: list[Exchange], protocol: Protocol, one: int, two: int
 ) -> None:
     judge = Judge(protocol)
-    first = judge.cut(record, max(one, two))
-    second = judge.cut(record, min(one, two), first)
+    first = judge.compact(record, max(one, two))
+    second = judge.compact(record, min(one, two), first)
     assert second.dropped >= first.dropped
-    assert judge.size(view(record, second)) <= judge.size(view(record, first)) + 30
-    for id_, length in first.short.items():
-        assert second.short[id_] <= length
+    assert (
+        judge.size(compacted_view(record, second)) <= judge.size(compacted_view(record, first)) + 30
+    )
+    for id_, length in first.truncated.items():
+        assert second.truncated[id_] <= length
 
 
 @given(records(), st.sampled_from(PROTOCOLS), st.integers(1, 6000))
@@ -190,22 +196,25 @@ def test_a_request_extends_the_previous_one_between_compactions(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     judge = Judge(protocol)
-    cut = judge.cut(record, budget)
-    before = judge.sent(record, cut)
+    compaction = judge.compact(record, budget)
+    before = judge.sent(record, compaction)
     call = ToolCall("q9s9c1", "look", {})
     record[-1].steps.append(Step("more", (call,), (CallOutcome("done", "3", call_id=call.id),)))
-    assert is_prefix(before, judge.sent(record, cut))
+    assert is_prefix(before, judge.sent(record, compaction))
 
 
 @cases
 def test_shortens_outcomes_only_in_the_last_step_and_as_a_last_resort(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
-    cut = Judge(protocol).cut(record, budget)
-    assert not cut.omitted or cut.dropped == len(record) - 1
-    if cut.short:
-        assert set(cut.short) == {call.id for call in record[-1].steps[-1].calls}
-        assert (cut.dropped, cut.omitted) == (len(record) - 1, len(record[-1].steps) - 1)
+    compaction = Judge(protocol).compact(record, budget)
+    assert not compaction.dropped_steps or compaction.dropped == len(record) - 1
+    if compaction.truncated:
+        assert set(compaction.truncated) == {call.id for call in record[-1].steps[-1].calls}
+        assert (compaction.dropped, compaction.dropped_steps) == (
+            len(record) - 1,
+            len(record[-1].steps) - 1,
+        )
 
 
 @settings(max_examples=20)
@@ -213,16 +222,16 @@ def test_shortens_outcomes_only_in_the_last_step_and_as_a_last_resort(
 def test_compaction_is_rare(protocol: Protocol, budget: int) -> None:
     judge = Judge(protocol)
     running = Exchange("Well?")
-    cut, times = Cut(), 0
+    compaction, times = Compaction(), 0
     for n in range(60):
         call = ToolCall(f"q1s{n}c1", "look", {"a": n})
         running.steps.append(
             Step("", (call,), (CallOutcome("done", "a b " * 60, call_id=call.id),))
         )
-        deeper = judge.cut([running], budget, cut)
-        times += deeper != cut
-        cut = deeper
-        assert judge.size(view([running], cut)) <= budget
+        deeper = judge.compact([running], budget, compaction)
+        times += deeper != compaction
+        compaction = deeper
+        assert judge.size(compacted_view([running], compaction)) <= budget
     assert 1 <= times <= 20
 
 
@@ -251,23 +260,25 @@ def test_first_drops_the_oldest_exchanges_with_a_note(
     protocol: Protocol,
 ) -> None:
     judge, record = Judge(protocol), talk(4)
-    cuts = [judge.cut(record, budget) for budget in range(judge.size(record), 0, -10)]
-    assert {cut.dropped for cut in cuts} >= {0, 3, 4}, "oldest first, half of the way"
-    for cut in (Cut(dropped=1), *cuts):
-        n = cut.dropped
+    compactions = [judge.compact(record, budget) for budget in range(judge.size(record), 0, -10)]
+    assert {compaction.dropped for compaction in compactions} >= {0, 3, 4}, (
+        "oldest first, half of the way"
+    )
+    for compaction in (Compaction(dropped=1), *compactions):
+        n = compaction.dropped
         note = "question and its answer" if n == 1 else f"{n} questions and their answers"
-        if n and not cut.omitted:
+        if n and not compaction.dropped_steps:
             asked = f"(Left out here: the first {note}.)\n\nQ{n + 1}?"
-            assert view(record, cut)[0].question == asked
-        assert fault_of(judge.sent(record, cut)) == ""
+            assert compacted_view(record, compaction)[0].question == asked
+        assert fault_of(judge.sent(record, compaction)) == ""
 
 
 @over_protocols
 def test_then_omits_the_first_steps_of_the_running_question(protocol: Protocol) -> None:
     judge = Judge(protocol)
     record = [Exchange("Q?", [step(f"q1s{n}c1", "short") for n in range(40)])]
-    cut = judge.cut(record, judge.size(record) * 2 // 3)
-    [shown] = view(record, cut)
+    compaction = judge.compact(record, judge.size(record) * 2 // 3)
+    [shown] = compacted_view(record, compaction)
     assert 0 < len(shown.steps) < 40
     left = 40 - len(shown.steps)
     assert (
@@ -283,8 +294,8 @@ def test_finally_shortens_the_last_outcome_to_what_fits(protocol: Protocol) -> N
     record = [Exchange("Q?", [step("q1s1c1", "word " * 1600)])]
     floor = judge.size([Exchange("Q?")])
     lengths = []
-    for room in (2000, 1000, 400, 150):
-        [shown] = view(record, judge.cut(record, floor + room))
+    for max_tokens in (2000, 1000, 400, 150):
+        [shown] = compacted_view(record, judge.compact(record, floor + max_tokens))
         lengths.append(len(shown.steps[0].outcomes[0].text))
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[0] > 3000
@@ -295,13 +306,13 @@ def test_a_shortened_outcome_keeps_its_end_and_loses_its_images() -> None:
     long = "word " * 2000 + '(kept as the variable look_1: send "look_1" to pass it on)'
     record = [Exchange("Q?", [step("q1s1c1", long)])]
     judge = Judge("react")
-    [shown] = view(record, judge.cut(record, judge.size([Exchange("Q?")]) + 900))
+    [shown] = compacted_view(record, judge.compact(record, judge.size([Exchange("Q?")]) + 900))
     text = shown.steps[0].outcomes[0].text
     assert re.match(r"(word )+word\n… \(shortened from 10,058 characters\) …\n", text)
     assert text.endswith('(kept as the variable look_1: send "look_1" to pass it on)')
     image = CallOutcome("done", "[image]", images=("iVBORw0KGgo=",), call_id="q1s1c1")
     record = [Exchange("Q?", [Step("", (ToolCall("q1s1c1", "plot", {}),), (image,))])]
-    [shown] = view(record, judge.cut(record, judge.size(record) - 1))
+    [shown] = compacted_view(record, judge.compact(record, judge.size(record) - 1))
     assert shown.steps[0].outcomes[0].text == "[image]\n… (the image is not shown any more)"
     assert shown.steps[0].outcomes[0].images == ()
 
@@ -332,11 +343,13 @@ ENDINGS = [Answered("x"), Answered(""), Failed("no", "model"), Failed("", "model
 
 @over("ending", ENDINGS)
 def test_closing_message_is_never_empty(ending: Ending | None) -> None:
-    assert Exchange("q", ending=ending).closing.strip()
+    assert Exchange("q", ending=ending).closing_text.strip()
 
 
 def test_closing_message_does_not_contain_the_endpoints_error() -> None:
-    closing = Exchange("q", ending=Failed("401 from https://secret.example", "endpoint")).closing
+    closing = Exchange(
+        "q", ending=Failed("401 from https://secret.example", "endpoint")
+    ).closing_text
     assert "secret" not in closing
 
 

@@ -26,7 +26,7 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.history import Exchange
 from archytas_nb.loop.limits import Guards, Limits
-from archytas_nb.loop.loop import LAST_SECONDS, react_loop
+from archytas_nb.loop.loop import LAST_TURN_SECONDS, react_loop
 from tests.loop.cards import (
     Drive,
     Protocol,
@@ -314,7 +314,7 @@ def test_a_request_contains_the_remaining_seconds(protocol: Protocol) -> None:
     drive.guards.clock = lambda: 10.0 * len(drive.asked)
     drive.run()
     # The last turn has some time of its own: a limit must not throw away what was found.
-    assert [ask.seconds for ask in drive.asked] == [25, 15, 5, LAST_SECONDS]
+    assert [ask.seconds for ask in drive.asked] == [25, 15, 5, LAST_TURN_SECONDS]
 
 
 # ── images ────────────────────────────────────────────────────────────────────────────────────────

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from archytas_nb.loop.events import Answered, CallOutcome, ToolCall
 from archytas_nb.loop.history import (
+    Compaction,
     Conversation,
-    Cut,
     Exchange,
     Step,
     json_tokens,
@@ -63,7 +63,7 @@ def test_messages_grow_with_the_record(protocol: Protocol) -> None:
     assert it.messages == messages_of(wire(protocol), [*past, running])
     assert it.tokens == message_tokens(it.messages)
     assert it.compact() == ""
-    assert running.cut == Cut()
+    assert running.compaction == Compaction()
 
 
 @given(
@@ -74,7 +74,7 @@ def test_messages_reply_and_tools_stay_within_the_context(
 ) -> None:
     running = Exchange("Well?")
     it = sending(protocol, [], running, context)
-    beside = json_tokens(wire(protocol).beside)
+    beside = json_tokens(wire(protocol).tool_specs)
     for n, count in enumerate(words):
         running.steps.append(step(1, n, count))
         it.add(running.steps[-1])
@@ -107,7 +107,9 @@ def test_an_overflow_shortens_the_request_and_the_reply(
     assert it.tokens < before * 3 // 4
     assert it.reply_tokens == REPLY // 2
     assert it.compact() == ""
-    assert running.cut.room == before * 3 // 4, "it is remembered for the next requests"
+    assert running.compaction.max_tokens == before * 3 // 4, (
+        "it is remembered for the next requests"
+    )
 
 
 @over("context", [4096, 8192, 32768])
@@ -144,10 +146,14 @@ def test_the_next_question_extends_the_last_request(protocol: Protocol) -> None:
 
 
 def test_a_cut_of_removed_exchanges_keeps_the_question() -> None:
-    past = [Exchange("One?", [step(1, 1)], Answered("1"), cut=Cut(dropped=5, omitted=3))]
+    past = [
+        Exchange(
+            "One?", [step(1, 1)], Answered("1"), compaction=Compaction(dropped=5, dropped_steps=3)
+        )
+    ]
     running = Exchange("Two?", [])
     it = sending("react", past, running)
-    assert running.cut == Cut(dropped=1)
+    assert running.compaction == Compaction(dropped=1)
     assert [m["role"] for m in it.messages] == ["system", "user"]
     assert "Two?" in it.messages[-1]["content"]
 

@@ -89,7 +89,7 @@ def test_a_strict_server_accepts_the_last_turn(past: list[Exchange], protocol: P
     past[-1].ending = None
     messages = messages_of(wire(protocol), past)
     before = json.dumps(messages)
-    ask = wire(protocol).offer(AskModel(9, tuple(messages)), None, last="max_steps=9")
+    ask = wire(protocol).with_actions(AskModel(9, tuple(messages)), None, last="max_steps=9")
     assert fault_of(ask.messages) == ""
     assert ask.tools == ()
     assert json.dumps(messages) == before, "the history itself is not changed"
@@ -112,7 +112,7 @@ def test_sends_arguments_back_as_an_object(given_: Any, sent: Any) -> None:
 @over_protocols
 def test_a_disabled_tool_is_not_offered(protocol: Protocol) -> None:
     messages = messages_of(wire(protocol), [Exchange("q")])
-    ask = wire(protocol).offer(AskModel(1, tuple(messages)), None, without={"look"})
+    ask = wire(protocol).with_actions(AskModel(1, tuple(messages)), None, disabled={"look"})
     shown = json.dumps([ask.tools, ask.schema])
     assert '"look"' not in shown
     assert '"put"' in shown
@@ -171,7 +171,7 @@ def test_reasoning_is_not_part_of_the_thought(said: str) -> None:
 @over("prose_is_answer", [True, False])
 def test_marks_a_truncated_answer(prose_is_answer: bool) -> None:
     action = read(ModelReply("A long story that", finish="length"), prose_is_answer=prose_is_answer)
-    assert (action.answer, action.cut) == ("A long story that", "answer")
+    assert (action.answer, action.truncated) == ("A long story that", "answer")
     assert "cut off for its length" in action.fault
 
 

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Usage
-from archytas_nb.loop.verify import IMPOSSIBLE, KNOWN, MAX_QUESTION, MAX_TOOLS, unfounded, verdict
+from archytas_nb.loop.verify import (
+    KNOWN_HINT,
+    MAX_QUESTION,
+    MAX_TOOLS,
+    NO_TOOL_HINT,
+    parse_yes_no,
+    unsupported_numbers,
+)
 from archytas_nb.testing import ScriptedModel
 from tests.loop.cards import over
 
@@ -101,7 +108,7 @@ def test_a_known_answer_without_a_fitting_tool_allows_only_final_answer(protocol
     assert (
         run.answer == "It has 24 hours."
     )  # without a doubt about the number, which no tool has told
-    assert str(model.asked[0].messages[-1]["content"]).endswith(f"\n\n{KNOWN}")
+    assert str(model.asked[0].messages[-1]["content"]).endswith(f"\n\n{KNOWN_HINT}")
     assert [
         name for name in offered(model.asked[0]) if name not in ("final_answer", "fail_task")
     ] == []
@@ -113,7 +120,7 @@ def test_an_unknown_answer_without_a_fitting_tool_allows_only_fail_task(protocol
     model = Small(("fail_task", "There is no tool for prices."), protocol=protocol)
     with model, pytest.raises(nb.TaskFailed, match="no tool for prices"):
         agent(model).run("What does the tower cost?")
-    assert str(model.asked[0].messages[-1]["content"]).endswith(f"\n\n{IMPOSSIBLE}")
+    assert str(model.asked[0].messages[-1]["content"]).endswith(f"\n\n{NO_TOOL_HINT}")
     assert offered(model.asked[0]) == ["fail_task"]
 
 
@@ -166,7 +173,7 @@ def test_does_not_ask_about_many_tools_long_questions_or_no_tool() -> None:
     ],
 )
 def test_reads_a_verdict(said: str, means: str) -> None:
-    assert verdict(said) == means
+    assert parse_yes_no(said) == means
 
 
 def test_an_unclear_verdict_counts_as_yes() -> None:
@@ -302,9 +309,9 @@ def test_asks_nothing_of_a_larger_model() -> None:
     ],
 )
 def test_finds_numbers_without_a_source(answer: str, sources: list[str], found: list[str]) -> None:
-    assert unfounded(answer, sources) == found
+    assert unsupported_numbers(answer, sources) == found
 
 
 @given(st.lists(st.floats(-1e6, 1e6).map(lambda x: f"{x:.3f}")))
 def test_accepts_numbers_that_a_source_contains(numbers: list[str]) -> None:
-    assert unfounded(" and ".join(numbers), ["; ".join(numbers)]) == []
+    assert unsupported_numbers(" and ".join(numbers), ["; ".join(numbers)]) == []

@@ -302,7 +302,7 @@ def test_any_conversation_becomes_a_valid_request(
     thoughtful = data.draw(st.sets(st.sampled_from(calls))) if calls else ()
     asides = {call: {"extra": {"anthropic": thought}} for call in thoughtful}
     ask = AskModel(9, tuple(messages_of(wire(protocol), past)), max_tokens=99, asides=asides)
-    ask = wire(protocol).offer(ask, None, last="max_steps=9" if is_last else "")
+    ask = wire(protocol).with_actions(ask, None, last="max_steps=9" if is_last else "")
     before = json.dumps(ask.messages)
     body = body_of(ask, capabilities_of("", "", "anthropic"), {"thinking": BUDGET})
     assert complaint({"model": "m", **body}) == ""
