@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 import time
 import weakref
 from collections.abc import Callable, Collection, Generator, Sequence
@@ -37,7 +38,7 @@ from archytas_nb.driver import (
     watched,
 )
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.hints import AGENT, unknown_argument, unknown_attribute
+from archytas_nb.hints import AGENT, AgentModule, unknown_argument, unknown_attribute
 from archytas_nb.kernel import Namespace, live_namespace
 from archytas_nb.kernel.approval import Approve, usable_policy
 from archytas_nb.kernel.execute import KernelExecutor
@@ -474,3 +475,5 @@ def _is_model(value: Any) -> bool:
 
 for _many in (AsksMany.map, AsksMany.evaluate):  # Python's own messages name them so
     inspect.unwrap(_many).__qualname__ = f"Agent.{_many.__name__}"
+
+sys.modules[__name__].__class__ = AgentModule

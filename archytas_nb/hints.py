@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Never
 
 from archytas_nb.errors import with_users_frames
 from archytas_nb.tools.names import did_you_mean
@@ -63,3 +65,11 @@ def unknown_attribute(owner: object, name: str, table: Mapping[str, str]) -> Att
     meant = "" if name.startswith("_") else hint(name, table, known)
     text = f"{type(owner).__name__!r} object has no attribute {name!r}{meant}"
     return with_users_frames(AttributeError(text))
+
+
+class AgentModule(ModuleType):
+    """The class of the module `archytas_nb.agent`, so that ``nb.agent("…")`` says what to write."""
+
+    def __call__(self, *_: object, **__: object) -> Never:
+        """Raise TypeError."""
+        raise with_users_frames(TypeError("write nb.Agent(…), or %agent; nb.agent is a module"))

@@ -15,7 +15,7 @@ from archytas_nb.kernel import Namespace, current_shell, running_cell
 from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
 from archytas_nb.kernel.python import PythonMode
 from archytas_nb.loop.history import Exchange
-from archytas_nb.tools.data import encode_image
+from archytas_nb.tools.data import encode_image, is_data
 from archytas_nb.tools.names import delete_stored
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
@@ -79,7 +79,7 @@ def toolbox_of(tools: Any) -> Toolbox | None:
     """A toolbox of what is given for one; None stays None."""
     if tools is None or isinstance(tools, Toolbox):
         return tools
-    if isinstance(tools, Tool) or callable(tools):
+    if isinstance(tools, Tool) or callable(tools) or is_data(tools):
         return Toolbox(tools)
     if isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable):
         raise wrong("tools", tools, "functions, Tools or a Toolbox")

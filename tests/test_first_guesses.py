@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import archytas_nb as nb
@@ -96,6 +97,8 @@ GUESSES: dict[str, tuple[Callable[[], Any], Any]] = {
         lambda: model_of(model="gpt-5", tools=[count]),
         ("gpt-5", ["count"]),
     ),
+    "Toolbox([f])": (lambda: list(nb.Toolbox([count])), ["count"]),
+    "Agent([[f]])": (lambda: list(nb.Agent([[count]]).tools), ["count"]),
     "@agent.tool": (own_tool, (4, 8, ["double"], False)),
     "@agent.tool(…)": (optioned_tool, (["count", "total"], True)),
     "run.steps": (
@@ -171,6 +174,12 @@ HINTS: dict[str, tuple[str, str]] = {
     "run.model_dump()": ("AttributeError", "to_json()"),
     "run.trace": ("AttributeError", "use steps"),
     "agent.batch(['a'], 'How many?')": ("AttributeError", "use map("),
+    "nb.agent('How many?')": ("TypeError", "nb.Agent(…), or %agent"),
+    "nb.Agent([frame])": ("ToolError", "a DataFrame is data, not a tool"),
+    "nb.Agent(frame)": ("ToolError", "'look'"),
+    "nb.Agent([frame.a])": ("ToolError", "a Series is data, not a tool"),
+    "nb.Toolbox(frame.a.to_numpy())": ("ToolError", "an ndarray is data, not a tool"),
+    "nb.tool(frame)": ("ToolError", "a 0  1 cannot be a tool; expected a function"),
     "nb.ChatAgent": ("AttributeError", "'Agent'"),
     "nb.OpenAI('gpt-5')": ("AttributeError", "'OpenAIModel'"),
 }
@@ -178,7 +187,8 @@ HINTS: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("typed", HINTS)
 def test_the_error_of_another_librarys_spelling_names_ours(typed: str) -> None:
-    names = {"nb": nb, "count": count, "agent": scripted(), "run": ask()}
+    frame = pd.DataFrame({"a": [1]})
+    names = {"nb": nb, "count": count, "agent": scripted(), "run": ask(), "frame": frame}
     kind, hint = HINTS[typed]
     with pytest.raises((TypeError, AttributeError, ValueError)) as raised:
         eval(typed, names)

@@ -22,7 +22,7 @@ from archytas_nb.errors import ToolError
 from archytas_nb.tools import docstring
 from archytas_nb.tools.annotation import Unusable, is_simple, type_text
 from archytas_nb.tools.docstring import Description, Docstring
-from archytas_nb.tools.names import legal_name, nearest
+from archytas_nb.tools.names import legal_name, nearest, shorten
 from archytas_nb.tools.schema import ArgumentType, argument_type
 
 MISSING: Any = inspect.Parameter.empty
@@ -76,7 +76,7 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
     """The fields of a `Tool` for a callable; raises ToolError with all faults."""
     if isinstance(f, type) or not callable(f):
         why = "expected a function (Toolbox(…) turns the methods of a class or object into tools)"
-        raise ToolError(f"{f!r} cannot be a tool; {why}")
+        raise ToolError(f"{shorten(repr(f), 60)} cannot be a tool; {why}")
     draft = _Draft(f, name)
     wire_name, doc, returns = "", Docstring(), MISSING
     try:

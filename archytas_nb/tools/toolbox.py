@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, overload
 
 from archytas_nb.errors import ToolError
-from archytas_nb.tools.names import did_you_mean, shorten
+from archytas_nb.tools.data import is_data
+from archytas_nb.tools.names import did_you_mean, shorten, with_article
 from archytas_nb.tools.tool import OPTIONS, Approval, Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -21,7 +22,8 @@ class Toolbox(Mapping[str, Tool]):
     """An ordered mapping of names to tools.
 
     Args:
-        *tools: Functions, tools, classes or objects with decorated methods, or other toolboxes.
+        *tools: Functions, tools, classes or objects with decorated methods, or other toolboxes;
+            or lists of them.
 
     Raises:
         ToolError: A function cannot be a tool, or two names are equal after replacing dots.
@@ -85,13 +87,15 @@ class Toolbox(Mapping[str, Tool]):
         """Add all tools of a source.
 
         Args:
-            source: A function, a tool or a toolbox; or an object, or a class that can be
-                instantiated without arguments, whose decorated methods become tools (all public
-                methods if none is decorated).
+            source: A function, a tool, a toolbox or a list of them; or an object, or a class that
+                can be instantiated without arguments, whose decorated methods become tools (all
+                public methods if none is decorated).
 
         Returns:
             The tools, in order.
         """
+        if type(source) in (list, tuple):
+            return self.extend(Toolbox(*source))  # all of them, or none where one is faulty
         if isinstance(source, Toolbox):
             return [self.add(each) for each in source.active().values()]
         if isinstance(source, Tool) or (callable(source) and not isinstance(source, type)):
@@ -176,6 +180,12 @@ def methods(source: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
             ) from error
     found = _functions(cls)
     chosen = [name for name, function in found.items() if function in _METHODS]
+    if not chosen and is_data(source):
+        what = with_article(cls.__name__)
+        raise ToolError(
+            f"{what} is data, not a tool: the agent finds your variables by itself. Mention it in "
+            "the question ({name} in %agent), or let the model use its tool 'look'"
+        )
     chosen = chosen or [name for name in found if not name.startswith("_")]
     if not chosen:
         expected = "expected a function, a tool, or an object with public methods"

@@ -222,6 +222,14 @@ def test_rejects_a_value_that_is_not_a_tool():
             Toolbox(value)
 
 
+def test_a_list_of_which_one_function_is_faulty_adds_none():
+    box = Toolbox()
+    with pytest.raises(ToolError, match="'a b'"):
+        box.extend([make("good"), make("a b")])
+    assert not box
+    assert [each.name for each in box.extend([make("one"), (make("two"),)])] == ["one", "two"]
+
+
 def test_a_class_of_which_one_method_is_faulty_adds_none():
     class Desk:
         def a(self) -> str:
