@@ -23,19 +23,19 @@ from typing import (
 )  # fmt: skip
 
 from archytas_nb import question as prepare
-from archytas_nb.aio import RunStream, events_of, waits_aside
+from archytas_nb.aio import RunStream, events_of, waits_on_thread
 from archytas_nb.batch.map import AsksMany
 from archytas_nb.driver import (
     ActiveProtocol,
+    ActiveRun,
     AnswerCheck,
-    Current,
     Driver,
     Events,
     Model,
     Observer,
-    ended,
-    played,
-    watched,
+    ending_only,
+    observer_callback,
+    run_events,
 )
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.hints import AGENT, AgentModule, unknown_argument, unknown_attribute
@@ -122,9 +122,9 @@ class Agent(AsksMany):
             tools, model = model, tools
         names = [allow] if isinstance(allow, str) else allow
         prepare.check_settings(protocol, python, context, instructions, namespace, names)
-        self._tools, self._own = prepare.toolbox_of(tools), Toolbox()
+        self._tools, self._own_tools = prepare.toolbox_of(tools), Toolbox()
         self._model: Any = model
-        self._answering: list[tuple[object, Model]] = []
+        self._chosen_model: list[tuple[object, Model]] = []
         self.protocol: ProtocolName = protocol
         self.instructions = instructions or ""
         self.limits = Limits(max_steps, max_errors, max_seconds, max_total_tokens, max_reply_tokens)
@@ -136,16 +136,16 @@ class Agent(AsksMany):
         self._allow = frozenset(names)
         self.exchanges: list[Exchange] = []
         self.context: ContextName = context
-        self._released: dict[str, Any] = {}  # results of a question that is asked again
-        self._current = Current()
+        self._deleted_results: dict[str, Any] = {}  # results of a question that is asked again
+        self._current = ActiveRun()
 
     @property
     def tools(self) -> Toolbox:
         """The tools that the next question may use."""
         tools = (toolbox if self._tools is None else self._tools).active()
-        tools.extend(self._own)
+        tools.extend(self._own_tools)
         if self._asks_user:
-            tools.add(prepare.asking_tool())
+            tools.add(prepare.ask_user_tool())
         if self._python != "off" and "python" not in tools:
             tools.add(python_tool(self._python))
         return tools
@@ -156,24 +156,24 @@ class Agent(AsksMany):
         from archytas_nb.cassettes.switch import answers_itself, cassette_in_use, recorded
 
         cassette = None if answers_itself(self._model) else cassette_in_use()
-        if not self._answering or self._answering[0][0] is not cassette:
+        if not self._chosen_model or self._chosen_model[0][0] is not cassette:
             model = recorded(self._model, cassette=cassette, confirm=confirm)
-            self._answering[:] = [(cassette, model)]
-        return self._answering[0][1]
+            self._chosen_model[:] = [(cassette, model)]
+        return self._chosen_model[0][1]
 
     @model.setter
     def model(self, model: str | Model | None) -> None:
         if model is not self._model:
             for each in self.exchanges:  # what was too long for one model need not be for another
                 each.compaction = replace(each.compaction, max_tokens=None)
-        self._model, self._answering = model, []
+        self._model, self._chosen_model = model, []
 
     @property
     def messages(self) -> list[ev.Message]:
         """The history as it is sent, always in a form that a strict server accepts."""
         last, model = self.exchanges[-1] if self.exchanges else Exchange(""), self.model
-        around = self._around(last.origin)
-        tools = self._equipped(replace(last), model, *around)  # a copy: it stays as it was sent
+        around = self._past_and_earlier(last.origin)
+        tools = self._tools_for(replace(last), model, *around)  # a copy: it stays as it was sent
         return messages_of(self._wire(self._protocol(model), tools), self.exchanges)
 
     def reset(self) -> None:
@@ -225,7 +225,7 @@ class Agent(AsksMany):
             ValueError: The question is empty, an image cannot be read, or `until` is no function.
             TypeError: There is no such option.
         """
-        run, begin, _ = self._asked(question, output_type, options)
+        run, begin, _ = self._prepared(question, output_type, options)
         try:
             with _progress(question, options) as line:
                 for _ in begin((*options.get("observers", ()), *line)):
@@ -250,7 +250,7 @@ class Agent(AsksMany):
         Returns:
             The run, as `run` does; raises what `run` raises, after the ending.
         """
-        run, begin, _ = self._asked(question, output_type, options)
+        run, begin, _ = self._prepared(question, output_type, options)
         try:
             yield from begin(options.get("observers", ()))
         except KeyboardInterrupt:
@@ -291,8 +291,8 @@ class Agent(AsksMany):
 
         Arguments and errors are those of `arun`; the run is the stream's attribute ``run``.
         """
-        run, begin, agent = self._asked(question, output_type, options)
-        waits = partial(waits_aside, agent.tools, decides=callable(self._approve))
+        run, begin, agent = self._prepared(question, output_type, options)
+        waits = partial(waits_on_thread, agent.tools, has_policy=callable(self._approve))
         observers = options.get("observers", ())
         return RunStream(run, events_of(run, begin, waits, observers, self._current))
 
@@ -312,13 +312,13 @@ class Agent(AsksMany):
         Raises:
             ToolError: The function cannot be a tool, or there is no such option.
         """
-        return decorate(self._own, f, options)
+        return decorate(self._own_tools, f, options)
 
     def preview(self, question: str, **asked: Any) -> ev.AskModel:
         """The first request of a run with these arguments of `run`; nothing is asked or kept."""
         exchange, _ = prepare.read_question(self._variables(), question, **asked)
-        model, (past, earlier) = self.model, self._around(exchange.origin)
-        tools = self._equipped(exchange, model, past, earlier)
+        model, (past, earlier) = self.model, self._past_and_earlier(exchange.origin)
+        tools = self._tools_for(exchange, model, past, earlier)
         wire = self._wire(self._protocol(model), tools)
         guards = self._guards(model, tools, time.monotonic)
         flow = react_loop(wire, guards, past, exchange, model=model)
@@ -339,7 +339,7 @@ class Agent(AsksMany):
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────
 
-    def _asked(
+    def _prepared(
         self, question: str, output_type: Any, options: Options
     ) -> tuple[Run[Any], Callable[[Sequence[Observer]], Events], Agent]:
         """Read a question: its run, what begins it, and the agent with its options."""
@@ -352,7 +352,7 @@ class Agent(AsksMany):
         vars(agent).update(vars(self))
         given: dict[str, Any] = {**options}
         if "tools" in given:
-            vars(agent).update(_tools=prepare.toolbox_of(given["tools"]), _own=Toolbox())
+            vars(agent).update(_tools=prepare.toolbox_of(given["tools"]), _own_tools=Toolbox())
         if "model" in given:
             agent.model = given["model"]
         limits = {name: each for name, each in given.items() if hasattr(Limits, name)}
@@ -368,7 +368,7 @@ class Agent(AsksMany):
         """Everything that happens in a run; its record is kept however it ends."""
         self._current.end()
         begin = partial(self._begin, run, exchange, check, observers)
-        events = played(run, exchange, begin, partial(self._keep, exchange), observers)
+        events = run_events(run, exchange, begin, partial(self._keep, exchange), observers)
         self._current.events = weakref.ref(events)
         return events
 
@@ -377,8 +377,8 @@ class Agent(AsksMany):
         if all(each is not exchange for each in self.exchanges) and exchange.is_worth_keeping:
             place = place_of(self.exchanges, exchange.origin)
             self.exchanges[place : place + 1] = [exchange]
-        while self._released:  # what was not made again stays as it was
-            self._variables().setdefault(*self._released.popitem())
+        while self._deleted_results:  # what was not made again stays as it was
+            self._variables().setdefault(*self._deleted_results.popitem())
 
     def _begin(
         self, run: Run, exchange: Exchange, check: AnswerCheck | None, observers: Sequence[Observer]
@@ -388,9 +388,9 @@ class Agent(AsksMany):
         ending: ev.Ending | None = None
         try:
             model = self.model
-            if (begins := getattr(model, "begins", None)) is not None:
+            if (start_question := getattr(model, "start_question", None)) is not None:
                 # A recording gives a cell that is run again what it gave before.
-                begins(*prepare.asked_by(exchange.origin))
+                start_question(*prepare.origin_and_execution(exchange.origin))
             protocol = self._protocol(model)
             run.model, run.protocol = model.name, protocol
             run.price = getattr(model, "price", None)
@@ -400,10 +400,10 @@ class Agent(AsksMany):
         except KeyboardInterrupt:
             ending = ev.Interrupted("a request to the model")
         if ending is not None:
-            return ended(exchange, ending)
-        past, earlier = self._around(exchange.origin)
-        self._released.update(prepare.released_by(earlier, variables))
-        tools = self._equipped(exchange, model, past, earlier)
+            return ending_only(exchange, ending)
+        past, earlier = self._past_and_earlier(exchange.origin)
+        self._deleted_results.update(prepare.delete_stored_results(earlier, variables))
+        tools = self._tools_for(exchange, model, past, earlier)
         between = getattr(model, "person", None)  # so that a person's answers are recorded too
         person: Person = Keyboard() if between is None else between(Keyboard())
         run.watch = Watch(variables) if self._undo else None
@@ -422,8 +422,8 @@ class Agent(AsksMany):
         watch: Watch | None,
     ) -> KernelExecutor:  # fmt: skip
         """What runs the calls of one run."""
-        tells = watched(observers, "output"), watched(observers, "person")
-        given = tools, variables, self._approve, person, *tells
+        callbacks = observer_callback(observers, "output"), observer_callback(observers, "person")
+        given = tools, variables, self._approve, person, *callbacks
         return KernelExecutor(*given, allow=self._allow, watch=watch)
 
     def _settings(self) -> dict[str, Any]:
@@ -434,16 +434,16 @@ class Agent(AsksMany):
         settings |= {"tools": list(self.tools.values()), "context": "none"}
         return {**settings, **dataclasses.asdict(self.limits), "namespace": self._variables()}
 
-    def _equipped(
+    def _tools_for(
         self, exchange: Exchange, model: Model, past: Sequence[Exchange], earlier: Exchange | None
     ) -> Toolbox:
         """The tools for a question, which gets what it is sent with of the variables."""
         small, names = getattr(model, "is_small", False), self._variables()
-        return prepare.equipped(
+        return prepare.question_toolbox(
             self.tools, self.context, names, exchange, past, earlier, small=small
         )
 
-    def _around(self, origin: str) -> tuple[tuple[Exchange, ...], Exchange | None]:
+    def _past_and_earlier(self, origin: str) -> tuple[tuple[Exchange, ...], Exchange | None]:
         """The exchanges before a question, and the one that it replaces."""
         place = place_of(self.exchanges, origin)
         return tuple(self.exchanges[:place]), next(iter(self.exchanges[place:]), None)

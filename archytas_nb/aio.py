@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Generic, Self
 
-from archytas_nb.driver import Current, Events, Observer
+from archytas_nb.driver import ActiveRun, Events, Observer
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.stop import Stop
 from archytas_nb.run import Run, T_co
@@ -55,7 +55,7 @@ async def events_of(
     begin: Callable[[Sequence[Observer]], Events],
     waits: Callable[[ev.Event], bool],
     observers: Sequence[Observer],
-    current: Current,
+    current: ActiveRun,
 ) -> AsyncGenerator[ev.Event, None]:
     """The events of a run, and then what `Run.checked` raises; an interrupt cancels.
 
@@ -79,13 +79,13 @@ async def events_of(
             yield event
         run.checked()
     except KeyboardInterrupt:
-        raise _cancelled(run) from run.interrupt()
+        raise _cancelled_error(run) from run.interrupt()
     finally:
         if not current.is_awaited:
             events.close()
 
 
-async def _next(events: Events, current: Current) -> ev.Event | None:
+async def _next(events: Events, current: ActiveRun) -> ev.Event | None:
     """The next event, waited for on a thread; a cancellation stops the wait first."""
     stop, done = Stop(), Future[ev.Event | None]()
 
@@ -120,18 +120,20 @@ async def _next(events: Events, current: Current) -> ev.Event | None:
     return awaited.result()
 
 
-def waits_aside(tools: Toolbox, event: ev.Event, *, decides: bool) -> bool:
+def waits_on_thread(tools: Toolbox, event: ev.Event, *, has_policy: bool) -> bool:
     """Whether what comes after an event is waited for on a thread: it runs no code of the user's.
 
-    `decides`: a function of theirs decides on every call.
+    `has_policy`: a function of theirs decides on every call.
     """
     if not isinstance(event, ev.RunCalls):
         return isinstance(event, (ev.AskModel, ev.Delta, ev.Notice))
-    called = [tools.get(each.name) for each in event.calls]
-    return not decides and all(each and each.is_async and not each.approve for each in called)
+    tools_called = [tools.get(each.name) for each in event.calls]
+    return not has_policy and all(
+        each and each.is_async and not each.approve for each in tools_called
+    )
 
 
-def _cancelled(run: Run[Any]) -> asyncio.CancelledError:
+def _cancelled_error(run: Run[Any]) -> asyncio.CancelledError:
     """A task must not raise KeyboardInterrupt: that would end the loop, and with it a kernel."""
     handler = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()

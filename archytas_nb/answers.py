@@ -24,7 +24,7 @@ Until = Callable[[Any], Any]
 None and True count as an empty text, and False for what is wrong with it.
 """
 
-_LONGEST = 2000
+_MAX_FAULT = 2000
 
 
 class Answers:
@@ -53,7 +53,7 @@ class Answers:
         self._tool = None if output_type is None else _tool(output_type)
         self._until = until
         self._namespace = namespace
-        self.form = None if self._tool is None else _form(self._tool)
+        self.form = None if self._tool is None else _answer_form(self._tool)
 
     @property
     def by_reference(self) -> bool:
@@ -66,25 +66,25 @@ class Answers:
         if self._tool is not None:
             bound = self._tool.bind(answer, self._namespace)
             if isinstance(bound, CallOutcome):
-                faults = _worded(bound)
+                faults = _fault_text(bound)
                 bound = self._tool.bind(
                     {"answer": answer}, self._namespace
                 )  # its own field may be named so
             if isinstance(bound, CallOutcome):
                 return Verdict(faults)
             [value] = (*bound.args, *bound.kwargs.values())
-        fault = "" if self._until is None else _asked(self._until, value)
+        fault = "" if self._until is None else _condition_fault(self._until, value)
         return Verdict(fault) if fault else Verdict(value=None if self._tool is None else value)
 
 
-def _asked(until: Until, value: Any) -> str:
+def _condition_fault(until: Until, value: Any) -> str:
     """What a condition finds wrong with a value."""
     try:
         fault = until(value)
     except (*STOPS, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001 - a condition may be written with assert
-        return failure_text(error, _LONGEST)
+        return failure_text(error, _MAX_FAULT)
     if fault is None or fault is True:
         return ""
     if fault is False:
@@ -93,7 +93,7 @@ def _asked(until: Until, value: Any) -> str:
         raise TypeError(
             f"until returned {fault!r}; expected what is wrong with the answer, or an empty text"
         )
-    return clip(fault.strip(), _LONGEST)
+    return clip(fault.strip(), _MAX_FAULT)
 
 
 def _tool(output_type: Any) -> Tool:
@@ -114,7 +114,7 @@ def _tool(output_type: Any) -> Tool:
         ) from None
 
 
-def _form(tool: Tool) -> AnswerForm:
+def _answer_form(tool: Tool) -> AnswerForm:
     spec = tool.spec()
     spec["function"]["name"] = ANSWER  # a name that no tool of a user's may have
     kind = tool.parameters[0].type
@@ -122,6 +122,6 @@ def _form(tool: Tool) -> AnswerForm:
     return AnswerForm(text, tool.schema("simple")["properties"]["answer"], spec)
 
 
-def _worded(outcome: CallOutcome) -> str:
+def _fault_text(outcome: CallOutcome) -> str:
     faults = getattr(outcome.error, "faults", ())
     return "; ".join(faults) or outcome.text

@@ -176,7 +176,7 @@ def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool
     config: dict[str, Any] = {}
     try:
         config = _configuration(profile)
-        configured = _shown(config) or f"no ArchytasNB settings in {str(_folder(profile))!r}"
+        configured = _redacted(config) or f"no ArchytasNB settings in {str(_folder(profile))!r}"
         startup, is_enabled = _startup(profile)
         enabled = repr(str(startup)) if is_enabled else "not enabled; use %load_ext archytas_nb"
     except ConfigurationError as error:
@@ -192,7 +192,8 @@ def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool
         "archytas_nb": f"{__version__}, Python {platform.python_version()}, {platform.system()}",
         "packages": ", ".join(map(_version, PACKAGES.split())),
         "configuration": configured,
-        "environment": _shown(variables) or "no variables that start with ARCHYTAS_NB_ or OPENAI_",
+        "environment": _redacted(variables)
+        or "no variables that start with ARCHYTAS_NB_ or OPENAI_",
         "startup": enabled,
         "model": model,
     }
@@ -211,21 +212,23 @@ def _configuration(profile: str) -> dict[str, Any]:
     """The settings of ArchytasNB in an IPython profile's configuration."""
     from traitlets.config.loader import ConfigFileNotFound, PyFileConfigLoader
 
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in ("ipython_config.py", "ipython_kernel_config.py"):
         path = _folder(profile) / name
         try:
-            found |= PyFileConfigLoader(name, str(path.parent)).load_config().get("ArchytasNB", {})
+            settings |= (
+                PyFileConfigLoader(name, str(path.parent)).load_config().get("ArchytasNB", {})
+            )
         except ConfigFileNotFound:
             continue
         except Exception as error:  # noqa: BLE001 - the file is a program and may raise anything
             raise ConfigurationError(
                 f"{str(path)!r} raised {error!r} when it was read. Fix this file."
             ) from None
-    return found
+    return settings
 
 
-def _shown(values: dict[str, Any]) -> str:
+def _redacted(values: dict[str, Any]) -> str:
     """Settings without secrets, and without the credentials that a URL may contain."""
     shown = []
     for name, value in values.items():
@@ -255,7 +258,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
             process.Engine().require()
             weights.check(settings.gguf)
         if try_it:
-            return f"{model.name!r} {_tried(model)}; {at}", True
+            return f"{model.name!r} {_try_model(model)}; {at}", True
         if not (is_embedded or hasattr(model, "served")):
             return f"{model.name!r}, {at} ({TRY_IT})", True
         if is_embedded:
@@ -273,7 +276,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
         close_clients()
 
 
-def _tried(model: Any) -> str:
+def _try_model(model: Any) -> str:
     """Ask the model one question; the embedded model starts without safe mode first."""
     began, notes = time.monotonic(), list[str]()
     if forget := getattr(model, "forget_crash", None):

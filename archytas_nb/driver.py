@@ -27,7 +27,7 @@ from archytas_nb.run import Run
 ActiveProtocol: TypeAlias = Literal["react", "native"]
 """The wire protocol that a run uses."""
 Events: TypeAlias = Generator[ev.Event, None, None]
-Asking: TypeAlias = Generator[ev.Delta | ev.Notice, None, ev.ModelReply]
+ReplyStream: TypeAlias = Generator[ev.Delta | ev.Notice, None, ev.ModelReply]
 """A reply on its way: its pieces, and the retries; it returns the reply."""
 
 
@@ -42,7 +42,7 @@ class Model(Protocol):
     def protocol(self) -> ActiveProtocol:
         """The wire protocol that suits this model, for an agent with ``protocol="auto"``."""
 
-    def complete(self, ask: ev.AskModel) -> Asking:
+    def complete(self, ask: ev.AskModel) -> ReplyStream:
         """Yield the pieces of a reply and return it whole; raise ModelError if none comes."""
 
 
@@ -72,7 +72,7 @@ class Driver:
 
     def events(self, protocol: ActiveProtocol) -> Events:  # noqa: C901 - one loop, in its order
         """Every event, the ending last; an interrupt thrown in here ends the run properly."""
-        stopped = yield from shown(
+        stopped = yield from emit(
             ev.Started(self.run.model, protocol, getattr(self.model, "server", ""))
         )
         flow = self._flow(protocol)
@@ -81,18 +81,18 @@ class Driver:
         try:
             while ending is None:
                 reply: ev.Reply = None
-                if not (why := self._falls_back(request)):
-                    stopped |= yield from shown(request)
+                if not (why := self._fallback_reason(request)):
+                    stopped |= yield from emit(request)
                     if stopped:
-                        reply = _not_done(request)
+                        reply = _interrupted_reply(request)
                     elif isinstance(request, ev.AskModel):
-                        reply = yield from self._asked(request)
+                        reply = yield from self._ask_model(request)
                     elif isinstance(request, ev.CheckAnswer):
-                        reply = self._checked(request)
-                    why = self._falls_back(request, reply)
+                        reply = self._check_answer(request)
+                    why = self._fallback_reason(request, reply)
                 if why:  # nothing was done yet in this step: the loop goes on from the same record
                     note = ev.Notice("protocol", f"{why}: going on with the text protocol")
-                    stopped |= yield from shown(note)
+                    stopped |= yield from emit(note)
                     flow = self._flow("react")
                     request = next(flow)
                     continue
@@ -107,10 +107,10 @@ class Driver:
                         ending = self._ending(ended.value)
                 stopped |= deferred.interrupted
                 if reply is not None:
-                    stopped |= yield from shown(reply)
+                    stopped |= yield from emit(reply)
         except BaseException:  # the caller stopped iterating, or something failed
             if ending is None:
-                _wind_up(flow, request)
+                _finish_loop(flow, request)
             raise
         yield ending
         if deferred.interrupted and not isinstance(ending, ev.Interrupted):
@@ -129,7 +129,7 @@ class Driver:
             checks=self.check is not None, model=self.model,
         )  # fmt: skip
 
-    def _falls_back(self, request: ev.Request, reply: ev.Reply = None) -> str:
+    def _fallback_reason(self, request: ev.Request, reply: ev.Reply = None) -> str:
         """Why the run goes on with the text protocol; empty where it does not."""
         if not self.may_fall_back or self.run.protocol != "native":
             return ""
@@ -140,7 +140,9 @@ class Driver:
         is_shown = asks and self.model.protocol == "react"
         return "the model writes its calls into the text" if is_shown else ""
 
-    def _asked(self, request: ev.AskModel) -> Generator[ev.Event, None, ev.ModelReply | ev.NoReply]:
+    def _ask_model(
+        self, request: ev.AskModel
+    ) -> Generator[ev.Event, None, ev.ModelReply | ev.NoReply]:
         try:
             reply = yield from self.model.complete(request)
         except KeyboardInterrupt:
@@ -157,7 +159,7 @@ class Driver:
         self.run.error = None  # whatever it was, the run got over it
         return reply
 
-    def _checked(self, request: ev.CheckAnswer) -> ev.Verdict | ev.NoReply:
+    def _check_answer(self, request: ev.CheckAnswer) -> ev.Verdict | ev.NoReply:
         if self.check is None:
             return ev.Verdict(value=request.answer)
         check = partial(self.check, request.answer)
@@ -172,7 +174,7 @@ class Driver:
         return verdict
 
 
-class Current:
+class ActiveRun:
     """The run of an agent that goes on; the agent's copies for one question share it."""
 
     def __init__(self) -> None:
@@ -190,7 +192,7 @@ class Current:
             earlier.close()
 
 
-def played(
+def run_events(
     run: Run, exchange: Exchange, begin: Callable[[], Events], keep: Callable[[], None],
     observers: Sequence[Observer],
 ) -> Events:  # fmt: skip
@@ -199,7 +201,7 @@ def played(
     However this ends, the run has its ending and is kept. An interrupt while an event is handled
     interrupts the run, which still ends properly.
     """
-    events = _begun(begin)
+    events = _started_lazily(begin)
 
     def finish() -> None:
         events.close()
@@ -209,21 +211,19 @@ def played(
 
     try:
         try:
-            yield from _observed(run, exchange, events, observers)
+            yield from _observe(run, exchange, events, observers)
         finally:
             finish()
     finally:  # once more, as an interrupt may have come while it was kept
         finish()
 
 
-def _begun(begin: Callable[[], Events]) -> Events:
+def _started_lazily(begin: Callable[[], Events]) -> Events:
     """The events of a run that begins with the first of them."""
     yield from begin()
 
 
-def _observed(
-    run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer]
-) -> Events:
+def _observe(run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer]) -> Events:
     started, interrupted = time.perf_counter(), False
     event = next(events, None)
     while event is not None:
@@ -239,14 +239,14 @@ def _observed(
             yield event
         except KeyboardInterrupt as stop:
             interrupted = True
-            event = _thrown(events, stop)
+            event = _throw(events, stop)
         else:
             event = next(events, None)
     if interrupted and not isinstance(exchange.ending, ev.Interrupted):
         raise KeyboardInterrupt  # too late to stop the run, but not what comes after it
 
 
-def _thrown(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
+def _throw(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
     """What comes after an interrupt; None where it was over already."""
     try:
         return events.throw(stop)
@@ -254,13 +254,13 @@ def _thrown(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
         return None
 
 
-def ended(exchange: Exchange, ending: ev.Ending) -> Events:
+def ending_only(exchange: Exchange, ending: ev.Ending) -> Events:
     """The events of a run that could not begin."""
     exchange.ending = ending
     yield ending
 
 
-def watched(
+def observer_callback(
     observers: Sequence[Observer], kind: Literal["output", "person"]
 ) -> Callable[..., bool]:
     """Calls observers with what a running call prints or asks, one call at a time.
@@ -269,7 +269,7 @@ def watched(
     """
     lock = threading.RLock()  # several threads of a tool may print
 
-    def tell(text: str, form: ev.ApprovalForm | None = None) -> bool:
+    def notify(text: str, form: ev.ApprovalForm | None = None) -> bool:
         is_shown = False
         for observer in observers:
             with lock, suppress(Exception):  # we are inside the tool's print
@@ -277,10 +277,10 @@ def watched(
                 is_shown = is_shown or (form is not None and drawn is form)
         return is_shown
 
-    return tell
+    return notify
 
 
-def shown(event: ev.Event) -> Generator[ev.Event, None, bool]:
+def emit(event: ev.Event) -> Generator[ev.Event, None, bool]:
     """Hand out an event; True if an interrupt came while it was handled."""
     try:
         yield event
@@ -289,14 +289,14 @@ def shown(event: ev.Event) -> Generator[ev.Event, None, bool]:
     return False
 
 
-def _wind_up(flow: Flow, request: ev.Request) -> None:
+def _finish_loop(flow: Flow, request: ev.Request) -> None:
     """Bring the loop to its ending without doing anything more."""
     with defer_interrupts(), suppress(StopIteration):  # the run is being stopped already
         while True:
-            request = flow.send(_not_done(request))
+            request = flow.send(_interrupted_reply(request))
 
 
-def _not_done(request: ev.Request) -> ev.Reply:
+def _interrupted_reply(request: ev.Request) -> ev.Reply:
     if isinstance(request, ev.Notice):
         return None
     if isinstance(request, (ev.AskModel, ev.CheckAnswer)):

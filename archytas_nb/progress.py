@@ -17,7 +17,7 @@ from archytas_nb.kernel import current_shell
 from archytas_nb.kernel.output import current_capture
 from archytas_nb.loop.events import Event
 
-_free = threading.Lock()
+_line_lock = threading.Lock()
 
 
 def line_writer(*, wanted: bool = False) -> Callable[..., None]:
@@ -50,7 +50,7 @@ def progress_line(question: str, *, wanted: bool | None) -> Iterator[tuple[Obser
 
     There is one line at a time: of several runs in one event loop the first is shown.
     """
-    if wanted is False or not _is_seen(wanted=wanted) or not _free.acquire(blocking=False):
+    if wanted is False or not _is_visible(wanted=wanted) or not _line_lock.acquire(blocking=False):
         yield ()
         return
     line = _Line(question)
@@ -58,10 +58,10 @@ def progress_line(question: str, *, wanted: bool | None) -> Iterator[tuple[Obser
         yield (line.on_event,)
     finally:
         line.close()
-        _free.release()
+        _line_lock.release()
 
 
-def _is_seen(*, wanted: bool | None) -> bool:
+def _is_visible(*, wanted: bool | None) -> bool:
     from archytas_nb.trace.live import display_mode
 
     in_call = current_capture.get() is not None  # what a tool shows is read by the model
@@ -83,7 +83,7 @@ class _Line:
         self._view, self._advance = view.fold(question, ()), view.advance
         self._activity = activity.Activity()
         self._write, self._shown, self._started = line_writer(wanted=True), "", time.monotonic()
-        self._lock, self._over = threading.RLock(), threading.Event()
+        self._lock, self._closed = threading.RLock(), threading.Event()
         run = copy_context().run  # a notebook finds in it the cell that the line belongs to
         threading.Thread(target=run, args=(self._tick,), daemon=True).start()
 
@@ -94,19 +94,19 @@ class _Line:
             self._draw()
 
     def close(self) -> None:
-        self._over.set()
+        self._closed.set()
         with self._lock:
             self._draw()
 
     def _tick(self) -> None:
-        while not self._over.wait(0.5):
+        while not self._closed.wait(0.5):
             with self._lock:
                 if self._shown:  # not before the first event: the model may still be chosen
                     self._draw()
 
     def _draw(self) -> None:
         text = self._activity.status(self._view, time.monotonic() - self._started)
-        if self._over.is_set() or self._activity.is_asking:  # it would be drawn over the answer
+        if self._closed.is_set() or self._activity.is_asking:  # it would be drawn over the answer
             text = ""
         if text != self._shown:
             self._shown = text

@@ -62,7 +62,7 @@ def read_question(
 ) -> tuple[Exchange, AnswerCheck | None]:
     """Check everything about a question first, so that bad input costs nothing."""
     if not isinstance(question, str):
-        raise wrong("the question", question, "text to ask the model")
+        raise invalid_argument("the question", question, "text to ask the model")
     if not question.strip():
         raise argument_error("the question is empty; expected text to ask the model")
     is_checked = output_type is not None or until is not None
@@ -82,7 +82,7 @@ def toolbox_of(tools: Any) -> Toolbox | None:
     if isinstance(tools, Tool) or callable(tools) or is_data(tools):
         return Toolbox(tools)
     if isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable):
-        raise wrong("tools", tools, "functions, Tools or a Toolbox")
+        raise invalid_argument("tools", tools, "functions, Tools or a Toolbox")
     return Toolbox(*tools)
 
 
@@ -97,16 +97,16 @@ def check_settings(
         ("context", context, get_args(ContextName)),
     ):
         if value not in known:
-            raise wrong(name, value, f"one of {', '.join(map(repr, known))}")
+            raise invalid_argument(name, value, f"one of {', '.join(map(repr, known))}")
     if instructions is not None and not isinstance(instructions, str):
-        raise wrong("instructions", instructions, "text")
+        raise invalid_argument("instructions", instructions, "text")
     if namespace is not None and not isinstance(namespace, MutableMapping):
-        raise wrong("namespace", namespace, "a dict of variables")
+        raise invalid_argument("namespace", namespace, "a dict of variables")
     if not (isinstance(allow, Collection) and all(isinstance(each, str) for each in allow)):
-        raise wrong("allow", allow, "names of tools")
+        raise invalid_argument("allow", allow, "names of tools")
 
 
-def wrong(name: str, value: Any, expected: str) -> ValueError:
+def invalid_argument(name: str, value: Any, expected: str) -> ValueError:
     """What to raise for an argument that cannot be used."""
     shown = repr(value)
     if len(shown.splitlines()) > 1:
@@ -115,14 +115,14 @@ def wrong(name: str, value: Any, expected: str) -> ValueError:
 
 
 @functools.cache
-def asking_tool() -> Tool:
+def ask_user_tool() -> Tool:
     """The tool by which a model asks the person."""
     from archytas_nb.kernel.person import ask_user
 
     return Tool.from_function(ask_user, repeat=True)
 
 
-def asked_by(origin: str) -> tuple[str, str]:
+def origin_and_execution(origin: str) -> tuple[str, str]:
     """Who asks, and which run of theirs it is where they may ask more than once in it.
 
     An agent in Python gives no origin: the running cell stands for it. Both may be empty.
@@ -133,7 +133,7 @@ def asked_by(origin: str) -> tuple[str, str]:
     return (f"{cell} in Python", execution) if cell else ("", "")
 
 
-def equipped(
+def question_toolbox(
     tools: Toolbox,
     context: ContextName,
     variables: Namespace,
@@ -144,23 +144,23 @@ def equipped(
     small: bool,
 ) -> Toolbox:
     """The tools for a question, with those that look at variables; notes its context."""
-    own = dict(tools)
+    own_tools = dict(tools)
     found = context_of(
-        context, variables, exchange.question, past, earlier, small=small, alone=not own
+        context, variables, exchange.question, past, earlier, small=small, alone=not own_tools
     )
     if found is not None:
         again = exchange.question if small else ""
-        looks = [each for each in look_tools(again) if each.name not in own]
+        reading_tools = [each for each in look_tools(again) if each.name not in own_tools]
         # A tool that must be approved changes something: it is no way to see what there is.
-        instead = [name for name, tool in own.items() if not tool.approve]
+        instead = [name for name, tool in own_tools.items() if not tool.approve]
         fitting = tuple(instead) if context == "auto" else ()
-        names = tuple(each.name for each in looks)
+        names = tuple(each.name for each in reading_tools)
         exchange.context = replace(found, tools=names, preferred_tools=fitting)
-        tools.extend(Toolbox(*looks))
+        tools.extend(Toolbox(*reading_tools))
     return tools
 
 
-def released_by(earlier: Exchange | None, variables: Namespace) -> dict[str, Any]:
+def delete_stored_results(earlier: Exchange | None, variables: Namespace) -> dict[str, Any]:
     """The results of a question that is asked again, by the names that they give up for it."""
     names: dict[str, Any] = {}
     for step in [] if earlier is None else earlier.steps:

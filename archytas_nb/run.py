@@ -30,7 +30,7 @@ else:
     T = TypeVar("T")
     T_co = TypeVar("T_co", covariant=True)
 
-Shows: TypeAlias = Literal["all", "answer", "status", "nothing"]
+Display: TypeAlias = Literal["all", "answer", "status", "nothing"]
 """What is seen of a run where it is displayed."""
 
 
@@ -84,7 +84,7 @@ class Run(Generic[T_co]):
     pieces: list[ev.Delta] = field(default_factory=list, repr=False)
     price: Any = None
     _is_typed: bool = False  # whether a type was asked for
-    _shows: Shows = "all"
+    _display: Display = "all"
 
     @property
     def status(self) -> Literal["answered", "failed", "stopped", "interrupted"]:
@@ -263,16 +263,16 @@ class Run(Generic[T_co]):
         interrupt.run = self
         return interrupt
 
-    def show(self, what: Shows) -> None:
+    def show(self, what: Display) -> None:
         """Say what is displayed: ``"all"`` is the answer with the steps folded behind it.
 
         Where a trace shows the answer already, ``"nothing"`` keeps a cell from showing it twice,
         and ``"status"`` a terminal, which writes ``Out[1]:`` before it looks.
         """
-        self._shows = what
+        self._display = what
 
     def _ipython_display_(self) -> None:
-        if self._shows != "nothing":
+        if self._display != "nothing":
             raise NotImplementedError  # IPython then displays it as it displays any object
 
     def _repr_html_(self) -> str | None:
@@ -282,12 +282,12 @@ class Run(Generic[T_co]):
         from archytas_nb.trace import value_bundle
         from archytas_nb.trace.view import fold
 
-        if self._shows == "status":
+        if self._display == "status":
             steps = len(self.steps)
             text = f"<Run {self.status} in {steps} step{'s' if steps != 1 else ''}>"
             return {"text/plain": text}, {}
         view = fold(self.question, self.events, model=self.model, protocol=self.protocol)
-        return value_bundle(view, repr(self), with_steps=self._shows == "all")
+        return value_bundle(view, repr(self), with_steps=self._display == "all")
 
 
 def to_json(value: Any) -> ev.Json:

@@ -56,7 +56,7 @@ def add(a: int, b: int) -> int:
 def quick(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Retries without waits, and everything logged."""
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(remote, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.001)
     capabilities_of.cache_clear()
     yield
     capabilities_of.cache_clear()

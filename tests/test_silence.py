@@ -40,7 +40,7 @@ def add(a: int, b: int) -> int:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(remote, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.001)
     capabilities_of.cache_clear()
     yield
     capabilities_of.cache_clear()

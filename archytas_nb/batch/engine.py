@@ -30,7 +30,7 @@ from archytas_nb.answers import Answers
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.store import OPEN, RowResult, Store, stored
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
-from archytas_nb.driver import played
+from archytas_nb.driver import run_events
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard, ask_user, confirm
@@ -96,7 +96,7 @@ class RowAgent(Agent):
         exchange, started = Exchange(question, form=answers.form), time.perf_counter()
         check = None if answers.form is None else answers.check
         begin = partial(row._begin, run, exchange, check, ())
-        with closing(played(run, exchange, begin, lambda: None, ())) as events:
+        with closing(run_events(run, exchange, begin, lambda: None, ())) as events:
             for _ in events:
                 if (stop := Stop.current.get()) is not None and stop.event.is_set():
                     break

@@ -179,7 +179,7 @@ class Cassette:
             if self._file.warning:
                 warnings.warn(f"{self._file.warning}: {self.rerun}", stacklevel=4)
 
-    def begins(self, origin: str, execution: str = "") -> None:
+    def start_question(self, origin: str, execution: str = "") -> None:
         """Give a cell that is run again the same exchanges again, once per execution."""
         with self._lock:
             if not execution or self._executions.get(origin) != execution:

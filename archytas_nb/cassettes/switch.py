@@ -189,10 +189,10 @@ class CassetteModel:
             return Price(**fact)
         return "" if name == "server" and fact is None else fact
 
-    def begins(self, origin: str, execution: str = "") -> None:
+    def start_question(self, origin: str, execution: str = "") -> None:
         """Begin a question; a cell that is run again gets the same replies again."""
         self.origin, self.unanswered = origin, None
-        self.cassette.begins(origin, execution)
+        self.cassette.start_question(origin, execution)
 
     def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
         """The recorded reply, or the live model's where recording is allowed.

@@ -82,7 +82,7 @@ class _Request(Dict):
 
     def validate(self, obj: Any, value: Any) -> Any:
         # Imported here: loading the extension, which each notebook does, must be fast.
-        from archytas_nb.models.capabilities import sendable
+        from archytas_nb.models.capabilities import checked_fields
 
         fields: dict[str, Any] = super().validate(obj, value) or {}
         for name in ("model", "base_url", "api_key", "timeout", "max_retries"):
@@ -91,7 +91,7 @@ class _Request(Dict):
                     f"request contains {name!r}; set %config ArchytasNB.{name} instead"
                 )
         try:
-            sendable(fields)
+            checked_fields(fields)
         except ConfigurationError as error:
             raise TraitError(f"request: {error}") from None
         return fields

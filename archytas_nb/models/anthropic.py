@@ -19,8 +19,8 @@ from archytas_nb.models.capabilities import (
     with_images,
 )
 from archytas_nb.models.completion import (
-    GrowingReply,
     NotACompletion,
+    ReplyBuilder,
     ServerError,
     cost_of,
     mapping,
@@ -86,7 +86,7 @@ class AnthropicModel(RemoteModel):
 
     def body(self, ask: AskModel) -> dict[str, Json]:
         """The body of a request, without features that the endpoint is known to reject."""
-        return {"model": self.name, **body_of(ask, self._can(self.name), self.request)}
+        return {"model": self.name, **body_of(ask, self._capabilities(self.name), self.request)}
 
     def _send(
         self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any
@@ -96,11 +96,11 @@ class AnthropicModel(RemoteModel):
         # Fields are passed in extra_body, because the client warns about some model names.
         return create(model="", max_tokens=1, messages=[], extra_body=body, **kwargs)
 
-    def _can(self, name: str) -> Capabilities:
+    def _capabilities(self, name: str) -> Capabilities:
         return capabilities_of(self.base_url, name, "anthropic")
 
-    def _reply(self) -> GrowingReply:
-        return AnthropicReply(partial(cost_of, self.base_url, self.name))
+    def _new_builder(self) -> ReplyBuilder:
+        return AnthropicBuilder(partial(cost_of, self.base_url, self.name))
 
 
 # ── the body of a request ─────────────────────────────────────────────────────────────────────────
@@ -137,7 +137,7 @@ def _max_tokens(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) ->
     thinking = extra.get("thinking")
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     wanted = limit + (budget if isinstance(budget, int) else 0)
-    return min(wanted, form.most_tokens or wanted)
+    return min(wanted, form.max_reply_tokens or wanted)
 
 
 def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
@@ -347,7 +347,7 @@ class _Block:
         return None
 
 
-class AnthropicReply(GrowingReply):
+class AnthropicBuilder(ReplyBuilder):
     """A reply while it is received."""
 
     def __init__(self, cost: Callable[..., float | None]) -> None:
@@ -357,11 +357,11 @@ class AnthropicReply(GrowingReply):
         self._usage: dict[str, int] = {}
         self._cost = cost
 
-    def take(self, part: Any, text: str) -> list[Delta]:
+    def add(self, part: Any, text: str) -> list[Delta]:
         """Add an event of a stream, or a complete message; return the pieces to display."""
         if error := mapping(part).get("error"):
             status = _STATUS.get(str(mapping(error).get("type")), 0)
-            raise ServerError.within(error, text, status)
+            raise ServerError.from_object(error, text, status)
         if not isinstance(part, dict) or not isinstance(part.get("type"), str):
             raise NotACompletion(text)
         self.has_begun = True
@@ -412,7 +412,7 @@ class AnthropicReply(GrowingReply):
         ]
         return [each for each in pieces if each.text]
 
-    def whole(self) -> ModelReply:
+    def build(self) -> ModelReply:
         """The complete reply; its thinking blocks are stored with its calls."""
         calls: list[WireCall] = []
         blocks = [block for _, block in sorted(self._blocks.items())]

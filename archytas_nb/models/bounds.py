@@ -14,11 +14,11 @@ from archytas_nb.models.refusals import EndpointErrors
 
 _SLACK = 0.005
 """Seconds; a timeout may fire that much early."""
-_LONGEST_WAIT = 1e6
+_MAX_WAIT = 1e6
 """Seconds; a socket cannot wait much longer."""
-LONGEST_REPLY = 64_000_000
+MAX_REPLY_BYTES = 64_000_000
 """Maximum bytes of a reply, uncompressed; 200,000 tokens in an event each are about that."""
-LONGEST_ERROR = 1_000_000
+MAX_ERROR_BYTES = 1_000_000
 """Bytes of an error's body that are read."""
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 """Content encodings that are read: a few bytes of any other may stand for gigabytes."""
@@ -37,11 +37,11 @@ class Deadline:
         return None if self._at is None else max(0.0, self._at - time.monotonic())
 
     @property
-    def over(self) -> bool:
+    def passed(self) -> bool:
         """Whether it has passed."""
         return self._at is not None and self._at - time.monotonic() <= _SLACK
 
-    def within(self, seconds: float) -> float:
+    def cap(self, seconds: float) -> float:
         """The smaller of these seconds and those left; never 0, which may mean no limit."""
         left = self.left
         return seconds if left is None else max(0.001, min(seconds, left))
@@ -62,20 +62,20 @@ class Connection:
         self._socket: Any = None
         self._timeout: float
         self._deadline: Deadline
-        self._since = self._waited = 0.0
-        self._is_cut = False
+        self._waiting_since = self._waited = 0.0
+        self._is_aborted = False
 
     @contextlib.contextmanager
     def within(self, timeout: float, deadline: Deadline) -> Iterator[None]:
         """Limit the request in the block to a deadline and a number of seconds without data."""
         self._timeout, self._deadline = timeout, deadline
-        self._since, self._waited, self._is_cut = time.monotonic(), 0.0, False
-        with stoppable(self.cut):
+        self._waiting_since, self._waited, self._is_aborted = time.monotonic(), 0.0, False
+        with stoppable(self.abort):
             yield
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """End the request that is going on, from another thread."""
-        self._is_cut = True
+        self._is_aborted = True
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 # Also for TLS: its own method would remove the encryption under its reader.
@@ -99,11 +99,11 @@ class Connection:
             chunks = response.iter_bytes()
             # A body that cannot be read must not hide the status.
             with contextlib.suppress(Exception):
-                while len(body) < LONGEST_ERROR and (chunk := self._next(chunks)) is not None:
+                while len(body) < MAX_ERROR_BYTES and (chunk := self._next(chunks)) is not None:
                     body += chunk
         if is_error:
-            text, url = body[:LONGEST_ERROR].decode("utf-8", "replace"), str(response.request.url)
-            raise ServerError.of(response.status_code, text, response.headers, url)
+            text, url = body[:MAX_ERROR_BYTES].decode("utf-8", "replace"), str(response.request.url)
+            raise ServerError.from_response(response.status_code, text, response.headers, url)
         if not is_known:
             what = f"compressed its reply as {encoding[:40]!r}, which was not requested"
             raise self._errors.unusable(what)
@@ -117,34 +117,37 @@ class Connection:
                 info["timeout"] /= max(1, len(found))
         elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
             stream = info["return_value"]
-            stream.read, stream.write = self._limited(stream.read), self._limited(stream.write)
+            stream.read, stream.write = (
+                self._with_limit(stream.read),
+                self._with_limit(stream.write),
+            )
             self._socket = stream.get_extra_info("socket")
-            if self._is_cut:
-                self.cut()
+            if self._is_aborted:
+                self.abort()
 
-    def _limited(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def _with_limit(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def limited(data: Any, timeout: float | None = None) -> Any:  # noqa: ARG001 - ours counts
             if failure := self.failure():
                 raise failure
-            left = self._deadline.within(self._timeout - self._silent)
-            return call(data, min(left, _LONGEST_WAIT))
+            left = self._deadline.cap(self._timeout - self._idle_seconds)
+            return call(data, min(left, _MAX_WAIT))
 
         return limited
 
     @property
-    def _silent(self) -> float:
+    def _idle_seconds(self) -> float:
         """Seconds that were waited without data; those between two reads do not count."""
-        return self._waited + time.monotonic() - self._since
+        return self._waited + time.monotonic() - self._waiting_since
 
     def failure(self, during: str = "first byte") -> Exception | None:
         """Why the request was aborted; None if it was not."""
-        if self._deadline.over:
+        if self._deadline.passed:
             return self._errors.out_of_time(self._deadline.seconds)
-        if self._is_cut or self._silent >= self._timeout - _SLACK:
+        if self._is_aborted or self._idle_seconds >= self._timeout - _SLACK:
             return self._errors.timed_out(self._timeout, during)
         return None
 
-    def received(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def read_body(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the bytes of a body; EOFError if the connection breaks, else RequestError."""
         size = 0
         self._waited = 0.0
@@ -152,13 +155,13 @@ class Connection:
             if not chunk.startswith((b":", b"\r", b"\n")):  # comments of a stream are no data
                 self._waited = 0.0
             size += len(chunk)
-            if size > LONGEST_REPLY:
-                what = f"sent more than {LONGEST_REPLY:,} bytes for one reply"
+            if size > MAX_REPLY_BYTES:
+                what = f"sent more than {MAX_REPLY_BYTES:,} bytes for one reply"
                 raise self._errors.unusable(f"{what}; the request was aborted")
             yield chunk
 
     def _next(self, chunks: Iterator[bytes]) -> bytes | None:
-        self._since = time.monotonic()
+        self._waiting_since = time.monotonic()
         try:
             chunk = next(chunks, None)
         except Exception as error:
@@ -167,7 +170,7 @@ class Connection:
                 raise
             cause = EOFError(f"{type(error).__name__}: {error}")
             raise self.failure("reply") or cause from None
-        if (self._is_cut or chunk is not None) and (failure := self.failure("reply")):
+        if (self._is_aborted or chunk is not None) and (failure := self.failure("reply")):
             raise failure
-        self._waited = self._silent
+        self._waited = self._idle_seconds
         return chunk

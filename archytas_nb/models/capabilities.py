@@ -28,10 +28,10 @@ from archytas_nb.models import refusals
 from archytas_nb.models.providers import OPENAI_URL
 from archytas_nb.models.refusals import RequestError, is_image, matches
 
-Asking: TypeAlias = Generator[Delta | Notice, None, ModelReply]
+ReplyStream: TypeAlias = Generator[Delta | Notice, None, ModelReply]
 """Yields the pieces of a reply and the retries, returns the reply."""
 
-UNSEEN = "[an image that this model cannot see]"
+IMAGE_OMITTED = "[an image that this model cannot see]"
 UNKNOWN_THOUGHT = "…"
 """Replaces an unknown thought: an empty one may count as missing."""
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
@@ -39,7 +39,7 @@ _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}
 _LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
 _ABOUT_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
 """Fields that endpoints refuse in a request without tools, such as the last one of a run."""
-_LEAST_TOKENS = 256
+_MIN_REPLY_TOKENS = 256
 """A shorter reply is not worth a request."""
 _FORM_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
 """Statuses with which servers refuse a form, llama.cpp with 500 among them."""
@@ -56,7 +56,7 @@ class Capabilities:
     stream: bool = True
     system: bool = True  # a system prompt
     length_field: str = "max_tokens"  # the name of the maximum of tokens in a reply
-    most_tokens: int | None = None  # the highest such maximum, where it is known
+    max_reply_tokens: int | None = None  # the highest such maximum, where it is known
     context_tokens: int | None = None  # of a conversation with its reply, where it is known
     images: int | None = None  # the most in a request; None for no limit
     without: frozenset[str] = frozenset()  # fields that it rejects
@@ -96,7 +96,7 @@ _CLIENT_OPTIONS = frozenset({
 """Options of other clients, and what is sent anyway: endpoints do not accept these as fields."""
 
 
-def sendable(fields: Mapping[str, Json]) -> dict[str, Json]:
+def checked_fields(fields: Mapping[str, Json]) -> dict[str, Json]:
     """Fields of a request, as they are given.
 
     Raises:
@@ -143,7 +143,7 @@ def body_of(
 def reply_tokens(ask: AskModel, form: Capabilities) -> int:
     """The maximum of tokens in a reply, of a request that has one."""
     wanted = max(ask.max_tokens or 0, (ask.thinking_tokens or 0) if form.thinks else 0)
-    return min(wanted, form.most_tokens or wanted)
+    return min(wanted, form.max_reply_tokens or wanted)
 
 
 def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
@@ -196,7 +196,7 @@ def with_images(messages: Sequence[Message], most: int | None) -> tuple[Message,
             kept: list[Json] = []
             for part in reversed(parts):
                 seen = not is_image(part) or left > 0
-                kept.insert(0, part if seen else {"type": "text", "text": UNSEEN})
+                kept.insert(0, part if seen else {"type": "text", "text": IMAGE_OMITTED})
                 left -= is_image(part)
             content: Json = kept
             if not any(map(is_image, kept)) and (most == 0 or kept != list(parts)):
@@ -237,20 +237,22 @@ def next_form(
             return replace(form, reasons_with_tools=False) if form.reasons_with_tools else None
         return _without(form, _ABOUT_TOOLS.intersection(extra), text)
     if kind == "overflow" or status == 402:  # little credit may still be enough for a short reply
-        return shorter(form, ask, text)
+        return with_shorter_reply(form, ask, text)
     if kind != "refused" or status not in _FORM_STATUSES or matches("other_api", text):
         return None
-    return _named(form, ask, text, extra) or _guessed(form, ask, text, stream=stream)
+    return _without_rejected(form, ask, text, extra) or _without_suspected(
+        form, ask, text, stream=stream
+    )
 
 
-def _named(
+def _without_rejected(
     form: Capabilities, ask: AskModel, text: str, extra: Collection[str]
 ) -> Capabilities | None:
     """The form without what the endpoint says that it does not support."""
     most = refusals.image_limit(text) if refusals.count_images(ask.messages) else None
     if most is not None and (form.images is None or most < form.images):
         return replace(form, images=most)
-    if less := shorter(form, ask, text):
+    if less := with_shorter_reply(form, ask, text):
         return less
     for what, name, value in _OTHER_FORMS:
         if getattr(form, name) != value and matches(what, text):
@@ -264,7 +266,9 @@ def _without(form: Capabilities, names: Collection[str], text: str) -> Capabilit
     return replace(form, without=form.without | {field}) if field else None
 
 
-def _guessed(form: Capabilities, ask: AskModel, text: str, *, stream: bool) -> Capabilities | None:
+def _without_suspected(
+    form: Capabilities, ask: AskModel, text: str, *, stream: bool
+) -> Capabilities | None:
     """The form without what endpoints often do not support."""
     if stream and form.stream and re.search(r"\bstream(?:ing|ed)?\b", text):
         return replace(form, stream=False)
@@ -273,7 +277,7 @@ def _guessed(form: Capabilities, ask: AskModel, text: str, *, stream: bool) -> C
     return replace(form, strict=False) if ask.tools and form.strict else None
 
 
-def shorter(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None:
+def with_shorter_reply(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None:
     """The form with another name for a reply's maximum, or a lower one; else None."""
     if ask.max_tokens is None:
         return None
@@ -283,22 +287,24 @@ def shorter(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None
     if context and prompt:
         # Only the room for the reply is missing. Half of the context lets the conversation grow
         # for some steps before the same error comes again.
-        lower = min(context - prompt, max(_LEAST_TOKENS, context // 2))
+        lower = min(context - prompt, max(_MIN_REPLY_TOKENS, context // 2))
         known = form.context_tokens or context
-        fits = _LEAST_TOKENS <= lower < most
-        return replace(form, most_tokens=lower, context_tokens=known) if fits else None
+        fits = _MIN_REPLY_TOKENS <= lower < most
+        return replace(form, max_reply_tokens=lower, context_tokens=known) if fits else None
     if limit:
-        fits = min(_LEAST_TOKENS, most - 1) <= limit < most
-        return replace(form, most_tokens=limit) if fits else None
-    if re.search(rf"\b{most}\b", text) and most // 4 >= _LEAST_TOKENS:  # our number, and no other
-        return replace(form, most_tokens=most // 4)
+        fits = min(_MIN_REPLY_TOKENS, most - 1) <= limit < most
+        return replace(form, max_reply_tokens=limit) if fits else None
+    if (
+        re.search(rf"\b{most}\b", text) and most // 4 >= _MIN_REPLY_TOKENS
+    ):  # our number, and no other
+        return replace(form, max_reply_tokens=most // 4)
     other = _LENGTH_FIELDS[1 - _LENGTH_FIELDS.index(form.length_field)]
     if re.search(r"max_(completion_)?tokens", text) and other not in form.without:
         return replace(form, length_field=other, without=form.without | {form.length_field})
     return None
 
 
-def _given_up(before: Capabilities, after: Capabilities) -> str:
+def _lost_features(before: Capabilities, after: Capabilities) -> str:
     """What a user should know about the next form; empty where they lose nothing."""
     if after.images != before.images:
         most = f"no more than {after.images} images" if after.images else "no images"
@@ -318,40 +324,40 @@ def _given_up(before: Capabilities, after: Capabilities) -> str:
 # ── asking, and learning from the reply ───────────────────────────────────────────────────────────
 
 
-def adapting(
-    once: Callable[[Capabilities], Asking],
+def adapt_request(
+    once: Callable[[Capabilities], ReplyStream],
     ask: AskModel,
-    can: Capabilities,
+    capabilities: Capabilities,
     extra: Collection[str] = (),
     *,
     stream: bool,
-) -> Asking:
-    """Send a request, and if the endpoint rejects its form, send it in the next one.
+) -> ReplyStream:
+    """Send a request; if the endpoint rejects its form, retry with the next form.
 
-    What the endpoint accepted is stored in `can` once it has replied: a refusal may have had
-    another reason. The user's own fields, `extra`, may be left out, with a notice. `once` sends the
-    request in one form and raises `RequestError` if it fails.
+    The form is stored in `capabilities` only after a reply, because a rejection may have another
+    cause. The user's own fields, `extra`, may be omitted, with a notice. `once` sends the request
+    in one form and raises `RequestError` if it fails.
     """
-    form, forms, first, spent = can, [can], None, Usage()
+    form, forms, first, spent = capabilities, [capabilities], None, Usage()
     while True:
         try:
             reply = yield from once(form)
         except RequestError as failed:
             first = first or failed
             if failed.error.kind == "overflow":
-                known = refusals.context_tokens(failed.refusal) or can.context_tokens
-                can.context_tokens = form.context_tokens = known
+                context = refusals.context_tokens(failed.refusal) or capabilities.context_tokens
+                capabilities.context_tokens = form.context_tokens = context
             following = next_form(failed, form, ask, extra, stream=stream and form.stream)
             if following is None or following in forms:
                 reason = first if failed.error.kind in ("refused", "overflow") else failed
-                can.tools = can.tools and reason.error.kind != "no_tools"
+                capabilities.tools = capabilities.tools and reason.error.kind != "no_tools"
                 raise reason from None
-            if lost := _given_up(form, following):
+            if lost := _lost_features(form, following):
                 yield Notice("protocol", lost)
         else:
-            _learn_from(reply, ask, form, can)
+            _learn_from(reply, ask, form, capabilities)
             spent += reply.usage
-            following = replace(form, thinks=True) if _thought_only(reply) else None
+            following = replace(form, thinks=True) if _reasoning_only(reply) else None
             has_room = following and reply_tokens(ask, following) > reply_tokens(ask, form)
             if ask.max_tokens is None or following is None or not has_room:
                 return reply if len(forms) == 1 else replace(reply, usage=spent)
@@ -361,7 +367,7 @@ def adapting(
         forms.append(form)
 
 
-def _thought_only(reply: ModelReply) -> bool:
+def _reasoning_only(reply: ModelReply) -> bool:
     """Whether a model thought until its reply was cut off."""
     text = reply.text.lstrip()
     is_empty = not text and (reply.reasoning or not reply.text)
@@ -369,16 +375,18 @@ def _thought_only(reply: ModelReply) -> bool:
     return reply.finish == "length" and not reply.calls and bool(is_thought)
 
 
-def _learn_from(reply: ModelReply, ask: AskModel, form: Capabilities, can: Capabilities) -> None:
+def _learn_from(
+    reply: ModelReply, ask: AskModel, form: Capabilities, capabilities: Capabilities
+) -> None:
     """Store the form that was accepted, and how the model calls tools."""
-    for name in Capabilities.__slots__ if form is not can else ():
-        setattr(can, name, getattr(form, name))
-    if can.extras == "unwanted" and any(call.extra is not None for call in reply.calls):
-        can.extras = "returned"
+    for name in Capabilities.__slots__ if form is not capabilities else ():
+        setattr(capabilities, name, getattr(form, name))
+    if capabilities.extras == "unwanted" and any(call.extra is not None for call in reply.calls):
+        capabilities.extras = "returned"
     if reply.calls:  # such a model may well show a call in a text
-        can.calls = "given"
-    elif ask.tools and can.calls == "unseen" and reply.finish != REFUSED:
+        capabilities.calls = "given"
+    elif ask.tools and capabilities.calls == "unseen" and reply.finish != REFUSED:
         functions = [each["function"] for each in ask.tools]
-        known = {each["name"]: each.get("parameters") for each in functions}
-        if read_action(reply.text, known, prose_is_answer=True, strict=True).calls:
-            can.calls = "written"
+        schemas = {each["name"]: each.get("parameters") for each in functions}
+        if read_action(reply.text, schemas, prose_is_answer=True, strict=True).calls:
+            capabilities.calls = "written"

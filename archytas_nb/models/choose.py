@@ -126,7 +126,7 @@ def choose_model(
     if isinstance(found, tuple):
         server, model = found
         chosen = _endpoint_model(settings, model.name, server.base_url, None)
-        chosen.found(server.name, model.context_tokens)
+        chosen.mark_discovered(server.name, model.context_tokens)
         return chosen
     if name not in (None, "local"):
         raise found or ConfigurationError(

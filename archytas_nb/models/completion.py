@@ -23,18 +23,18 @@ class NotACompletion(ValueError):
     """The body is not a reply; the message is the body."""
 
 
-class GrowingReply:
+class ReplyBuilder:
     """A reply while it is received."""
 
     def __init__(self) -> None:
         self.model = self.finish = ""  # finish: the reason for the end, empty before it
         self.has_begun = self.has_choice = False  # whether it has any part, and a part of a reply
 
-    def take(self, part: Any, text: str) -> list[Delta]:
+    def add(self, part: Any, text: str) -> list[Delta]:
         """Add an event of a stream, or a whole body, parsed from `text`; return what is shown."""
         raise NotImplementedError
 
-    def whole(self) -> ModelReply:
+    def build(self) -> ModelReply:
         """The reply, once it is whole."""
         raise NotImplementedError
 
@@ -49,7 +49,7 @@ class _Call:
     pieces: list[str] = field(default_factory=list)
 
 
-class CompletionReply(GrowingReply):
+class CompletionBuilder(ReplyBuilder):
     """A chat completion while it is received."""
 
     def __init__(self) -> None:
@@ -57,14 +57,14 @@ class CompletionReply(GrowingReply):
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[_Call] = []
-        self._open: dict[str, _Call] = {}  # by index, the call that pieces are added to
+        self._calls_by_index: dict[str, _Call] = {}  # by index, the call that pieces are added to
         self._usage = Usage(requests=1)
 
-    def take(self, part: Any, text: str) -> list[Delta]:
+    def add(self, part: Any, text: str) -> list[Delta]:
         """Add a chunk, or a whole completion; return the pieces of text that it contains."""
         # Of the thousands of chunks of a reply nearly all hold a piece of text and nothing else.
         if not isinstance(part, dict) or "error" in part or part.get("object") == "error":
-            raise_error(part, text)
+            raise_if_error(part, text)
         self.has_begun = True
         if not self.model:
             self.model = string(part.get("model"))
@@ -80,16 +80,16 @@ class CompletionReply(GrowingReply):
             self.has_choice = True
             message = choice.get("delta") or choice.get("message")
             if isinstance(message, dict):
-                self._take_message(message, deltas)
+                self._add_message(message, deltas)
             if choice.get("error") or choice.get("finish_reason"):
-                raise_error(choice, text)
+                raise_if_error(choice, text)
                 self.finish = string(choice.get("finish_reason")) or "stop"
                 if self.finish == "error":  # OpenRouter's, where the model's provider failed
                     self.finish = ""
                     raise EOFError("the server aborted the reply: finish_reason is 'error'")
         return deltas
 
-    def _take_message(self, message: dict[str, Any], deltas: list[Delta]) -> None:
+    def _add_message(self, message: dict[str, Any], deltas: list[Delta]) -> None:
         text = message.get("content") or message.get("refusal")
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         if isinstance(text, list):  # Mistral's parts; those that are thoughts hold parts, too
@@ -106,22 +106,22 @@ class CompletionReply(GrowingReply):
         if "tool_calls" in message:
             for at, call in enumerate(_dicts(message["tool_calls"])):
                 # Only a piece of a stream has an index.
-                self._take_call(call, str(call.get("index", at)))
+                self._add_call(call, str(call.get("index", at)))
 
-    def _take_call(self, piece: dict[str, Any], index: str) -> None:
+    def _add_call(self, piece: dict[str, Any], index: str) -> None:
         call_id, function = piece.get("id"), mapping(piece.get("function"))
         name, arguments = string(function.get("name")), function.get("arguments")
-        call = self._open.get(index)
+        call = self._calls_by_index.get(index)
         # Gemini has sent each call with the index 0.
         if call is None or (name and call.name and (call_id is None or call_id != call.id)):
-            call = self._open[index] = _Call(call_id, name)
+            call = self._calls_by_index[index] = _Call(call_id, name)
             self._calls.append(call)
         call.name = call.name or name
         call.extra = call.extra or piece.get("extra_content")
         if arguments:
             call.pieces.append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
-    def whole(self) -> ModelReply:
+    def build(self) -> ModelReply:
         """The reply, once it is whole."""
         calls = [WireCall(call.name, "".join(call.pieces), call.extra) for call in self._calls]
         return ModelReply(
@@ -138,16 +138,16 @@ class CompletionReply(GrowingReply):
 # ── whole and streamed bodies ─────────────────────────────────────────────────────────────────────
 
 
-def from_body(text: str, new: Callable[[], GrowingReply] = CompletionReply) -> ModelReply:
+def from_body(text: str, new_builder: Callable[[], ReplyBuilder] = CompletionBuilder) -> ModelReply:
     """Read a whole reply; raises like `from_stream`."""
     data = _json(text)
     if data is None and text.lstrip().startswith("{") and not text.rstrip().endswith("}"):
         raise EOFError("the response ended in the middle of the reply")
-    reply = new()
-    reply.take(data, text)
+    reply = new_builder()
+    reply.add(data, text)
     if not reply.has_choice:
         raise NotACompletion(text)
-    return reply.whole()
+    return reply.build()
 
 
 _OTHER_FIELDS = (":", "event:", "id:", "retry:")
@@ -155,7 +155,7 @@ _OTHER_FIELDS = (":", "event:", "id:", "retry:")
 
 
 def from_stream(  # noqa: C901 - one loop, in which each call counts
-    chunks: Iterable[bytes], new: Callable[[], GrowingReply] = CompletionReply
+    chunks: Iterable[bytes], new_builder: Callable[[], ReplyBuilder] = CompletionBuilder
 ) -> Generator[Delta, None, ModelReply]:
     """Read a stream of server-sent events; yields pieces of text, returns the reply.
 
@@ -166,7 +166,7 @@ def from_stream(  # noqa: C901 - one loop, in which each call counts
         ServerError: The server sent an error instead of a reply.
         EOFError: The stream ended before the reply did, or the server aborted the reply.
     """
-    reply, has_ended = new(), False
+    reply, has_ended = new_builder(), False
     other: list[str] = []
     try:
         for lines in _lines(chunks):
@@ -178,17 +178,17 @@ def from_stream(  # noqa: C901 - one loop, in which each call counts
                         event = _json(data)
                         if event is None and (reply.has_begun or data[0] == "{"):
                             raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
-                        yield from reply.take(event, data)
+                        yield from reply.add(event, data)
                 elif line and (line := line.rstrip("\r")) and not line.startswith(_OTHER_FIELDS):
                     other.append(line)
     except EOFError:
         if not reply.finish:
             raise
     if other and not reply.has_begun:  # the server does not stream, or it is no such server
-        return from_body("\n".join(other), new)
+        return from_body("\n".join(other), new_builder)
     if not (reply.finish or has_ended):
         raise EOFError("the stream ended in the middle of the reply")
-    return reply.whole()
+    return reply.build()
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[list[str]]:
@@ -255,9 +255,9 @@ class ServerError(Exception):
         self.to = ""
 
     @classmethod
-    def of(cls, status: int, body: str, headers: Mapping[str, str], url: str) -> Self:
+    def from_response(cls, status: int, body: str, headers: Mapping[str, str], url: str) -> Self:
         """Read a response whose status is not 2xx; the names of headers in lower case."""
-        error = cls.within(_json(body), body, status)
+        error = cls.from_object(_json(body), body, status)
         for name, unit in (("retry-after", 1.0), ("retry-after-ms", 0.001)):
             if re.fullmatch(r"\d{1,9}(\.\d+)?", value := headers.get(name, "").strip()):
                 error.wait = float(value) * unit
@@ -268,7 +268,7 @@ class ServerError(Exception):
         return error
 
     @classmethod
-    def within(cls, data: Any, text: str, status: int = 0) -> Self:
+    def from_object(cls, data: Any, text: str, status: int = 0) -> Self:
         """Read an error object; `text` is what it was read from, `status` that of HTTP, if any."""
         error = data
         while True:
@@ -283,7 +283,7 @@ class ServerError(Exception):
         raw = str(
             mapping(error.get("metadata")).get("raw") or ""
         )  # the error of the model's provider
-        behind = cls.within(_json(raw), raw) if raw else None
+        behind = cls.from_object(_json(raw), raw) if raw else None
         message = str(error.get("message") or error.get("detail") or "")
         if behind and message == "Provider returned error":
             message = f"{message}: {behind.message}"
@@ -298,11 +298,11 @@ class ServerError(Exception):
         return cls(message or text, status or named, " ".join([*codes, raw]).strip()[:500], reply)
 
 
-def raise_error(data: Any, text: str) -> None:
+def raise_if_error(data: Any, text: str) -> None:
     """Raise ServerError if a chunk or a choice contains an error, NotACompletion if it is none."""
     inner = data[0] if isinstance(data, list) and len(data) == 1 else data
     if isinstance(inner, dict) and (inner.get("error") or inner.get("object") == "error"):
-        raise ServerError.within(inner, text)
+        raise ServerError.from_object(inner, text)
     if not isinstance(data, dict):
         raise NotACompletion(text)
 

@@ -15,7 +15,7 @@ from archytas_nb.loop.events import AskModel, Delta, Json, Message, Notice
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import process, weights
 from archytas_nb.models.bounds import Deadline
-from archytas_nb.models.capabilities import Asking, capabilities_of
+from archytas_nb.models.capabilities import ReplyStream, capabilities_of
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.process import Engine, StartError
 
@@ -71,7 +71,7 @@ class EmbeddedModel:
         """Maximum number of tokens of a conversation and its reply together."""
         return self._engine.context
 
-    def complete(self, ask: AskModel) -> Asking:
+    def complete(self, ask: AskModel) -> ReplyStream:
         """Request one reply as soon as the model is ready.
 
         Yields:
@@ -187,10 +187,10 @@ class EmbeddedModel:
             loading = self._load()
         shown = ""
         # It may be processing the start of this question: waiting is faster than doing it twice.
-        while loading.is_alive() and not deadline.over:
+        while loading.is_alive() and not deadline.passed:
             if (progress := self._progress) != shown:
                 yield Notice("progress", shown := progress)
-            sleep(deadline.within(_POLL_SECONDS))
+            sleep(deadline.cap(_POLL_SECONDS))
         if loading.is_alive():
             raise ModelError(
                 f"the local model {self.name} was not ready within the {deadline.seconds:.3g} s "

@@ -8,7 +8,7 @@ from typing import Any
 
 from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.models.capabilities import Capabilities, body_of
-from archytas_nb.models.completion import CompletionReply, GrowingReply
+from archytas_nb.models.completion import CompletionBuilder, ReplyBuilder
 from archytas_nb.models.providers import OPENAI_URL
 from archytas_nb.models.remote import RemoteModel, close_clients
 
@@ -55,7 +55,7 @@ class OpenAIModel(RemoteModel):
 
     def body(self, ask: AskModel) -> dict[str, Json]:
         """The body of a request, in the form that the endpoint is known to accept."""
-        return body_of(ask, self._can(self.name), self.request, stream=self.stream)
+        return body_of(ask, self._capabilities(self.name), self.request, stream=self.stream)
 
     def _send(
         self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any
@@ -64,8 +64,8 @@ class OpenAIModel(RemoteModel):
         create = client.chat.completions.with_streaming_response.create
         return create(model=name, messages=[], extra_body=body, **kwargs)
 
-    def _reply(self) -> GrowingReply:
-        return CompletionReply()
+    def _new_builder(self) -> ReplyBuilder:
+        return CompletionBuilder()
 
 
 def key_header(url: str, key: str) -> dict[str, str]:

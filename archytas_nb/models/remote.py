@@ -24,16 +24,16 @@ from archytas_nb.loop.stop import sleep
 from archytas_nb.models import refusals
 from archytas_nb.models.bounds import Connection, Deadline
 from archytas_nb.models.capabilities import (
-    Asking,
     Capabilities,
-    adapting,
+    ReplyStream,
+    adapt_request,
     capabilities_of,
-    sendable,
+    checked_fields,
 )
 from archytas_nb.models.completion import (
-    GrowingReply,
     NotACompletion,
     Price,
+    ReplyBuilder,
     ServerError,
     from_body,
     from_stream,
@@ -50,7 +50,7 @@ from archytas_nb.models.providers import (
 from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, RequestError
 from archytas_nb.models.secrets import mask_secrets
 
-FIRST_WAIT = 0.5
+FIRST_WAIT_SECONDS = 0.5
 """Seconds before the first retry, where the server does not say; each further wait is doubled."""
 _LISTING_SECONDS = 10.0
 
@@ -88,8 +88,8 @@ class RemoteModel:
         self._query = {**own_query, **usable_fields("query", query)}
         self._key = usable_key(key, key_variable)
         if not self._key and self.base_url == self.default_url:
-            move = f"Set {key_variable}, or {url_variable} for another endpoint."
-            raise ConfigurationError(f"no API key for {self.base_url!r}. {move}")
+            advice = f"Set {key_variable}, or {url_variable} for another endpoint."
+            raise ConfigurationError(f"no API key for {self.base_url!r}. {advice}")
         others = (*self._headers.values(), *self._query.values())
         names = (self.key_name, self.url_name)
         self.errors = EndpointErrors(self.base_url, self._key, self._user, others, names)
@@ -105,7 +105,7 @@ class RemoteModel:
             expected = "expected a whole number, 0 or more"
             raise ConfigurationError(f"max_retries is {max_retries!r}; {expected}")
         self.stream = stream
-        self.request = sendable(request)
+        self.request = checked_fields(request)
         self.server = ""  # which model server answers, if it was discovered
         self.keeps_connections = True  # llama.cpp closes a connection after a stream
 
@@ -125,11 +125,11 @@ class RemoteModel:
         """Send a request; `kwargs` are the client's. Returns a context manager of the response."""
         raise NotImplementedError
 
-    def _reply(self) -> GrowingReply:
+    def _new_builder(self) -> ReplyBuilder:
         """An empty reply, to which its pieces are added."""
         raise NotImplementedError
 
-    def _can(self, name: str) -> Capabilities:
+    def _capabilities(self, name: str) -> Capabilities:
         """What this model is known to support at this endpoint."""
         return capabilities_of(self.base_url, name)
 
@@ -145,11 +145,11 @@ class RemoteModel:
             self._model = self._first_served()
         return self._model
 
-    def found(self, server: str, context: int | None) -> None:
+    def mark_discovered(self, server: str, context: int | None) -> None:
         """Note that the endpoint was found on this machine, and its model's context in tokens."""
         self.server = server
-        can = self._can(self.name)
-        can.context_tokens = can.context_tokens or context
+        capabilities = self._capabilities(self.name)
+        capabilities.context_tokens = capabilities.context_tokens or context
 
     @property
     def is_small(self) -> bool:
@@ -162,7 +162,7 @@ class RemoteModel:
     @property
     def context_tokens(self) -> int | None:
         """Maximum tokens of a conversation with its reply, if the endpoint reports it."""
-        return None if self._model is None else self._can(self._model).context_tokens
+        return None if self._model is None else self._capabilities(self._model).context_tokens
 
     @property
     def price(self) -> Price | None:
@@ -175,9 +175,9 @@ class RemoteModel:
     @property
     def protocol(self) -> Literal["react", "native"]:
         """What ``protocol="auto"`` means, by what is known of the endpoint."""
-        return self._can(self.name).protocol
+        return self._capabilities(self.name).protocol
 
-    def complete(self, ask: AskModel) -> Asking:
+    def complete(self, ask: AskModel) -> ReplyStream:
         """Ask for one reply.
 
         Yields:
@@ -193,45 +193,47 @@ class RemoteModel:
         deadline = Deadline(ask.seconds)
         name = self.name
 
-        def once(form: Capabilities) -> Asking:
+        def once(form: Capabilities) -> ReplyStream:
             return self._once(name, ask, form, deadline)
 
-        def in_any_form() -> Asking:
+        def in_any_form() -> ReplyStream:
             fields = (*self.request, *self.alternatives)
-            return adapting(once, ask, self._can(name), fields, stream=self.stream)
+            return adapt_request(once, ask, self._capabilities(name), fields, stream=self.stream)
 
         try:
-            reply = yield from retrying(in_any_form, self.max_retries, deadline, self.errors)
+            reply = yield from with_retries(in_any_form, self.max_retries, deadline, self.errors)
         except ModelError as error:
-            raise self._explained(error) from None
+            raise self._with_advice(error) from None
         return replace(reply, seconds=perf_counter() - started)
 
     def without_retries(self) -> Self:
         """A copy that raises each failure at once."""
-        made = copy.copy(self)
-        made.max_retries = 0
-        return made
+        clone = copy.copy(self)
+        clone.max_retries = 0
+        return clone
 
     # ── one request ───────────────────────────────────────────────────────────────────────────────
 
-    def _once(self, name: str, ask: AskModel, form: Capabilities, deadline: Deadline) -> Asking:
-        if deadline.over:
+    def _once(
+        self, name: str, ask: AskModel, form: Capabilities, deadline: Deadline
+    ) -> ReplyStream:
+        if deadline.passed:
             raise self.errors.out_of_time(deadline.seconds)
         stream = self.stream and form.stream
         options = {
             "stream": stream,
             "extra_headers": None if self.keeps_connections else {"Connection": "close"},
-            "timeout": self._limits(self.timeout, deadline),
+            "timeout": self._timeouts(self.timeout, deadline),
         }
         with self._connection(self.timeout, deadline) as connection:
             try:
                 with self._send(connection.client, name, ask, form, **options) as response:
-                    chunks = connection.received(response.iter_bytes())
+                    chunks = connection.read_body(response.iter_bytes())
                     if stream:
-                        reply = yield from from_stream(chunks, self._reply)
+                        reply = yield from from_stream(chunks, self._new_builder)
                     else:
                         text = b"".join(chunks).decode("utf-8", "replace")
-                        reply = from_body(text, self._reply)
+                        reply = from_body(text, self._new_builder)
             except Exception as error:  # noqa: BLE001 - judged below
                 # Older clients wrap what a hook raises.
                 generated = getattr(error.__cause__ or error, "reply", None)
@@ -240,8 +242,8 @@ class RemoteModel:
                 raise self._failure(error, connection, name, ask) from None
         if reply.finish == "content_filter" and not reply.calls:
             what = "withheld all or part of the reply because of its content filter"
-            move = "Rephrase the question, or use another model."
-            raise self.errors.unusable(what, "refused", move)
+            advice = "Rephrase the question, or use another model."
+            raise self.errors.unusable(what, "refused", advice)
         return reply
 
     def _failure(
@@ -280,11 +282,11 @@ class RemoteModel:
 
     def _connect(self) -> Connection:
         """A client with a connection of its own; the first one costs 30 ms."""
-        package, limits = self._package(), self._limits(self.timeout, Deadline())
+        package, limits = self._package(), self._timeouts(self.timeout, Deadline())
         headers = {**self._key_header(), "Accept-Encoding": "gzip, deflate", **self._headers}
         connection = Connection(self.errors)
 
-        def signed(request: Any) -> Any:
+        def drop_default_key(request: Any) -> Any:
             # The client writes its key into one of these, and Azure takes that for a token.
             for name in {"authorization", "x-api-key"}.difference(map(str.lower, headers)):
                 request.headers.pop(name, None)
@@ -295,7 +297,7 @@ class RemoteModel:
                 # A proxy of the environment cannot reach this machine's own servers.
                 trust_env=not is_local(self.base_url),
                 timeout=limits,
-                auth=self._user or signed,
+                auth=self._user or drop_default_key,
                 follow_redirects=False,
                 event_hooks={
                     "request": [connection.on_request],
@@ -305,8 +307,8 @@ class RemoteModel:
         except (ImportError, OSError, ValueError) as error:  # of a proxy, or a certificate
             why = mask_secrets(str(error)).rstrip(".")
             text = f"no connection to {self.base_url!r} is possible in this environment: {why}"
-            move = "Check HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
-            raise ConfigurationError(f"{text}. {move}") from error
+            advice = "Check HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
+            raise ConfigurationError(f"{text}. {advice}") from error
         connection.client = getattr(package, self.client)(
             base_url=self.base_url,
             api_key=self._key or "none",
@@ -318,9 +320,9 @@ class RemoteModel:
         )
         return connection
 
-    def _limits(self, timeout: float, deadline: Deadline) -> Any:
+    def _timeouts(self, timeout: float, deadline: Deadline) -> Any:
         """The client's own timeouts: only that to connect; `Connection` has the others."""
-        connect = deadline.within(min(CONNECT_SECONDS, timeout))
+        connect = deadline.cap(min(CONNECT_SECONDS, timeout))
         return self._package().Timeout(None, connect=connect)
 
     # ── the list of models ────────────────────────────────────────────────────────────────────────
@@ -328,9 +330,9 @@ class RemoteModel:
     def _first_served(self) -> str:
         names = self.served()
         if not names:
-            move = "Load one, or set the name of the model."
+            advice = "Load one, or set the name of the model."
             raise ModelError(
-                f"the endpoint {self.base_url!r} serves no models. {move}", kind="not_found"
+                f"the endpoint {self.base_url!r} serves no models. {advice}", kind="not_found"
             )
         return next((name for name in names if Served(name).chats), names[0])
 
@@ -343,12 +345,12 @@ class RemoteModel:
         try:
             return [model.name for model in self.listed()]
         except RequestError as failed:
-            raise self._explained(failed.error) from None
+            raise self._with_advice(failed.error) from None
 
     def listed(self, seconds: float = _LISTING_SECONDS) -> tuple[Served, ...]:
         """The models that are served, within a short time; raises `RequestError`."""
         seconds = min(self.timeout, seconds)
-        limits = self._limits(
+        limits = self._timeouts(
             seconds, Deadline()
         )  # imports the client, which is slow the first time
         deadline = Deadline(seconds)
@@ -356,9 +358,9 @@ class RemoteModel:
             listing = connection.client.models.with_streaming_response.list
             try:
                 with listing(**self.listing, timeout=limits) as response:
-                    body = b"".join(connection.received(response.iter_bytes()))
+                    body = b"".join(connection.read_body(response.iter_bytes()))
             except Exception as error:  # noqa: BLE001 - judged below
-                if deadline.over:
+                if deadline.passed:
                     raise self.errors.timed_out(seconds, "first byte") from None
                 raise self._failure(error, connection, self._model or "", None) from None
         try:
@@ -366,11 +368,11 @@ class RemoteModel:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise self.errors.not_an_api("not a list of models") from None
         for model in models:
-            can = self._can(model.name)
-            can.context_tokens = can.context_tokens or model.context_tokens
+            capabilities = self._capabilities(model.name)
+            capabilities.context_tokens = capabilities.context_tokens or model.context_tokens
         return models
 
-    def _explained(self, error: ModelError) -> ModelError:
+    def _with_advice(self, error: ModelError) -> ModelError:
         """Add to an error the models that there are, or where the API may begin."""
         if error.kind == "not_found":
             with suppress(RequestError):
@@ -398,9 +400,9 @@ def _models_in(data: Any) -> tuple[Served, ...]:
     return tuple(models)
 
 
-def retrying(
-    ask: Callable[[], Asking], max_retries: int, deadline: Deadline, errors: EndpointErrors
-) -> Asking:
+def with_retries(
+    ask: Callable[[], ReplyStream], max_retries: int, deadline: Deadline, errors: EndpointErrors
+) -> ReplyStream:
     """Ask again after a `RequestError` that may pass; yields each retry with its wait.
 
     A wait that would not end before the deadline is not begun.
@@ -414,7 +416,7 @@ def retrying(
             return (yield from ask())
         except RequestError as error:
             failed = error
-        wait = FIRST_WAIT * 2**tried if failed.wait is None else failed.wait
+        wait = FIRST_WAIT_SECONDS * 2**tried if failed.wait is None else failed.wait
         what = refusals.one_line(str(failed).partition(". ")[0], 160)
         left = deadline.left
         is_final = not failed.passing or tried >= max_retries or wait > refusals.MAX_WAIT_SECONDS

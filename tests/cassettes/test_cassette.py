@@ -270,7 +270,7 @@ def test_later_questions_of_a_cell_are_no_new_run(tmp_path: Path) -> None:
     for execution in ("first", "second"):
         replies = []
         for _ in range(2):
-            cassette.begins("cell", execution)
+            cassette.start_question("cell", execution)
             found = cassette.find(ask("a"), origin="cell")
             replies.append(found.reply.text if found and found.reply else None)
         assert replies == ["1", "2"]

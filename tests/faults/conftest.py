@@ -40,7 +40,7 @@ def talk(
     if door == "anthropic":
         pytest.importorskip("anthropic")
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(remote, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.01)
     capabilities_of.cache_clear()
     talk = Talk(protocol, stream, caplog, door)
     yield talk

@@ -37,7 +37,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is known of any endpoint, before and after."""
-    monkeypatch.setattr(remote, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.01)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     capabilities_of.cache_clear()

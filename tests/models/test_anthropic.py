@@ -25,7 +25,7 @@ from archytas_nb.cassettes.switch import recorded
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.loop.history import Exchange, messages_of
-from archytas_nb.models.anthropic import AnthropicModel, AnthropicReply, body_of
+from archytas_nb.models.anthropic import AnthropicBuilder, AnthropicModel, body_of
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.completion import from_stream
 from tests.loop.cards import PROTOCOLS, Protocol, wire
@@ -109,11 +109,11 @@ def test_a_stream_that_is_cut_into_pieces_anywhere_reads_the_same() -> None:
     raw = _recorded_stream(play)
     for size in (1, 2, 3, 7, 64):
         chunks = [raw[at : at + size] for at in range(0, len(raw), size)]
-        flow = from_stream(chunks, lambda: AnthropicReply(lambda **_: None))
+        flow = from_stream(chunks, lambda: AnthropicBuilder(lambda **_: None))
         assert _last(flow) == reply
     for end in range(60, len(raw) - 160, 11):  # without the end of the message
         with pytest.raises(EOFError):
-            _last(from_stream([raw[:end]], lambda: AnthropicReply(lambda **_: None)))
+            _last(from_stream([raw[:end]], lambda: AnthropicBuilder(lambda **_: None)))
 
 
 def test_maps_stop_reasons() -> None:
@@ -517,10 +517,10 @@ def test_a_replayed_run_that_continues_live_thinks_again_with_the_next_question(
 
 
 def test_ignores_absurd_token_counts() -> None:
-    reply = AnthropicReply(lambda **_: None)
+    reply = AnthropicBuilder(lambda **_: None)
     usage = {"input_tokens": 10**4000, "output_tokens": 5}
-    reply.take({"type": "message", "content": [], "usage": usage}, "")
-    assert reply.whole().usage == Usage(1, 0, 0, 5)
+    reply.add({"type": "message", "content": [], "usage": usage}, "")
+    assert reply.build().usage == Usage(1, 0, 0, 5)
 
 
 def test_the_cost_of_a_reply_includes_writes_to_the_cache(

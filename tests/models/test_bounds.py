@@ -32,22 +32,22 @@ pytestmark = pytest.mark.usefixtures("fresh")
 
 def test_a_deadline_without_seconds_never_passes() -> None:
     deadline = Deadline()
-    assert (deadline.left, deadline.over, deadline.within(7)) == (None, False, 7)
+    assert (deadline.left, deadline.passed, deadline.cap(7)) == (None, False, 7)
 
 
 @given(st.floats(-10, 0), st.floats(0.01, 100))
 def test_a_passed_deadline_leaves_the_shortest_wait(seconds: float, wait: float) -> None:
     deadline = Deadline(seconds)
-    assert deadline.over
+    assert deadline.passed
     assert deadline.left == 0
-    assert 0 < deadline.within(wait) <= 0.001
+    assert 0 < deadline.cap(wait) <= 0.001
 
 
 @given(st.floats(100, 1e6), st.floats(0.01, 1e7))
 def test_a_wait_is_never_longer_than_what_is_left(seconds: float, wait: float) -> None:
     deadline = Deadline(seconds)
-    assert not deadline.over
-    assert deadline.within(wait) <= min(seconds, wait)
+    assert not deadline.passed
+    assert deadline.cap(wait) <= min(seconds, wait)
 
 
 AT = "http://127.0.0.1:1/v1"
@@ -62,7 +62,7 @@ def read(
 ) -> list[bytes]:
     connection = Connection(EndpointErrors(AT))
     with connection.within(timeout, Deadline(seconds)):
-        return list(connection.received(chunks))
+        return list(connection.read_body(chunks))
 
 
 def failing(error: Exception, *first: bytes) -> Iterator[bytes]:
@@ -103,7 +103,7 @@ def test_comments_in_a_stream_do_not_count_as_data() -> None:
 
 
 def test_a_reply_beyond_the_size_limit_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "LONGEST_REPLY", 3)
+    monkeypatch.setattr(bounds, "MAX_REPLY_BYTES", 3)
     assert read(iter([b"ab", b"c"])) == [b"ab", b"c"]
     with pytest.raises(RequestError) as caught:
         read(iter([b"ab", b"cd"]))
@@ -115,10 +115,10 @@ def test_a_body_that_was_cut_is_not_taken_for_complete() -> None:
 
     def closing() -> Iterator[bytes]:
         yield b"first"
-        connection.cut()
+        connection.abort()
 
     with connection.within(20.0, Deadline()), pytest.raises(RequestError):
-        list(connection.received(closing()))
+        list(connection.read_body(closing()))
 
 
 HANGS = 20.0
@@ -193,7 +193,7 @@ def test_an_error_whose_body_never_ends_keeps_its_status() -> None:
 
 @pytest.mark.parametrize("status", [b"400", b"200"])
 def test_a_body_of_a_gigabyte_is_not_read(status: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "LONGEST_REPLY", 4_000_000)
+    monkeypatch.setattr(bounds, "MAX_REPLY_BYTES", 4_000_000)
     sent = 0
 
     class Large(Forever):
@@ -217,7 +217,7 @@ def test_a_body_of_a_gigabyte_is_not_read(status: bytes, monkeypatch: pytest.Mon
 
 
 def test_an_endless_stream_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "LONGEST_REPLY", 300_000)
+    monkeypatch.setattr(bounds, "MAX_REPLY_BYTES", 300_000)
     event = (
         b"data: " + json.dumps({"choices": [{"delta": {"content": "x" * 1000}}]}).encode() + b"\n\n"
     )
@@ -393,7 +393,7 @@ def test_a_body_in_an_encoding_that_was_not_requested_is_not_read() -> None:
 
 
 def test_the_bytes_of_a_compressed_body_count_uncompressed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "LONGEST_REPLY", 1_000_000)
+    monkeypatch.setattr(bounds, "MAX_REPLY_BYTES", 1_000_000)
     bomb = gzip.compress(b'{"choices": [{"message": {"content": "' + b"x" * 5_000_000 + b'"}}]}')
     with (
         Server(then=Compressed("gzip", bomb)) as server,

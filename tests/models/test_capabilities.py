@@ -15,19 +15,19 @@ from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.models import remote
 from archytas_nb.models.bounds import Deadline
 from archytas_nb.models.capabilities import (
+    IMAGE_OMITTED,
     UNKNOWN_THOUGHT,
-    UNSEEN,
-    Asking,
     Capabilities,
-    adapting,
+    ReplyStream,
+    adapt_request,
     body_of,
     capabilities_of,
     next_form,
-    shorter,
     with_images,
+    with_shorter_reply,
 )
 from archytas_nb.models.refusals import EndpointErrors, RequestError, count_images
-from archytas_nb.models.remote import retrying
+from archytas_nb.models.remote import with_retries
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 HELLO = ({"role": "user", "content": "hello"},)
@@ -112,8 +112,8 @@ def test_max_tokens_is_lowered_to_the_room_that_is_left() -> None:
         ("maximum context length is 4096 tokens and your request has 3700 input tokens", 396),
         ("maximum context length is 4096 tokens and your request has 4000 input tokens", None),
     ]:
-        less = shorter(Capabilities(), ASK, said)
-        assert (less and less.most_tokens) == most
+        less = with_shorter_reply(Capabilities(), ASK, said)
+        assert (less and less.max_reply_tokens) == most
 
 
 ASK_ASKING = AskModel(
@@ -140,7 +140,7 @@ def plays(*outcomes: RequestError | ModelReply) -> tuple[list[Any], Any]:
     seen: list[Any] = []
     left = iter(outcomes)
 
-    def once(form: Any = None) -> Asking:
+    def once(form: Any = None) -> ReplyStream:
         seen.append(form and replace(form))  # as it was then: what is learned changes it
         outcome = next(left)
         yield Delta("text", "so ")
@@ -151,7 +151,7 @@ def plays(*outcomes: RequestError | ModelReply) -> tuple[list[Any], Any]:
     return seen, once
 
 
-def heard(flow: Asking) -> tuple[list[str], ModelReply]:
+def heard(flow: ReplyStream) -> tuple[list[str], ModelReply]:
     said: list[str] = []
     while True:
         try:
@@ -166,18 +166,18 @@ def heard(flow: Asking) -> tuple[list[str], ModelReply]:
 def test_a_temporary_failure_is_retried_max_retries_times(failures: int, retries: int) -> None:
     seen, once = plays(*[fault() for _ in range(failures)], ModelReply("fine"))
     if failures <= retries:
-        said, reply = heard(retrying(once, retries, Deadline(), AT))
+        said, reply = heard(with_retries(once, retries, Deadline(), AT))
         assert (reply.text, len(said), len(seen)) == ("fine", failures, failures + 1)
     else:
         with pytest.raises(ModelError) as caught:
-            heard(retrying(once, retries, Deadline(), AT))
+            heard(with_retries(once, retries, Deadline(), AT))
         assert (f"Tried {retries + 1} times" in str(caught.value)) is (retries > 0)
         assert len(seen) == retries + 1
 
 
 def test_waits_double_unless_the_server_asks_for_another(slept: list[float]) -> None:
     _, once = plays(fault(), fault(), fault(wait=7.0), fault(), ModelReply())
-    heard(retrying(once, 9, Deadline(), AT))
+    heard(with_retries(once, 9, Deadline(), AT))
     assert slept == [0.5, 1.0, 7.0, 4.0]
 
 
@@ -187,7 +187,7 @@ def test_a_permanent_failure_or_too_long_a_wait_is_not_retried(
     for bad in (fault(passing=False), fault(wait=61.0)):
         _, once = plays(bad)
         with pytest.raises(ModelError):
-            heard(retrying(once, 9, Deadline(), AT))
+            heard(with_retries(once, 9, Deadline(), AT))
     assert slept == []
 
 
@@ -196,7 +196,7 @@ def test_a_wait_beyond_the_deadline_is_a_deadline_error_with_its_cause(
 ) -> None:
     _, once = plays(fault(wait=30.0))
     with pytest.raises(ModelError) as caught:
-        heard(retrying(once, 9, Deadline(20.0), AT))
+        heard(with_retries(once, 9, Deadline(20.0), AT))
     assert caught.value.kind == "deadline"
     assert "within the 20 s that were left after it broke" in str(caught.value)
     assert slept == []
@@ -206,14 +206,14 @@ def test_a_form_is_remembered_only_after_a_reply() -> None:
     can = Capabilities()
     refusal = fault("refused", "Unknown parameter: 'stream_options'")
     seen, once = plays(refusal, ModelReply("fine"))
-    assert heard(adapting(once, ASK_ASKING, can, stream=True))[1].text == "fine"
+    assert heard(adapt_request(once, ASK_ASKING, can, stream=True))[1].text == "fine"
     assert ["stream_options" in form.without for form in seen] == [False, True]
     assert can.without == {"stream_options"}
 
     can = Capabilities()
     _, once = plays(refusal, fault("server"))
     with pytest.raises(RequestError):
-        heard(adapting(once, ASK_ASKING, can, stream=True))
+        heard(adapt_request(once, ASK_ASKING, can, stream=True))
     assert can == Capabilities()
 
 
@@ -228,14 +228,14 @@ def test_a_model_that_only_reasoned_gets_more_tokens_from_then_on() -> None:
     for thought in THOUGHT:
         can = Capabilities()
         _, once = plays(thought, ModelReply("fine", usage=Usage(1, 10, 0, 500)))
-        said, reply = heard(adapting(once, ASK_ASKING, can, stream=True))
+        said, reply = heard(adapt_request(once, ASK_ASKING, can, stream=True))
         assert said == ["the reply was cut off during reasoning; asking again with a higher limit"]
         assert (reply.text, reply.usage) == ("fine", Usage(2, 20, 0, 600))
         assert can.thinks
         assert body_of(ASK_ASKING, can, {}, stream=True)["max_tokens"] == 800
         _, once = plays(thought)
         assert (
-            heard(adapting(once, ASK_ASKING, can, stream=True))[1].finish == "length"
+            heard(adapt_request(once, ASK_ASKING, can, stream=True))[1].finish == "length"
         )  # there is an end to it
 
 
@@ -246,7 +246,7 @@ def test_a_reply_that_was_cut_off_in_its_text_is_not_retried() -> None:
         ModelReply(""),
     ]:
         _, once = plays(reply)
-        assert heard(adapting(once, ASK_ASKING, Capabilities(), stream=True)) == ([], reply)
+        assert heard(adapt_request(once, ASK_ASKING, Capabilities(), stream=True)) == ([], reply)
 
 
 def test_an_interrupt_in_a_wait_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +256,7 @@ def test_an_interrupt_in_a_wait_is_not_swallowed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(remote, "sleep", interrupt)
     _, once = plays(fault(), ModelReply())
     with pytest.raises(KeyboardInterrupt):
-        heard(retrying(once, 3, Deadline(), AT))
+        heard(with_retries(once, 3, Deadline(), AT))
 
 
 def call(id_: str) -> dict[str, Any]:
@@ -360,7 +360,7 @@ def test_without_images_each_is_replaced_by_a_line_of_text(messages: list[Any]) 
     assert all(
         message["content"] is None or isinstance(message["content"], str) for message in result
     )
-    assert sum(str(message["content"]).count(UNSEEN) for message in result) == count_images(
+    assert sum(str(message["content"]).count(IMAGE_OMITTED) for message in result) == count_images(
         messages
     )
 
@@ -373,4 +373,4 @@ def test_nothing_changes_if_all_images_are_allowed(messages: list[Any]) -> None:
 def test_the_text_beside_an_image_stays_in_its_place() -> None:
     content = [{"type": "text", "text": "before"}, IMAGE, {"type": "text", "text": "after"}]
     [message] = with_images([{"role": "user", "content": content}], 0)
-    assert message["content"] == f"before\n{UNSEEN}\nafter"
+    assert message["content"] == f"before\n{IMAGE_OMITTED}\nafter"

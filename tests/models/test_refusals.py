@@ -252,7 +252,7 @@ def test_reads_a_wait_in_seconds_or_milliseconds() -> None:
         ({"retry-after": "-3"}, None), ({"retry-after": "nan"}, None), ({"retry-after": "7"}, 7.0),
         ({"retry-after": " 1.5 "}, 1.5), ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
     ):  # fmt: skip
-        assert ServerError.of(429, "", headers, URL).wait == seconds, headers  # type: ignore[arg-type]
+        assert ServerError.from_response(429, "", headers, URL).wait == seconds, headers  # type: ignore[arg-type]
 
 
 ERRORS: list[tuple[Any, str, str, int]] = [
@@ -274,10 +274,10 @@ ERRORS: list[tuple[Any, str, str, int]] = [
 
 def test_reads_message_codes_and_status_of_an_error() -> None:
     for error, message, codes, status in ERRORS:
-        read = ServerError.within(error, "")
+        read = ServerError.from_object(error, "")
         assert (read.message, read.codes, read.status) == (message, codes, status), error
     for place in ("http://[::1", "//[oops]:99/%", "http://ex\u2100ample.com/"):
-        error = ServerError.of(302, "", {"location": place}, "http://127.0.0.1:9/v1")
+        error = ServerError.from_response(302, "", {"location": place}, "http://127.0.0.1:9/v1")
         assert (error.status, error.to) == (302, "")
 
 
@@ -305,7 +305,7 @@ REQUEST = httpx.Request("POST", AT)
 
 
 def refused(status: int, body: str) -> RequestError:
-    error = ServerError.of(status, body, httpx.Headers(), AT)
+    error = ServerError.from_response(status, body, httpx.Headers(), AT)
     return FAULTS.of_client(
         because(openai.APIConnectionError(request=REQUEST), error), 300.0, "m", ASK
     )
