@@ -63,8 +63,9 @@ def nearest_reply(request: Request, tape: Tape) -> RecordedReply | None:
         theirs = [part.ref for part in other.messages]
         step = request.step == other.step
         same = sum(map(str.__eq__, refs, theirs)) - abs(len(refs) - len(theirs))
-        # Where an earlier question failed, the conversation is shorter, but its end is the same.
-        last = step and refs[-1:] == theirs[-1:]
+        # Where an earlier question failed, the conversation is shorter, but its end is the same, or
+        # at least the question: other variables may be described below it.
+        last = step and (refs[-1:] == theirs[-1:]) + (_end(request) == _end(other))
         offered = len(set(tools) & {part.ref for part in other.tools})
         return slot.user is None, last, same, step, offered, place >= tape.at, -abs(place - tape.at)
 
@@ -89,7 +90,7 @@ def first_difference(now: Request, recorded: Request) -> Difference:
         return Difference("tools", f"the tools are offered in a different order: {names}")
     here, there = _places(now), _places(recorded)
     more = len(now.messages) - len(recorded.messages)
-    is_same_end = now.messages[-1:] == recorded.messages[-1:]
+    is_same_end = _end(now) == _end(recorded)
     for place in dict.fromkeys([*here, *there]):
         mine, theirs = here.get(place), there.get(place)
         part = mine or theirs
@@ -101,6 +102,7 @@ def first_difference(now: Request, recorded: Request) -> Difference:
         if more and part.kind == "message" and (is_same_end or not (mine and theirs)):
             which = f"{abs(more)} messages {'longer' if more > 0 else 'shorter'}"
             text = f"the conversation is {which} than the recorded one"
+            text += ", probably as an earlier question failed or was not asked" * (more < 0)
             return Difference("conversation", text, diff=diff)
         cause, tool = _meaning(part, now, line)
         text = {
@@ -167,6 +169,11 @@ def _text(part: Part) -> str:
     calls = [call["function"] for call in part.content.get("tool_calls") or ()]
     lines = [f"{call['name']}({call['arguments']})" for call in calls]
     return "\n".join([*([str(content)] if content else []), *lines])
+
+
+def _end(request: Request) -> str:
+    """How the last message begins: a question without the variables that are described below it."""
+    return _text(request.messages[-1]).partition("\n")[0] if request.messages else ""
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:

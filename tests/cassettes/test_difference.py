@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +135,29 @@ def test_names_what_has_changed(tmp_path: Path, protocol: Any) -> None:
             talk(model, settings.pop("tools"), settings.pop("questions"), **settings)
         assert (change, caught.value.cause, caught.value.tool) == (change, cause, tool)
         assert said in str(caught.value)
+
+
+def test_after_a_miss_the_next_question_blames_the_conversation(tmp_path: Path) -> None:
+    """Also where the questions have other types, and other variables are described below them."""
+
+    def asked(first: str, then: type | None, model: Any) -> None:
+        variables: dict[str, Any] = {"a": [1]}
+        agent = nb.Agent([stock], model, namespace=variables, context="changed")
+        with contextlib.suppress(CassetteMiss):
+            agent.run(first, output_type=None if then else int)
+        variables["b"] = 2
+        agent.run("Enough?", output_type=then)
+
+    for number, protocol, then in ((0, "react", int), (1, "native", int), (2, "native", None)):
+        path = tmp_path / f"{number}.jsonl"
+        replies = ("final_answer", 7), ("final_answer", 8)
+        live = partial(ScriptedModel, *replies, protocol=protocol)  # type: ignore[arg-type]
+        asked("How many?", then, CassetteModel(Cassette(path, "record"), live))
+        with pytest.raises(CassetteMiss) as caught:
+            asked("How much?", then, CassetteModel(Cassette(path, "replay"), no_model))
+        assert (caught.value.cause, caught.value.tool) == ("conversation", "")
+        assert "2 messages shorter than the recorded one" in str(caught.value)
+        assert "an earlier question failed or was not asked" in str(caught.value)
 
 
 def test_another_reply_limit_is_no_difference(tmp_path: Path) -> None:
