@@ -157,6 +157,7 @@ class Conversation(Magics):
         ),
         argument(
             "--mode",
+            type=Settings.cassette_mode.read,
             choices=Settings.cassette_mode.values,
             help="auto: replay what is recorded, record what is missing.",
         ),

@@ -12,7 +12,7 @@ import fnmatch
 import keyword
 import sys
 import typing
-from argparse import SUPPRESS, ArgumentTypeError, BooleanOptionalAction
+from argparse import SUPPRESS, BooleanOptionalAction
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from traitlets import Bool
 
 from archytas_nb.batch import STORE
 from archytas_nb.errors import ToolError
-from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.settings import Settings, integer, number
 from archytas_nb.tools.names import did_you_mean, user_names
 
 if TYPE_CHECKING:
@@ -37,15 +37,9 @@ def _overrides(name: str, metavar: str = "") -> Any:
     if isinstance(trait, Bool):
         return argument(name, action=BooleanOptionalAction, default=SUPPRESS, help=trait.help)
 
-    def read(text: str) -> Any:
-        try:
-            return trait.read(text)
-        except ValueError as error:
-            raise ArgumentTypeError(error) from None
-
     shown = metavar or "|".join(words or ())
     return argument(
-        name, type=read, metavar=shown, choices=words, default=SUPPRESS, help=trait.help
+        name, type=trait.read, metavar=shown, choices=words, default=SUPPRESS, help=trait.help
     )
 
 
@@ -109,9 +103,9 @@ MAP_FLAGS = (
     _value("EXPR", "The required type of each answer; its fields become columns.", "-t", "--type"),
     _value("NAME", "Assign the resulting data frame to this variable.", "--out"),
     _value("NAME", "Use this model, or the model in this variable.", "-m", "--model"),
-    _value("N", "Maximum number of rows in progress at once.", "--workers", type=int, default=8),
+    _value("N", "Maximum number of rows asked at once.", "--workers", type=integer, default=8),
     _value("SUM", "Maximum cost: 3 (USD) or '500000 tokens'.", "--budget"),
-    _value("N", "Maximum number of requests per minute.", "--rpm", type=float),
+    _value("N", "Maximum number of requests per minute.", "--rpm", type=number),
     _value("PATH", "The file in which results are stored.", "--store", default=STORE),
 )
 
@@ -160,7 +154,8 @@ def chosen_tools(patterns: Iterable[str], toolbox: Toolbox, flag: str = "--tools
             )
         if not names:
             there = ", ".join(active) or "none"
-            raise UsageError(f"{flag}: no tool is named {pattern!r}; available: {there}")
+            guess = did_you_mean(pattern, active) or ";"
+            raise UsageError(f"{flag}: no tool is named {pattern!r}{guess} available: {there}")
         meant.update(names)
     return [name for name in active if name in meant]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from argparse import ArgumentTypeError
 from typing import Any
 
 import traitlets
@@ -17,6 +18,11 @@ from traitlets import Bool, Dict, Enum, Float, Int, List, TraitError, Unicode
 from traitlets.config import Configurable
 
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.tools.names import did_you_mean
+
+
+class Unreadable(ArgumentTypeError, ValueError):
+    """A text does not stand for a value; argparse, too, shows the message as it is."""
 
 
 class _Setting(traitlets.TraitType[Any, Any]):
@@ -39,11 +45,13 @@ class _Setting(traitlets.TraitType[Any, Any]):
             raise UsageError(f"the environment variable {self.variable}: {error}") from None
 
     def read(self, text: str, obj: Any = None) -> Any:
-        """The value that a text stands for; raises ValueError."""
+        """The value that a text stands for; raises Unreadable."""
         try:
             return self._validate(Settings() if obj is None else obj, self.from_string(text))
         except (ValueError, TypeError, TraitError):
-            raise ValueError(f"{text!r} is not {self.info()}") from None
+            words = getattr(self, "values", ())
+            guess = f"unknown{did_you_mean(text, words) or ';'} expected one of {', '.join(words)}"
+            raise Unreadable(f"{text!r} is {guess if words else f'not {self.info()}'}") from None
 
 
 class _Flag(Bool):  # type: ignore[type-arg]
@@ -112,6 +120,9 @@ def _choice(text: str, *words: str) -> Any:
     """One of these words, the first where nothing is set."""
     return _setting(Enum, text, words, words[0])
 
+
+integer, number = _setting(Int, "").read, _setting(Float, "").read
+"""Readers of numbers, for options without a setting."""
 
 _SECONDS: dict[str, Any] = {"min": 0.001, "max": 1e9}
 _COUNT_OR_NONE: dict[str, Any] = {"min": 1, "allow_none": True}

@@ -15,6 +15,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from archytas_nb.errors import ArchytasError, ToolError
 from archytas_nb.kernel import running_cell
 from archytas_nb.magics.line import HELP, arguments, brief, line_magic_with
+from archytas_nb.magics.settings import integer, number
 from archytas_nb.magics.shown import Message, Table
 
 if TYPE_CHECKING:
@@ -41,10 +42,10 @@ class ToolMagics(Magics):
         help="The name of the tool, if the cell defines only one function.",
     )
     @argument("--approve", action="store_true", default=None, help="Ask you before each call.")
-    @argument("--timeout", type=float, metavar="S", help="Maximum number of seconds for one call.")
+    @argument("--timeout", type=number, metavar="S", help="Maximum number of seconds for one call.")
     @argument(
         "--max-chars",
-        type=int,
+        type=integer,
         metavar="N",
         help="Maximum number of characters of a result that the model reads.",
     )

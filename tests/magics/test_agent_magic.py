@@ -305,7 +305,9 @@ def test_what_cannot_be_meant_is_one_line_and_costs_nothing(asked: Kernel) -> No
         ("--type lst hi", "--type 'lst' cannot be evaluated"),
         ("--tools nope hi", "--tools: no tool is named 'nope'; available: count"),
         ("--max-steps none hi", "--max-steps: 'none' is not an int of at least 1"),
-        ("--protocol smoke hi", "--protocol: 'smoke' is not any of"),
+        ("--protocol smoke hi", "--protocol: 'smoke' is unknown; expected one of auto, react"),
+        ("--protocol nativ hi", "'nativ' is unknown, did you mean 'native'? expected one of"),
+        ("--tools counts hi", "no tool is named 'counts', did you mean 'count'?"),
         ("how many {pengiuns}", "no variable is named 'pengiuns', did you mean 'penguins'?"),
         ("--undo hi", "unknown option '--undo'"),
     ]:

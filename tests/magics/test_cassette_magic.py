@@ -143,7 +143,7 @@ def test_a_line_that_makes_no_sense_is_refused_in_one_line(shell: InteractiveShe
     for line, said in [
         ("--mode auto", "specify the cassette"),
         ("--prune", "no cassette is in use"),
-        ("x.jsonl --mode never", "invalid choice"),
+        ("x.jsonl --mode rply", "'rply' is unknown, did you mean 'replay'. expected one of auto"),
         ("x.jsonl y.jsonl", "unknown argument"),
         ('"x.jsonl', "No closing quotation"),
     ]:

@@ -45,7 +45,7 @@ def test_the_environment_sets_every_kind(monkeypatch: pytest.MonkeyPatch) -> Non
     ("name", "text", "said"),
     [
         ("max_steps", "many", "'many' is not an int of at least 1"),
-        ("approve", "maybe", "'maybe' is not any of"),
+        ("approve", "maybe", "'maybe' is unknown; expected one of ask, auto, deny$"),
         ("max_seconds", "-1", "'-1' is not a float of at least"),
         ("request", "temperature=0", "'temperature=0' is not a dict"),
     ],

@@ -122,6 +122,13 @@ def test_flags_reach_the_tool_and_are_refused_where_the_cell_decorates(kernel: K
     assert "g" not in kernel.run("list(archytas_nb.toolbox)").result.split("'")
 
 
+def test_a_flag_that_is_no_number_is_refused_in_plain_words(kernel: Kernel) -> None:
+    for flag, expected in (("--timeout soon", "a float"), ("--max-chars 1.5", "an int")):
+        cell = kernel.run(COUNT.replace("%%tool", f"%%tool {flag}"))
+        name, _, value = flag.partition(" ")
+        assert f"UsageError: argument {name}: {value!r} is not {expected}\n" in cell.printed
+
+
 def test_a_tool_can_be_disabled_enabled_and_removed(kernel: Kernel) -> None:
     kernel.run(COUNT)
     assert "(disabled) Count" in kernel.run("%tools --disable count").result
