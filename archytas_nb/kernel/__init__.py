@@ -32,5 +32,5 @@ def running_cell(shell: Any) -> tuple[str, str]:
     try:
         parent = shell.kernel.get_parent("shell")
         return str(parent["metadata"].get("cellId") or ""), str(parent["header"]["msg_id"])
-    except (AttributeError, KeyError, TypeError, LookupError):
+    except (AttributeError, LookupError, TypeError):
         return "", ""

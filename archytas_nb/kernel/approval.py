@@ -57,15 +57,14 @@ def usable_policy(approve: Approve | None) -> Approve | None:
 class Approver:
     """Decides on the calls of one run.
 
-    Raises:
-        ValueError: ``approve`` is not a policy, a callable or None (the same as ``"ask"``).
-        TypeError: ``allow``, the names of tools that run without asking, is a single name.
+    Args:
+        approve: The policy; None is the same as ``"ask"``.
+        allow: The names of tools that run without asking.
+        person: Who is asked.
     """
 
     def __init__(self, approve: Approve | None, allow: Collection[str], person: Person) -> None:
-        if isinstance(allow, str):
-            raise TypeError(f"allow is {allow!r}; expected the names of tools, as in [{allow!r}]")
-        self._approve: Approve = usable_policy(approve) or "ask"
+        self._approve: Approve = approve or "ask"
         self._allowed = set(allow)
         self._person = person
 
@@ -73,13 +72,11 @@ class Approver:
         self, tool: Tool, call: ToolCall, bound: BoundCall, namespace: Namespace
     ) -> Decision:
         """Decide on a call; ``bound`` has its validated arguments."""
-        if self._allowed & {tool.name, tool.source_name}:
+        if self._approve == "auto" or self._allowed & {tool.name, tool.source_name}:
             return Decision(bound)
         if callable(self._approve):
             refusal = _refusal_of(self._approve, tool, call)
             return Decision(refusal=refusal) if refusal else Decision(bound)
-        if self._approve == "auto":
-            return Decision(bound)
         why: bool | str
         try:
             why = bool(tool.approve) and tool.wants_approval(bound)
@@ -93,9 +90,9 @@ class Approver:
             return Decision(bound)
         if not self._person.there:
             return _refused(tool, "needs approval, and nobody can be asked here")
-        given = _by_name(call.input, [each.name for each in tool.parameters if not each.injected])
-        said = why if isinstance(why, str) else ""
-        dialogue = ApprovalDialogue(self._person, tool, given, bound, namespace, said)
+        names = [each.name for each in tool.parameters if not each.injected]
+        sent, reason = _by_name(call.input, names), why if isinstance(why, str) else ""
+        dialogue = ApprovalDialogue(self._person, tool, sent, bound, namespace, reason)
         try:
             return dialogue.decide()
         except (EOFError, OSError):
@@ -121,32 +118,32 @@ def _refusal_of(approve: Callable[[Tool, ToolCall], Any], tool: Tool, call: Tool
     return f"{call.name} was not run: approve answered {reason!r}; {expected}"
 
 
-def _by_name(given: Json, names: list[str]) -> dict[str, Json]:
+def _by_name(sent: Json, names: list[str]) -> dict[str, Json]:
     """The arguments that the model sent, by name, also from JSON text or a single bare value."""
-    if isinstance(given, str) and len(names) != 1:
+    if isinstance(sent, str) and len(names) != 1:
         try:
-            given = json.loads(given)
+            sent = json.loads(sent)
         except ValueError:
             return {}
-    if isinstance(given, dict) and set(given) <= set(names):
-        return given
-    return {names[0]: given} if len(names) == 1 and given is not None else {}
+    if isinstance(sent, dict) and set(sent) <= set(names):
+        return sent
+    return {names[0]: sent} if len(names) == 1 and sent is not None else {}
 
 
 # ── the dialogue ──────────────────────────────────────────────────────────────────────────────────
 
 PROMPT = "run? [y]es · [a]lways in this notebook · [n]o, or say what to do instead: "
 
-Answer = Literal["yes", "always", "no", "stop", "whole", "edit", "unclear"]
+Answer = Literal["yes", "always", "no", "stop", "show all", "edit", "unclear"]
 
 _WORDS: dict[str, Answer] = {
     "y": "yes", "yes": "yes", "a": "always", "always": "always", "n": "no", "no": "no",
-    "stop": "stop", "?": "whole", "": "unclear",
+    "stop": "stop", "?": "show all", "": "unclear",
 }  # fmt: skip
 _EDIT = re.compile(r"([^\W\d]\w*)\s*=(?!=)\s*(.*)", re.DOTALL)
 _REASON = re.compile(r"(?:no|n)\s*[,:;.–—-]\s*(\S.*)", re.IGNORECASE | re.DOTALL)
 _LIKE_YES = re.compile(r"(?:y|yes|yep|yeah|yup|ok|okay|sure)\b", re.IGNORECASE)
-_UNCLEAR = 3  # maximum number of empty or unclear lines
+_MAX_UNCLEAR = 3  # empty or unclear answers
 
 
 def read_answer(line: str) -> tuple[Answer, str]:
@@ -163,82 +160,84 @@ def read_answer(line: str) -> tuple[Answer, str]:
 
 
 class ApprovalDialogue:
-    """Asks a person about one call until the answer is clear; ``given`` is what the model sent.
+    """Asks a person about one call until the answer is clear; ``sent`` is the model's input.
 
     Attributes:
         summary: The call and the decision on one line.
     """
 
     def __init__(
-        self, person: Person, tool: Tool, given: dict[str, Json], bound: BoundCall,
+        self, person: Person, tool: Tool, sent: dict[str, Json], bound: BoundCall,
         namespace: Namespace, why: str = "",
     ) -> None:  # fmt: skip
         self._person, self._tool, self._namespace, self._why = person, tool, namespace, why
-        self._given, self._bound, self._edited = given, bound, ""
-        self._whole = tool.source_name == "python"  # code is always shown in full
-        self._original, self._before = given, {"": ""}
-        self._form = self._made()
-        self._before = {each.name: each.text for each in self._form.arguments}
+        self._sent = self._input = sent  # as the model sent it, and as edited by the person
+        self._bound = bound
+        self._shows_all = tool.source_name == "python"  # code is never shortened
+        self._originals: dict[str, str] = {}  # the arguments as text, before any edit
+        self._form = self._new_form()
+        self._originals = {each.name: each.text for each in self._form.arguments}
         self.summary = self._summary("not run")
 
     def decide(self) -> Decision:
         """Ask until the answer is clear."""
         note, unclear = "", 0
-        while unclear <= _UNCLEAR:
+        while unclear <= _MAX_UNCLEAR:
             answer, text = read_answer(self._person.ask(note + PROMPT, self._form))
             note = ""
             match answer:
                 case "yes" | "always":
                     if answer == "always":
                         _always.add(self._tool)
+                    is_edited = self._input != self._sent
+                    edited = json.dumps(self._input, ensure_ascii=False) if is_edited else ""
                     form = self._decided("approved" + ", always" * (answer == "always"))
-                    return Decision(self._bound, edited=self._edited, form=form)
+                    return Decision(self._bound, edited=edited, form=form)
                 case "no":
                     why = f": {text.rstrip('.')}" if text else ""
                     form, again = self._decided(f"refused{why}"), "Do not send the same call again."
                     return Decision(refusal=f"The user refused this call{why}. {again}", form=form)
                 case "stop":
                     return Decision(stop=True, form=self._decided("the run was stopped"))
-                case "whole":
-                    self._whole = True
+                case "show all":
+                    self._shows_all = True
                 case "edit":
                     note = self._edit(text)
                 case "unclear":
                     unclear += 1
                     note = f"{escape(text)!r} is not clear: nothing was run.\n" if text else ""
-            self._form = self._made()
+            self._form = self._new_form()
         refusal = f"Refused: {self._tool.name} needs approval, and no clear answer came."
         return Decision(refusal=refusal, form=self._decided("refused, no clear answer"))
 
     def _edit(self, line: str) -> str:
         """Change one argument; return the error message, if any."""
         name, _, text = (each.strip() for each in line.partition("="))
-        if name not in self._before:
-            it_has = ", ".join(self._before) or "none"
-            return f"{self._tool.name} has no argument {escape(name)!r}; it has {it_has}.\n"
+        if name not in self._originals:
+            known = ", ".join(self._originals) or "none"
+            return f"{self._tool.name} has no argument {escape(name)!r}; it has {known}.\n"
         try:
-            given = {**self._given, name: _literal(text)}
+            edited = {**self._input, name: _literal(text)}
         except ValueError:
             return f'{escape(text[:100])} is not a Python literal; text needs quotes: "text".\n'
-        bound = self._tool.bind(given, self._namespace)
+        bound = self._tool.bind(edited, self._namespace)
         if not isinstance(bound, BoundCall):
             return f"That is no input for {self._tool.name}: {quoted(bound.text)}\n"
-        self._given, self._bound = given, bound
-        self._edited = "" if given == self._original else json.dumps(given, ensure_ascii=False)
+        self._input, self._bound = edited, bound
         return ""
 
-    def _made(self) -> ApprovalForm:
-        """The call with the values that the function would receive now in place of names."""
+    def _new_form(self) -> ApprovalForm:
+        """The call, with the values that the function would receive now in place of names."""
         arguments = []
         for name, value in self._tool.arguments(self._bound).items():
-            is_default, text = name not in self._given, _lines(value)
-            sent = text if is_default else _lines(self._given[name])
-            old = self._before.get(name, text)
-            kept = "" if sent == text else sent, "" if old == text else old
-            arguments.append(FormArgument(name, text, *kept, is_default))
+            is_default, text = name not in self._input, _lines(value)
+            sent = text if is_default else _lines(self._input[name])
+            before = self._originals.get(name, text)
+            differing = "" if sent == text else sent, "" if before == text else before
+            arguments.append(FormArgument(name, text, *differing, is_default))
         form = ApprovalForm(self._tool.name, tuple(arguments), escape(self._why))
         whole, short = form_text(form, whole=True), form_text(form)
-        if short != whole and not self._whole:
+        if short != whole and not self._shows_all:
             return replace(form, text=f"{short}\n(shortened; ? shows all)")
         return replace(form, text=whole)
 
@@ -251,8 +250,8 @@ class ApprovalDialogue:
         return replace(self._form, decision=decision)
 
     def _summary(self, decision: str) -> str:
-        made = [each for each in self._form.arguments if not each.is_default]
-        call = f"{self._tool.name}({', '.join(f'{a.name}={_brief(a.text)}' for a in made)})"
+        arguments = [each for each in self._form.arguments if not each.is_default]
+        call = f"{self._tool.name}({', '.join(f'{a.name}={_brief(a.text)}' for a in arguments)})"
         return f"{omit_middle(call, 200)}: {decision}"
 
 
@@ -270,22 +269,21 @@ def _literal(text: str) -> Json:
 
 # ── what the person is shown ──────────────────────────────────────────────────────────────────────
 
-_MOST = 100_000  # maximum number of characters of one value
+_MAX_VALUE, _MAX_SHORT_VALUE = 100_000, 300  # characters in the whole and in the short form
 _ITEMS = 60  # items that are shown of a container that is too long
-_LONGEST = 300  # the same in the short form, for a value on one line
-_CELLS = 20_000  # values up to which an array, a series or a frame is shown in full
+_CELLS = 20_000  # an array, a series or a frame with at most so many values is shown in full
 
 
 def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
     """A form as plain text, each argument on one line or in a marked block."""
 
     def fitted(text: str) -> str:
-        return text if whole else omit_middle(text, _LONGEST)
+        return text if whole else omit_middle(text, _MAX_SHORT_VALUE)
 
     lines = [f"The agent wants to run {escape(form.tool)}" + (":" if form.arguments else ".")]
     for each in form.arguments:
         note = "  (default)" if each.is_default else ""
-        note = f"  (sent as {omit_middle(each.sent, _LONGEST)})" if each.sent else note
+        note = f"  (sent as {omit_middle(each.sent, _MAX_SHORT_VALUE)})" if each.sent else note
         if "\n" not in each.text + each.before:
             note = f"  (edited, was {fitted(each.before)})" if each.before else note
             lines.append(f"  {each.name} = {fitted(each.text)}{note}")
@@ -300,11 +298,11 @@ def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
 def _lines(value: Any) -> str:
     """A value with every character visible: multi-line text as it is, anything else as a repr."""
     is_text = type(value) is str and "\n" in value
-    text = omit_middle(value, _MOST) if is_text else written(value)
+    text = omit_middle(value, _MAX_VALUE) if is_text else bounded_repr(value)
     return "\n".join(escape(line.expandtabs(4)) for line in text.split("\n"))
 
 
-def written(value: Any, most: int = _MOST) -> str:
+def bounded_repr(value: Any, most: int = _MAX_VALUE) -> str:
     """The repr of a value; for a long one both ends, and the middle is never computed."""
     if is_data(value):
         with suppress(Exception):  # the repr is shown instead
@@ -319,7 +317,7 @@ def written(value: Any, most: int = _MOST) -> str:
     items, room = list(value.items() if kind is dict else value), most // _ITEMS
     chosen = items if size <= _ITEMS else [*items[:first], *items[-last:]]
     texts = [
-        ": ".join(written(part, room) for part in (each if kind is dict else [each]))
+        ": ".join(bounded_repr(part, room) for part in (each if kind is dict else [each]))
         for each in (chosen if room else [])
     ]
     if left := size - len(texts):

@@ -34,7 +34,7 @@ class Ended:
     value: Any = None
     error: BaseException | None = None
     seconds: float = 0.0
-    running: bool = False  # whether it did not end when it was cancelled
+    running: bool = False  # whether it was interrupted, but has not stopped
     begun: bool = True  # False if it was interrupted before it began
 
 
@@ -86,7 +86,7 @@ def _end_of(task: asyncio.Task[Ended] | None, limit: TimeLimit | None, seconds: 
         return Ended("interrupted", begun=False) if task.cancelled() else task.result()
     if limit is not None and seconds > limit.seconds:
         text = f"told to stop after {limit}, it has not ended: it is still running"
-        return Ended("error", error=ToolTimeout(text), seconds=seconds, running=True)
+        return Ended("error", error=ToolTimeout(text), seconds=seconds)
     return Ended("interrupted", seconds=seconds, running=True)
 
 

@@ -151,21 +151,20 @@ class KernelExecutor:
         Returns:
             One outcome for each; after an interrupt the rest are ``not_run``.
         """
-        made: list[CallOutcome] = []
+        outcomes: list[CallOutcome] = []
         with guard_calls() as guard:
             self._guard = self._person.guard = guard
             self._ends = None if seconds is None else self._now() + seconds
             for group in self._groups(calls):
-                if guard.interrupts or _is_interrupted(made):
+                if guard.interrupts or _is_interrupted(outcomes):
                     break
-                made += self._run_group(group)
-        if guard.interrupts and not _is_interrupted(made):  # between calls or after the last one
-            if len(made) < len(calls):
-                call = calls[len(made)]
-                made.append(CallOutcome("interrupted", _NOT_BEGUN, call_id=call.id))
-            elif made:
-                made[-1] = interrupted_late(made[-1])
-        return (*made, *map(_not_run, calls[len(made) :]))
+                outcomes += self._run_group(group)
+        if guard.interrupts and not _is_interrupted(outcomes):  # nothing has raised it
+            if outcomes:
+                outcomes[-1] = interrupted_late(outcomes[-1])
+            elif calls:
+                outcomes.append(CallOutcome("interrupted", _NOT_BEGUN, call_id=calls[0].id))
+        return (*outcomes, *map(_not_run, calls[len(outcomes) :]))
 
     def call(self, work: Callable[[], T], seconds: float | None = None) -> T:
         """Call the user's code outside a tool, such as the check of an answer.
@@ -207,10 +206,7 @@ class KernelExecutor:
             watched = [(each.tool, each.bound, each.call.input) for each in ready]
             run = partial(self._watch.run, watched, run, self._guard)
         outcomes = iter(run() if ready else ())
-        made = [next(outcomes) if isinstance(each, _Ready) else each for each in prepared]
-        if self._guard.interrupts and not _is_interrupted(made):
-            made[-1] = interrupted_late(made[-1])
-        return made
+        return [next(outcomes) if isinstance(each, _Ready) else each for each in prepared]
 
     def _limit(
         self, tool: Tool | None = None, spent: float = 0.0, least: float = 0.001
@@ -289,11 +285,11 @@ class KernelExecutor:
                 ends = self._await([(each, each.bound.run, 0.0) for each in ready])
             else:
                 ends = [self._run_here(ready[0])]
-            made = list(map(self._rendered, ready, ends))
+            outcomes = list(map(self._rendered, ready, ends))
             with self._inside(shared):
-                output.take_figures(figures, shared, [outcome.value for outcome in made])
-        made = list(map(_with_output, made, ready))
-        return made if len(ready) == 1 else _with_shared(made, shared)
+                output.take_figures(figures, shared, [outcome.value for outcome in outcomes])
+        outcomes = list(map(_with_output, outcomes, ready))
+        return outcomes if len(ready) == 1 else _with_shared(outcomes, shared)
 
     def _run_here(self, ready: _Ready) -> Ended:
         """Run a call on this thread."""
@@ -345,8 +341,8 @@ class KernelExecutor:
             try:
                 render = partial(_outcome, ended, ready.tool, self._namespace)
                 outcome: CallOutcome = self._guard.run(render, limit)
-            except ToolTimeout as late:
-                return _not_rendered(ended, late)
+            except ToolTimeout as error:  # that of a `ThreadTimer` has no text
+                return _not_rendered(ended, str(error) or f"stopped after {limit}")
             except KeyboardInterrupt:
                 return _outcome(replace(ended, how="interrupted"), ready.tool, self._namespace)
             return outcome
@@ -366,9 +362,9 @@ class KernelExecutor:
 # ── outcomes ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _is_interrupted(made: Sequence[CallOutcome]) -> bool:
+def _is_interrupted(outcomes: Sequence[CallOutcome]) -> bool:
     """Whether a call was interrupted: by a signal, at a prompt, or by its own exception."""
-    return any(outcome.status == "interrupted" for outcome in made)
+    return any(outcome.status == "interrupted" for outcome in outcomes)
 
 
 def _not_run(call: ToolCall) -> CallOutcome:
@@ -412,14 +408,14 @@ def _outcome(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:
     return tool.failure(ended.error, seconds=ended.seconds)
 
 
-def _not_rendered(ended: Ended, late: ToolTimeout) -> CallOutcome:
+def _not_rendered(ended: Ended, why: str) -> CallOutcome:
     """The outcome of a call whose result or error took too long to render."""
     if ended.error is None:
         what = f"It returned a value of type {type_name(ended.value)!r}"
     else:
         what = f"It raised {type_name(ended.error)}"
     return CallOutcome(
-        "done" if ended.error is None else "error", f"{what}, which could not be shown: {late}.",
+        "done" if ended.error is None else "error", f"{what}, which could not be shown: {why}.",
         value=ended.value, error=ended.error, seconds=ended.seconds,
     )  # fmt: skip
 
@@ -442,13 +438,13 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
     )  # fmt: skip
 
 
-def _with_shared(made: Sequence[CallOutcome], shared: Capture) -> list[CallOutcome]:
+def _with_shared(outcomes: Sequence[CallOutcome], shared: Capture) -> list[CallOutcome]:
     """Add output that cannot be assigned to one of the calls to the last outcome."""
     outputs = shared.outputs()
     if not outputs:
-        return list(made)
-    *others, last = made
-    text = f"{last.text}\n\nShown while these {len(made)} calls ran, by one of them:\n"
+        return list(outcomes)
+    *others, last = outcomes
+    text = f"{last.text}\n\nShown while these {len(outcomes)} calls ran, by one of them:\n"
     images = _distinct(last.images, shared)
     outputs = (*last.outputs, *outputs)
     return [*others, replace(last, text=text + shared.text(), outputs=outputs, images=images)]

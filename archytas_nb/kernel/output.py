@@ -248,11 +248,10 @@ class _Router:
                 self._groups.remove(group)
 
     def _install(self) -> None:
-        for kind, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
-            if stream is None:
-                continue
-            write = self._write("stdout" if kind == "stdout" else "stderr", stream, stream.write)
-            self._override(stream, "write", write)
+        streams: tuple[tuple[Kind, Any], ...] = ("stdout", sys.stdout), ("stderr", sys.stderr)
+        for kind, stream in streams:
+            if stream is not None:
+                self._override(stream, "write", self._write(kind, stream))
         publisher = getattr(current_shell(), "display_pub", None)
         if publisher is not None:
             self._override(publisher, "publish", self._publish(publisher.publish))
@@ -285,7 +284,8 @@ class _Router:
         if self._groups:
             _record(self._groups[-1].shared, kind, text)
 
-    def _write(self, kind: Kind, stream: Any, past: Callable[[str], Any]) -> Callable[[str], Any]:
+    def _write(self, kind: Kind, stream: Any) -> Callable[[str], Any]:
+        past = stream.write
         try:
             fd = int(stream.fileno())
         except Exception:  # noqa: BLE001 - a stream without one may raise anything

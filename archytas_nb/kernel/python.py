@@ -86,17 +86,14 @@ def compiled(code: str) -> list[CodeType]:
     return made
 
 
+@functools.cache
 def python_tool(mode: PythonMode) -> Tool:
     """The tool; made once for a mode, so that an approval for the whole notebook holds."""
-    return _tool(mode == "ask")
-
-
-@functools.cache
-def _tool(asks: bool) -> Tool:  # noqa: FBT001
     from archytas_nb.tools import signature  # loads pydantic
 
     python.__annotations__["variables"] = signature.Namespace
-    return Tool.from_function(python, approve=names_used if asks else None, repeat=True)
+    approve = names_used if mode == "ask" else None
+    return Tool.from_function(python, approve=approve, repeat=True)
 
 
 def names_used(code: str) -> str:

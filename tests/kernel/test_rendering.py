@@ -8,6 +8,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -162,6 +163,19 @@ def test_the_result_of_an_async_tool_is_rendered_within_its_limit() -> None:
         return Endless()
 
     assert call(later, timeout=0.3).status == "done"
+
+
+@pytest.mark.parametrize("on_main", [True, False])
+def test_the_model_reads_which_limit_stopped_the_rendering(on_main: bool) -> None:
+    def run() -> CallOutcome:
+        return call(Endless, timeout=0.3)
+
+    with ThreadPoolExecutor(1) as pool:
+        outcome = run() if on_main else pool.submit(run).result()
+    assert outcome.text == (
+        "It returned a value of type 'Endless', which could not be shown: "
+        "stopped after 0.3 s, which is this tool's timeout."
+    )
 
 
 def test_an_interrupt_stops_the_rendering() -> None:
