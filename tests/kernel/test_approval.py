@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.driver import watched
+from archytas_nb.driver import observer_callback
 from archytas_nb.kernel import person as module
 from archytas_nb.kernel.approval import bounded_repr, read_answer
 from archytas_nb.kernel.execute import KernelExecutor
@@ -512,7 +512,7 @@ def test_only_an_observer_that_draws_the_form_keeps_it_from_being_printed() -> N
         person = Watcher("y")
         box = nb.Toolbox()
         box.add(pay, approve=True)
-        observers = watched(answers, "person")
+        observers = observer_callback(answers, "person")
         KernelExecutor(box, {}, person=person, on_question=observers).run(
             [ToolCall("c", "pay", {"amount": 5})]
         )
