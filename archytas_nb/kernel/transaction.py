@@ -34,7 +34,7 @@ _NOT_THE_USERS = re.compile(
 )
 _MISSING = object()
 _BOUND_SINCE = "it was bound again since, and is left as it is"
-CHANGED_SINCE = "it was changed again since; these changes are undone as well"
+CHANGED_SINCE = "it was changed again since; it is as before now, without later changes and undos"
 
 
 class Transaction:

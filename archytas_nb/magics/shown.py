@@ -175,33 +175,48 @@ def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> 
             found += [(number, 0, 0, f"cell {number}")] * any(changed for _, changed in lines)
     texts = [each[-1] for each in sorted(found, reverse=True)]
     unseen = [str(each.number) for each in asked if each.run.watch is None and each.run.calls]
-    note = f"\nnot watched: run {', '.join(unseen)}" if unseen and texts else ""
-    return "\nbefore that: ".join(texts[:5]) + note
+    notes = [f"not watched: run {', '.join(unseen)}"] * bool(unseen and texts)
+    if others := _names_of_the_same(name, shell.user_ns):
+        which = f"{', '.join(others)}; cells may have changed it by that name"
+        notes.append(f"the same object is also bound to: {which} (%agent_why {others[0]})")
+    return "\n".join(filter(None, ["\nbefore that: ".join(texts[:5]), *notes]))
+
+
+def _names_of_the_same(name: str, namespace: Mapping[str, Any]) -> list[str]:
+    """The other variables that are bound to the object of this one, if it can change."""
+    from archytas_nb.kernel.content import only_atoms
+    from archytas_nb.tools.names import user_names
+
+    value = namespace.get(name)
+    if only_atoms([value]):
+        return []
+    return [each for each in user_names(namespace) if each != name and namespace[each] is value]
 
 
 def _changes_in(asked: Asked, name: str) -> Iterator[str]:
     from archytas_nb.trace.safe import one_line
 
     run = asked.run
-    made = [
-        (f"step {step.number}, {call.name}{_line(call, name)}", outcome.diff)
+    made: list[tuple[str, ToolCall | None, Diff | None]] = [
+        (f"step {step.number}, {call.name}", call, outcome.diff)
         for step in run.steps
         for call, outcome in step.calls
     ]
-    made += [("--out", diff) for diff in (run.watch.assigned if run.watch else ())]
-    for where, diff in made:
+    made += [("--out", None, diff) for diff in (run.watch.assigned if run.watch else ())]
+    for where, call, diff in made:
         for change in diff.changes if diff else ():
-            if name == _root(change.name) or name in change.also:
+            if name in (names := {_root(change.name), *change.also}):
                 words = one_line("; ".join(change.words), 100)
-                yield f"run {asked.number}, {where}: {change.name} {change.kind} ({words})"
+                place = f"run {asked.number}, {where}{_line(call, names)}"
+                yield f"{place}: {change.name} {change.kind} ({words})"
 
 
-def _line(call: ToolCall, name: str) -> str:
-    """The line of code that changes a variable, or else the last one that names it."""
-    given = call.input.get("code") if isinstance(call.input, dict) else call.input
-    if call.name != "python" or not isinstance(given, str):
+def _line(call: ToolCall | None, names: set[str]) -> str:
+    """The line of code that changes an object of these names, or else the last that names it."""
+    given = call and (call.input.get("code") if isinstance(call.input, dict) else call.input)
+    if call is None or call.name != "python" or not isinstance(given, str):
         return ""
-    lines = _lines(given, name)
+    lines = [line for name in names for line in _lines(given, name)]
     return f" line {max(lines, key=lambda pair: (pair[1], pair[0]))[0]}" if lines else ""
 
 

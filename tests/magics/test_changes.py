@@ -162,6 +162,33 @@ def test_why_names_runs_lines_and_cells_the_last_first(ask: Any) -> None:
         magic(ask, "agent_why ar")
 
 
+def test_why_of_an_object_with_two_names_says_so_and_names_the_line(ask: Any) -> None:
+    ask.shell.run_cell("config = {'a': 1}\nalias = config\nsmall = same = 1", store_history=True)
+    ask("--python undoable one", "config['a'] = 2")
+    ask("--python undoable two", "x = 1\nalias['a'] = 3")
+    ask.shell.run_cell("late = config", store_history=True)
+    lines = magic(ask, "agent_why config").splitlines()
+    assert lines[0] == "run 2, step 1, python line 2: alias changed (['a']: 2 → 3)"
+    assert lines[1] == "before that: run 1, step 1, python line 1: config changed (['a']: 1 → 2)"
+    assert lines[3].startswith("the same object is also bound to: alias, late; cells may have")
+    assert "python line 1: config changed" in magic(ask, "agent_why alias")
+    assert magic(ask, "agent_why late").endswith("by that name (%agent_why config)")
+    assert "the same object" not in magic(ask, "agent_why small")
+
+
+def test_undo_of_an_older_run_says_that_later_changes_are_gone_too(ask: Any) -> None:
+    names = ask.shell.user_ns
+    first = ask("--python undoable one", "df['a'] = 1")
+    second = ask("--python undoable two", "df['b'] = 1")
+    [note] = first.undo()
+    assert str(note) == (
+        "df (it was changed again since; it is as before now, without later changes and undos)"
+    )
+    assert list(names["df"].columns) == ["x"]
+    assert second.undo() == (note,)
+    assert list(names["df"].columns) == ["x", "a"]
+
+
 def test_code_leaves_the_history_of_ipython_alone(ask: Any) -> None:
     shell = ask.shell
     before = len(shell.user_ns["In"]), shell.user_ns.get("_")
