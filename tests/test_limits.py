@@ -73,7 +73,7 @@ def test_a_conversation_that_is_too_long_is_shortened_and_asked_again(
     chats = len(talk.server.chats)
     assert talk.ask("And what is 7 + 1?").answer == "Fine."
     [said] = compactions(talk)
-    assert "the endpoint finds the conversation too long" in said
+    assert "the conversation is too long for the endpoint" in said
     assert len(talk.server.chats) > chats + 1
     assert "What is 0 + 1?" in json.dumps(talk.agent.messages), "the record has everything"
     # The next question begins where this one ended: it is not refused again.

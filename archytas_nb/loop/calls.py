@@ -1,7 +1,7 @@
-"""Finds the tool calls in the text of a reply: as JSON, after a tag of the model, as Python code.
+"""Finds the tool calls in the text of a reply: JSON, JSON after a tag of the model, or Python code.
 
-Thoughts before them are removed, and so is everything after an outcome that the model invented;
-inside a value, tags are just text. It takes linear time.
+Thoughts before them are removed, and so is everything from an outcome that the model invented.
+Tags inside a value are just text. The search takes linear time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from archytas_nb.loop.lenient import (
 )
 
 Schemas = Mapping[str, Json]
-"""The known tools: name → JSON schema of the input, or None where it is not known."""
+"""The known tools: name → JSON schema of the input, or None if it is not known."""
 
 _NAME = ("tool", "toolname", "name", "functionname", "function", "action")
 _INPUT = ("toolinput", "arguments", "parameters", "args", "input", "actioninput", "toolarguments",
           "params", "kwargs")  # fmt: skip
 _THOUGHT = ("thought", "thoughts", "reasoning", "rationale")
 _OTHER_KEYS = {*_NAME, *_INPUT, *_THOUGHT, "type", "id", "index", "toolcalls"}
-_INPUT_BESIDE_NAME = "arguments beside the tool's name"
+_INPUT_BESIDE_NAME = "arguments next to the tool's name"
 
 _UNTHINK = r"</think(?:ing)?>|\[/THINK\]"
 _THOUGHTS = re.compile(
@@ -52,7 +52,7 @@ _NOTHING_AFTER = re.compile(r"[\s\"'`\])};,.]*\Z")
 
 @functools.lru_cache(maxsize=64)
 def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Where an invented outcome, a call or a value begins; the group's name says which."""
+    """Matches the beginning of an invented outcome, a call or a value; the group tells which."""
     known = "|".join(re.escape(name).replace("_", "[._]") for name in names) or r"(?!)"
     over = r"Observation\b|Outcome of \w+|<\|im_start\|>|<\|eot_id\|>|(?:User|Human)\s*:"
     head = r"<function=|\[TOOL_CALLS\]\s*|\bto=|^[ \t]*(?:Action|Tool)\s*:\s*`?"
@@ -63,7 +63,7 @@ def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
     label = r"(?:Action|(?:Tool |Function )?Call|Tool)\s*:\s*"
     line = rf"^(?:[ \t`>*\[]|<[^<>\n]*>)*+(?:{label})?(?:print\()?"
     return re.compile(
-        r"(?:^|(?=[<\[{t]))(?:"  # most characters begin nothing
+        r"(?:^|(?=[<\[{t]))(?:"  # most characters cannot begin a match
         rf"(?P<over>^[ \t]*(?:{over}))"
         rf"|(?:{head})(?:functions\.)?(?P<head>{known})(?:{after})*+"
         r"(?:(?=\{)|(?<=Input:)|(?<=Input: ))"
@@ -75,51 +75,49 @@ def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that a reply means."""
+    """A call in a reply."""
 
     name: str
     input: Json = None
     thought: str = ""
-    repairs: tuple[str, ...] = ()  # in words
+    repairs: tuple[str, ...] = ()  # descriptions
 
     @property
     def key(self) -> str:
-        """Equal for two calls that are the same."""
+        """A text that identical calls share."""
         return f"{self.name}:{canonical(self.input)}"
 
 
 @dataclass(frozen=True, slots=True)
 class CallSpan:
-    """A part of the text that holds calls; or none, and `why` says how it is broken."""
+    """A part of the text with calls; or with none, and `why` tells why it cannot be read."""
 
     start: int
     end: int
     calls: tuple[Call, ...] = ()
     why: str = ""
-    known: bool = False  # there is a tool for one of its calls
-    standalone: bool = (
-        True  # marked as a call or on a line of its own, and so no part of a sentence
-    )
+    known: bool = False  # whether it has a call of a known tool
+    standalone: bool = True  # tagged as a call or on its own line, so not part of a sentence
 
 
 @dataclass(slots=True)
 class FoundCalls:
-    """What a text holds."""
+    """The calls and the thoughts in a text."""
 
-    text: str  # without thoughts, up to an outcome that the model invented
+    text: str  # without thoughts, up to an invented outcome
     thoughts: str
     spans: list[CallSpan] = field(default_factory=list)  # in order
-    had_invented_outcome: bool = False  # an invented outcome was cut off
+    had_invented_outcome: bool = False  # whether one was removed
 
 
 def split_thoughts(text: str) -> tuple[str, str]:
-    """Split a text into what it says and the thoughts before that."""
+    """Split a text into its content and the thoughts before it."""
     text, at = text if text.isascii() else replace_surrogates(text), 0
     thoughts = []
     while thought := _THOUGHTS.match(text, at):
         thoughts.append(thought[1])
         at = thought.end()
-    # Some servers swallow the opening mark. In a string, the closing one is just text.
+    # Some servers omit the opening tag. In a string, the closing tag is just text.
     ends = _ENDS_THOUGHT.finditer(text, at) if "</think" in text or "[/THINK]" in text else ()
     for end in ends:
         before = text[at : end.start()]
@@ -132,10 +130,10 @@ def split_thoughts(text: str) -> tuple[str, str]:
 
 
 def find_calls(text: str, tools: Schemas) -> FoundCalls:
-    """Find all that may be a call in a text."""
+    """Find everything in a text that may be a call."""
     found = FoundCalls(*split_thoughts(text))
     text, at = found.text, 0
-    only_data = False  # no value from here on looks like a call
+    only_data = False  # whether no value from here on looks like a call
     dotless = text.replace(".", "_")
     if not ("{" in text or "[" in text or any(name in dotless for name in tools)):
         return found
@@ -167,14 +165,14 @@ def find_calls(text: str, tools: Schemas) -> FoundCalls:
 
 
 def _call_at(text: str, mark: re.Match[str], tools: Schemas) -> CallSpan | None:
-    """What begins at a mark; None where it is just text."""
+    """The call at a match; None if it is just text."""
     start, at = mark.start(), mark.end()
     if not mark["value"]:
         name = resolve_name(mark["head"] or mark["code"], tools)
         line_end = text.find("\n", at)
         last = text.rfind(")", at, None if line_end == -1 else line_end)
         if mark["code"] and last != -1 and not _LINE_AFTER.match(text, last + 1):
-            return None  # a sentence that mentions a call
+            return None  # a sentence that mentions a call, not a call
         reading = read_json(text, at)
         tool_input = (
             _named_arguments(reading.value, tools.get(name)) if mark["code"] else reading.value
@@ -197,7 +195,7 @@ def _call_at(text: str, mark: re.Match[str], tools: Schemas) -> CallSpan | None:
 
 
 def _is_standalone(text: str, start: int, end: int) -> bool:
-    """Whether a part of a text fills its line, or the end of the text."""
+    """Whether a part of a text fills its line, or extends to the end of the text."""
     if not _LINE_AFTER.match(text, end):
         return False
     return _begins_line(text, start) or _NOTHING_AFTER.match(text, end) is not None
@@ -209,7 +207,7 @@ def _begins_line(text: str, start: int) -> bool:
 
 
 def resolve_name(name: str, tools: Schemas) -> str:
-    """The known tool that a spelling names, or the spelling itself."""
+    """The known tool that a name refers to, or the name itself."""
     name = name.strip()
     short = re.sub(r"\A(?:functions|tools)\.|\(\)\Z|\.call\Z", "", name)
     spellings = (name, short, name.replace(".", "_"), short.replace(".", "_"))
@@ -232,7 +230,7 @@ def decode_input(tool_input: Json, schema: Json) -> tuple[Json, tuple[str, ...]]
 
 
 def _named_arguments(tool_input: Json, schema: Json) -> Json:
-    """The arguments of a call in Python; those without names get them from the tool's schema."""
+    """The arguments of a Python call; positional ones get their names from the tool's schema."""
     fields = list(_fields(schema))
     if isinstance(tool_input, dict) or not tool_input:
         return tool_input or None
@@ -243,11 +241,11 @@ def _named_arguments(tool_input: Json, schema: Json) -> Json:
     return dict(zip(fields, tool_input, strict=False))
 
 
-# ── a value → the calls that it means ─────────────────────────────────────────────────────────────
+# ── a value → its calls ───────────────────────────────────────────────────────────────────────────
 
 
 def _calls_in(value: Json, tools: Schemas) -> list[Call]:
-    """The calls that a value means; none where it is only data."""
+    """The calls in a value; none if it is only data."""
     if isinstance(value, list):
         return [each for item in value for each in _calls_in(item, tools)]
     if not isinstance(value, dict):
@@ -275,7 +273,7 @@ def _calls_in(value: Json, tools: Schemas) -> list[Call]:
         return [Call(name, tool_input, thought, repairs)]
     heads = [key for key in value if key in tools]
     if len(heads) == 1 and all(_normalized(key) in _THOUGHT for key in value if key != heads[0]):
-        repairs = ("the tool's name in place of a key",)
+        repairs = ("the tool's name as a key",)
         return [Call(heads[0], value[heads[0]], thought, repairs=repairs)]
     return []
 
@@ -287,7 +285,7 @@ def _normalized(key: str) -> str:
 def _input_of(
     value: dict[str, Json], schema: Json, *, is_known: bool
 ) -> tuple[Json, tuple[str, ...]]:
-    """The input of a call, under a key of its own or beside the tool's name; and the repairs."""
+    """The input of a call, under its own key or next to the tool's name, and the repairs."""
     fields, kind = _fields(schema), schema.get("type") if isinstance(schema, Mapping) else None
     tool_input = [each for key, each in value.items() if _normalized(key) in _INPUT]
     beside = {key: each for key, each in value.items() if _normalized(key) not in _OTHER_KEYS}
@@ -304,14 +302,14 @@ def _input_of(
     if not beside or kind == "null":
         return None, ()
     if kind == "string" and len(beside) == 1:
-        return next(iter(beside.values())), ("an input under a key of its own",)
+        return next(iter(beside.values())), ("an input under an unexpected key",)
     if fields and set(schema.get("required", ())) <= set(beside) <= set(fields):
         return beside, (_INPUT_BESIDE_NAME,)
     raise UnreadableError(0, "it has no tool_input")
 
 
 def _validated(call: Call, reading: Reading, tools: Schemas) -> Call:
-    """Decode the input of a call; where something was repaired, it must fit the tool's schema."""
+    """Decode the input of a call; if it was repaired, it must match the tool's schema."""
     if call.name not in tools:
         return replace(call, repairs=(*reading.repairs, *call.repairs))
     schema = tools[call.name]

@@ -1,8 +1,8 @@
-"""The values of a run: what the loop asks for, the replies to it, and how the run ends.
+"""The values of a run: the requests of the loop, the replies to them, and the run's ending.
 
-They are frozen, but for `Delta`, and compare by content; what differs from run to run (objects,
-seconds, tokens) does not count. A run alternates requests and replies, with notices in between, and
-has one ending.
+Except for `Delta` they are frozen. They compare by content, ignoring what differs between runs
+(objects, seconds, tokens). A run alternates requests and replies, with notices in between, and has
+one ending.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 Json: TypeAlias = Any
-"""A value that JSON can carry. (A recursive alias would make every use of it a cast.)"""
+"""A value that JSON can represent. (A recursive alias would require casts everywhere.)"""
 
 Message: TypeAlias = dict[str, Json]
-"""A message as it is sent: ``{"role": …, "content": …, …}``. Never changed once it is made."""
+"""A message as it is sent: ``{"role": …, "content": …, …}``. It is never modified."""
 
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]
 NoReplyKind = Literal["endpoint", "interrupted", "no_tools", "overflow", "deadline"]
@@ -26,10 +26,10 @@ NoticeKind = Literal[
 FailedBy = Literal["model", "endpoint", "cassette", "setup"]
 
 CHANGED = "\n\nChanged in the notebook:\n"
-"""What stands before the changes in the text of an outcome."""
+"""Precedes the list of changes in the text of an outcome."""
 
 REFUSED = "tool_use_failed"
-"""`ModelReply.finish` of a reply that the server rejected: it may hold a call, but no answer."""
+"""`ModelReply.finish` of a reply that the server rejected; it may contain a call, but no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class NotCovered:
-    """An object that is not watched, not kept or not put back, and why."""
+    """An object that is not watched, not copied or not restored, and why."""
 
     name: str
     why: str
@@ -62,14 +62,14 @@ class NotCovered:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one variable, or of one object that is reached from it.
+    """A change of one variable, or of an object that it contains.
 
     ``"rebound"``: the name is bound to another object; ``"changed"``: the object itself changed.
     """
 
     kind: Literal["made", "rebound", "changed", "deleted"]
-    name: str  # and how the object is reached from it: config['columns'][0]
-    words: tuple[str, ...] = ()  # what has changed
+    name: str  # or the path to the object: config['columns'][0]
+    words: tuple[str, ...] = ()  # descriptions of what has changed
     also: tuple[str, ...] = ()  # other names that are bound to the same object
 
     def __str__(self) -> str:
@@ -81,9 +81,9 @@ class Change:
 class Diff:
     """What code changed in the user's variables, in the order of the namespace."""
 
-    changes: tuple[Change, ...] = ()  # an object that several names reach is there once
-    not_watched: tuple[NotCovered, ...] = ()  # what may have changed unseen
-    not_kept: tuple[NotCovered, ...] = ()  # what is too large to be copied and cannot be put back
+    changes: tuple[Change, ...] = ()  # an object with several names is listed once
+    not_watched: tuple[NotCovered, ...] = ()  # what may have changed without being detected
+    not_kept: tuple[NotCovered, ...] = ()  # what is too large to be copied and restored
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -103,19 +103,19 @@ class CallOutcome:
     """The result of one call.
 
     Attributes:
-        status: ``"done"``, ``"error"`` (bad input or the tool raised), ``"refused"`` (a person or a
-            policy said no), ``"interrupted"``, or ``"not_run"``.
-        text: What the model reads; bounded and never empty.
+        status: ``"done"``, ``"error"`` (invalid input, or the tool raised), ``"refused"`` (by a
+            person or a policy), ``"interrupted"``, or ``"not_run"``.
+        text: What the model reads; limited in length, and never empty.
         value: The object that the tool returned; None unless done.
-        error: The exception behind an error; None otherwise.
-        call_id: The `ToolCall.id` that it answers; empty for a call made by hand.
-        images: PNG images for models that can see, base64.
+        error: The exception that caused an error; None otherwise.
+        call_id: The `ToolCall.id` of the call; empty for a call made by hand.
+        images: PNG images in base64, for models that accept images.
         outputs: What the tool printed and displayed while it ran, in order.
         seconds: How long it took.
         decision: The person's decision, such as ``"approved, edited limit 5 → 10"``; empty if
             nobody was asked.
-        diff: What it changed in the user's variables, where that was watched; of calls that ran at
-            the same time the last one has it.
+        diff: What it changed in the user's variables, if they were watched; the last of several
+            calls that ran at the same time has the diff of all.
         called: The tools that its code called, in order.
 
     Raises:
@@ -146,13 +146,13 @@ class WireCall:
     """A tool call as a server sent it."""
 
     name: str
-    arguments: str  # JSON that may be broken
-    extra: Json = None  # what came beside it and may be wanted back, such as a signature
+    arguments: str  # JSON, possibly invalid
+    extra: Json = None  # extra fields that the server may require back, such as a signature
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a reply or a run cost, in requests, tokens and USD; 0 where the server does not say."""
+    """Requests, tokens and USD of a reply or a run; 0 if the server does not report them."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -174,17 +174,17 @@ class Usage:
 class AskModel:
     """Request for the model's next reply.
 
-    ``asides`` is what came with the calls of the history, for endpoints that want it back: by the
-    id of the call, ``{"reasoning": text before it, "extra": WireCall.extra}``.
+    ``asides`` is data that was sent with earlier calls and that some endpoints require back, by the
+    id of the call: ``{"reasoning": text before it, "extra": WireCall.extra}``.
     """
 
-    step: int  # of the run, from 1; 0 for what is asked before it begins
+    step: int  # of the run, from 1; 0 for requests before the first step
     messages: tuple[Message, ...]
     tools: tuple[Json, ...] = ()  # specifications for function calling
-    schema: Json = None  # for the reply's text, where the endpoint can enforce it
-    max_tokens: int | None = None  # of the reply; None leaves it to the model
-    thinking_tokens: int | None = None  # the same after a reply of reasoning alone
-    seconds: float | None = field(default=None, compare=False)  # left of the run, with retries
+    schema: Json = None  # for the reply's text, if the endpoint can enforce it
+    max_tokens: int | None = None  # of the reply; None for the model's default
+    thinking_tokens: int | None = None  # the same after a reply that contained only reasoning
+    seconds: float | None = field(default=None, compare=False)  # time left, including retries
     asides: Mapping[str, Json] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -199,7 +199,7 @@ class RunCalls:
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswer:
-    """Request to check an answer against the type or the condition that was given."""
+    """Request to check an answer against the required type or condition."""
 
     step: int
     answer: Json
@@ -209,26 +209,26 @@ class CheckAnswer:
 class ModelReply:
     """The model's reply.
 
-    ``finish`` is the server's reason for the end: ``"stop"``, ``"length"``, ``"tool_calls"``, …;
-    `REFUSED` where the server rejected what was generated, which is the text.
+    ``finish`` is the server's finish reason: ``"stop"``, ``"length"``, ``"tool_calls"``, …; or
+    `REFUSED` if the server rejected what the model generated, which is then the text.
     """
 
     text: str = ""
     calls: tuple[WireCall, ...] = ()  # of function calling
-    reasoning: str = ""  # where the server sends it apart from the text
+    reasoning: str = ""  # if the server sends it separately from the text
     finish: str = "stop"
-    model: str = field(default="", compare=False)  # the name that the server gives it
+    model: str = field(default="", compare=False)  # the model's name according to the server
     usage: Usage = field(default=Usage(), compare=False)
     seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class NoReply:
-    """No reply came; the text is the error message, or at a deadline what there was of the reply.
+    """There is no reply; the text is the error message, or at a deadline the partial reply.
 
-    The kind is ``"endpoint"`` where it failed, ``"interrupted"`` by a person, ``"no_tools"`` where
-    it has no function calling, ``"overflow"`` where the request is too long for the model,
-    ``"deadline"`` where the run's time is over.
+    The kind is ``"endpoint"`` if it failed, ``"interrupted"`` by a person, ``"no_tools"`` if it
+    does not support function calling, ``"overflow"`` if the request is too long for the model, and
+    ``"deadline"`` if the run's time is over.
     """
 
     kind: NoReplyKind
@@ -237,38 +237,38 @@ class NoReply:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcomes:
-    """One outcome for each call of the request, in its order."""
+    """One outcome for each call of the request, in the same order."""
 
     outcomes: tuple[CallOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why an answer is not accepted, for the model; else its value, of the type asked for."""
+    """Why an answer is not accepted, for the model; otherwise its value, of the required type."""
 
     fault: str = ""
     value: Any = field(default=None, compare=False, repr=False)
 
     @property
     def reason(self) -> str:
-        """The fault as a person reads it: without the path of what is the whole answer."""
+        """The fault for a person: without the path if it concerns the whole answer."""
         return re.sub(r" @ \$(?:\.answer)?(?=;|$)", "", self.fault)
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run begins; the first event, except where no model could be named."""
+    """The run has started; the first event, unless no model could be chosen."""
 
     model: str
     protocol: str  # "react" (text) or "native" (function calling); a notice says if it changes
-    server: str = ""  # one that was found on this machine, such as "Ollama"
+    server: str = ""  # if it was discovered on this machine, such as "Ollama"
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that an observer should know, such as a repair, or a retry.
+    """Information for observers, such as a repair or a retry.
 
-    ``"check"`` says that the model is asked once more before its answer counts, and why.
+    ``"check"`` means that the model is asked again before its answer is accepted, and why.
     """
 
     kind: NoticeKind
@@ -280,36 +280,36 @@ class Notice:
 class FormArgument:
     """An argument of a call that waits for approval.
 
-    Every text is the value as Python writes it, or text of several lines as it is; invisible
-    characters are spelled out, and of a very long value the middle is left out.
+    Each text is the repr of a value, or the text itself if it has several lines. Invisible
+    characters are escaped, and the middle of a very long value is left out.
     """
 
     name: str
     text: str  # the value that will run
-    sent: str = ""  # what the model sent, where that is written otherwise
+    sent: str = ""  # what the model sent, if that differs
     before: str = ""  # the value before the person edited it
-    is_default: bool = False  # the model left it out
+    is_default: bool = False  # the model omitted it
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalForm:
-    """A call that a person is asked to approve, as it would run now."""
+    """A call that a person is asked to approve, exactly as it would run."""
 
     tool: str
-    arguments: tuple[FormArgument, ...]  # defaults too
-    why: str = ""  # what the tool itself says about the call
+    arguments: tuple[FormArgument, ...]  # including defaults
+    why: str = ""  # the tool's own text about the call
     text: str = ""  # all of it as plain text, with long values shortened
     decision: str = ""  # what the person decided; empty while the call waits
-    is_shown: bool = False  # an observer draws it, so that it need not be printed
+    is_shown: bool = False  # an observer displays it, so it is not printed
 
 
-@dataclass(slots=True)  # not frozen, which takes four times as long: a reply has thousands
+@dataclass(slots=True)  # frozen ones take four times as long to create; a reply has thousands
 class Delta:
     """A piece of a streamed reply, of a running tool's output, or of a question to the user.
 
-    It is shown live and not kept: the reply or outcome that follows has it whole. An empty text of
-    the kind ``"person"`` says that the question was answered; ``form`` is the call it is about. The
-    kind ``"status"`` says what the request to the model waits for.
+    It is shown live and not kept: the reply or outcome that follows is complete. An empty text of
+    the kind ``"person"`` means that the question was answered; ``form`` is the call to approve. The
+    kind ``"status"`` tells what the request to the model is waiting for.
     """
 
     kind: Literal["text", "reasoning", "output", "person", "status"]
@@ -337,17 +337,17 @@ class Failed:
 class Stopped:
     """A limit ended the run.
 
-    ``limit`` names it with its value, ``"max_steps=20"``. Where a reply was cut off for its length
-    (``cut``): at how many tokens, and what to do.
+    ``limit`` is its name and value, ``"max_steps=20"``; if a reply was truncated (``cut``), at how
+    many tokens, and what to do.
     """
 
     limit: str
-    text: str = ""  # the model's last words, or its answer as far as it came
+    text: str = ""  # the model's last text, or its incomplete answer
     cut: bool = False
 
     @property
     def cause(self) -> str:
-        """What ended the run, as it stands in a sentence."""
+        """What ended the run, to be used within a sentence."""
         return self.limit if self.cut else f"the limit {self.limit}"
 
 

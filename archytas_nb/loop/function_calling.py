@@ -1,6 +1,6 @@
-"""Function calling: tools are sent beside the messages, outcomes are messages of their own.
+"""The function calling protocol: tools are a field of the request, outcomes are tool messages.
 
-A call that the model wrote into its text instead is executed, too.
+A call that the model wrote into its text instead is executed as well.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ _FAIL_SPEC = {
 }
 
 SHOW_IMAGES = "(Show me what is to be seen.)"
-"""The assistant's words between the outcomes of a step and their images."""
+"""The assistant's message between the outcomes of a step and their images."""
 
 _TRUNCATED = "your reply was cut off for its length; send less in one call"
 
 
 class FunctionCalling(Wire):
-    """Function calling."""
+    """The function calling protocol."""
 
     name = "native"
 
@@ -72,11 +72,11 @@ class FunctionCalling(Wire):
         self.tool_specs = [*self._specs.values(), _FAIL_SPEC]
 
     def question(self, exchange: Exchange) -> Message:
-        """The question, and the type of the answer where one is asked for."""
+        """The question, and the type of the answer if one is required."""
         return question_message(exchange, f"Give the answer by calling {ANSWER}, with:")
 
     def step(self, step: Step) -> list[Message]:
-        """The calls under our ids, then one message for each outcome, then their images."""
+        """The calls with our ids, then one message for each outcome, then their images."""
         if step.correction:
             thought = step.thought or "(A reply that could not be used.)"
             reply: Message = {"role": "assistant", "content": thought}
@@ -103,7 +103,7 @@ class FunctionCalling(Wire):
     def with_actions(
         self, ask: AskModel, form: AnswerForm | None, disabled: Collection[str] = (), last: str = ""
     ) -> AskModel:
-        """The request with the tools that may be used now; see `TextProtocol.with_actions`."""
+        """The request with the tools that are allowed now; see `TextProtocol.with_actions`."""
         if last:
             return replace(ask, messages=last_turn(ask.messages, last))
         allowed = [spec for name, spec in self._specs.items() if name not in disabled]
@@ -113,7 +113,7 @@ class FunctionCalling(Wire):
     def read(
         self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
     ) -> Action:
-        """Read calls, an answer or a fault out of the reply."""
+        """Read calls, an answer or a fault from the reply."""
         if not reply.calls:
             return super().read(reply, prose_is_answer=prose_is_answer, form=form)
         return with_reasoning(self._from_calls(reply, form), reply)
@@ -129,7 +129,7 @@ class FunctionCalling(Wire):
         for call in reply.calls:
             name = resolve_name(call.name, self._inputs)
             tool_input, how, fault = read_arguments(call.arguments, self._inputs.get(name))
-            # Of a reply that was cut off, a bare number or text may be a part of one.
+            # In a truncated reply, a bare number or text may be incomplete.
             is_part = call is reply.calls[-1] and not isinstance(tool_input, (dict, list))
             if reply.finish == "length" and (fault or is_part):
                 tool_input, how, fault, is_truncated = None, "", _TRUNCATED, True
@@ -167,9 +167,9 @@ class FunctionCalling(Wire):
 
 
 def _images(step: Step) -> list[Message]:
-    """The images of a step as a turn of the user's, because a tool's message can hold none.
+    """The images of a step as a user message, because tool messages cannot contain images.
 
-    Templates refuse a user's message after a tool's, so the assistant asks for it.
+    Chat templates reject a user message after a tool message, so the assistant asks for it.
     """
     shown = [(call.name, outcome.images) for call, outcome in step.pairs if outcome.images]
     if not shown:
@@ -190,7 +190,7 @@ def _legal(name: str) -> str:
 
 
 def _arguments(tool_input: Json) -> str:
-    """Arguments as an object: chat templates fail on anything else."""
+    """Arguments as an object, because chat templates fail with anything else."""
     if tool_input is None:
         tool_input = {}
     return json.dumps(

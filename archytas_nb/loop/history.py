@@ -1,8 +1,8 @@
-"""The record of a conversation, the messages it becomes, and what is left out of a long one.
+"""The record of a conversation, its messages, and the compaction of long conversations.
 
 A conversation is a list of `Exchange`s: a question, its steps and its ending. A wire protocol turns
-them into messages, so the protocol can change and less can be sent while the record stays whole. A
-call and its outcome live in one `Step`, so they cannot be separated.
+them into messages, so the protocol can change and less can be sent while the record stays complete.
+A call and its outcome are in the same `Step`, so they cannot be separated.
 
 A conversation that exceeds the model's context is compacted from the beginning (`Compaction`): old
 exchanges are dropped, then the first steps of the current one. The system prompt, the current
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
     from archytas_nb.loop.text_protocol import TextProtocol
 
 WireProtocol: TypeAlias = "TextProtocol | FunctionCalling"
-"""One of the two forms in which a conversation is sent and replies are read."""
+"""One of the two formats in which a conversation is sent and replies are read."""
 
 CONTEXT_TOKENS = 100_000
-"""Context length that a model is taken to have if it does not say; most hosted ones have more."""
+"""Assumed context length if it is not known; most hosted models have more."""
 _MARGIN = 150
-"""Tokens for the chat template, and for the words that make a turn the last one."""
+"""Tokens for the chat template and for the text that is added in the last turn."""
 _MIN_REPLY = 1024
-"""Tokens of a reply for which the conversation is shortened in any case."""
+"""Minimum number of tokens that are reserved for the reply, even if this requires compaction."""
 _LENGTHS = (4000, 2000, 1000, 500, 200)
-"""Characters that are left of the beginning of each outcome of the last step."""
+"""Lengths in characters to which the outcomes of the last step are truncated, one after another."""
 _TAIL = 100
-"""The same of its end, where it says under which name a long result is kept."""
+"""Characters of the end that are kept: it names the variable that holds a long result."""
 
 # ── the record ────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """The type of the final answer: as the model reads it, its schema, a function that takes it."""
+    """The type of the final answer: its text for the model, its schema, and a function spec."""
 
     text: str
     schema: Json
@@ -65,14 +65,14 @@ class AnswerForm:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply of the model and its outcomes: one for each call, in the same order."""
+    """One reply of the model, with one outcome for each call, in the same order."""
 
-    thought: str = ""  # the text beside the calls; it is sent back
+    thought: str = ""  # the text before the calls; it is sent back
     calls: tuple[ToolCall, ...] = ()
     outcomes: tuple[CallOutcome, ...] = ()
-    correction: str = ""  # what the model is told about a reply that could not be used
-    reasoning: str = ""  # came apart from the text; not part of the conversation
-    extras: Mapping[str, Json] = field(default_factory=dict)  # what came beside a call, by its id
+    correction: str = ""  # what the model is told about an unusable reply
+    reasoning: str = ""  # sent separately by the server; not part of the conversation
+    extras: Mapping[str, Json] = field(default_factory=dict)  # extra fields of a call, by its id
 
     def __post_init__(self) -> None:
         if [call.id for call in self.calls] != [outcome.call_id for outcome in self.outcomes]:
@@ -87,7 +87,7 @@ class Step:
 
     @property
     def asides(self) -> dict[str, Json]:
-        """What came with the calls and is not part of the conversation; see `AskModel.asides`."""
+        """Data sent with the calls that is not part of the messages; see `AskModel.asides`."""
         asides: dict[str, Json] = {id_: {"extra": extra} for id_, extra in self.extras.items()}
         if self.calls and self.reasoning:
             first = self.calls[0].id
@@ -97,50 +97,50 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What is not sent of a record. It only grows, so that each request extends the one before."""
+    """What is dropped from a record; it only grows, so each request extends the one before."""
 
-    dropped: int = 0  # exchanges, from the first on
-    dropped_steps: int = 0  # steps of the first exchange that is sent
-    truncated: Mapping[str, int] = field(default_factory=dict)  # characters of outcomes, by call id
-    max_tokens: int | None = None  # tokens, where the endpoint has refused a longer request
+    dropped: int = 0  # exchanges, from the beginning
+    dropped_steps: int = 0  # steps of the first exchange that is still sent
+    truncated: Mapping[str, int] = field(
+        default_factory=dict
+    )  # maximum characters of an outcome, by call id
+    max_tokens: int | None = None  # if the endpoint has rejected a longer request
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a question is sent with of the notebook's variables."""
+    """The description of the notebook's variables that is sent with a question."""
 
     text: str = ""  # a line for each variable
-    names: tuple[str, ...] = ()  # also of variables that there was no room for
-    # What each variable was, to see later which of them have changed.
+    names: tuple[str, ...] = ()  # including variables for which there was no room
+    # The state of each variable, to detect changes later.
     state: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    tools: tuple[str, ...] = ()  # those that look at variables
-    preferred_tools: tuple[
-        str, ...
-    ] = ()  # tools that a small model is to use instead, where one fits
-    is_offered: bool = True  # False where one fits: neither the text nor the tools are sent
+    tools: tuple[str, ...] = ()  # those that read variables
+    preferred_tools: tuple[str, ...] = ()  # if one fits, a small model uses these
+    is_offered: bool = True  # False if one fits: then neither the text nor the tools are sent
 
 
 @dataclass(slots=True)
 class Exchange:
-    """One question, the steps towards its answer, and how it ended."""
+    """One question, the steps towards its answer, and its ending."""
 
     question: str
     steps: list[Step] = field(default_factory=list)
-    ending: Ending | None = None  # while the run goes on
+    ending: Ending | None = None  # None during the run
     images: tuple[str, ...] = ()  # PNG or JPEG in base64
     form: AnswerForm | None = None  # of the answer; None for text
     origin: str = ""  # such as a cell: a question of the same origin replaces this one
-    hint: str = ""  # what the model is told below the question
+    hint: str = ""  # text for the model below the question
     context: Context | None = None
     compaction: Compaction = Compaction()  # of the conversation up to the end of this exchange
-    # The messages of an exchange that is over, by the name of the wire protocol.
+    # The messages of a completed exchange, by the name of the wire protocol.
     message_cache: dict[str, Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     @property
     def is_worth_keeping(self) -> bool:
-        """False where the question came to nothing: it is then removed from the conversation."""
+        """Whether the exchange stays in the conversation; False if the question had no result."""
         ending = self.ending
         gave_up = isinstance(ending, Failed) and ending.by == "model"
         return bool(self.steps) or gave_up or getattr(ending, "text", "") != ""
@@ -163,16 +163,16 @@ class Exchange:
 
 
 def place_of(exchanges: Sequence[Exchange], origin: str) -> int:
-    """Where in a conversation a question of this origin stands, or will stand."""
+    """The index of the question with this origin, or the index that it will have."""
     places = (n for n, exchange in enumerate(exchanges) if origin and exchange.origin == origin)
     return next(places, len(exchanges))
 
 
-# ── what is left out ──────────────────────────────────────────────────────────────────────────────
+# ── compaction ────────────────────────────────────────────────────────────────────────────────────
 
 
 def compacted_view(exchanges: Sequence[Exchange], compaction: Compaction) -> list[Exchange]:
-    """What is sent of a record, which is not changed: shortened exchanges are copies."""
+    """The exchanges to send; the record is not changed, because changed exchanges are copies."""
     shown = list(exchanges[compaction.dropped :])
     if compaction.dropped or compaction.dropped_steps:
         first, n = shown[0], compaction.dropped
@@ -206,7 +206,7 @@ def _truncate_outcomes(step: Step, compaction: Compaction) -> Step:
 
 
 def _truncate(outcome: CallOutcome, length: int) -> CallOutcome:
-    """An outcome without images, and without the middle of a long text."""
+    """A copy of an outcome without images and without the middle of a long text."""
     text = outcome.text
     note = f"\n… (shortened from {len(text):,} characters) …\n"
     if len(text) > length + len(note) + _TAIL:
@@ -222,16 +222,16 @@ def compact_further(
     budget: int,
     size: Callable[[Sequence[Exchange]], int],
 ) -> Compaction:
-    """Leave out as much more as is needed.
+    """Compact further, until the messages fit into the budget.
 
     Args:
-        exchanges: The record; the last one is running.
-        compaction: What is left out already, and stays so.
-        budget: Tokens that the messages may have.
-        size: Counts the tokens of the messages of exchanges, the system prompt included.
+        exchanges: The record; the last exchange is the current one.
+        compaction: What is already dropped, and stays dropped.
+        budget: Maximum number of tokens in the messages.
+        size: Counts the tokens of the messages of exchanges, including the system prompt.
 
     Returns:
-        The same cut where the budget is kept; the deepest possible one where it cannot be.
+        The same compaction if it fits; the strongest possible one if none fits.
     """
 
     def size_of(compaction: Compaction) -> int:
@@ -250,7 +250,7 @@ def compact_further(
         for n in range(candidates[-1].dropped_steps + 1, len(steps))
     )
     if (least := size_of(candidates[-1])) <= budget:
-        # Sizes fall from cut to cut, but for the few tokens of a note.
+        # Each candidate is smaller than the one before, except for the few tokens of a note.
         wanted = least + (budget - least) // 2
         return candidates[bisect.bisect_left(candidates, -wanted, key=lambda each: -size_of(each))]
     deepest = candidates[-1]
@@ -263,11 +263,11 @@ def compact_further(
     return deepest
 
 
-# ── what is sent ──────────────────────────────────────────────────────────────────────────────────
+# ── messages ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def messages_of(wire: WireProtocol, exchanges: Sequence[Exchange]) -> list[Message]:
-    """The conversation as messages, always ones that a strict server accepts."""
+    """The conversation as messages that even a strict server accepts."""
     return [wire.system, *(each for exchange in exchanges for each in _messages(wire, exchange))]
 
 
@@ -281,32 +281,32 @@ def _messages(wire: WireProtocol, exchange: Exchange) -> list[Message]:
 
 
 class Conversation:
-    """The messages of a run, which grow with the record and are compacted where it is too long."""
+    """The messages of a run, which grow with the record and are compacted if it is too long."""
 
     messages: list[Message]  # what is sent next
-    tokens: int  # about how many they have
-    tool_tokens: int  # tokens of what is sent beside them
-    asides: dict[str, Json]  # what came with their calls; see `AskModel.asides`
+    tokens: int  # their estimated number of tokens
+    tool_tokens: int  # estimated tokens of the tools that are sent in a separate field
+    asides: dict[str, Json]  # data sent with their calls; see `AskModel.asides`
 
     def __init__(
         self,
         wire: WireProtocol,
         past: Sequence[Exchange],
         exchange: Exchange,
-        model: object,  # it may know its context_tokens, also later
-        reply_tokens: int,  # half of it after a request was refused for its length
+        model: object,  # it may have context_tokens, possibly only after the first reply
+        reply_tokens: int,  # halved if a request was rejected for its length
     ) -> None:
         self._model, self.reply_tokens = model, reply_tokens
         self._exchange, self._exchanges = exchange, [*past, exchange]
         if not exchange.steps and past:
             compaction, count = past[-1].compaction, len(past)
-            if compaction.dropped >= count:  # some of these exchanges may be gone since
+            if compaction.dropped >= count:  # exchanges may have been removed since then
                 compaction = replace(compaction, dropped=count, dropped_steps=0)
             exchange.compaction = compaction
         self.rebuild(wire)
 
     def rebuild(self, wire: WireProtocol | None = None) -> None:
-        """Make the messages again from the record as it is now, by another protocol if given."""
+        """Rebuild the messages from the current record, with another protocol if given."""
         if wire is not None:
             self._wire, self.tool_tokens = wire, json_tokens(wire.tool_specs)
         self.messages = [self._wire.system]
@@ -328,14 +328,14 @@ class Conversation:
             self.asides = {**self.asides, **asides}
 
     def compact(self, *, after_refusal: bool = False) -> str:
-        """Leave out what there is no room for; return what was done, for a person.
+        """Compact the messages if they are too long; return a notice for the user, or "".
 
-        After the endpoint refused the messages, a quarter of them goes, and half of the reply.
+        After a rejection, the limits of the messages and the reply are reduced by 1/4 and 1/2.
         """
         sent, compaction = self.tokens, self._exchange.compaction
         why = "the conversation is too long"
         if after_refusal:
-            why = "the endpoint finds the conversation too long"
+            why = "the conversation is too long for the endpoint"
             self.reply_tokens = max(self.reply_tokens // 2, 1)
             compaction = replace(compaction, max_tokens=max(sent * 3 // 4, 1))
         budget = self._budget(compaction.max_tokens)
@@ -345,22 +345,22 @@ class Conversation:
         if self._exchange.compaction != compaction:
             self.rebuild()
             return (
-                f"{why} ({sent:,} tokens, about): what is old in it is shortened or left out "
-                f"({self.tokens:,})"
+                f"{why} (about {sent:,} tokens): its oldest parts are shortened or left out "
+                f"(now {self.tokens:,})"
             )
         if not after_refusal:
             return ""
-        # Less than that is impossible.
+        # No further compaction is possible.
         self._exchange.compaction = replace(compaction, max_tokens=sent)
         return (
-            f"{why}, and nothing of its {sent:,} tokens can be left out: it is asked once more for "
-            "a shorter reply"
+            f"{why}, and none of its {sent:,} tokens can be left out: asking again for a shorter "
+            "reply"
         )
 
     def _budget(self, max_tokens: int | None) -> int:
-        """Tokens that the messages may have; ``max_tokens`` is what the endpoint takes at most."""
+        """Maximum number of tokens in the messages; ``max_tokens`` is the endpoint's limit."""
         context = getattr(self._model, "context_tokens", None) or CONTEXT_TOKENS
-        # The conversation is not shortened to make room for a very long reply.
+        # The conversation is not compacted to make room for a very long reply.
         reply = min(self.reply_tokens, max(context // 4, _MIN_REPLY))
         left = max(context - reply - self.tool_tokens - _MARGIN, context // 4)
         return min(left, max_tokens or left)
@@ -370,7 +370,7 @@ class Conversation:
         return system + sum(self._cached_messages(exchange)[1] for exchange in exchanges)
 
     def _cached_messages(self, exchange: Exchange) -> tuple[list[Message], int]:
-        """Messages of an exchange and their tokens; made once if it is over: there may be many."""
+        """The messages of an exchange and their tokens; cached when the exchange is complete."""
         over = exchange.ending, len(exchange.steps)
         made, messages, tokens = exchange.message_cache.get(self._wire.name, (None, [], 0))
         if made != over:
@@ -383,7 +383,7 @@ class Conversation:
 
 # ── estimates of tokens ───────────────────────────────────────────────────────────────────────────
 
-_UNIT = 40  # of the costs below in one token
+_UNIT = 40  # the number of units in a token
 
 
 def _costs(*costs: tuple[float, Iterable[int]]) -> bytes:
@@ -394,8 +394,8 @@ def _costs(*costs: tuple[float, Iterable[int]]) -> bytes:
     return bytes(table)
 
 
-# What each byte of UTF-8 adds, and the beginning of a word; fitted to the largest count of three
-# tokenizers (test_messages.py). A letter that is no ASCII is counted at its first byte.
+# The tokens that each byte of UTF-8 and each beginning of a word add, fitted to the largest count
+# of three tokenizers (test_messages.py). A non-ASCII letter is counted at its first byte.
 _COST = _costs(
     (0.205, string.ascii_letters.encode()),
     (1.2, string.digits.encode()),
@@ -403,7 +403,7 @@ _COST = _costs(
     (1.1, b"\n"),
     (0.18, b" "),
     (0.5, b"\t"),
-    (1.6, range(0xC3, 0xCA)),  # Latin with accents, which cut a word into pieces
+    (1.6, range(0xC3, 0xCA)),  # Latin with accents, which split a word into several tokens
     (0.65, range(0xD0, 0xD4)),  # Cyrillic
     (1.15, (0xC2, *range(0xCA, 0xD0), *range(0xD4, 0xE2))),  # Greek, Hebrew, Arabic, Indian, Thai
     (1.25, range(0xE2, 0xF0)),  # Chinese, Japanese, Korean, symbols
@@ -414,13 +414,13 @@ _CASES = bytes(
     ord("a" if chr(byte).islower() else "A" if chr(byte).isupper() else ".") if byte < 128 else 46
     for byte in range(256)
 )
-"""Turns each letter into ``a`` or ``A`` and anything else into a dot, so that words are found."""
+"""Maps letters to ``a`` or ``A`` and anything else to a dot, so that words can be counted."""
 _MAX_COUNTED = 10_000
-"""Bytes that are counted; of a longer text so many in ten pieces."""
+"""Maximum number of bytes that are counted; of a longer text, ten samples of this total length."""
 
 
 def text_tokens(text: str) -> int:
-    """About how many tokens a text has."""
+    """The estimated number of tokens in a text."""
     data = text.encode("utf-8", "replace")
     counted = data
     if len(data) > _MAX_COUNTED:
@@ -433,12 +433,12 @@ def text_tokens(text: str) -> int:
 
 
 def json_tokens(value: Json) -> int:
-    """About how many tokens a value has as JSON, such as the specifications of tools."""
+    """The estimated number of tokens in a value as JSON, such as the specs of tools."""
     return text_tokens(json.dumps(value, ensure_ascii=False, default=str)) if value else 0
 
 
 def message_tokens(messages: Iterable[Message]) -> int:
-    """About how many tokens messages have; an image counts as a thousand."""
+    """The estimated number of tokens in messages; an image counts as a thousand."""
     total = 0
     for message in messages:
         texts, content = texts_of(message), message.get("content")
@@ -450,7 +450,7 @@ def message_tokens(messages: Iterable[Message]) -> int:
 
 
 def texts_of(message: Message) -> list[str]:
-    """The texts of a message's content, be it plain or in parts; images are left out."""
+    """The texts of a message's content, which is a text or a list of parts, without images."""
     content = message.get("content")
     if isinstance(content, list):
         return [part["text"] for part in content if part.get("type") == "text"]

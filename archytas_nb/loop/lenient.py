@@ -1,9 +1,9 @@
-"""Reads JSON as models write it: as it is, or else with its tokens turned into strict JSON.
+"""Reads JSON as models write it: valid JSON as it is, and invalid JSON by repairing its tokens.
 
-Only what has one meaning is repaired: trailing and missing commas, comments, other quotes, Python's
-literals, bare keys, raw line breaks, unescaped backslashes, and a missing last brace. An unescaped
-quote is part of a string where nothing follows it that may follow a value, and where such quotes
-come in pairs. The arguments of a call in Python are read in the same way.
+Only unambiguous mistakes are repaired: trailing and missing commas, comments, other quotes, Python
+literals, unquoted keys, raw line breaks, unescaped backslashes, and a missing last brace. An
+unescaped quote belongs to a string if what follows it cannot follow a value, and if such quotes
+come in pairs. The arguments of a Python call are read in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NoReturn
 from archytas_nb.loop.events import Json
 
 MAX_DEPTH = 80
-"""Levels of nesting that are read; no tool takes more, and recursion elsewhere must return."""
+"""Maximum levels of nesting; no tool needs more, and recursion elsewhere must end."""
 
 _CLOSERS = {"{": "}", "[": "]", "(": ")"}
 _ENDS_VALUE = r"""\s*(?:["”’'()\[\]{},:#]|//|/\*|</|<\||```|[A-Za-z_][\w-]*\s*:|\Z)"""
@@ -37,7 +37,7 @@ _STRINGS = {
 }
 _EXACT_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _COMMENT = r"""(?://|\#)[^\n"'“”‘’]*+(?=\n|\Z)|/\*[^"'“”‘’*]*+\*/"""
-"""One with a quote in it may be the rest of a string that is broken."""
+"""A comment with a quote in it may be the rest of a broken string."""
 _GAP = re.compile(rf"(?:\s|{_COMMENT})*+")
 _WORD = re.compile(r"[\w.+-]+")
 _BARE_KEY = re.compile(r"[A-Za-z_][\w-]*(?=\s*[:=])")
@@ -49,12 +49,12 @@ _ESCAPE = re.compile(r"""\\(u[0-9a-fA-F]{4}|.)|["]""", re.DOTALL)
 _OTHER_ESCAPE = re.compile(
     r"\\(?:x[0-9a-fA-F]|U[0-9a-fA-F]{2}|u[0-9a-fA-F]|N\{|0|[1-7][0-7]{2}|[av](?![a-z])|\n)"
 )
-"""What Python and JavaScript know as an escape, and JSON does not; or a part of what it knows."""
+"""Escapes of Python and JavaScript that JSON does not have, and incomplete escapes of JSON."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class UnreadableError(ValueError):
-    """A text that cannot be read with certainty: where, and why."""
+    """A text that cannot be read without ambiguity: where, and why."""
 
     def __init__(self, at: int, why: str) -> None:
         super().__init__(why)
@@ -68,21 +68,21 @@ class Reading:
 
     value: Json
     end: int
-    repairs: tuple[str, ...] = ()  # in words; none for strict JSON
+    repairs: tuple[str, ...] = ()  # descriptions; none for valid JSON
     unclosed: bool = False  # the last closing brace was missing
 
 
 def read_json(text: str, at: int = 0, *, allow_unclosed: bool = False) -> Reading:
-    """Read the JSON value that begins at an index; text after it is ignored. It takes linear time.
+    """Read the JSON value that begins at an index, in linear time; text after it is ignored.
 
     Args:
         text: Any text.
-        at: Where the value begins; at a parenthesis, the arguments of a call in Python are read as
-            an object if they have names, else as a list.
+        at: Where the value begins; at a parenthesis, the arguments of a Python call are read as
+            an object if they are named, otherwise as a list.
         allow_unclosed: Whether the last closing brace may be missing.
 
     Raises:
-        UnreadableError: There is no value, it is cut off, or it has more than one meaning.
+        UnreadableError: There is no value, or it is truncated or ambiguous.
     """
     try:
         try:
@@ -97,12 +97,12 @@ def read_json(text: str, at: int = 0, *, allow_unclosed: bool = False) -> Readin
         raise UnreadableError(at, "it is nested too deeply") from None
     except UnreadableError as error:
         raise UnreadableError(max(at, error.at), error.why) from None
-    except ValueError:  # thousands of digits
+    except ValueError:  # a number with thousands of digits
         raise UnreadableError(at, "it holds a number that is too long") from None
 
 
 def replace_surrogates(value: Json, depth: int = 0) -> Json:
-    """Replace lone surrogates in the texts of a value, which no request could carry."""
+    """Replace lone surrogates in the texts of a value, because they cannot be sent."""
     if isinstance(value, str):
         return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
     if depth > MAX_DEPTH:
@@ -118,7 +118,7 @@ def replace_surrogates(value: Json, depth: int = 0) -> Json:
 
 
 def _make_object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Make an object of its members; a key with two different values has two meanings."""
+    """Make an object from its members; a key with two different values is ambiguous."""
     found: dict[str, Json] = {}
     for key, value in pairs:  # 1, 1.0 and true are equal in Python, but not as JSON
         if key in found and canonical(found[key]) != canonical(value):
@@ -128,7 +128,7 @@ def _make_object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def canonical(value: Json) -> str:
-    """Equal for two values that are the same JSON."""
+    """A text that is equal for two values if they are the same JSON."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -149,21 +149,21 @@ _STRICT = json.JSONDecoder(
 
 
 class _Tokens:
-    """The tokens of a value that is nearly JSON, as strict JSON has them; read in linear time."""
+    """Turns the tokens of a value that is nearly JSON into valid JSON, in linear time."""
 
     def __init__(self, text: str, at: int, *, allow_unclosed: bool) -> None:
         self.end = at  # of the last token
         self.repairs: dict[str, None] = {}
         self.unclosed = False
         self._text, self._at, self._allow_unclosed = text, at, allow_unclosed
-        self._closers: list[tuple[str, str]] = []  # of what is open: as written, and in JSON
+        self._closers: list[tuple[str, str]] = []  # expected: as written, and as JSON
         self._out: list[str] = []
-        self._positions: list[int] = []  # where each token stands in the text
+        self._positions: list[int] = []  # the index of each token in the text
         while not self._out or self._closers:
             self._next()
 
     def value(self) -> Json:
-        """What the tokens mean."""
+        """The value of the tokens."""
         try:
             return _STRICT.decode("".join(self._out))
         except json.JSONDecodeError as error:
@@ -199,12 +199,12 @@ class _Tokens:
             self._append(*self._word())
 
     def _missing_token(self, closer: str) -> str:
-        """What must be missing after a value that nothing follows which may: a comma, a brace."""
+        """The token, a comma or a brace, that must be missing after a value."""
         text, end = self._text, self.end
         if closer == "}" and _KEY_FOLLOWS.match(text, self._at):
             self.repairs["a missing comma"] = None
             return ","
-        is_whole = text[end - 1] in "}]\"'“”‘’"  # a number may have lost digits
+        is_whole = text[end - 1] in "}]\"'“”‘’"  # a number may be truncated
         is_over = is_whole and _ENDS_OBJECT.match(text, end) and _last_mark(text) < end
         if not (self._allow_unclosed and is_over and self._closers == [("}", "}")]):
             why = f"expected , or {closer}" if text[self._at :] else "it is cut off"
@@ -230,7 +230,7 @@ class _Tokens:
     def _word(self) -> tuple[str, int]:
         """A key without quotes, a number or a literal."""
         if key := _BARE_KEY.match(self._text, self._at):
-            self.repairs["a key without quotes"] = None
+            self.repairs["an unquoted key"] = None
             return json.dumps(key[0]), len(key[0])
         word = _WORD.match(self._text, self._at)
         if word is None:
@@ -241,7 +241,7 @@ class _Tokens:
         return _LITERALS.get(word[0], word[0]), len(word[0])
 
     def _string(self) -> tuple[str, int]:
-        """A string, with the backslashes in it as what they can only mean."""
+        """A string; unescaped backslashes in it are escaped if that is unambiguous."""
         opening, start = self._text[self._at], self._at
         is_key = self._closers[-1:] == [("}", "}")] and self._out[-1] in ("{", ",")
         pattern = _EXACT_STRING if is_key and opening == '"' else _STRINGS[opening]
@@ -252,17 +252,17 @@ class _Tokens:
         if found is None or inside % 2:
             raise UnreadableError(start, "a string has no closing quote")
         if inside:
-            self.repairs["quotes in a string that were not escaped"] = None
+            self.repairs["unescaped quotes in a string"] = None
         strange = [each for each in escapes if not _is_known(each[1])]
         if strange:
             mixed = any(_is_known(each[1]) and each[1][0] in "bfnrtu\\" for each in escapes)
             if mixed or any(_OTHER_ESCAPE.match(raw, each.start()) for each in strange):
                 raise UnreadableError(start, "a backslash in a string is not escaped")
-            self.repairs["backslashes in a string that were not escaped"] = None
+            self.repairs["unescaped backslashes in a string"] = None
         if any(mark in raw for mark in "\n\t\r"):
             self.repairs["a raw line break or tab in a string"] = None
         if opening != '"':
-            self.repairs["quotes that JSON does not know"] = None
+            self.repairs["quotes that are not valid in JSON"] = None
         value = json.loads(f'"{_ESCAPE.sub(_as_json, raw)}"', strict=False)
         return json.dumps(value), len(found[0])
 
@@ -272,7 +272,7 @@ def _is_known(escape: str) -> bool:
 
 
 def _as_json(match: re.Match[str]) -> str:
-    """An escape, or a quote, as JSON has it."""
+    """An escape sequence or a quote as valid JSON."""
     escape = match[1]
     if escape is None or not _is_known(escape):
         return json.dumps(match[0])[1:-1]

@@ -1,4 +1,4 @@
-"""The limits that end a run, and the guard against repeated calls."""
+"""The limits of a run, and the guard against repeated calls."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from archytas_nb.loop.events import CallOutcome, ModelReply, ToolCall, Usage
 from archytas_nb.loop.history import text_tokens
 
 MAX_SECONDS = 600.0
-"""Enough for twenty replies of a small local model at half a minute each."""
+"""Enough for twenty replies of a small local model that takes half a minute for each."""
 
 MAX_TOTAL_TOKENS = 1_000_000
-"""Twenty requests of fifty thousand tokens each: far more than a question needs."""
+"""Twenty requests of fifty thousand tokens each, far more than a question usually needs."""
 
 REPLY_TOKENS = 16_384
-"""Enough for a long report. Defaults of endpoints range from 256 tokens to no limit at all."""
+"""Enough for a long report. The defaults of endpoints range from 256 tokens to no limit."""
 
 SMALL_REPLY_TOKENS = 1024
-"""A page of text. A small model that writes more mostly repeats itself."""
+"""About a page of text. A small model that writes more is usually repeating itself."""
 
 SMALL_THINKING_TOKENS = 8192
-"""For a small model that has used up a reply by reasoning alone."""
+"""For a small model whose last reply contained only reasoning."""
 
 _FAILED_AGAIN = (
     "You made this very call before, and it failed in the same way. Unless it says to try again, "
@@ -57,10 +57,10 @@ class Limits:
     """
 
     max_steps: int = 20  # replies of the model
-    max_errors: int = 5  # replies in a row that could not be used or whose calls all failed
+    max_errors: int = 5  # consecutive replies that were unusable or whose calls all failed
     max_seconds: float | None = MAX_SECONDS  # wall time
     max_total_tokens: int | None = MAX_TOTAL_TOKENS  # input and output
-    max_reply_tokens: int | None = None  # of one reply; None for what suits the model
+    max_reply_tokens: int | None = None  # in one reply; None for the default of the model
 
     def __post_init__(self) -> None:
         whole = "a whole number above 0"
@@ -75,12 +75,12 @@ class Limits:
         return self.max_reply_tokens or (SMALL_REPLY_TOKENS if small else REPLY_TOKENS)
 
     def thinking_tokens(self, *, small: bool) -> int | None:
-        """The same after a reply of reasoning alone; None where that is no more."""
+        """The same after a reply that contained only reasoning; None if it does not differ."""
         return SMALL_THINKING_TOKENS if small and self.max_reply_tokens is None else None
 
 
 def _check(name: str, value: Any, what: str, kind: type[Any], *, none: str = "") -> None:
-    """Numbers of numpy are accepted; infinity is not, because None says the same."""
+    """Check a limit; numpy numbers are accepted, infinity is not (None means no limit)."""
     if value is None and none:
         return
     if not isinstance(value, kind) or isinstance(value, bool) or not 0 < value < math.inf:
@@ -89,23 +89,23 @@ def _check(name: str, value: Any, what: str, kind: type[Any], *, none: str = "")
 
 
 class Clock:
-    """The seconds that count for a run: those that have passed, without those that it waited.
+    """The elapsed seconds of a run, without the time that it waited for a person.
 
     Attributes:
-        waited: Seconds that do not count, such as those that a person took to answer.
+        waited: Seconds that do not count, for example while a person was asked.
     """
 
     def __init__(self) -> None:
         self.waited = 0.0
 
     def __call__(self) -> float:
-        """Seconds from any fixed point."""
+        """Seconds since an arbitrary point in time."""
         return time.monotonic() - self.waited
 
 
 @dataclass(slots=True)
 class _CallRecord:
-    """A call's last outcome, the number of new outcomes by then, and how often it was made."""
+    """A call's last outcome, the number of new outcomes so far, and how often it was made."""
 
     outcome: CallOutcome
     new_outcomes: int
@@ -114,24 +114,24 @@ class _CallRecord:
 
 @dataclass(slots=True)
 class Guards:
-    """Watches the limits of one run, and the repetition of calls in it."""
+    """Checks the limits of one run, and detects repeated calls."""
 
     limits: Limits
-    clock: Callable[[], float]  # seconds from any fixed point
-    may_repeat: Collection[str] = ()  # tools whose outcome may differ from call to call
-    small: bool = False  # a small model is asked once before it repeats a call
+    clock: Callable[[], float]  # seconds since an arbitrary point in time
+    may_repeat: Collection[str] = ()  # tools whose outcome may differ between identical calls
+    small: bool = False  # a small model must confirm a repeated call
     steps: int = 0  # replies so far
-    errors: int = 0  # in a row
+    errors: int = 0  # consecutive
     usage: Usage = field(default_factory=Usage)
-    disabled_tools: set[str] = field(default_factory=set)  # tools that cannot be used now
-    last_call_failed: bool = False  # a call of the last reply did
+    disabled_tools: set[str] = field(default_factory=set)  # tools that cannot be used for now
+    last_call_failed: bool = False  # whether a call of the last reply failed
     _started: float | None = None
     _calls_made: dict[str, _CallRecord] = field(default_factory=dict)
     _new_outcomes: int = 0
     _warned: set[str] = field(default_factory=set)
 
     def limit_reached(self) -> str:
-        """The limit that is reached, such as ``"max_steps=20"``; empty where none is."""
+        """The limit that is reached, such as ``"max_steps=20"``; empty if none is."""
         left = self.seconds_left()
         limits, tokens = self.limits, self.usage.input_tokens + self.usage.output_tokens
         if self.steps >= limits.max_steps:
@@ -145,7 +145,7 @@ class Guards:
         return ""
 
     def seconds_left(self) -> float | None:
-        """Seconds until `max_seconds`, counted from the first call; None for no limit."""
+        """Seconds until `max_seconds`; the first call starts the clock; None for no limit."""
         if self.limits.max_seconds is None:
             return None
         now = self.clock()
@@ -154,7 +154,7 @@ class Guards:
         return max(self.limits.max_seconds - (now - self._started), 0.0)
 
     def add_usage(self, reply: ModelReply, sent: int) -> None:
-        """Add a reply's usage, estimated (``sent`` tokens of input) where the server has none."""
+        """Add a reply's usage; if the server reports none, estimate it (``sent`` input tokens)."""
         usage = reply.usage
         if not (usage.input_tokens or usage.output_tokens):
             texts = [reply.text, reply.reasoning, *(call.arguments for call in reply.calls)]
@@ -163,11 +163,11 @@ class Guards:
         self.usage += usage
 
     def skipped_outcome(self, call: ToolCall) -> CallOutcome | None:
-        """The outcome of a call that is not run, or None where it must be run.
+        """The outcome of a call that is skipped, or None if it must run.
 
-        A repeated call runs again only after a new outcome, as its own may then differ (a small
-        model is asked once before). Otherwise it gets the earlier outcome, and the third time the
-        tool is disabled until there is a new one. A call that failed may be retried.
+        A repeated call runs again only if there was a new outcome since, because its own may then
+        differ (a small model must confirm it). Otherwise it gets the earlier outcome, and the third
+        time its tool is disabled until there is a new one. A failed call may be retried.
         """
         if call.name in self.disabled_tools:
             return CallOutcome("refused", _TOOL_DISABLED.format(name=call.name), call_id=call.id)
@@ -188,11 +188,11 @@ class Guards:
         return replace(made.outcome, text=text, call_id=call.id, outputs=(), seconds=0.0)
 
     def is_duplicate(self, call: ToolCall, others: Collection[str]) -> bool:
-        """Whether a call must not run beside an equal one, by the keys of the others."""
+        """Whether a call must not run together with an identical one; `others` are keys."""
         return call.name not in self.may_repeat and call_key(call) in others
 
     def record(self, call: ToolCall, outcome: CallOutcome) -> CallOutcome:
-        """Remember the outcome of a call that was run; return it as the model reads it."""
+        """Record the outcome of a call; return the outcome that the model reads."""
         key = call_key(call)
         made = self._calls_made.get(key)
         if made and (made.outcome.status, made.outcome.text) == (outcome.status, outcome.text):
@@ -210,7 +210,7 @@ class Guards:
         return outcome
 
     def record_step(self, outcomes: Sequence[CallOutcome]) -> None:
-        """Count a reply whose calls all failed as an error; a success resets the count."""
+        """Count a reply whose calls all failed as an error; a success resets the counter."""
         statuses = {outcome.status for outcome in outcomes}
         self.last_call_failed = "error" in statuses
         if "done" in statuses:
@@ -219,11 +219,11 @@ class Guards:
             self.errors += 1
 
     def record_fault(self) -> None:
-        """Count a reply that could not be used as an error."""
+        """Count an unusable reply as an error."""
         self.errors += 1
         self.last_call_failed = False
 
 
 def call_key(call: ToolCall) -> str:
-    """The same text for calls of the same tool with the same input, and for no others."""
+    """A key that only calls of the same tool with the same input share."""
     return f"{call.name}:{json.dumps(call.input, sort_keys=True, ensure_ascii=False, default=repr)}"

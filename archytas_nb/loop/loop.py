@@ -1,21 +1,21 @@
-"""The ReAct loop: a generator of requests that is sent their replies and returns the run's ending.
+"""The ReAct loop: a generator that yields requests, is sent replies, and returns the run's ending.
 
-It does no input or output itself. `driver.py` carries the requests out:
+It does no I/O itself. `driver.py` carries out the requests:
 
     AskModel → ModelReply | NoReply        CheckAnswer → Verdict | NoReply
     RunCalls → CallOutcomes                Notice → nothing
 
-So it can be driven by hand with ``.send``, and recorded replies reproduce an equal run.
+So it can be driven by hand with ``.send``, and recorded replies reproduce the same run.
 
 How it works. A run repeats one step until a limit is reached: the model is asked (`_ask`), its
-reply is read as an `Action`, and the action is done (`_perform`). An action has calls, an answer, a
-failure, or a fault that makes the reply unusable. Calls are run (`_run_calls`) and recorded with
-their outcomes as one `Step` of the exchange, faults are recorded as a correction that the model
-reads; both make the next request longer and the run goes on. An answer that passes its check ends
-the run. At a limit the model gets one last turn without tools (`_last_turn`).
+reply is read as an `Action`, and the action is performed (`_perform`). An action has calls, an
+answer, a failure, or a fault that makes the reply unusable. Calls are run (`_run_calls`) and
+recorded with their outcomes as one `Step` of the exchange; faults are recorded as a correction that
+the model reads. Both are included in the next request, and the run continues. An answer that passes
+its check ends the run. At a limit the model gets one last turn without tools (`_last_turn`).
 
-Whatever happens, each call has exactly one outcome in the record: the exchange is only ever changed
-by adding a whole step (`_add`), so a driver may stop at any yield.
+Each call always has exactly one outcome in the record: the exchange is only changed by adding a
+complete step (`_add`), so a driver may stop at any yield.
 """
 
 from __future__ import annotations
@@ -70,20 +70,20 @@ from archytas_nb.loop.verify import (
 
 T = TypeVar("T")
 Requests: TypeAlias = Generator[Request, Reply, T]
-"""Requests until there is a result."""
+"""Yields requests and returns a result."""
 Flow: TypeAlias = Requests[Ending]
 
 LAST_TURN_SECONDS = 30.0
-"""Seconds for the last turn where the run's time is over."""
+"""Seconds for the last turn if the run has reached `max_seconds`."""
 
 MAX_CALLS = 100
-"""Maximum number of calls of one reply that are run."""
+"""Maximum number of calls that are run from one reply."""
 
 _INTERRUPTED_BEFORE = "Not run: the user interrupted before."
 
 
 class _RunEndedError(Exception):
-    """The run is over, because no reply came."""
+    """The run has ended because there was no reply."""
 
     def __init__(self, ending: Ending) -> None:
         self.ending = ending
@@ -98,19 +98,19 @@ def react_loop(
     checks: bool = False,
     model: object = None,
 ) -> Flow:
-    """Run one question to its ending; its steps and the ending are added to ``exchange``.
+    """Run one question to its ending; the steps and the ending are added to ``exchange``.
 
     Args:
         wire: The wire protocol.
-        guards: Limits and repetition, new for each run.
+        guards: The limits and the guard against repeated calls, new for each run.
         past: The exchanges before this one.
         exchange: The question.
-        checks: Whether answers are checked before they count.
-        model: It may have ``context_tokens``, which limits what is sent.
+        checks: Whether answers are checked before they are accepted.
+        model: Its ``context_tokens``, if any, limit the length of the requests.
 
     Raises:
-        TypeError: The driver sent something other than the reply to the request.
-        ValueError: It sent the outcome of another call.
+        TypeError: The driver did not send a reply to the request.
+        ValueError: The driver sent the outcome of another call.
     """
     if exchange.context is not None and not exchange.context.is_offered:
         wire = wire.without_tools(exchange.context.tools)
@@ -132,16 +132,18 @@ class _Loop:
     exchange: Exchange
     conversation: Conversation
     checks: bool
-    thinking_tokens: int | None  # of a reply after one of reasoning alone
-    fitting_tool: str = ""  # the tool that fits, until an answer without it is questioned
-    reasons_raised: set[str] = field(default_factory=set)  # for which reasons an end was questioned
-    truncated_replies: int = 0  # replies in a row that were cut off for their length
+    thinking_tokens: int | None  # the maximum after a reply that contained only reasoning
+    fitting_tool: str = ""  # the tool that fits, until an answer without it has been questioned
+    reasons_raised: set[str] = field(
+        default_factory=set
+    )  # reasons for which an answer was questioned
+    truncated_replies: int = 0  # consecutive replies that were truncated
 
     def run(self) -> Flow:
         """Repeat steps until there is an ending."""
         try:
             yield from self._check_fit()
-            was_prose = False  # whether the last reply was plain text in place of an action
+            was_prose = False  # whether the last reply was plain text instead of an action
             while not (limit := self.guards.limit_reached()):
                 reply = yield from self._ask()
                 self.guards.steps += 1
@@ -164,7 +166,7 @@ class _Loop:
     # ── asking ────────────────────────────────────────────────────────────────────────────────────
 
     def _ask(self, last: str = "") -> Requests[ModelReply]:
-        """Ask the model; after an overflow once more, with less."""
+        """Ask the model; if the request is too long, retry once with a shorter one."""
         if done := self.conversation.compact():
             yield Notice("compaction", done)
         reply = yield self._request(last)
@@ -174,7 +176,7 @@ class _Loop:
         return (yield from self._reply_or_end(reply))
 
     def _reply_or_end(self, reply: Reply) -> Requests[ModelReply]:
-        """The reply of the model; where none came, the run is over."""
+        """Return the model's reply; if there is none, end the run."""
         if isinstance(reply, ModelReply):
             return reply
         if not isinstance(reply, NoReply):
@@ -183,8 +185,8 @@ class _Loop:
             raise _RunEndedError(Interrupted("a request to the model"))
         if reply.kind == "deadline":
             limit = f"max_seconds={self.guards.limits.max_seconds or 0:g}"
-            yield Notice("limit", f"the limit {limit} is reached while the model is asked")
-            # Half a JSON object means nothing to a person, half a text does.
+            yield Notice("limit", f"the limit {limit} was reached during a request to the model")
+            # Half of a text is useful to a person; half of a JSON object is not.
             raise _RunEndedError(Stopped(limit, reply.text if self.wire.name == "native" else ""))
         text = reply.text
         if reply.kind == "overflow":
@@ -193,8 +195,8 @@ class _Loop:
                 "longer context."
             )
             text = (
-                "the conversation is too long for the model even where only what is needed is sent,"
-                f" about {self.conversation.tokens:,} tokens: {text}"
+                "the conversation is too long for the model, even without all that can be left out"
+                f" (about {self.conversation.tokens:,} tokens): {text}"
                 f"{'' if 'agent.reset()' in text else advice}"
             )
         raise _RunEndedError(Failed(text, by="endpoint"))
@@ -202,7 +204,7 @@ class _Loop:
     def _request(self, last: str) -> AskModel:
         guards, conversation = self.guards, self.conversation
         disabled = set(guards.disabled_tools)
-        if self.exchange.hint and not guards.steps:  # a small model ignores the remark alone
+        if self.exchange.hint and not guards.steps:  # a small model ignores the hint alone
             disabled |= {*self.wire.tools, FAIL if self.exchange.hint == KNOWN_HINT else ANSWER}
         seconds = guards.seconds_left()
         if last and seconds is not None:
@@ -224,9 +226,11 @@ class _Loop:
     # ── acting ────────────────────────────────────────────────────────────────────────────────────
 
     def _perform(self, action: Action) -> Requests[Ending | None]:
-        """Do what a reply says; None where the run goes on."""
+        """Perform the action of a reply; None means that the run continues."""
         if correction := (yield from self._confirm_end(action)):
-            yield Notice("check", f"the model is asked once before its end counts: {correction}")
+            yield Notice(
+                "check", f"the model is asked to confirm before the run ends: {correction}"
+            )
             self._correct(action, correction)
             return None
         if action.fault:
@@ -249,7 +253,7 @@ class _Loop:
         return None if action.failure is None else Failed(action.failure)
 
     def _check(self, action: Action) -> Requests[str]:
-        """Why an answer is not accepted; empty where it is."""
+        """Why an answer is not accepted; empty if it is."""
         if not self.checks:
             return ""
         verdict = yield CheckAnswer(self.guards.steps, action.answer)
@@ -260,10 +264,10 @@ class _Loop:
         return verdict.fault
 
     def _after_truncation(self, action: Action, reply: ModelReply) -> Requests[Ending | None]:
-        """Go on after a truncated reply; None where it is asked for again.
+        """Handle a truncated reply; None means that the model is asked again.
 
-        An answer is kept as far as it came. A call may be made once more with less in it, and a
-        small model may answer in fewer words. Reasoning that used up the whole reply ends the run.
+        A truncated answer is kept. A truncated call may be retried once with a shorter input, and a
+        small model may give a shorter answer. A reply that contained only reasoning ends the run.
         """
         at, advice = self._truncated_at(reply)
         text = as_text(action.answer) if action.answers else action.thought if action.prose else ""
@@ -273,14 +277,14 @@ class _Loop:
         is_over = self.truncated_replies > 1 or (action.answers and not self.guards.small)
         if is_over and not action.calls:
             return stopped
-        if not is_over and not action.unread:  # of a call that is not run there is a notice anyway
-            yield Notice("repair", f"the reply was {at}: the model is asked once more, for less")
+        if not is_over and not action.unread:  # unread calls have a notice already
+            yield Notice("repair", f"the reply was {at}: the model is asked for a shorter one")
         retried = replace(action, thought=action.thought or text[:500], answer=None, null=False)
         ending = yield from self._perform(retried)
         return stopped if ending is None and is_over else ending
 
     def _truncated_at(self, reply: ModelReply) -> tuple[str, str]:
-        """At how many tokens a reply was truncated, and the next move."""
+        """At how many tokens a reply was truncated, and advice."""
         asked = self.conversation.reply_tokens
         most = max(asked, self.thinking_tokens or 0)
         tokens = min(reply.usage.output_tokens or asked, most)
@@ -289,9 +293,9 @@ class _Loop:
         return f"cut at {tokens} tokens", f", fewer than max_reply_tokens={asked}"
 
     def _last_turn(self, limit: str) -> Flow:
-        """Let the model answer without tools, so that what it has found is not lost."""
+        """Let the model answer without tools, so that its findings are not lost."""
         yield Notice(
-            "limit", f"the limit {limit} is reached: the model is asked to say what it has"
+            "limit", f"the limit {limit} is reached: the model is asked to report what it has"
         )
         try:
             reply = yield from self._ask(limit)
@@ -302,7 +306,7 @@ class _Loop:
             limit = f"{limit}; the last reply was {self._truncated_at(reply)[0]}"
         if not action.answers:
             return Stopped(limit, as_text(action.failure or action.thought))
-        # An answer that is accepted is the run's value; a fault changes nothing any more.
+        # The check sets the run's value; the run ends even if the answer is not accepted.
         if not action.truncated:
             yield from self._check(action)
         return Stopped(limit, as_text(action.answer))
@@ -317,7 +321,7 @@ class _Loop:
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 
     def _run_calls(self, action: Action) -> Requests[Step]:
-        """Have the calls of one reply run, those that can be read and are not too many."""
+        """Run the calls of one reply that can be read, up to `MAX_CALLS`."""
         place, left = (len(self.past) + 1, self.guards.steps), len(action.calls) - MAX_CALLS
         selected = enumerate(action.calls[: MAX_CALLS + 1], start=1)
         calls = [ToolCall(call_id(*place, n), name, given) for n, (name, given) in selected]
@@ -343,7 +347,7 @@ class _Loop:
     def _collect_outcomes(
         self, outcomes: dict[str, CallOutcome], calls: Sequence[ToolCall], thought: str
     ) -> Requests[None]:
-        """Fill in the outcomes of the calls that have none, by having them run if need be."""
+        """Add the missing outcomes, by running the calls if necessary."""
         waiting = deque(call for call in calls if call.id not in outcomes)
         while waiting:
             batch = yield from self._batch(waiting, outcomes)
@@ -367,9 +371,9 @@ class _Loop:
     def _batch(
         self, waiting: deque[ToolCall], outcomes: dict[str, CallOutcome]
     ) -> Requests[list[ToolCall]]:
-        """Take the next calls that are run together; fill in those that need not be run.
+        """Take the next calls to run together; add the outcomes of those that are not run.
 
-        The second of two equal calls waits for the first, as it would in a reply of its own.
+        The second of two identical calls waits for the first, as it would in a separate reply.
         """
         batch: list[ToolCall] = []
         keys: set[str] = set()
@@ -382,7 +386,7 @@ class _Loop:
                 continue
             outcomes[call.id] = outcome
             if outcome.status == "not_run":
-                text = f"the model is asked once before its call is run: {outcome.text}"
+                text = f"the model is asked to confirm a repeated call: {outcome.text}"
                 yield Notice("repair", text)
             else:
                 yield Notice("repeat", f"{call.name} was not run: it is the same call again")
@@ -391,7 +395,7 @@ class _Loop:
     # ── questions to a small model ────────────────────────────────────────────────────────────────
 
     def _check_fit(self) -> Requests[None]:
-        """Ask a small model whether a tool fits, and tell it with the question where none does."""
+        """Ask a small model whether a tool fits; if none does, add a hint to the question."""
         tools, question = self.wire.tools, self.exchange.question
         context = self.exchange.context
         if context is not None and not context.is_offered:
@@ -402,7 +406,7 @@ class _Loop:
             return
         if not 0 < len(tools) <= MAX_TOOLS or len(question) > MAX_QUESTION:
             return
-        self.guards.limit_reached()  # the clock runs from here on
+        self.guards.limit_reached()  # starts the clock
         for name, tool in tools.items():
             if (yield from self._ask_yes_no(fit_request(tool, question))) != "no":
                 self.fitting_tool = name
@@ -411,7 +415,7 @@ class _Loop:
                     self.wire = self.wire.without_tools(context.tools)
                     self.conversation.rebuild(self.wire)
                 return
-        if context is not None:  # the answer may stand below the question
+        if context is not None:  # the answer may be in the context below the question
             return
         knows_answer = (yield from self._ask_yes_no(knowledge_request(question))) == "yes"
         self.exchange.hint = KNOWN_HINT if knows_answer else NO_TOOL_HINT
@@ -419,20 +423,23 @@ class _Loop:
         yield Notice("repair", f"no tool seems to fit; the model is told: {self.exchange.hint}")
 
     def _ask_yes_no(self, request: AskModel) -> Requests[str]:
-        """Ask for a yes or no about the question."""
+        """Ask the model a yes-no question."""
         reply = yield replace(request, seconds=self.guards.seconds_left())
         received = yield from self._reply_or_end(reply)
         self.guards.add_usage(received, message_tokens(request.messages))
         return parse_yes_no(received.text)
 
     def _confirm_end(self, action: Action) -> Requests[str]:
-        """What a small model is told once instead of ending; calls beside an end are run first."""
+        """Ask a small model to confirm the end of its run; empty if it may end.
+
+        If a reply contains calls as well, they are run first.
+        """
         is_first = not self.exchange.steps
         is_end = self.guards.small and (action.answers or action.failure is not None)
         if action.calls or not is_end:
             return ""
         if self.exchange.hint and is_first:
-            return ""  # it is what it was told to do
+            return ""  # the hint told it to
         if action.answers and self.fitting_tool and is_first:
             tool, self.fitting_tool = self.fitting_tool, ""
             if (yield from self._ask_yes_no(knowledge_request(self.exchange.question))) != "yes":
@@ -448,7 +455,7 @@ class _Loop:
         return ""
 
     def _sources(self) -> Iterator[str]:
-        """All texts that the model was given in tools, questions and outcomes, sent or not."""
+        """All texts of tools, questions and outcomes, including those dropped by compaction."""
         yield from (tool.text for tool in self.wire.tools.values())
         for message in messages_of(self.wire, [*self.past, self.exchange]):
             if message["role"] in ("user", "tool"):
@@ -456,7 +463,7 @@ class _Loop:
 
 
 def call_id(question: int, step: int, call: int) -> str:
-    """The id of a call, unique in a conversation: nine letters and digits, as Mistral requires."""
+    """The id of a call, unique in a conversation; Mistral requires nine letters and digits."""
     if max(question, step, call) < 100:
         return f"q{question:02}s{step:02}c{call:02}"
     number = (question << 24) + (step << 7) + call  # 2**16 questions of 2**17 steps of 2**7 calls

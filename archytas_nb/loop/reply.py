@@ -1,8 +1,8 @@
-"""Reads the text of a reply: the tool calls, the answer or the plain text that it means.
+"""Reads the text of a reply: tool calls, an answer or plain text.
 
-Exact JSON is taken as it is. Broken JSON is repaired only where that has one meaning, and must
-then name a known tool and fit its schema. Where two readings remain, nothing runs, and the model
-is asked again and told which part could not be read.
+Valid JSON is used as it is. Invalid JSON is repaired only if there is exactly one way to do so, and
+must then name a known tool and match its schema. If a reply is ambiguous, nothing runs, and the
+model is asked again and told which part could not be read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TAG = re.compile(
 _OTHER_TAG = re.compile(
     r"<parameter=|<invoke name=|<arg_key>|<\|tool_call_?\w*begin|<｜tool▁|<\|tool_call>"
 )
-"""Marks of models whose servers read them; where none has, they are not read here either."""
+"""Tags that the models' servers normally parse; if they do not, they are not parsed here either."""
 _SEPARATOR = re.compile(
     r"(?:```\w*|<[^<>]*>|\b(?:and|then)\b|\b(?:Action|Call)\s*:|[\s,;`\]\[\"'])*+"
 )
@@ -52,25 +52,25 @@ _HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
 TruncatedPart: TypeAlias = Literal["", "answer", "reasoning", "other"]
-"""Where a reply was cut off for its length; empty where nothing of it is missing."""
+"""The part in which a reply was truncated; empty if it is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a reply means."""
+    """The action that a reply asks for."""
 
-    thought: str = ""  # the text beside the calls
+    thought: str = ""  # the text before the calls
     calls: tuple[tuple[str, Json], ...] = ()  # names and inputs
     answer: Json = None
     failure: str | None = None  # the reason for giving up
     fault: str = ""  # why the reply cannot be used, for the model
     repaired: str = ""  # what had to be repaired to read it, for a person
-    unread: tuple[tuple[int, str], ...] = ()  # calls that are not run: their places, and why
-    prose: bool = False  # the fault is plain text, which the next time is taken for the answer
-    null: bool = False  # None is the answer, where its form allows that
-    reasoning: str = ""  # came apart from the text
-    extras: Mapping[int, Json] = field(default_factory=dict)  # what came beside calls, by place
-    truncated: TruncatedPart = ""  # an answer is then incomplete, and a call is unread
+    unread: tuple[tuple[int, str], ...] = ()  # calls that are not run: their indices, and why
+    prose: bool = False  # the fault is plain text; a second time it is accepted as the answer
+    null: bool = False  # the answer is None, which its type allows
+    reasoning: str = ""  # sent separately from the text
+    extras: Mapping[int, Json] = field(default_factory=dict)  # extra fields of calls, by index
+    truncated: TruncatedPart = ""  # if so, an answer is incomplete and a call unread
 
     @property
     def answers(self) -> bool:
@@ -88,25 +88,25 @@ def read_action(
     truncated: bool = False,
     refused: bool = False,
 ) -> Action:
-    """Read the action that a text means.
+    """Read the action in a text.
 
     Args:
         text: The reply's text.
-        tools: The known tools: name → JSON schema of the input, or None where that is not known.
+        tools: The known tools: name → JSON schema of the input, or None if that is not known.
         prose_is_answer: Whether text without any call is the answer.
-        strict: Only a call of a known tool that stands by itself counts; any other text is prose.
-            (With function calling, JSON in the text may well be the answer.)
-        form: How the answer is to be given; None for text.
-        truncated: Whether the reply was cut off for its length: plain text is then no whole answer.
-        refused: Whether the server did not accept the reply: prose is then no answer.
+        strict: Only a standalone call of a known tool counts; any other text is prose. (With
+            function calling, JSON in the text may be the answer.)
+        form: The required form of the answer; None for text.
+        truncated: Whether the reply was truncated: plain text is then not a complete answer.
+        refused: Whether the server rejected the reply: plain text is then not an answer.
 
     Returns:
-        The action; with `fault` set where the text means none.
+        The action; its `fault` is set if the text contains none.
     """
     found = find_calls(text, {**tools, ANSWER: _TEXT if form is None else form.schema, FAIL: _TEXT})
     ask = _NATIVE_FORM if strict else _REACT_FORM
     spans = found.spans
-    if strict:  # the name of a tool may be what a cut left out
+    if strict:  # in a truncated reply, the name of the tool may be missing
         spans = [
             each for each in spans if each.standalone and (each.known or (truncated and each.why))
         ]
@@ -142,20 +142,20 @@ def read_action(
 
 
 def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
-    """Read the arguments of a function call, as a server sent them.
+    """Read the arguments of a function call from the server.
 
     Args:
-        text: The arguments: JSON text, or nothing.
-        schema: JSON schema of the tool's input, where it is known.
+        text: The arguments as JSON, or nothing.
+        schema: JSON schema of the tool's input, if it is known.
 
     Returns:
-        The input; what was repaired, in words; and why it cannot be read, mostly empty.
+        The input; a description of the repairs; and why it cannot be read. The texts may be empty.
     """
     bare = str(replace_surrogates(text)).strip()
     if not bare:
         return None, "", ""
     if bare[0] not in "{[\"'“‘" and not re.match(r"[-\d]|(?:true|false|null)\b", bare):
-        return bare, "text in place of JSON", ""
+        return bare, "text instead of JSON", ""
     try:
         reading = read_json(bare)
         rest = bare[reading.end :].strip()
@@ -166,14 +166,14 @@ def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
         tool_input, more = decode_input(reading.value, schema)
     except UnreadableError as error:
         return None, "", f"the arguments are no JSON that can be read: {error.why}"
-    repairs = [*reading.repairs, *(["something after the arguments was left out"] if rest else [])]
+    repairs = [*reading.repairs, *(["text after the arguments was ignored"] if rest else [])]
     return tool_input, ", ".join(dict.fromkeys([*repairs, *more])), ""
 
 
 def _action_of_calls(
     found: FoundCalls, spans: Sequence[CallSpan], form: AnswerForm | None
 ) -> Action:
-    """The action of a text that holds something which may be a call."""
+    """The action of a text that contains something that may be a call."""
     first = spans[0]
     if first.why:
         raise UnreadableError(0, f"{_excerpt(found, first)} could not be read: {first.why}")
@@ -185,13 +185,13 @@ def _action_of_calls(
     if not thought:
         thought = _INTRODUCTION.sub("", found.text[: first.start]).strip(" \n\t\"'`[")[:500]
     notes = [*(each for call in calls for each in call.repairs), *notes]
-    notes += ["an invented outcome was cut off"] * found.had_invented_outcome
+    notes += ["an invented outcome was removed"] * found.had_invented_outcome
     repaired = ", ".join(dict.fromkeys(notes))
     others = tuple((call.name, call.input) for call in calls if call.name not in _ENDS)
     tool_input = [call.input for call in calls if call.name == ANSWER][:1]
     answer = next((read_answer(each, form) for each in tool_input), None)
     null = form is not None and tool_input != [] and answer is None
-    if others or null or answer is not None:  # what the calls come to may change a failure
+    if others or null or answer is not None:  # the outcomes of the calls may avert a failure
         return Action(thought, others, answer, repaired=repaired, null=null)
     failed = next((call for call in calls if call.name == FAIL), None)
     if failed is None:
@@ -203,16 +203,16 @@ def _action_of_calls(
 def _calls_to_run(found: FoundCalls, spans: Sequence[CallSpan]) -> tuple[list[Call], list[str]]:
     """The calls to run, and notes for the person.
 
-    Several calls are run where the form says that several are meant. Of loose objects in a row the
-    first is run, as one reply is one step; an answer after it counts. Words between two different
-    calls may take the first one back, so nothing is run.
+    Several calls are run if their format allows several. Otherwise only the first of a series of
+    objects is run, because a reply is one step; an answer after it counts. Text between two
+    different calls may revoke the first one, so nothing is run.
     """
     calls, notes = list(spans[0].calls), list[str]()
     several = len(calls) > 1
     keys = {call.key for call in calls} if spans[1:] else set()
     for earlier, later in itertools.pairwise(spans):
         if later.calls and {call.key for call in later.calls} <= keys:
-            notes.append("a call that was written twice")
+            notes.append("a duplicate call")
             continue
         gap = found.text[earlier.end : later.start]
         if not _SEPARATOR.fullmatch(gap):
@@ -222,7 +222,7 @@ def _calls_to_run(found: FoundCalls, spans: Sequence[CallSpan]) -> tuple[list[Ca
         if later.why and several:
             raise UnreadableError(0, f"{_excerpt(found, later)} could not be read: {later.why}")
         if not several and (later.why or any(call.name not in _ENDS for call in later.calls)):
-            notes.append("more than one call: only the first was taken")
+            notes.append("more than one call: only the first was run")
             break
         calls += later.calls
         keys.update(call.key for call in later.calls)
@@ -230,7 +230,7 @@ def _calls_to_run(found: FoundCalls, spans: Sequence[CallSpan]) -> tuple[list[Ca
 
 
 def _typed_answer(prose: str, form: AnswerForm) -> Json:
-    """The value that plain text means where the answer has a type; else the text itself."""
+    """Plain text as a value of the answer's type; if that fails, the text itself."""
     bare = _FENCED.sub(r"\1", prose).strip()
     if isinstance(form.schema, dict) and form.schema.get("type") == "string" and bare[:1] != '"':
         return bare
@@ -239,7 +239,7 @@ def _typed_answer(prose: str, form: AnswerForm) -> Json:
 
 
 def _truncated_action(action: Action, found: FoundCalls, ask: str) -> Action:
-    """What there is of a reply that was cut off before anything in it was whole."""
+    """The action of a reply that was truncated before any part of it was complete."""
     partial = read_partial(found.text[found.spans[-1].start :]) if found.spans else Partial()
     if partial.tool == ANSWER and partial.text.strip():
         return Action(partial.thought, answer=partial.text, fault=_FEWER_WORDS, truncated="answer")
@@ -265,7 +265,7 @@ def _excerpt(found: FoundCalls, span: CallSpan) -> str:
 
 
 def only_value(tool_input: Json) -> Json:
-    """The value of an object with one field: models wrap a bare text in one."""
+    """The value of an object with a single field, because models wrap plain text in one."""
     return (
         next(iter(tool_input.values()))
         if isinstance(tool_input, dict) and len(tool_input) == 1
@@ -274,10 +274,10 @@ def only_value(tool_input: Json) -> Json:
 
 
 def read_answer(tool_input: Json, form: AnswerForm | None) -> Json:
-    """The answer in the input of `ANSWER`; None where there is none.
+    """The answer in the input of `ANSWER`; None if there is none.
 
-    Text is found under whatever field it was put; an object with one field may be the answer
-    itself. One with a form may be empty, too.
+    Text is found in any field; an object with a single field may be the answer itself. An answer
+    with a type may be empty.
     """
     inner = only_value(tool_input)
     named = isinstance(tool_input, dict) and set(tool_input) == {"answer"}
@@ -287,12 +287,12 @@ def read_answer(tool_input: Json, form: AnswerForm | None) -> Json:
 
 
 def as_text(answer: Json) -> str:
-    """An answer as text: text as it is, anything else as JSON."""
+    """An answer as text: a string as it is, anything else as JSON."""
     return answer.strip() if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
 
 def rejection_text(answer: Json, fault: str) -> str:
-    """What the model is told about an answer that is not of the form that was asked for."""
+    """What the model is told about an answer that is not accepted."""
     text = as_text(answer)
     shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
     again = "Give the answer again, as it was asked for."
@@ -300,25 +300,23 @@ def rejection_text(answer: Json, fault: str) -> str:
 
 
 def with_reasoning(action: Action, reply: ModelReply) -> Action:
-    """An action with the reasoning of its reply, which may be all that came before it was cut."""
+    """The action with the reply's reasoning, which may be all that a truncated reply contains."""
     reasoning = reply.reasoning.strip()
     only = not reply.text or (reasoning and not reply.text.strip())
-    truncated: TruncatedPart = (
-        "reasoning"
-        if action.truncated == "other" and only and not reply.calls
-        else action.truncated
-    )
-    if not reasoning and truncated == action.truncated:
+    part = action.truncated
+    if part == "other" and only and not reply.calls:
+        part = "reasoning"
+    if not reasoning and part == action.truncated:
         return action
-    return replace(action, reasoning=reasoning or action.reasoning, truncated=truncated)
+    return replace(action, reasoning=reasoning or action.reasoning, truncated=part)
 
 
-# ── replies that are still being written ──────────────────────────────────────────────────────────
+# ── incomplete replies ────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What can be read of a reply so far; `text` is the answer, the input or plain text."""
+    """The readable part of an incomplete reply; `text` is the answer, the input or plain text."""
 
     thought: str = ""
     tool: str = ""
@@ -326,7 +324,7 @@ class Partial:
 
 
 def read_partial(text: str) -> Partial:
-    """Read the beginning of a reply that is still being written, or was cut off."""
+    """Read the beginning of a reply that is still being streamed, or was truncated."""
     body = re.sub(r"\A```(?:json)?\s*", "", text.lstrip())
     if not body.startswith("{"):
         return Partial(text=text)
@@ -342,7 +340,7 @@ def read_partial(text: str) -> Partial:
 
 
 def _decode_string(inside: str) -> str:
-    """Decode the inside of a JSON string that may be cut within an escape or a pair of them."""
+    """Decode the inside of a JSON string that may be truncated within an escape sequence."""
     inside = _HALF_ESCAPE.sub(r"\1", inside)
     try:
         return re.sub(r"[\ud800-\udbff]\Z", "", str(json.loads(f'"{inside}"', strict=False)))

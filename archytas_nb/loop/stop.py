@@ -1,4 +1,4 @@
-"""Stops a run from another thread, as cancelling an async run must."""
+"""Stops a run from another thread, for example when an async run is cancelled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 
 class Stop:
-    """A request to stop; it ends every wait in the context whose `current` stop it is."""
+    """A request to stop; it ends all waits in the context in which it is `current`."""
 
     current: ContextVar[Stop | None] = ContextVar("archytas_nb_stop", default=None)
 
@@ -19,7 +19,7 @@ class Stop:
         self.ends: list[Callable[[], None]] = []
 
     def set(self) -> None:
-        """Stop; may be called again, and on any thread."""
+        """Stop; may be called repeatedly, and from any thread."""
         self.event.set()
         for end in tuple(self.ends):
             end()
@@ -27,7 +27,7 @@ class Stop:
 
 @contextmanager
 def stoppable(end: Callable[[], None]) -> Iterator[None]:
-    """Have a stop call `end`, maybe twice; an error of the block then becomes an interrupt."""
+    """Call `end` on a stop, maybe twice; an error in the block then becomes KeyboardInterrupt."""
     stop = Stop.current.get()
     if stop is None:
         yield

@@ -1,8 +1,8 @@
 """The text protocol: a reply is one JSON object, and outcomes are user messages.
 
-The object is ``{"thought", "tool", "tool_input"}``. Where the endpoint supports it, decoding is
-constrained to one schema branch for each legal action. Replies are sent back in one canonical form,
-so broken JSON is never sent again.
+The object is ``{"thought", "tool", "tool_input"}``. If the endpoint supports it, decoding is
+constrained by a schema with one branch for each allowed action. Replies are sent back in canonical
+form, so invalid JSON is never sent back.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ GIVE_UP = "Give up, when the task cannot be done with these tools."
 _ROLE = "You answer a data scientist who works in a live Jupyter notebook."
 VARIABLES = "Variables of the notebook, as they are now (what is written here needs no tool):"
 THOUGHT_LENGTH = 200
-"""Characters. Grammars of llama.cpp grow with it, and fail in the thousands: answers are bounded by
-tokens."""
+"""Maximum number of characters in a thought. Such limits enlarge the grammars of llama.cpp, which
+fail in the thousands, so answers are limited by tokens instead."""
 
 _RULES = """
 You work in steps. In each step you reply with ONE JSON object and nothing else:
@@ -72,15 +72,15 @@ _AFTER_ERROR = (
     "\n\nIt gave no result. Read why, and call again with an input in the form that is expected, "
     "for one thing at a time."
 )
-"""What a small model does not conclude by itself from how a call ended."""
+"""Added because small models do not draw this conclusion from the status alone."""
 
 
 class ToolCard(Protocol):
-    """What a wire protocol reads of a tool."""
+    """The interface of a tool for a wire protocol."""
 
     @property
     def name(self) -> str:
-        """Legal on the wire."""
+        """The name in requests."""
 
     @property
     def text(self) -> str:
@@ -94,14 +94,14 @@ class ToolCard(Protocol):
 
 
 class Wire:
-    """What both wire protocols are: tools, and the user's instructions in the system prompt.
+    """Base class of both wire protocols, with the tools and the user's instructions.
 
-    The same record always gives the same messages, whatever comes after it.
+    A record always results in the same messages, whatever is added to it.
     """
 
     name: Literal["react", "native"]
     system: Message  # the first message
-    tool_specs: Json = None  # what is sent beside the messages and counts as tokens too
+    tool_specs: Json = None  # the tools that are sent in a separate field
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         self.tools: Mapping[str, ToolCard] = dict(tools)
@@ -116,7 +116,7 @@ class Wire:
     def read(
         self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
     ) -> Action:
-        """What the text of a reply means; with function calling, plain text is the answer."""
+        """Read the text of a reply; with function calling, plain text is the answer."""
         native = self.name == "native"
         action = read_action(
             reply.text,
@@ -146,14 +146,14 @@ class TextProtocol(Wire):
         }
 
     def question(self, exchange: Exchange) -> Message:
-        """The question, and the type of the answer where one is asked for."""
+        """The question, and the type of the answer if one is required."""
         is_list = exchange.form is not None and exchange.form.schema.get("type") == "array"
         bare = "the bare value, with no sentence around it"
         what = "a list with an entry for each thing" if is_list else bare
         return question_message(exchange, f"The tool_input of {ANSWER} must be {what}:")
 
     def step(self, step: Step) -> list[Message]:
-        """The action in canonical JSON, then its outcome; an unusable reply is not repeated."""
+        """The calls as canonical JSON, then their outcomes; an unusable reply is not sent back."""
         if step.correction:
             unusable = {"role": "assistant", "content": "(A reply that could not be used.)"}
             return [unusable, {"role": "user", "content": step.correction}]
@@ -180,18 +180,18 @@ class TextProtocol(Wire):
     def with_actions(
         self, ask: AskModel, form: AnswerForm | None, disabled: Collection[str] = (), last: str = ""
     ) -> AskModel:
-        """The request with the schema of all actions that are legal now.
+        """The request with the schema of all actions that are allowed now.
 
         Args:
             ask: The request with its messages.
-            form: How the answer is to be given; None for text.
-            disabled: Names of the tools that cannot be used now.
+            form: The required form of the answer; None for text.
+            disabled: Names of tools that cannot be used now.
             last: The limit that makes this the last request of the run; empty otherwise.
         """
         text = {"type": "string"}
         answer = _branch(ANSWER, text if form is None else form.schema)
         if last:
-            # A model that is stopped may have nothing of the type yet: text is legal, too.
+            # The model may not have a value of the type yet, so text is allowed as well.
             legal = answer if form is None else {"oneOf": [answer, _branch(ANSWER, text)]}
             return replace(ask, messages=last_turn(ask.messages, last), schema=legal)
         branches = {**self._branches, ANSWER: answer, FAIL: _branch(FAIL, text)}
@@ -229,7 +229,7 @@ def system_message(rules: str, instructions: str) -> Message:
 
 
 def question_message(exchange: Exchange, how: str) -> Message:
-    """The message of a question; ``how`` introduces the type of an answer that is not text."""
+    """The message of a question; ``how`` introduces the type of the answer."""
     text = exchange.question
     context = exchange.context
     if context is not None and context.is_offered and context.text:
@@ -242,7 +242,7 @@ def question_message(exchange: Exchange, how: str) -> Message:
 
 
 def user_content(text: str, images: Sequence[str]) -> Json:
-    """The content of a message: text, or parts where there are images (PNG or JPEG, base64)."""
+    """The content of a message: text, or parts if there are images (PNG or JPEG, base64)."""
     if not images:
         return text
     kinds = ("jpeg" if image.startswith("/9j/") else "png" for image in images)
@@ -252,7 +252,7 @@ def user_content(text: str, images: Sequence[str]) -> Json:
 
 
 def last_turn(messages: Sequence[Message], limit: str) -> tuple[Message, ...]:
-    """The messages with what the model is told when a limit ends its run."""
+    """The messages with the instruction for the last turn, when a limit ends the run."""
     text = (
         f"The run must end now: its limit {limit} is reached and no tool can be used any more. "
         "Say in your final answer what you found out so far, and what is missing."

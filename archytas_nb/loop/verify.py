@@ -1,6 +1,6 @@
-"""Checks run before a small model's first step and before its answer is accepted.
+"""Checks that run before a small model's first step and before its answer is accepted.
 
-None of them depends on a language: the model is asked for yes or no, and numbers are compared.
+None of them depends on the language: the model is asked for yes or no, and numbers are compared.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from archytas_nb.loop.reply import ANSWER, FAIL
 from archytas_nb.loop.text_protocol import ToolCard
 
 MAX_TOOLS = 8
-"""Maximum number of tools that a model is asked about, with one request each."""
+"""Maximum number of tools for which the model is asked whether they fit, one request each."""
 
 MAX_QUESTION = 1000
-"""Maximum length of a question, in characters; it is sent once for each tool."""
+"""Maximum number of characters in a question, because it is sent once for each tool."""
 
 MAX_COUNT = 10
-"""Whole numbers up to this one are mostly counts, and need no source."""
+"""Integers up to this one are usually counts, so they are not checked."""
 
 KNOWN_HINT = (
     f"(You judged that none of your tools fits, and that you know it by heart: use {ANSWER}.)"
@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"(?<![A-Za-z0-9_.,])\d+(?:[.,'’\u00a0\u202f]\d+)*")
 
 
 def fit_request(tool: ToolCard, question: str) -> AskModel:
-    """The request whether a tool fits a question."""
+    """The request that asks whether a tool fits a question."""
     function = tool.spec()["function"]
     inputs = ", ".join(function["parameters"].get("properties", {}))
     summary = str(function.get("description", "")).strip().partition("\n")[0]
@@ -42,7 +42,7 @@ def fit_request(tool: ToolCard, question: str) -> AskModel:
 
 
 def knowledge_request(question: str) -> AskModel:
-    """The request whether the model knows the answer without a tool."""
+    """The request that asks whether the model knows the answer without a tool."""
     return _yes_no_request(
         "You judge what a request needs.",
         f"Request: {question}\nDo you know the answer by heart, with certainty?",
@@ -62,7 +62,7 @@ def parse_yes_no(text: str) -> str:
 
 
 def unused_tool_correction(tool: str) -> str:
-    """The correction for an answer that the model does not know and has not looked up."""
+    """The correction for an answer that was neither known nor found with a tool."""
     return (
         f"You used no tool, and {tool} fits the question: call it now. Only if it cannot help, "
         "give your answer again."
@@ -72,11 +72,11 @@ def unused_tool_correction(tool: str) -> str:
 def reasons_to_confirm(
     answer: str | None, sources: Iterable[str], *, last_call_failed: bool
 ) -> Iterator[tuple[str, str]]:
-    """Reasons to ask once more before the end of a run counts, each with its correction.
+    """Reasons to ask the model again before the run ends, each with its correction.
 
     Args:
-        answer: The final answer; None where the model gives up.
-        sources: The texts that a number of the answer may come from.
+        answer: The final answer; None if the model gives up.
+        sources: The texts from which the numbers of the answer may come.
         last_call_failed: Whether the last call failed.
     """
     if last_call_failed:
@@ -100,7 +100,7 @@ def reasons_to_confirm(
 
 
 def unsupported_numbers(answer: str, sources: Iterable[str]) -> list[str]:
-    """The numbers of an answer that are in no source, not even unrounded."""
+    """The numbers of an answer that no source contains, even before rounding."""
     numbers = {text: _readings(text) for text in _NUMBER.findall(answer)}
     candidates = {
         text: readings
@@ -121,7 +121,7 @@ def unsupported_numbers(answer: str, sources: Iterable[str]) -> list[str]:
 
 
 def _readings(number: str) -> list[tuple[float, int]]:
-    """The values that a number may mean, with its decimals: a comma differs between languages."""
+    """The values that a number may have, with its decimals: a comma may be a decimal point."""
     readings = []
     for group, point in (",.", ".,"):
         form = rf"(\d{{1,3}}(?:[{group}'’\u00a0\u202f]\d{{3}})+|\d+)(?:[{point}](\d+))?"

@@ -268,7 +268,7 @@ def test_a_small_model_is_asked_once_for_fewer_words(talk: Talk) -> None:
     assert run.reason == "reply cut at 1024 tokens; raise max_reply_tokens for a longer one"
     assert LONG.startswith(run.answer)
     assert len(run.answer) > 3900
-    assert "the reply was cut at 1024 tokens: the model is asked once more" in notices(run)
+    assert "the reply was cut at 1024 tokens: the model is asked for a shorter one" in notices(run)
 
 
 def test_calls_beside_one_that_is_cut_are_run(talk: Talk) -> None:

@@ -103,13 +103,11 @@ def test_an_overflow_shortens_the_request_and_the_reply(
     running = Exchange("Well?", [step(1, n) for n in range(20)])
     it = sending(protocol, [], running)
     before = it.tokens
-    assert "the endpoint finds the conversation too long" in it.compact(after_refusal=True)
+    assert "the conversation is too long for the endpoint" in it.compact(after_refusal=True)
     assert it.tokens < before * 3 // 4
     assert it.reply_tokens == REPLY // 2
     assert it.compact() == ""
-    assert running.compaction.max_tokens == before * 3 // 4, (
-        "it is remembered for the next requests"
-    )
+    assert running.compaction.max_tokens == before * 3 // 4, "the limit holds for the next requests"
 
 
 @over("context", [4096, 8192, 32768])
@@ -129,7 +127,7 @@ def test_reserves_at_most_a_quarter_of_the_context_for_the_reply(
 def test_asks_for_a_shorter_reply_if_nothing_can_be_left_out(protocol: Protocol) -> None:
     it = sending(protocol, [], Exchange("Well?"))
     messages = it.messages
-    assert "nothing of its" in it.compact(after_refusal=True)
+    assert "none of its" in it.compact(after_refusal=True)
     assert (it.messages, it.reply_tokens) == (messages, REPLY // 2)
 
 

@@ -254,9 +254,9 @@ def test_removes_thoughts_from_an_answer() -> None:
         ('{"a": 1}', {"a": 1}, ""),
         ("{'a': True,}", {"a": True}, "Python's"),
         ('"{\\"a\\": 1}"', {"a": 1}, "JSON inside a string"),
-        ('{"a": 1}{"a": 1}', {"a": 1}, "left out"),
-        ('{"a": 1}}', {"a": 1}, "left out"),
-        ("hello", "hello", "text in place of JSON"),
+        ('{"a": 1}{"a": 1}', {"a": 1}, "ignored"),
+        ('{"a": 1}}', {"a": 1}, "ignored"),
+        ("hello", "hello", "text instead of JSON"),
         ("5", 5, ""),
     ],
 )

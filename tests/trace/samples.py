@@ -145,7 +145,7 @@ INTERRUPTED = [
 LIMIT = [
     *call(1, "look_up", "the first word", "nothing found"),
     *call(2, "look_up", "the second word", "nothing found"),
-    Notice("limit", "the limit max_steps=2 is reached: the model is asked to say what it has"),
+    Notice("limit", "the limit max_steps=2 is reached: the model is asked to report what it has"),
     *ask(3, "I found nothing so far."),
     Stopped("max_steps=2", "I found nothing so far."),
 ]

@@ -146,7 +146,7 @@ def test_the_finished_trace_says_what_was_decided_on_a_call() -> None:
 
 
 def test_an_answer_that_is_asked_for_once_more_is_no_reply_that_could_not_be_used() -> None:
-    check = Notice("check", "the model is asked once before its end counts: use a tool")
+    check = Notice("check", "the model is asked to confirm before the run ends: use a tool")
     events = [AskModel(1, ()), ModelReply("124"), check, AskModel(2, ()), ModelReply("125")]
     view = fold("q", [*events, Answered("125")])
     [step] = view.shown_steps
