@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -82,7 +81,7 @@ class _Line:
 
         self._view, self._advance = view.fold(question, ()), view.advance
         self._activity = activity.Activity()
-        self._write, self._shown, self._started = line_writer(wanted=True), "", time.monotonic()
+        self._write, self._shown = line_writer(wanted=True), ""
         self._lock, self._closed = threading.RLock(), threading.Event()
         run = copy_context().run  # a notebook finds in it the cell that the line belongs to
         threading.Thread(target=run, args=(self._tick,), daemon=True).start()
@@ -105,7 +104,7 @@ class _Line:
                     self._draw()
 
     def _draw(self) -> None:
-        text = self._activity.status(self._view, time.monotonic() - self._started)
+        text = self._activity.status(self._view)
         if self._closed.is_set() or self._activity.is_asking:  # it would be drawn over the answer
             text = ""
         if text != self._shown:

@@ -26,6 +26,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import xxhash
 
+from archytas_nb.tools.names import shorten
+
 
 class Summary(NamedTuple):
     """A part that is too large to be held: what can be said of it, and a hash."""
@@ -116,11 +118,7 @@ def brief(value: Any) -> str:
 
 def _short(key: Any) -> str:
     known = type(key) in _ATOMS or (type(key) is tuple and only_atoms(key))
-    return _cut(repr(key) if known else f"<{type(key).__name__}>", 40)
-
-
-def _cut(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return shorten(repr(key) if known else f"<{type(key).__name__}>", 40)
 
 
 # ── kinds of objects ──────────────────────────────────────────────────────────────────────────────
@@ -182,17 +180,19 @@ class Kind:
             new = other[key]
             if renamed := [k for k, v in gone.items() if type(v) is Summary and same_value(v, new)]:
                 gone.pop(renamed[0])
-                found.append(f"{_cut(renamed[0])} → {_cut(key.removeprefix('column '))}")
+                found.append(
+                    f"{shorten(renamed[0], 60)} → {shorten(key.removeprefix('column '), 60)}"
+                )
             else:
-                found.append(f"{_cut(key)} added")
-        found += [f"{_cut(key)} removed" for key in gone]
+                found.append(f"{shorten(key, 60)} added")
+        found += [f"{shorten(key, 60)} removed" for key in gone]
         resized = one.get("rows") != other.get("rows")  # other rows have other values
         for key in [key for key in one if key in other and not same_value(one[key], other[key])]:
             texts = brief(one[key]), brief(other[key])
             if texts[0] != texts[1]:
-                found.append(f"{_cut(key)}: {texts[0]} → {texts[1]}")
+                found.append(f"{shorten(key, 60)}: {texts[0]} → {texts[1]}")
             elif not (resized and isinstance(one[key], Summary)):
-                found.append(f"{_cut(key)}: values")
+                found.append(f"{shorten(key, 60)}: values")
         found = found or ["other objects, or another order"]
         return found if len(found) <= 8 else [*found[:8], f"{len(found) - 8:,} more"]
 

@@ -28,7 +28,7 @@ from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
 from archytas_nb.kernel.python import python, tools_asked
 from archytas_nb.kernel.transaction import Watch
-from archytas_nb.loop.events import ApprovalForm, CallOutcome, ToolCall
+from archytas_nb.loop.events import EDITED, PRINTED, ApprovalForm, CallOutcome, ToolCall
 from archytas_nb.loop.limits import Clock
 from archytas_nb.tools.render import MAX_CHARS, clip, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
@@ -422,18 +422,15 @@ def _not_rendered(ended: Ended, why: str) -> CallOutcome:
 
 def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
     """Add the output: the user sees all of it, the model what fits beside the result."""
-    changed = ""
-    if ready.edited:
-        changed = "The user changed the input before the call was run. It was run with: "
-        changed += f"{clip(ready.edited, 1000)}\n"
+    edited = f"{EDITED} It was run with: {clip(ready.edited, 1000)}\n" if ready.edited else ""
     text, images, outputs = outcome.text, outcome.images, ready.capture.outputs()
     if outputs:
         room = (ready.tool.max_chars or MAX_CHARS) - len(text)
-        shown = clip(ready.capture.text(), max(room - len("\n\nIt printed:\n"), 0))
-        text = f"{text}\n\nIt printed:\n{shown}" if shown else text
+        shown = clip(ready.capture.text(), max(room - len(PRINTED), 0))
+        text = text + PRINTED + shown if shown else text
         images = _distinct(images, ready.capture)
     return replace(
-        outcome, text=changed + text, call_id=ready.call.id, decision=ready.decision,
+        outcome, text=edited + text, call_id=ready.call.id, decision=ready.decision,
         outputs=outputs, images=images, called=tuple(ready.called),
     )  # fmt: skip
 

@@ -28,6 +28,12 @@ FailedBy = Literal["model", "endpoint", "cassette", "setup"]
 CHANGED = "\n\nChanged in the notebook:\n"
 """Precedes the list of changes in the text of an outcome."""
 
+PRINTED = "\n\nIt printed:\n"
+"""What stands before the output of a tool in the text of an outcome."""
+
+EDITED = "The user changed the input before the call was run."
+"""How the text of an outcome begins if the person edited the call's arguments."""
+
 REFUSED = "tool_use_failed"
 """`ModelReply.finish` of a reply that the server rejected; it may contain a call, but no answer."""
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.reply import read_partial
-from archytas_nb.trace.safe import one_line, tidy
+from archytas_nb.tools.names import shorten
+from archytas_nb.trace.safe import count, one_line, tidy
 from archytas_nb.trace.view import RunView, clock
 
 _STREAMED = 6_000
@@ -54,7 +55,8 @@ class Activity:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.form: ev.ApprovalForm | None = None
         self._now = now
-        self._doing, self._since = "starting", now()
+        self._started = self._since = now()  # the run, and what it does now
+        self._doing = "starting"
         self._calls = ""  # the names of the running calls
         self._wait = 0.0  # seconds from `_since` until a retry; 0 for none
         self.is_asking = False
@@ -130,15 +132,19 @@ class Activity:
 
     def _printed(self) -> str:
         lines = tidy(self._output).split("\n")[-_LINES:]
-        shown = [line if len(line) <= _LINE else f"{line[: _LINE - 1]}…" for line in lines]
+        shown = [shorten(line, _LINE) for line in lines]
         above = self._lines - len(lines) + (not self._output.endswith("\n"))
         if above > 0 and self._output:
-            shown.insert(0, f"… {above:,} line{'s' if above > 1 else ''} above")
+            shown.insert(0, f"… {count(above, 'line')} above")
         return "\n".join(shown)
 
-    def status(self, view: RunView, seconds: float) -> str:
-        """One line: what is done, the step, the seconds since the beginning, the tokens."""
+    def status(self, view: RunView) -> str:
+        """One line: what the run does now, its step, the time since it started, and its tokens."""
         tokens = view.usage.input_tokens + view.usage.output_tokens
         number = view.steps[-1].number if view.steps else 0
-        parts = [self._words(), f"step {number}" if number else "", clock(seconds)]
+        parts = [
+            self._words(),
+            f"step {number}" if number else "",
+            clock(self._now() - self._started),
+        ]
         return " · ".join(filter(None, [*parts, f"{tokens:,} tokens" if tokens else ""]))

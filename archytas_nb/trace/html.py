@@ -17,7 +17,7 @@ from archytas_nb.loop.events import ApprovalForm, Failed, FormArgument
 from archytas_nb.tools.render import clip
 from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
-from archytas_nb.trace.safe import Html, Table, element, join, one_line
+from archytas_nb.trace.safe import Html, Table, count, element, join, one_line
 from archytas_nb.trace.view import CallView, RunView, Shown, StepView
 
 CLASS, FOLDED_ONLY = "archytas-nb-trace", "archytas-nb-folded"
@@ -103,7 +103,7 @@ def value_html(view: RunView, *, with_steps: bool) -> Html:
     """A run as the value of a cell: the answer and, optionally, the steps, folded."""
     steps, folded = view.shown_steps, None
     if steps and with_steps:
-        title = element("em", _count(len(steps), "step"), style=DIM)
+        title = element("em", count(len(steps), "step"), style=DIM)
         folded = _details(title, question_html(view), _steps(steps))
     return trace_html(_ending(view, reason=True), folded)
 
@@ -158,10 +158,6 @@ def _edge(colour: str) -> str:
     return f";border-left:3px solid {colour}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' if number > 1 else ''}"
-
-
 def _steps(steps: list[StepView]) -> Html | None:
     limits, folded, early = PageLimits(steps), None, steps[:-_OPEN_STEPS]
     if early:
@@ -169,7 +165,7 @@ def _steps(steps: list[StepView]) -> Html | None:
         if more := len(early) - len(inner):
             inner.append(element("p", f"… {more:,} more steps …", style=DIM))
         failed = sum(step.failed for step in early)
-        title = _count(len(early), "earlier step") + (f", {failed:,} with an error" * bool(failed))
+        title = count(len(early), "earlier step") + (f", {failed:,} with an error" * bool(failed))
         folded = _details(element("em", title, style=DIM), *inner)
     style = f"border-top:{LINE};border-bottom:{LINE};padding:.25em 0;margin:.3em 0"
     drawn = (step_html(step, limits) for step in steps[-_OPEN_STEPS:])
@@ -286,7 +282,7 @@ def _outcome(call: CallView, limits: PageLimits) -> Html:
 
 
 def _table(value: Table) -> Html:
-    more = element("div", f"… {_count(value.left_out, 'more row')}", style=_SMALL)
+    more = element("div", f"… {count(value.left_out, 'more row')}", style=_SMALL)
     drawn = _drawn(value, f"{_CELL};white-space:nowrap")
     return element("div", drawn, more if value.left_out else None, style=_SCROLLED)
 

@@ -26,7 +26,7 @@ from archytas_nb.trace import bundle
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.activity import Activity, Streamed
 from archytas_nb.trace.html import CLASSES, DIM, LINE, NOT_DECIDED, PageLimits, panel_html
-from archytas_nb.trace.safe import Html, element, join, stylesheet, tidy
+from archytas_nb.trace.safe import Html, count, element, join, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
 from archytas_nb.trace.view import RunView, StepView, advance, fold
 
@@ -228,7 +228,7 @@ class LiveLayer:
         import ipywidgets
 
         self._view, self._activity = view, Activity()
-        self._started = self._drawn_at = time.monotonic()
+        self._drawn_at = time.monotonic()
         self._first = 0  # number of steps that have no widget any more
         self._boxes: dict[int, Any] = {}  # the widget of each step, by its number
         self._all: list[Any] = []
@@ -242,7 +242,7 @@ class LiveLayer:
         self._head = self._html(live_question(view, self._number))
         self._shared["style"] = self._made(self._head.style)
         self._answer, self._earlier, self._panel = (self._html("") for _ in range(3))
-        self._status = self._html(live_status(self._words()))
+        self._status = self._html(live_status(self._activity.status(view)))
         frame = self._made(ipywidgets.Layout(**_FRAME))
         self._steps = self._made(ipywidgets.VBox([self._earlier], layout=frame))
         parts = [self._head, self._steps, self._answer, self._panel, self._status]
@@ -329,7 +329,7 @@ class LiveLayer:
         self._head.value = live_question(self._view, self._number)
         self._answer.value = live_answer(streamed.answer if streamed else "")
         self._panel.value = _piece(panel_html(form)) if form else ""
-        self._status.value = live_status(self._words())
+        self._status.value = live_status(self._activity.status(self._view))
         if self._view is not self._copied and self._drawn_at - self._copied_at >= self._pause:
             self._static.update(self._copy(), raw=True)
 
@@ -338,8 +338,8 @@ class LiveLayer:
         self._boxes = {number: self._boxes.get(number) or self._html("") for number in numbers}
         self._steps.children = (self._earlier, *self._boxes.values())
         if self._first:
-            words = f"… {self._first:,} earlier step{'s' if self._first > 1 else ''}"
-            self._earlier.value = _piece(element("em", words, style=DIM))
+            title = f"… {count(self._first, 'earlier step')}"
+            self._earlier.value = _piece(element("em", title, style=DIM))
         for box in gone:
             self._all.remove(box)
             box.close()
@@ -351,9 +351,6 @@ class LiveLayer:
         self._pause = max(_PAUSE, len(data["text/html"]) / _PACE)
         form = self._activity.form
         return {**data, "text/html": static_copy(self._view, self._number, form)}
-
-    def _words(self) -> str:
-        return self._activity.status(self._view, time.monotonic() - self._started)
 
     def _html(self, value: str) -> Any:
         return self._made(self._html_type(value, **self._shared))

@@ -75,6 +75,11 @@ def one_line(text: str, limit: int) -> str:
     return line if whole else line[: limit - 1].rstrip() + "…"
 
 
+def count(number: int, noun: str) -> str:
+    """A number with its noun, such as ``"1 row"`` or ``"2,000 rows"``."""
+    return f"{number:,} {noun}{'s' if number > 1 else ''}"
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table of plain text, and how many of its rows were left out."""

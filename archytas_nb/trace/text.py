@@ -19,8 +19,9 @@ from html import unescape
 from itertools import accumulate, pairwise, zip_longest
 
 from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
+from archytas_nb.tools.names import shorten
 from archytas_nb.trace import view as views
-from archytas_nb.trace.safe import Table, one_line, tidy
+from archytas_nb.trace.safe import Table, count, one_line, tidy
 from archytas_nb.trace.view import CallView, RunView, StepView
 
 WIDTH = 110
@@ -121,11 +122,11 @@ def call_lines(call: CallView) -> list[str]:
 
 def _first_lines(text: str, most: int) -> list[str]:
     lines = text.split("\n")
-    kept = [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in lines[:most]]
+    kept = [shorten(line, WIDTH) for line in lines[:most]]
     if more := len(lines) - len(kept):
         # Where characters were left out before, the lines cannot be counted.
         cut = next((line for line in lines[most:] if _LEFT_OUT.fullmatch(line)), None)
-        kept.append(cut or f"… {more:,} more line{'s' if more > 1 else ''}")
+        kept.append(cut or f"… {count(more, 'more line')}")
     return kept
 
 
@@ -157,7 +158,7 @@ def grid_lines(table: Table, rows: int, *, width: int = WIDTH, cell: int = 24) -
         aligned = [f"{text:{align}{size}}" for text, align, size in columns]
         lines.append("  ".join([*aligned, *(["…"] if fits < len(sizes) else [])]).rstrip())
     if more := max(0, len(table.rows) - rows) + table.left_out:
-        lines.append(f"… {more:,} more row{'s' if more > 1 else ''}")
+        lines.append(f"… {count(more, 'more row')}")
     return lines
 
 

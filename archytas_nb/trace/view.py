@@ -18,9 +18,11 @@ from archytas_nb.tools.render import output_text, rich_media_type
 from archytas_nb.trace.safe import KEEP, PICTURES, Table, one_line, table_of
 from archytas_nb.trace.safe import tidy as cleaned
 
-_KINDS = "done error refused interrupted not_run retry repeat repair protocol compaction"
-MARKS: dict[str | None, str] = dict(zip(_KINDS.split(), "✓✗⊘■–↻↺✎⇄≡", strict=True))
-MARKS |= {None: "…", "no reply": "✗", "answer": "✗", "check": "↺"}
+MARKS: dict[str | None, str] = {
+    "done": "✓", "error": "✗", "refused": "⊘", "interrupted": "■", "not_run": "–", None: "…",
+    "retry": "↻", "repeat": "↺", "check": "↺", "repair": "✎", "protocol": "⇄", "compaction": "≡",
+    "no reply": "✗", "answer": "✗",
+}  # fmt: skip
 """The marks of a call's status and of a note's kind; other notes have ``!``."""
 _TITLES = {
     "compaction": "the conversation was too long, so its beginning was shortened",
@@ -34,8 +36,6 @@ NOTHING = "(no output)"
 _ANSWER_LIMIT = 100_000
 _CHANGES = 30  # rows that are shown of what a call has changed
 _WIDGET = "application/vnd.jupyter.widget-view+json"
-_EDITED = "The user changed the input before the call was run."
-_PRINTED = "\n\nIt printed:\n"  # how the kernel tells the model what a tool printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class CallView:
         text = self.text.strip("\n")
         if self.status == "refused" and self.decision:
             return self.decision
-        if self.decision and text.startswith(_EDITED):  # the decision says what was edited
+        if self.decision and text.startswith(ev.EDITED):  # the decision says what was edited
             first, _, rest = text.partition("\n")
             text = rest if first.endswith("}") and rest else text
         if self.status == "done" and self.table:
@@ -387,7 +387,7 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     shown = [_shown(output) for output in outcome.outputs]
     is_frame = hasattr(type(outcome.value), "columns")
     table = table_of(outcome.value) if is_frame else None
-    result, _, printed = text.rpartition(_PRINTED)
+    result, _, printed = text.rpartition(ev.PRINTED)
     first = tidy(printed[:KEEP].split("\n", 1)[0])
     if result and first and any(first in tidy(output_text(output)) for output in outcome.outputs):
         text = tidy(result)

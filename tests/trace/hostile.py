@@ -228,7 +228,7 @@ def _live(payload: str, events: list[Event]) -> list[str]:
         activity.take(event)
         streamed = activity.streamed()
         pages += [
-            live_status(activity.status(view, 1.0)),
+            live_status(activity.status(view)),
             live_answer(streamed.answer if streamed else ""),
         ]
         if streamed:

@@ -44,7 +44,7 @@ from archytas_nb.trace.live import (
     live_step,
 )
 from archytas_nb.trace.text import ending_lines, plain
-from archytas_nb.trace.view import RunView, StepView, fold
+from archytas_nb.trace.view import RunView, StepView, clock, fold
 from tests.live_kernel import Kernel, live_kernel
 from tests.trace.samples import SAMPLES
 
@@ -249,8 +249,8 @@ def test_the_status_says_what_is_done_the_step_the_time_and_the_tokens() -> None
         if event:
             activity.take(event)
         time += later
-        assert activity.status(view, 75.9) == f"{expected} · step 3 · 1 min 15 s · 1,234 tokens"
-    assert Activity().status(RunView("q"), 0.2) == "starting · 0 s"
+        assert activity.status(view) == f"{expected} · step 3 · {clock(time)} · 1,234 tokens"
+    assert Activity().status(RunView("q")) == "starting · 0 s"
 
 
 def test_the_form_of_a_call_stays_until_the_call_is_over() -> None:
