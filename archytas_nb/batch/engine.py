@@ -403,11 +403,11 @@ class Map:
         parts = [f"{counts['done']:,} of {len(self._keys):,} rows done"]
         parts += [f"{counts['failed']:,} failed"] if counts["failed"] else []
         parts.append(limiter.shown(limiter.used(limiter.spent)))
-        if self._asked and (left := len(self._todo) - self._asked):
-            seconds = (time.monotonic() - self._started) / self._asked
-            parts.append(f"about {seconds * left:,.0f} s left")
         if limiter.reason:
             parts.append(f"stopped by {limiter.reason} (rerun the cell to continue)")
+        elif self._asked and (left := len(self._todo) - self._asked):
+            seconds = (time.monotonic() - self._started) / self._asked
+            parts.append(f"about {seconds * left:,.0f} s left")
         return " · ".join(parts)
 
 

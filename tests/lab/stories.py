@@ -240,6 +240,23 @@ def write_all(folder: Path, hanging_url: str) -> None:
     )
 
 
+def write_map(folder: Path, url: str) -> None:
+    """Write the notebook in which an agent labels eight rows, asking the server at this address."""
+    _write(
+        folder / "map.ipynb",
+        _SETUP,
+        f"""\
+import archytas_nb as nb
+import pandas as pd
+from tests.batch.test_map import Label
+
+tiny = nb.OpenAIModel("tiny-1", {url!r}, "no-key")
+df = pd.DataFrame({{"text": [f"row {{n}}" for n in range(8)]}}, index=list("abcdefgh"))""",
+        "%agent_map --on df --type Label --out labels --workers 2 --model tiny Label {text}.",
+        'labels[["label", "number", "status"]]',
+    )
+
+
 def _write(path: Path, *cells: str) -> None:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     notebook.metadata.kernelspec = {

@@ -11,7 +11,11 @@ import nbformat
 
 from archytas_nb.trace import bundle
 from archytas_nb.trace.view import fold
+from tests.batch.shop import Shop
 from tests.lab.lab import DARK, LIGHT, REPOSITORY, Lab
+from tests.lab.stories import write_map
+from tests.servers.plays import Hang
+from tests.servers.server import Server
 from tests.trace.samples import SAMPLES
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -192,6 +196,43 @@ def test_an_interrupt_from_the_menu_ends_a_hanging_request_and_a_sleeping_tool(
         [error] = [each for each in cell["outputs"] if each["output_type"] == "error"]
         assert len(error["traceback"]) <= 1
         assert "Interrupt" in error["ename"]
+
+
+def test_a_map_shows_its_progress_and_goes_on_after_an_interrupt(lab: Lab, sit: Any) -> None:
+    """Rows that were done are kept, and asked once; the frame has the columns of the type."""
+    hangs = [True]
+    shop = Shop(lambda row, _: Hang() if row > 3 and hangs else None, latency=0.3)
+    with Server(then=shop) as server:
+        write_map(lab.work, server.url)
+        desk = sit("map.ipynb")
+        for cell in range(2):
+            desk.run_cell(cell)
+        desk.wait_until_run(1)
+        desk.watch_texts()
+        desk.run_cell(2)
+        last = desk.wait_until_shown("4 of 8 rows done")
+        assert desk.wait_until_shown("0 of 8 rows done · 0 tokens") < last
+        desk.interrupt()
+        desk.wait_until_shown("stopped by an interrupt (rerun the cell to continue)")
+        desk.run_cell(3)
+        desk.wait_for_text("open")
+        [stopped] = bundles(desk.outputs(2))
+        assert re.fullmatch(
+            r"4 of 8 rows done · [\d,]+ tokens · stopped by an .*", *stopped.values()
+        )
+        assert desk.text(3).count(" open") == 4
+        hangs.clear()
+        desk.run_cell(2)
+        desk.wait_until_shown("8 of 8 rows done")
+        desk.run_cell(3)
+        desk.wait_for_text("h odd 7 done")
+    [line], [frame] = bundles(desk.outputs(2)), bundles(desk.outputs(3))
+    assert re.fullmatch(r"8 of 8 rows done · [\d,]+ tokens", *line.values())
+    rows = [each.split() for each in frame["text/plain"].splitlines()[1:]]
+    words = ("even", "odd")
+    assert rows == [["abcdefgh"[n], words[n % 2], str(n), "done"] for n in range(8)]
+    assert shop.paid == dict.fromkeys(range(8), 1)
+    assert desk.console == []
 
 
 def test_a_formula_is_typeset_and_one_that_would_be_a_link_is_not(sit: Any) -> None:
