@@ -35,6 +35,14 @@ class ScriptedModel:
     is_scripted = True  # never replaced by a cassette
 
     def __init__(self, *replies: Scripted, protocol: Literal["react", "native"] = "react") -> None:
+        for each in replies:
+            others = (str, dict, ModelReply, BaseException)
+            is_call = isinstance(each, (tuple, list)) and len(each) in (2, 3)
+            if not is_call and not isinstance(each, others):
+                raise ScriptError(
+                    f'a reply of the script is {each!r}; expected ("tool", tool_input), '
+                    '("thought", "tool", tool_input), a text, a dict, a ModelReply or an exception'
+                )
         self.protocol: Literal["react", "native"] = protocol
         self._left = list(replies)
         self.asked: list[AskModel] = []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import archytas_nb as nb
-from archytas_nb.testing import ScriptedModel
+from archytas_nb.testing import ScriptedModel, ScriptError
 
 
 def add(a: int) -> int:
@@ -61,3 +61,9 @@ def test_a_tool_is_allowed_by_its_name(allow: Any) -> None:
     tool = nb.Tool.from_function(add, approve=True)
     run = made(tools=[tool], allow=allow, approve="deny").run("What is 1 + 1?")
     assert [outcome.status for _, outcome in run.calls] == ["done"]
+
+
+@pytest.mark.parametrize("reply", [3, ("final_answer",), None, ("a", "b", {}, 1)])
+def test_a_script_with_a_reply_of_another_form_is_refused_when_it_is_made(reply: Any) -> None:
+    with pytest.raises(ScriptError, match=r'expected \("tool", tool_input\), '):
+        ScriptedModel(("final_answer", "3"), reply)

@@ -174,7 +174,7 @@ def picture(source: str, namespace: dict[str, Any]) -> str:
     except LookupFault as fault:
         value = Path(source).expanduser()
         if not value.is_file():
-            raise UsageError(f"--image: {fault}, and there is no file {source!r}") from None
+            raise UsageError(f"--image: there is no file {source!r}, and {fault}") from None
     try:
         return encode_image(value)
     except (ValueError, OSError) as error:

@@ -88,6 +88,10 @@ class ToolMagics(Magics):
             toolbox.restore(before)
             if isinstance(error, ArchytasError):
                 raise brief(error) from None
+            if isinstance(error, NameError) and error.name == "tool":
+                error.add_note(
+                    "%%tool needs no @tool; for its options: from archytas_nb import tool"
+                )
             raise
         cell_id, _ = running_cell(self.shell)
         # That a cell replaces its own tools when it is run again is not worth a note.

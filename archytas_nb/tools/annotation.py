@@ -182,6 +182,9 @@ class Rewriter:
             return Union[inside]  # noqa: UP007
         if origin is Callable or annotation is Callable:
             return self._reference(Callable, "function", explicit=accepts_str)
+        if isinstance(annotation, (list, dict, set)):
+            kind = type(annotation).__name__
+            raise Unusable(f"{annotation!r} is a {kind}, not a type: write {kind}[…]")
         if (origin or annotation) in _LAZY:  # pydantic would validate these lazily
             return list[(self.rewrite(args[0]) if args else Any,)]  # type: ignore[misc]
         if typing_extensions.is_typeddict(annotation):

@@ -95,6 +95,8 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
     if draft.faults:
         code = getattr(inspect.unwrap(draft.base), "__code__", None)
         where = f" (defined at line {code.co_firstlineno})" if code is not None else ""
+        if code is not None and "site-packages" in code.co_filename:
+            where = f" (it is of {draft.base.__module__}: call it in a function of your own)"
         raise ToolError(f"{draft.source_name!r} cannot be a tool{where}:", draft.faults)
     kind, text = _describe_result(draft, returns, doc.returns or Description(""))
     prose = [part for part in (doc.short, doc.long) if part]

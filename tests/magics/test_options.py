@@ -66,7 +66,7 @@ def test_a_picture_is_a_variable_or_a_file(tmp_path: Path) -> None:
     assert picture(str(file), names) == sent
     for source, said in (
         ("n", "expected PNG or JPEG"),
-        ("shto", "did you mean 'shot'?"),
+        ("shto", "there is no file 'shto', and no variable is named 'shto', did you mean 'shot'?"),
         ("gone.png", "no file"),
     ):
         with pytest.raises(UsageError, match="--image") as error:

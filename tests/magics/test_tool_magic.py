@@ -129,6 +129,13 @@ def test_a_flag_that_is_no_number_is_refused_in_plain_words(kernel: Kernel) -> N
         assert f"UsageError: argument {name}: {value!r} is not {expected}\n" in cell.printed
 
 
+def test_a_decorator_that_was_not_imported_is_explained(kernel: Kernel) -> None:
+    kernel.run("globals().pop('tool', None)")
+    cell = kernel.run(COUNT.replace("%%tool", "%%tool\n@tool"))
+    assert "name 'tool' is not defined" in cell.error
+    assert "%%tool needs no @tool; for its options: from archytas_nb import tool" in cell.error
+
+
 def test_a_tool_can_be_disabled_enabled_and_removed(kernel: Kernel) -> None:
     kernel.run(COUNT)
     assert "(disabled) Count" in kernel.run("%tools --disable count").result

@@ -436,3 +436,20 @@ def test_a_description_of_several_lines_is_indented_under_its_field():
     )
     assert text.endswith("    _output_: (str) One line\n        and another")
     assert all(line == line.rstrip() for line in text.split("\n"))
+
+
+def test_a_list_that_should_be_a_type_is_named_with_what_to_write():
+    def total(numbers: [int]) -> float:
+        """Add."""
+        return sum(numbers)
+
+    with pytest.raises(ToolError, match=r"\[<class 'int'>\] is a list, not a type: write list\["):
+        Tool.from_function(total)
+
+
+def test_a_function_of_a_library_is_to_be_called_in_one_of_ones_own():
+    with pytest.raises(ToolError) as raised:
+        Tool.from_function(pd.read_csv)
+    own = "call it in a function of your own"
+    head = f"'read_csv' cannot be a tool (it is of {pd.read_csv.__module__}: {own}):"
+    assert str(raised.value).splitlines()[0] == head
