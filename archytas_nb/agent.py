@@ -1,4 +1,4 @@
-"""An agent: one conversation of a model that uses tools on live objects."""
+"""An agent: one conversation with a model that uses tools on live objects."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Agent(AsksMany):
         max_total_tokens: Maximum number of input and output tokens of a run; None for no limit.
         namespace: Where variables are looked up and stored; None for the live namespace.
         approve: What to do when a tool requires approval: ``"ask"`` you, run it (``"auto"``) or
-            refuse it (``"deny"``); or a function that decides on every call. None asks.
+            refuse it (``"deny"``); or a function that decides on every call. None means "ask".
         ask_user: Whether the model has a tool for asking you questions.
         allow: Names of tools that run without approval.
         context: Which variables are described below a question: those ``"mentioned"`` in it, also
@@ -152,7 +152,7 @@ class Agent(AsksMany):
 
     @property
     def model(self) -> Model:
-        """The model, chosen at first use; the cassette in use, if any, stands before it."""
+        """The model, chosen at first use; behind the cassette in use, if there is one."""
         from archytas_nb.cassettes.switch import answers_itself, cassette_in_use, recorded
 
         cassette = None if answers_itself(self._model) else cassette_in_use()
@@ -164,16 +164,18 @@ class Agent(AsksMany):
     @model.setter
     def model(self, model: str | Model | None) -> None:
         if model is not self._model:
-            for each in self.exchanges:  # what was too long for one model need not be for another
+            for each in self.exchanges:  # what is too long for one model may not be for another
                 each.compaction = replace(each.compaction, max_tokens=None)
         self._model, self._chosen_model = model, []
 
     @property
     def messages(self) -> list[ev.Message]:
-        """The history as it is sent, always in a form that a strict server accepts."""
+        """The history as it is sent, in a form that even a strict server accepts."""
         last, model = self.exchanges[-1] if self.exchanges else Exchange(""), self.model
         around = self._past_and_earlier(last.origin)
-        tools = self._tools_for(replace(last), model, *around)  # a copy: it stays as it was sent
+        tools = self._tools_for(
+            replace(last), model, *around
+        )  # a copy, so that the context does not change
         return messages_of(self._wire(self._protocol(model), tools), self.exchanges)
 
     def reset(self) -> None:
@@ -203,26 +205,27 @@ class Agent(AsksMany):
             output_type: The required type of the answer, any type that a tool's argument may have;
                 the value is then in ``run.output``. None for text.
             until: A function that gets the answer (with a type, its value) and returns what is
-                wrong with it, for the model to read, or an empty string. An exception also counts
-                as wrong.
+                wrong with it, for the model to read, or an empty string. If it raises, the answer
+                is also rejected.
             images: One or more images for the question: PNG or JPEG (base64, bytes or a path), or
                 objects such as figures.
-            origin: What asks, such as a cell: this question replaces the exchange of an earlier
-                one of the same origin, in its place, and continues what came before it.
+            origin: Where the question comes from, such as a cell: it replaces the exchange of an
+                earlier question with the same origin, and continues the conversation before it.
             observers: Called with every event, and with the output of running tools.
             progress: Whether to show a progress line; None shows it in a terminal or a notebook.
             model, tools, max_steps, max_seconds, max_total_tokens, max_reply_tokens: As for the
                 agent, for this question only.
 
         Returns:
-            The run; `incomplete` where a limit ended it.
+            The run; `incomplete` if a limit ended it.
 
         Raises:
             ModelError: The endpoint failed; the conversation continues without this question.
             TaskFailed: The model gave up.
-            RunInterrupted: A person interrupted.
-            ToolError: No answer can be of the type.
-            ValueError: The question is empty, an image cannot be read, or `until` is no function.
+            RunInterrupted: The run was interrupted.
+            ToolError: The type is not supported.
+            ValueError: The question is empty, an image cannot be read, or `until` is not a
+                function.
             TypeError: There is no such option.
         """
         run, begin, _ = self._prepared(question, output_type, options)
@@ -242,13 +245,14 @@ class Agent(AsksMany):
     ) -> Generator[ev.Event, None, Run[Any]]:
         """Ask a question and see every event as it happens; the arguments are those of `run`.
 
-        Only observers get the output of running tools: a generator cannot yield while a tool runs.
+        The output of running tools goes only to observers: a generator cannot yield while a tool
+        runs.
 
         Yields:
-            The events of the run, with the pieces of streamed replies; the ending is the last.
+            The events of the run, including pieces of streamed replies; the ending is the last.
 
         Returns:
-            The run, as `run` does; raises what `run` raises, after the ending.
+            The run, as `run` does; raises the errors of `run` after the ending.
         """
         run, begin, _ = self._prepared(question, output_type, options)
         try:
@@ -271,10 +275,10 @@ class Agent(AsksMany):
     ) -> Run[Any]:
         """Ask a question in an event loop, which is free while the model writes.
 
-        Arguments, result and errors are those of `run`. Tools run on the loop's thread, one call
-        after another; ``async def`` tools on a loop of their own. Several agents may run at the
-        same time, one agent answers one question at a time. Cancelling the task ends the request at
-        the server, and keeps the conversation; an interrupt raises `asyncio.CancelledError`.
+        Arguments, result and errors are those of `run`. Tools run in the loop's thread, one call
+        after another; ``async def`` tools in a loop of their own. Several agents may run at the
+        same time, but each answers one question at a time. Cancelling the task ends the request at
+        the server and keeps the conversation; an interrupt raises `asyncio.CancelledError`.
         """
         with _progress(question, options) as line:
             options["observers"] = (*options.get("observers", ()), *line)
@@ -306,7 +310,7 @@ class Agent(AsksMany):
         Spelled ``@agent.tool``, ``@agent.tool(approve=True)`` or ``agent.tool(f)``.
 
         Args:
-            f: The function; left out where options are given.
+            f: The function; omitted if options are given.
             **options: As in `Tool.from_function`.
 
         Raises:
@@ -315,7 +319,7 @@ class Agent(AsksMany):
         return decorate(self._own_tools, f, options)
 
     def preview(self, question: str, **asked: Any) -> ev.AskModel:
-        """The first request of a run with these arguments of `run`; nothing is asked or kept."""
+        """The first request of a run with these arguments; nothing is sent or stored."""
         exchange, _ = prepare.read_question(self._variables(), question, **asked)
         model, (past, earlier) = self.model, self._past_and_earlier(exchange.origin)
         tools = self._tools_for(exchange, model, past, earlier)
@@ -324,7 +328,7 @@ class Agent(AsksMany):
         flow = react_loop(wire, guards, past, exchange, model=model)
         request = next(flow)
         while not (isinstance(request, ev.AskModel) and request.step):
-            # What a small model is asked beforehand is taken to be answered with yes.
+            # The questions to a small model before the first step are answered with yes.
             request = flow.send(ev.ModelReply("yes") if isinstance(request, ev.AskModel) else None)
         return request
 
@@ -337,18 +341,18 @@ class Agent(AsksMany):
         def __getattr__(self, name: str) -> Any:
             raise unknown_attribute(self, name, AGENT)
 
-    # ── inside ────────────────────────────────────────────────────────────────────────────────────
+    # ── private ───────────────────────────────────────────────────────────────────────────────────
 
     def _prepared(
         self, question: str, output_type: Any, options: Options
     ) -> tuple[Run[Any], Callable[[Sequence[Observer]], Events], Agent]:
-        """Read a question: its run, what begins it, and the agent with its options."""
+        """Read a question: return its run, the function that starts it, and the agent for it."""
         for name in options:
             if name not in Options.__annotations__:
                 raise unknown_argument(
                     "Agent.run()", name, ["output_type", *Options.__annotations__]
                 )
-        agent = object.__new__(type(self))  # for this question; the conversation is the same
+        agent = object.__new__(type(self))  # a copy for this question, with the same conversation
         vars(agent).update(vars(self))
         given: dict[str, Any] = {**options}
         if "tools" in given:
@@ -365,7 +369,7 @@ class Agent(AsksMany):
     def _events(
         self, run: Run, exchange: Exchange, check: AnswerCheck | None, observers: Sequence[Observer]
     ) -> Events:
-        """Everything that happens in a run; its record is kept however it ends."""
+        """All events of a run; its record is kept however it ends."""
         self._current.end()
         begin = partial(self._begin, run, exchange, check, observers)
         events = run_events(run, exchange, begin, partial(self._keep, exchange), observers)
@@ -373,23 +377,23 @@ class Agent(AsksMany):
         return events
 
     def _keep(self, exchange: Exchange) -> None:
-        """Put an exchange into its place, where it is worth keeping; once is enough."""
+        """Store an exchange at its index if it is worth keeping; may be called repeatedly."""
         if all(each is not exchange for each in self.exchanges) and exchange.is_worth_keeping:
             place = place_of(self.exchanges, exchange.origin)
             self.exchanges[place : place + 1] = [exchange]
-        while self._deleted_results:  # what was not made again stays as it was
+        while self._deleted_results:  # results that were not created again are restored
             self._variables().setdefault(*self._deleted_results.popitem())
 
     def _begin(
         self, run: Run, exchange: Exchange, check: AnswerCheck | None, observers: Sequence[Observer]
     ) -> Events:
-        """The events of a run, after its model was found; the ending alone where there is none."""
+        """Choose the model; return the events of the run, or only the ending if there is none."""
         variables = self._variables()
         ending: ev.Ending | None = None
         try:
             model = self.model
             if (start_question := getattr(model, "start_question", None)) is not None:
-                # A recording gives a cell that is run again what it gave before.
+                # A cell that is run again gets the same recorded replies.
                 start_question(*prepare.origin_and_execution(exchange.origin))
             protocol = self._protocol(model)
             run.model, run.protocol = model.name, protocol
@@ -404,11 +408,11 @@ class Agent(AsksMany):
         past, earlier = self._past_and_earlier(exchange.origin)
         self._deleted_results.update(prepare.delete_stored_results(earlier, variables))
         tools = self._tools_for(exchange, model, past, earlier)
-        between = getattr(model, "person", None)  # so that a person's answers are recorded too
+        between = getattr(model, "person", None)  # records the person's answers, too
         person: Person = Keyboard() if between is None else between(Keyboard())
         run.watch = Watch(variables) if self._undo else None
         executor = self._executor(tools, variables, person, observers, run.watch)
-        # A person's time to answer does not count against the run.
+        # The time that a person takes to answer does not count.
         guards = self._guards(model, tools, executor.clock)
         driver = Driver(
             run, exchange, past, model, executor, guards,
@@ -421,30 +425,30 @@ class Agent(AsksMany):
         self, tools: Toolbox, variables: Namespace, person: Person, observers: Sequence[Observer],
         watch: Watch | None,
     ) -> KernelExecutor:  # fmt: skip
-        """What runs the calls of one run."""
+        """The executor for the calls of one run."""
         callbacks = observer_callback(observers, "output"), observer_callback(observers, "person")
         given = tools, variables, self._approve, person, *callbacks
         return KernelExecutor(*given, allow=self._allow, watch=watch)
 
     def _settings(self) -> dict[str, Any]:
-        """The arguments that make such an agent, without its conversation."""
+        """The arguments for an equivalent agent with a new conversation."""
         settings = {name: vars(self)[f"_{name}"] for name in ("model", "approve", "allow")}
         settings |= {"protocol": self.protocol, "instructions": self.instructions}
-        # What a row is asked about stands in its question.
+        # The question of a row contains all that it is about.
         settings |= {"tools": list(self.tools.values()), "context": "none"}
         return {**settings, **dataclasses.asdict(self.limits), "namespace": self._variables()}
 
     def _tools_for(
         self, exchange: Exchange, model: Model, past: Sequence[Exchange], earlier: Exchange | None
     ) -> Toolbox:
-        """The tools for a question, which gets what it is sent with of the variables."""
+        """The tools for a question; also sets the context of its exchange."""
         small, names = getattr(model, "is_small", False), self._variables()
         return prepare.question_toolbox(
             self.tools, self.context, names, exchange, past, earlier, small=small
         )
 
     def _past_and_earlier(self, origin: str) -> tuple[tuple[Exchange, ...], Exchange | None]:
-        """The exchanges before a question, and the one that it replaces."""
+        """The exchanges before a question, and the exchange that it replaces."""
         place = place_of(self.exchanges, origin)
         return tuple(self.exchanges[:place]), next(iter(self.exchanges[place:]), None)
 
@@ -463,17 +467,17 @@ class Agent(AsksMany):
 
 
 def _progress(question: str, options: Options) -> AbstractContextManager[tuple[Observer, ...]]:
-    """The observer that shows what goes on; none where it is not wanted."""
+    """The observer that shows the progress; none if it is not wanted."""
     wanted = options.get("progress")
     return nullcontext(()) if wanted is False else progress_line(question, wanted=wanted)
 
 
 def _is_model(value: Any) -> bool:
-    """Whether a value can only be meant as a model: a name, or an object that replies."""
+    """Whether a value can only be a model: a name, or an object with `complete`."""
     return isinstance(value, str) or callable(getattr(value, "complete", None))
 
 
-for _many in (AsksMany.map, AsksMany.evaluate):  # Python's own messages name them so
+for _many in (AsksMany.map, AsksMany.evaluate):  # for Python's error messages
     inspect.unwrap(_many).__qualname__ = f"Agent.{_many.__name__}"
 
 sys.modules[__name__].__class__ = AgentModule

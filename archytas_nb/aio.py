@@ -1,9 +1,9 @@
-"""Runs in an event loop: requests wait on a thread, tools run on the loop's own thread.
+"""Runs in an event loop: requests wait in a thread, tools run in the loop's own thread.
 
-Tools work on live objects (figures, database connections, widgets) that belong to the thread of the
-user's code, and only on the main thread can they be interrupted and limited in time. So a tool
-blocks the loop as any function would that is called in a coroutine; between the calls the loop is
-free. ``async def`` tools run elsewhere anyway, and are waited for on the thread.
+Tools use live objects (figures, database connections, widgets) that belong to the thread of the
+user's code, and they can be interrupted and timed out only in the main thread. So a tool blocks the
+loop, like any function that a coroutine calls; between the calls the loop is free. ``async def``
+tools run in another loop anyway, and are awaited in the thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from archytas_nb.tools.toolbox import Toolbox
 
 _WAKE_SECONDS = 0.2
 _STOP_SECONDS = 3.0
-"""How long a cancelled run waits for its request to end; a model of the user's may not notice."""
+"""Maximum time that a cancelled run waits for its request; a custom model may not react."""
 
 
 class RunStream(AsyncIterator[ev.Event], Generic[T_co]):
@@ -46,7 +46,7 @@ class RunStream(AsyncIterator[ev.Event], Generic[T_co]):
         return await anext(self._events)
 
     async def aclose(self) -> None:
-        """End the run where it is not over; leaving ``async for`` does that a moment later."""
+        """End the run if it has not ended; leaving ``async for`` does so a moment later."""
         await self._events.aclose()
 
 
@@ -57,14 +57,14 @@ async def events_of(
     observers: Sequence[Observer],
     current: ActiveRun,
 ) -> AsyncGenerator[ev.Event, None]:
-    """The events of a run, and then what `Run.checked` raises; an interrupt cancels.
+    """The events of a run; then raises what `Run.checked` raises. An interrupt cancels the task.
 
     Args:
         run: The run.
-        begin: Makes its events.
-        waits: Whether what comes after an event is waited for on a thread.
-        observers: Called on the loop's thread.
-        current: Notes whether the next event is waited for.
+        begin: Creates its events.
+        waits: Whether the event after a given event is awaited in a thread.
+        observers: Called in the loop's thread.
+        current: Stores whether an event is awaited.
     """
     events = begin(())
     event: ev.Event | None = None
@@ -86,7 +86,7 @@ async def events_of(
 
 
 async def _next(events: Events, current: ActiveRun) -> ev.Event | None:
-    """The next event, waited for on a thread; a cancellation stops the wait first."""
+    """The next event, awaited in a thread; a cancellation stops the request first."""
     stop, done = Stop(), Future[ev.Event | None]()
 
     def wait() -> None:
@@ -101,18 +101,18 @@ async def _next(events: Events, current: ActiveRun) -> ev.Event | None:
         current.is_awaited = False
 
     done.set_running_or_notify_cancel()
-    # A daemon, unlike the threads of an executor: it must not keep a program from its end.
+    # A daemon, unlike the threads of an executor, so that it cannot keep the program from exiting.
     run = contextvars.copy_context().run
     threading.Thread(target=run, args=(wait,), name="archytas_nb-run", daemon=True).start()
     current.is_awaited, awaited = True, asyncio.wrap_future(done)
     try:
         while not awaited.done():
-            # The loop of a kernel hears of an interrupt only when it wakes up.
+            # The loop of a kernel handles an interrupt only when it wakes up.
             await asyncio.wait([awaited], timeout=_WAKE_SECONDS)
     except asyncio.CancelledError:
         stop.set()
         await asyncio.wait([awaited], timeout=_STOP_SECONDS)
-        if awaited.cancel() or awaited.exception():  # so that nothing is reported of it
+        if awaited.cancel() or awaited.exception():  # retrieved, so that asyncio does not log it
             done.add_done_callback(close)
         raise
     finally:
@@ -121,9 +121,9 @@ async def _next(events: Events, current: ActiveRun) -> ev.Event | None:
 
 
 def waits_on_thread(tools: Toolbox, event: ev.Event, *, has_policy: bool) -> bool:
-    """Whether what comes after an event is waited for on a thread: it runs no code of the user's.
+    """Whether the event after this one is awaited in a thread, because it runs no user code.
 
-    `has_policy`: a function of theirs decides on every call.
+    `has_policy`: whether a function of the user decides on every call.
     """
     if not isinstance(event, ev.RunCalls):
         return isinstance(event, (ev.AskModel, ev.Delta, ev.Notice))
@@ -134,10 +134,10 @@ def waits_on_thread(tools: Toolbox, event: ev.Event, *, has_policy: bool) -> boo
 
 
 def _cancelled_error(run: Run[Any]) -> asyncio.CancelledError:
-    """A task must not raise KeyboardInterrupt: that would end the loop, and with it a kernel."""
+    """The error to raise in a task: KeyboardInterrupt would end the loop, and with it a kernel."""
     handler = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and callable(handler) and handler is not signal.default_int_handler:
         with suppress(KeyboardInterrupt):
-            handler(signal.SIGINT, None)  # the loop's own, which did not hear of it
+            handler(signal.SIGINT, None)  # the loop's own handler, which was not called
     return asyncio.CancelledError(str(run.interrupt()))

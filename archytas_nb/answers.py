@@ -1,8 +1,8 @@
-"""What a final answer must be: a type that it is turned into, and a condition that it must meet.
+"""Checks final answers: converts them to the required type, and checks a condition.
 
-A type is whatever an argument of a tool may have, because it is read by the same code: the answer
-is the only argument of a tool of our own. So a data frame is handed over by the name of its
-variable, like any argument.
+All types of tool arguments are supported, because the same code reads them: the answer is the only
+argument of an internal tool. So a data frame is passed by the name of its variable, like any
+argument.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from archytas_nb.tools.render import clip, failure_text
 from archytas_nb.tools.tool import Tool
 
 Until = Callable[[Any], Any]
-"""Given the answer (the typed value where a type was asked for); says what is wrong, or "".
+"""Gets the answer (the typed value if a type is required); returns what is wrong with it, or "".
 
-None and True count as an empty text, and False for what is wrong with it.
+None and True also mean that the answer is accepted, and False that it is not.
 """
 
 _MAX_FAULT = 2000
 
 
 class Answers:
-    """Judges the answers of one run.
+    """Checks the answers of one run.
 
     Args:
         output_type: The type of the answer; None for text.
         until: The condition; None for none.
-        namespace: Where an answer by reference is looked up.
+        namespace: The variables to which an answer may refer.
 
     Attributes:
-        form: How the answer is to be given, for the wire form; None for text.
+        form: The type of the answer for the wire protocol; None for text.
 
     Raises:
-        ToolError: No answer can be turned into the type.
-        ValueError: `until` cannot be called.
+        ToolError: The type is not supported.
+        ValueError: `until` is not callable.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class Answers:
 
     @property
     def by_reference(self) -> bool:
-        """Whether an answer may be, or hold, the name of a variable."""
+        """Whether an answer may be or contain the name of a variable."""
         return self._tool is not None and self._tool.parameters[0].type.by_reference
 
     def check(self, answer: Json) -> Verdict:
-        """Judge an answer; what `until` raises is what it finds wrong."""
+        """Check an answer; an exception of `until` is a fault of the answer."""
         value: Any = as_text(answer)
         if self._tool is not None:
             bound = self._tool.bind(answer, self._namespace)
@@ -69,7 +69,7 @@ class Answers:
                 faults = _fault_text(bound)
                 bound = self._tool.bind(
                     {"answer": answer}, self._namespace
-                )  # its own field may be named so
+                )  # a field of the type may have this name
             if isinstance(bound, CallOutcome):
                 return Verdict(faults)
             [value] = (*bound.args, *bound.kwargs.values())
@@ -78,7 +78,7 @@ class Answers:
 
 
 def _condition_fault(until: Until, value: Any) -> str:
-    """What a condition finds wrong with a value."""
+    """What is wrong with a value according to a condition."""
     try:
         fault = until(value)
     except (*STOPS, SystemExit):
@@ -116,7 +116,7 @@ def _tool(output_type: Any) -> Tool:
 
 def _answer_form(tool: Tool) -> AnswerForm:
     spec = tool.spec()
-    spec["function"]["name"] = ANSWER  # a name that no tool of a user's may have
+    spec["function"]["name"] = ANSWER  # a name that user tools cannot have
     kind = tool.parameters[0].type
     text = "\n".join([kind.text, *kind.details])
     return AnswerForm(text, tool.schema("simple")["properties"]["answer"], spec)

@@ -92,7 +92,7 @@ def _folder(profile: str) -> Path:
 
 
 def _startup(profile: str) -> tuple[Path, bool]:
-    """The startup file, and whether it is there; raises ConfigurationError if it was edited."""
+    """The startup file, and whether it exists; raises ConfigurationError if it was edited."""
     path = _folder(profile) / "startup" / STARTUP_FILE
     try:
         if not path.exists() or path.read_text(encoding="utf-8") == STARTUP_TEXT:

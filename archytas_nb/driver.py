@@ -1,7 +1,7 @@
 """Drives one run: carries out the loop's requests, sends it the replies, and yields every event.
 
 Whatever happens (an interrupt, an observer that raises, a caller that stops iterating), the loop
-runs to its ending, so that the record is complete. Neither IPython nor any other library is used.
+reaches its ending, so that the record is complete. Neither IPython nor any other library is used.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ ActiveProtocol: TypeAlias = Literal["react", "native"]
 """The wire protocol that a run uses."""
 Events: TypeAlias = Generator[ev.Event, None, None]
 ReplyStream: TypeAlias = Generator[ev.Delta | ev.Notice, None, ev.ModelReply]
-"""A reply on its way: its pieces, and the retries; it returns the reply."""
+"""Yields the pieces of a reply and the retries, returns the reply."""
 
 
 class Model(Protocol):
-    """What an agent needs of a model."""
+    """The interface of a model."""
 
     @property
     def name(self) -> str:
-        """Shown in the trace."""
+        """The name, which is shown in the trace."""
 
     @property
     def protocol(self) -> ActiveProtocol:
         """The wire protocol that suits this model, for an agent with ``protocol="auto"``."""
 
     def complete(self, ask: ev.AskModel) -> ReplyStream:
-        """Yield the pieces of a reply and return it whole; raise ModelError if none comes."""
+        """Yield the pieces of a reply and return it; raise ModelError if there is none."""
 
 
 AnswerCheck: TypeAlias = Callable[[ev.Json], ev.Verdict]
-"""Checks an answer and converts it to the type that was asked for."""
+"""Checks an answer and converts it to the required type."""
 
 Observer: TypeAlias = Callable[[ev.Event], object]
 """Called with every event of a run, in order, including the pieces of a streamed reply.
 
-One that draws the form of a call that waits for approval returns it; then it is not printed.
+An observer that displays the form of a call to approve returns the form; it is then not printed.
 """
 
 
@@ -65,13 +65,13 @@ class Driver:
     past: Sequence[Exchange]
     model: Model
     executor: KernelExecutor
-    guards: Guards  # fresh for this run
+    guards: Guards  # new for this run
     wire: Callable[[ActiveProtocol], WireProtocol]
-    check: AnswerCheck | None = None  # None where any answer will do
-    may_fall_back: bool = False  # to the text protocol, where function calling does not work
+    check: AnswerCheck | None = None  # None if any answer is accepted
+    may_fall_back: bool = False  # to the text protocol, if function calling fails
 
     def events(self, protocol: ActiveProtocol) -> Events:  # noqa: C901 - one loop, in its order
-        """Every event, the ending last; an interrupt thrown in here ends the run properly."""
+        """Yield every event, the ending last; an interrupt thrown into it ends the run properly."""
         stopped = yield from emit(
             ev.Started(self.run.model, protocol, getattr(self.model, "server", ""))
         )
@@ -90,14 +90,14 @@ class Driver:
                     elif isinstance(request, ev.CheckAnswer):
                         reply = self._check_answer(request)
                     why = self._fallback_reason(request, reply)
-                if why:  # nothing was done yet in this step: the loop goes on from the same record
-                    note = ev.Notice("protocol", f"{why}: going on with the text protocol")
+                if why:  # nothing was done in this step: continue from the same record
+                    note = ev.Notice("protocol", f"{why}: continuing with the text protocol")
                     stopped |= yield from emit(note)
                     flow = self._flow("react")
                     request = next(flow)
                     continue
                 with defer_interrupts() as deferred:
-                    # What tools have done is written down before anything can come between.
+                    # The outcomes of tools must be recorded before an interrupt is handled.
                     if reply is None and isinstance(request, ev.RunCalls):
                         seconds = self.guards.seconds_left()
                         reply = ev.CallOutcomes(self.executor.run(request.calls, seconds=seconds))
@@ -114,10 +114,10 @@ class Driver:
             raise
         yield ending
         if deferred.interrupted and not isinstance(ending, ev.Interrupted):
-            raise KeyboardInterrupt  # too late for this run, but not for what comes after it
+            raise KeyboardInterrupt  # too late for this run, but not for the code after it
 
     def _ending(self, ending: ev.Ending) -> ev.Ending:
-        """The ending; a failure says what has failed."""
+        """The ending; a failure tells whether the cassette failed."""
         if isinstance(ending, ev.Failed) and isinstance(self.run.error, CassetteMiss):
             ending = self.exchange.ending = replace(ending, by="cassette")
         return ending
@@ -130,7 +130,7 @@ class Driver:
         )  # fmt: skip
 
     def _fallback_reason(self, request: ev.Request, reply: ev.Reply = None) -> str:
-        """Why the run goes on with the text protocol; empty where it does not."""
+        """Why the run continues with the text protocol; empty if it does not."""
         if not self.may_fall_back or self.run.protocol != "native":
             return ""
         if isinstance(reply, ev.NoReply) and reply.kind == "no_tools":
@@ -153,10 +153,10 @@ class Driver:
                 case "deadline":
                     texts = [each.text for each in self.run.pieces if each.kind == "text"]
                     return ev.NoReply("deadline", "".join(texts))
-                case "no_tools" | "overflow" as kind:  # the loop has another move
+                case "no_tools" | "overflow" as kind:  # the loop can still handle it
                     return ev.NoReply(kind, str(error))
             return ev.NoReply("endpoint", str(error))
-        self.run.error = None  # whatever it was, the run got over it
+        self.run.error = None  # the run has recovered from any earlier error
         return reply
 
     def _check_answer(self, request: ev.CheckAnswer) -> ev.Verdict | ev.NoReply:
@@ -175,19 +175,19 @@ class Driver:
 
 
 class ActiveRun:
-    """The run of an agent that goes on; the agent's copies for one question share it."""
+    """The unfinished run of an agent; the agent's copies for one question share it."""
 
     def __init__(self) -> None:
         self.events: Callable[[], Events | None] = lambda: None
-        self.is_awaited = False  # by a task: nobody else may have the next event
+        self.is_awaited = False  # by a task: nothing else may request the next event
 
     def end(self) -> None:
-        """End a run that was left unfinished, as by a stream that nobody iterates any more."""
+        """End an abandoned run, such as that of a stream that is no longer iterated."""
         earlier = self.events()
         if earlier is not None:
             if self.is_awaited or inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING:
                 raise RuntimeError(
-                    "this agent is answering a question already; ask another agent, or wait"
+                    "this agent is already answering a question; ask another agent, or wait"
                 )
             earlier.close()
 
@@ -196,9 +196,9 @@ def run_events(
     run: Run, exchange: Exchange, begin: Callable[[], Events], keep: Callable[[], None],
     observers: Sequence[Observer],
 ) -> Events:  # fmt: skip
-    """Begin a run; note its events, show them to the observers and hand them out.
+    """Start a run; record its events, pass them to the observers, and yield them.
 
-    However this ends, the run has its ending and is kept. An interrupt while an event is handled
+    In any case the run gets an ending and is kept. An interrupt while an event is handled
     interrupts the run, which still ends properly.
     """
     events = _started_lazily(begin)
@@ -214,12 +214,12 @@ def run_events(
             yield from _observe(run, exchange, events, observers)
         finally:
             finish()
-    finally:  # once more, as an interrupt may have come while it was kept
+    finally:  # again, because an interrupt may have stopped the first attempt
         finish()
 
 
 def _started_lazily(begin: Callable[[], Events]) -> Events:
-    """The events of a run that begins with the first of them."""
+    """The events of a run that starts when the first one is requested."""
     yield from begin()
 
 
@@ -243,11 +243,11 @@ def _observe(run: Run, exchange: Exchange, events: Events, observers: Sequence[O
         else:
             event = next(events, None)
     if interrupted and not isinstance(exchange.ending, ev.Interrupted):
-        raise KeyboardInterrupt  # too late to stop the run, but not what comes after it
+        raise KeyboardInterrupt  # too late for this run, but not for the code after it
 
 
 def _throw(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
-    """What comes after an interrupt; None where it was over already."""
+    """The next event after an interrupt; None if the run had already ended."""
     try:
         return events.throw(stop)
     except StopIteration:
@@ -255,7 +255,7 @@ def _throw(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
 
 
 def ending_only(exchange: Exchange, ending: ev.Ending) -> Events:
-    """The events of a run that could not begin."""
+    """The events of a run that could not start."""
     exchange.ending = ending
     yield ending
 
@@ -263,16 +263,16 @@ def ending_only(exchange: Exchange, ending: ev.Ending) -> Events:
 def observer_callback(
     observers: Sequence[Observer], kind: Literal["output", "person"]
 ) -> Callable[..., bool]:
-    """Calls observers with what a running call prints or asks, one call at a time.
+    """A function that passes what a running call prints or asks to the observers.
 
-    No error reaches the tool. What it returns says whether one of them draws the form.
+    Their errors do not reach the tool. It returns whether an observer displays the form.
     """
     lock = threading.RLock()  # several threads of a tool may print
 
     def notify(text: str, form: ev.ApprovalForm | None = None) -> bool:
         is_shown = False
         for observer in observers:
-            with lock, suppress(Exception):  # we are inside the tool's print
+            with lock, suppress(Exception):  # this runs inside the tool's print
                 drawn = observer(ev.Delta(kind, text, form))
                 is_shown = is_shown or (form is not None and drawn is form)
         return is_shown
@@ -281,7 +281,7 @@ def observer_callback(
 
 
 def emit(event: ev.Event) -> Generator[ev.Event, None, bool]:
-    """Hand out an event; True if an interrupt came while it was handled."""
+    """Yield an event; return whether it was interrupted while it was handled."""
     try:
         yield event
     except KeyboardInterrupt:
@@ -290,7 +290,7 @@ def emit(event: ev.Event) -> Generator[ev.Event, None, bool]:
 
 
 def _finish_loop(flow: Flow, request: ev.Request) -> None:
-    """Bring the loop to its ending without doing anything more."""
+    """Run the loop to its ending without carrying out any more requests."""
     with defer_interrupts(), suppress(StopIteration):  # the run is being stopped already
         while True:
             request = flow.send(_interrupted_reply(request))

@@ -37,7 +37,7 @@ class UsersFrames:
     """Makes IPython show only the user's frames and the message, without frames of this package."""
 
     def _render_traceback_(self: Any) -> list[str]:
-        shell = sys.modules["IPython"].get_ipython()  # IPython calls this, so it is there
+        shell = sys.modules["IPython"].get_ipython()  # IPython calls this method
         frames: list[TracebackType] = []
         is_inside, tb = False, self.__traceback__
         while tb is not None:
@@ -47,14 +47,14 @@ class UsersFrames:
                 frames.append(tb)
             tb = tb.tb_next
         shown: TracebackType | None = None
-        for each in reversed(frames):  # copies: %debug still finds the whole of it
+        for each in reversed(frames):  # copies, so that %debug still has all frames
             shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
         lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, shown)
         return lines
 
 
 def with_users_frames(error: E) -> E:
-    """Have IPython show a built-in error as `UsersFrames` are shown."""
+    """Make IPython show a built-in error like `UsersFrames`."""
     if not hasattr(error, "_render_traceback_"):
         render = MethodType(UsersFrames._render_traceback_, error)
         error._render_traceback_ = render  # type: ignore[attr-defined]
@@ -62,12 +62,12 @@ def with_users_frames(error: E) -> E:
 
 
 def argument_error(message: str) -> ValueError:
-    """What to raise for an argument that is invalid; IPython shows the user's frames alone."""
+    """The error for an invalid argument; IPython shows only the user's frames."""
     return with_users_frames(ValueError(message))
 
 
 def users_frames(function: F) -> F:
-    """Have IPython show the built-in errors of a public function as `UsersFrames` are shown."""
+    """Make IPython show the built-in errors of a public function like `UsersFrames`."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -84,7 +84,7 @@ class ArchytasError(UsersFrames, Exception):
 
 
 class ToolError(ArchytasError, ValueError):
-    """A function cannot be a tool; `faults` has a sentence for each reason."""
+    """A function cannot be a tool; `faults` contains a sentence for each reason."""
 
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
         self.faults: tuple[str, ...] = tuple(faults)
@@ -99,7 +99,7 @@ class ConfigurationError(ArchytasError):
 
 
 class RunError(ArchytasError):
-    """A run ended without an answer; `run` is the run as far as it went."""
+    """A run ended without an answer; `run` is the incomplete run."""
 
     run: Run | None = None
 

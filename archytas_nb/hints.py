@@ -1,4 +1,4 @@
-"""What names of other libraries are called here, for the messages of errors."""
+"""Maps names of other libraries to ours, for error messages."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ RUN = {
 
 
 def hint(name: str, table: Mapping[str, str], known: Iterable[str]) -> str:
-    """What may be meant by a name, as the end of a message; empty where nothing is like it."""
+    """A suggestion for a name, as the end of a message; empty if there is none."""
     ours = next((ours for ours, names in table.items() if name in names.split()), "")
     return f"; {ours}" if ours else did_you_mean(name, known)
 
 
 def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeError:
-    """What to raise for an argument that a function does not have."""
+    """The error for an argument that a function does not have."""
     known = [*known]
     meant = hint(name, ARGUMENTS, known) or f"; it has {', '.join(known)}"
     return with_users_frames(TypeError(f"{function} has no argument {name!r}{meant}"))
 
 
 def unknown_attribute(owner: object, name: str, table: Mapping[str, str]) -> AttributeError:
-    """What to raise for an attribute that an object does not have."""
+    """The error for an attribute that an object does not have."""
     known = [each for each in dir(type(owner)) if not each.startswith("_")]
     table = {f"use {ours}": names for ours, names in table.items()}
     meant = "" if name.startswith("_") else hint(name, table, known)

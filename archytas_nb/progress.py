@@ -1,4 +1,4 @@
-"""Progress in one line, each drawn in the place of the one before: of a run, and of a map."""
+"""Shows the progress of a run or a map in one line, which is updated in place."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _line_lock = threading.Lock()
 
 
 def line_writer(*, wanted: bool = False) -> Callable[..., None]:
-    """Writes a line in place of the one before, in the output of a cell or on stderr.
+    """A function that replaces the last line, in the output of a cell or on stderr.
 
-    If stderr is no terminal, it writes only the final line, unless all are `wanted`.
+    If stderr is not a terminal, it writes only the final line, unless all are `wanted`.
     """
     shell, stream = current_shell(), sys.stderr
     transient, shown = {"display_id": uuid.uuid4().hex}, False
@@ -45,9 +45,9 @@ def line_writer(*, wanted: bool = False) -> Callable[..., None]:
 
 @contextmanager
 def progress_line(question: str, *, wanted: bool | None) -> Iterator[tuple[Observer, ...]]:
-    """An observer that shows a run in a line while the block runs; none where nobody would see it.
+    """An observer that shows a run in one line while the block runs; none if it would not be seen.
 
-    There is one line at a time: of several runs in one event loop the first is shown.
+    There is one line at a time: of several runs in an event loop, the first is shown.
     """
     if wanted is False or not _is_visible(wanted=wanted) or not _line_lock.acquire(blocking=False):
         yield ()
@@ -63,7 +63,7 @@ def progress_line(question: str, *, wanted: bool | None) -> Iterator[tuple[Obser
 def _is_visible(*, wanted: bool | None) -> bool:
     from archytas_nb.trace.live import display_mode
 
-    in_call = current_capture.get() is not None  # what a tool shows is read by the model
+    in_call = current_capture.get() is not None  # the model reads what a tool displays
     is_main = threading.current_thread() is threading.main_thread()
     if not wanted and (in_call or not is_main or os.environ.get("PYTEST_CURRENT_TEST")):
         return False
@@ -74,7 +74,7 @@ def _is_visible(*, wanted: bool | None) -> bool:
 
 
 class _Line:
-    """The line of a run; a thread moves its clock while the run waits."""
+    """The line of a run; a thread updates its time while the run waits."""
 
     def __init__(self, question: str) -> None:
         from archytas_nb.trace import activity, view
@@ -83,7 +83,7 @@ class _Line:
         self._activity = activity.Activity()
         self._write, self._shown = line_writer(wanted=True), ""
         self._lock, self._closed = threading.RLock(), threading.Event()
-        run = copy_context().run  # a notebook finds in it the cell that the line belongs to
+        run = copy_context().run  # the context contains the cell to which the line belongs
         threading.Thread(target=run, args=(self._tick,), daemon=True).start()
 
     def on_event(self, event: Event) -> None:
@@ -105,7 +105,7 @@ class _Line:
 
     def _draw(self) -> None:
         text = self._activity.status(self._view)
-        if self._closed.is_set() or self._activity.is_asking:  # it would be drawn over the answer
+        if self._closed.is_set() or self._activity.is_asking:  # it would overwrite the answer
             text = ""
         if text != self._shown:
             self._shown = text

@@ -1,4 +1,4 @@
-"""The options of one question, and what an agent prepares for it."""
+"""The options of one question, and the preparation of its run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Tools: TypeAlias = Toolbox | Iterable[Tool | Callable[..., Any]] | None
 
 
 class Options(TypedDict, total=False):
-    """What may be said with one question; `Agent.run` describes it."""
+    """The options of one question; `Agent.run` describes them."""
 
     until: Until | None
     images: Any
@@ -41,7 +41,7 @@ class Options(TypedDict, total=False):
 
 
 def takes_options(method: F) -> F:
-    """Name the ``**options`` of a method in its signature, for help and completion."""
+    """List the ``**options`` of a method in its signature, for help and completion."""
     signature = inspect.signature(method)
     parameters = [each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD]
     parameters += [
@@ -60,7 +60,7 @@ def read_question(
     images: Any = (),
     origin: str = "",
 ) -> tuple[Exchange, AnswerCheck | None]:
-    """Check everything about a question first, so that bad input costs nothing."""
+    """Validate everything about a question first, so that a mistake costs nothing."""
     if not isinstance(question, str):
         raise invalid_argument("the question", question, "text to ask the model")
     if not question.strip():
@@ -76,7 +76,7 @@ def read_question(
 
 
 def toolbox_of(tools: Any) -> Toolbox | None:
-    """A toolbox of what is given for one; None stays None."""
+    """A toolbox with the given tools; None stays None."""
     if tools is None or isinstance(tools, Toolbox):
         return tools
     if isinstance(tools, Tool) or callable(tools) or is_data(tools):
@@ -90,7 +90,7 @@ def check_settings(
     protocol: object, python: object, context: object, instructions: object, namespace: object,
     allow: object,
 ) -> None:  # fmt: skip
-    """Raise ValueError where an argument of `Agent` is not of its kind."""
+    """Raise ValueError if an argument of `Agent` is invalid."""
     for name, value, known in (
         ("protocol", protocol, ("auto", "react", "native")),
         ("python", python, get_args(PythonMode)),
@@ -107,7 +107,7 @@ def check_settings(
 
 
 def invalid_argument(name: str, value: Any, expected: str) -> ValueError:
-    """What to raise for an argument that cannot be used."""
+    """The error for an invalid argument."""
     shown = repr(value)
     if len(shown.splitlines()) > 1:
         shown = f"of type {type(value).__name__!r}"
@@ -116,16 +116,16 @@ def invalid_argument(name: str, value: Any, expected: str) -> ValueError:
 
 @functools.cache
 def ask_user_tool() -> Tool:
-    """The tool by which a model asks the person."""
+    """The tool with which a model asks the user."""
     from archytas_nb.kernel.person import ask_user
 
     return Tool.from_function(ask_user, repeat=True)
 
 
 def origin_and_execution(origin: str) -> tuple[str, str]:
-    """Who asks, and which run of theirs it is where they may ask more than once in it.
+    """The origin of a question, and the execution of its cell if that may ask several questions.
 
-    An agent in Python gives no origin: the running cell stands for it. Both may be empty.
+    Without an origin, as for an agent in Python, it is the running cell. Both may be empty.
     """
     if origin:
         return origin, ""
@@ -143,7 +143,7 @@ def question_toolbox(
     *,
     small: bool,
 ) -> Toolbox:
-    """The tools for a question, with those that look at variables; notes its context."""
+    """The tools for a question, including those that read variables; sets its context."""
     own_tools = dict(tools)
     found = context_of(
         context, variables, exchange.question, past, earlier, small=small, alone=not own_tools
@@ -151,7 +151,7 @@ def question_toolbox(
     if found is not None:
         again = exchange.question if small else ""
         reading_tools = [each for each in look_tools(again) if each.name not in own_tools]
-        # A tool that must be approved changes something: it is no way to see what there is.
+        # A tool that requires approval changes something, so it is not a way to read variables.
         instead = [name for name, tool in own_tools.items() if not tool.approve]
         fitting = tuple(instead) if context == "auto" else ()
         names = tuple(each.name for each in reading_tools)
@@ -161,7 +161,7 @@ def question_toolbox(
 
 
 def delete_stored_results(earlier: Exchange | None, variables: Namespace) -> dict[str, Any]:
-    """The results of a question that is asked again, by the names that they give up for it."""
+    """Delete the stored results of a question that is asked again; return them by name."""
     names: dict[str, Any] = {}
     for step in [] if earlier is None else earlier.steps:
         for call, outcome in step.pairs:

@@ -1,4 +1,4 @@
-"""What became of one question: the value that a cell shows and a script works with."""
+"""The result of one question: the value that a cell displays and a script uses."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
 Display: TypeAlias = Literal["all", "answer", "status", "nothing"]
-"""What is seen of a run where it is displayed."""
+"""The parts of a run that are displayed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply of the model and what came of it.
+    """One reply of the model and its calls.
 
     Attributes:
         number: Its number in the run, from 1.
         thought: What the model wrote before its calls, or before its answer.
-        calls: Each call with its outcome, in order; none where the reply was the answer.
+        calls: Each call with its outcome, in order; none if the reply was the answer.
     """
 
     number: int
@@ -60,15 +60,15 @@ class Run(Generic[T_co]):
 
     Attributes:
         question: The question.
-        protocol: The wire form that was spoken.
+        protocol: The wire protocol that was used.
         model: The model's name.
         events: Requests, replies, notices and the ending, in order.
-        ending: None only while the run goes on.
+        ending: How the run ended; None during the run.
         seconds: Wall time of the whole run.
         error: The endpoint's error, if one ended the run.
-        watch: What can undo the changes of the variables; None if they were not watched.
+        watch: Can undo the changes to the variables; None if they were not watched.
         value: The Python value that was requested or returned; None if there is none.
-        pieces: What has come of the next reply.
+        pieces: The pieces received so far of the next reply.
         price: The price of the model's tokens, if known.
     """
 
@@ -83,7 +83,7 @@ class Run(Generic[T_co]):
     value: Any = None
     pieces: list[ev.Delta] = field(default_factory=list, repr=False)
     price: Any = None
-    _is_typed: bool = False  # whether a type was asked for
+    _is_typed: bool = False  # whether a type was required
     _display: Display = "all"
 
     @property
@@ -106,14 +106,14 @@ class Run(Generic[T_co]):
         if not self._is_typed:
             return self.answer  # type: ignore[return-value]
         if not isinstance(self.ending, ev.Answered):
-            error = RunError(f"the run has no value of the type that was asked for: {self.reason}")
+            error = RunError(f"the run has no value of the required type: {self.reason}")
             error.run = self
             raise error
         return self.value  # type: ignore[no-any-return]
 
     @property
     def incomplete(self) -> bool:
-        """Whether a limit ended the run, or a reply was cut off for its length."""
+        """Whether a limit ended the run or a reply was truncated."""
         return isinstance(self.ending, ev.Stopped)
 
     @property
@@ -147,21 +147,21 @@ class Run(Generic[T_co]):
     def undo(self) -> tuple[ev.NotCovered, ...]:
         """Restore the variables to their state before the run.
 
-        What the run did not change is left alone, as is a variable reassigned since.
+        What the run did not change is not touched, nor is a variable that was reassigned since.
 
         Returns:
-            What could not be restored, and anything else to know.
+            What could not be restored, and other remarks.
 
         Raises:
-            RuntimeError: The run goes on.
+            RuntimeError: The run has not ended.
         """
         if self.ending is None:
-            raise RuntimeError("the run goes on: it can be undone when it has ended")
+            raise RuntimeError("the run has not ended yet: undo it afterwards")
         return () if self.watch is None else self.watch.undo()
 
     @property
     def steps(self) -> list[Step]:
-        """The model's replies in order, each with its calls; a reply that was no use has none."""
+        """The model's replies in order, each with its calls; an unusable reply has none."""
         made: dict[int, Step] = {}
         asked: ev.RunCalls | None = None
         for event in self.events:
@@ -182,7 +182,7 @@ class Run(Generic[T_co]):
 
     @property
     def messages(self) -> list[ev.Message]:
-        """The conversation as last sent to the model, and the answer."""
+        """The conversation as last sent to the model, with the answer."""
         asked = [each for each in self.events if isinstance(each, ev.AskModel) and each.step]
         sent = list(asked[-1].messages) if asked else []
         return [*sent, {"role": "assistant", "content": self.answer}] if self.answer else sent
@@ -195,9 +195,9 @@ class Run(Generic[T_co]):
 
     @property
     def cost(self) -> float | None:
-        """USD, as far as the endpoint or ``genai-prices`` says; None where that is not known."""
+        """USD according to the endpoint or ``genai-prices``; None if it is not known."""
         usage = self.usage
-        # An endpoint that does not count tokens does not say what they cost either.
+        # An endpoint that does not report tokens does not report their cost either.
         if usage.usd or self.price is None or not (usage.input_tokens or usage.output_tokens):
             return usage.usd or None
         return float(self.price.cost(usage))
@@ -227,13 +227,13 @@ class Run(Generic[T_co]):
 
         Raises:
             ModelError: The endpoint failed.
-            ConfigurationError: No model could be asked.
+            ConfigurationError: No model is available.
             TaskFailed: The model gave up.
-            RunInterrupted: A person interrupted.
+            RunInterrupted: The run was interrupted.
         """
         error: RunError | ConfigurationError | None = None
         if isinstance(self.error, CassetteMiss):
-            # However the run got over it: a replay that has left its recording fails.
+            # Even if the run recovered: a replay that differs from its recording fails.
             error = self.error
         elif isinstance(self.ending, ev.Interrupted):
             raise self.interrupt()
@@ -258,22 +258,22 @@ class Run(Generic[T_co]):
             case None:
                 when = "before anything was asked. The conversation is intact: ask again."
             case _:
-                when = "after the run had come to its end, which is in .run. Nothing is lost."
+                when = "after the run had ended; its result is in .run."
         interrupt = RunInterrupted(f"stopped {when}")
         interrupt.run = self
         return interrupt
 
     def show(self, what: Display) -> None:
-        """Say what is displayed: ``"all"`` is the answer with the steps folded behind it.
+        """Set what is displayed: ``"all"`` is the answer with folded steps.
 
-        Where a trace shows the answer already, ``"nothing"`` keeps a cell from showing it twice,
-        and ``"status"`` a terminal, which writes ``Out[1]:`` before it looks.
+        If a trace already shows the answer, use ``"nothing"`` in a notebook, and ``"status"`` in a
+        terminal, which always prints ``Out[1]:``, to avoid displaying it twice.
         """
         self._display = what
 
     def _ipython_display_(self) -> None:
         if self._display != "nothing":
-            raise NotImplementedError  # IPython then displays it as it displays any object
+            raise NotImplementedError  # IPython then displays it like any object
 
     def _repr_html_(self) -> str | None:
         return self._repr_mimebundle_()[0].get("text/html")
@@ -291,7 +291,7 @@ class Run(Generic[T_co]):
 
 
 def to_json(value: Any) -> ev.Json:
-    """An event, or events, as JSON: each a dict with the name of its class under ``"event"``.
+    """An event or events as JSON: each is a dict with the name of its class as ``"event"``.
 
     Live Python objects (`CallOutcome.value` and ``.error``, `Verdict.value`) are left out.
     """

@@ -13,7 +13,7 @@ Scripted: TypeAlias = str | tuple[Any, ...] | dict[str, Any] | ModelReply | Base
 
 
 class ScriptError(UsersFrames, AssertionError):
-    """A script and what was asked of it do not fit; in a notebook the line that asked is shown."""
+    """A script does not match the requests; a notebook shows the line that made the request."""
 
 
 class ScriptedModel:
@@ -24,7 +24,7 @@ class ScriptedModel:
     Args:
         replies: Each is a call ``("tool", tool_input)`` or ``("thought", "tool", tool_input)``; a
             text; a `ModelReply` (for several calls in one reply); or an exception to raise.
-        protocol: The wire form to speak.
+        protocol: The wire protocol to use.
 
     Example:
         >>> ScriptedModel(("add", {"a": 1, "b": 2}), ("final_answer", "3"))
@@ -71,7 +71,7 @@ class ScriptedModel:
         Raises:
             ScriptError: No reply is left; the message shows the request.
         """
-        if not ask.step:  # whether a tool fits the question is not part of a script: it does
+        if not ask.step:  # the question whether a tool fits: always yes
             return ModelReply("yes")
         self.asked.append(ask)
         if not self._left:

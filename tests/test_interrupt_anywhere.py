@@ -103,7 +103,7 @@ def test_an_interrupt_that_comes_too_late_stops_what_comes_after_and_keeps_the_a
         pytest.raises(RunInterrupted) as raised,
     ):
         talk.agent.run("What now?")
-    assert "come to its end" in str(raised.value)
+    assert "after the run had ended" in str(raised.value)
     assert raised.value.run is not None
     assert isinstance(raised.value.run.ending, Answered)
     talk.goes_on()

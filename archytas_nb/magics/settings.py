@@ -162,7 +162,7 @@ class Settings(Configurable):
         *("ask", "auto", "deny"),
     )
     allow = _setting(
-        _Names, "Tools that run without approval, even if nobody can be asked.", Unicode()
+        _Names, "Tools that run without approval, even if there is nobody to ask.", Unicode()
     )
     ask_user = _choice(
         "Whether the model has a tool for asking you questions; auto: unless it is a small model.",
@@ -170,7 +170,7 @@ class Settings(Configurable):
     )
     context = _choice(
         "Which variables are described below the question, with types, shapes and columns. Unless "
-        "this is none, the model also has tools to look at variables. auto: mentioned with a small "
+        "this is none, the model also has tools to read variables. auto: mentioned with a small "
         "model, changed with any other.",
         *("auto", "none", "mentioned", "changed", "all"),
     )
@@ -182,8 +182,8 @@ class Settings(Configurable):
     )
     undo = _setting(
         _Flag,
-        "Watch what all tools change in the variables, for %agent_undo and %agent_diff; None: "
-        "where python is ask or undoable.",
+        "Watch what all tools change in the variables, for %agent_undo and %agent_diff; None: only "
+        "if python is ask or undoable.",
         None,
         allow_none=True,
     )

@@ -1,4 +1,4 @@
-"""Limits the time and the size of a request, from its first header to the last byte of its body."""
+"""Limits the time and the size of a request, from its first header to its last byte."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from archytas_nb.models.completion import ServerError
 from archytas_nb.models.refusals import EndpointErrors
 
 _SLACK = 0.005
-"""Seconds; a timeout may fire that much early."""
+"""Seconds by which a timeout may fire early."""
 _MAX_WAIT = 1e6
-"""Seconds; a socket cannot wait much longer."""
+"""Maximum timeout of a socket in seconds."""
 MAX_REPLY_BYTES = 64_000_000
-"""Maximum bytes of a reply, uncompressed; 200,000 tokens in an event each are about that."""
+"""Maximum bytes of an uncompressed reply: about 200,000 tokens with one event for each."""
 MAX_ERROR_BYTES = 1_000_000
-"""Bytes of an error's body that are read."""
+"""Maximum bytes that are read of an error's body."""
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
-"""Content encodings that are read: a few bytes of any other may stand for gigabytes."""
+"""Supported content encodings: in others, a few bytes may decompress to gigabytes."""
 
 
 class Deadline:
-    """The end of a request's time on the monotonic clock, in so many seconds; None for no end."""
+    """The deadline of a request, in seconds from now; None for no deadline."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self.seconds = seconds
@@ -33,7 +33,7 @@ class Deadline:
 
     @property
     def left(self) -> float | None:
-        """Seconds until then, at least 0; None for no end."""
+        """Seconds left, at least 0; None for no deadline."""
         return None if self._at is None else max(0.0, self._at - time.monotonic())
 
     @property
@@ -42,16 +42,16 @@ class Deadline:
         return self._at is not None and self._at - time.monotonic() <= _SLACK
 
     def cap(self, seconds: float) -> float:
-        """The smaller of these seconds and those left; never 0, which may mean no limit."""
+        """The given seconds, or those left if fewer; never 0, which may mean no limit."""
         left = self.left
         return seconds if left is None else max(0.001, min(seconds, left))
 
 
 class Connection:
-    """A client's connection, which is kept open and carries one request at a time.
+    """A client's connection, which is kept open and used for one request at a time.
 
-    The client's own timeouts restart with each byte, so a server that sends one now and then could
-    block its reader forever. They only limit the time to connect; each read and write of the socket
+    The client's own timeouts restart with every byte, so a server that occasionally sends one could
+    block the reader forever. They only limit the time to connect; each read and write of the socket
     is limited to the time that is left for the request. `on_request` and `on_response` must be
     hooks of `client`.
     """
@@ -67,37 +67,37 @@ class Connection:
 
     @contextlib.contextmanager
     def within(self, timeout: float, deadline: Deadline) -> Iterator[None]:
-        """Limit the request in the block to a deadline and a number of seconds without data."""
+        """Limit the request in the block by a deadline and a maximum of seconds without data."""
         self._timeout, self._deadline = timeout, deadline
         self._waiting_since, self._waited, self._is_aborted = time.monotonic(), 0.0, False
         with stoppable(self.abort):
             yield
 
     def abort(self) -> None:
-        """End the request that is going on, from another thread."""
+        """Abort the current request, from another thread."""
         self._is_aborted = True
         if self._socket is not None:
             with contextlib.suppress(OSError):
-                # Also for TLS: its own method would remove the encryption under its reader.
+                # Also for TLS, whose own method would interfere with a concurrent read.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def on_request(self, request: Any) -> None:
-        """The client's hook for a request that will be sent."""
+        """The client's hook before a request is sent."""
         request.extensions["trace"] = self._on_event
 
     def on_response(self, response: Any) -> None:
-        """The client's hook for a response whose body was not read yet.
+        """The client's hook for a response, before its body is read.
 
         Raises:
-            RequestError: Its body has an encoding that was not asked for.
-            ServerError: Its status is not 2xx. A client would read all of an error's body.
+            RequestError: Its body has an encoding that was not requested.
+            ServerError: Its status is not 2xx. The client would read the whole body of an error.
         """
         encoding = response.headers.get("content-encoding", "").strip()
         is_known = encoding.lower() in _ENCODINGS
         is_error, body = not 200 <= response.status_code < 300, bytearray()
         if is_known and is_error:
             chunks = response.iter_bytes()
-            # A body that cannot be read must not hide the status.
+            # An unreadable body must not hide the status.
             with contextlib.suppress(Exception):
                 while len(body) < MAX_ERROR_BYTES and (chunk := self._next(chunks)) is not None:
                     body += chunk
@@ -109,9 +109,9 @@ class Connection:
             raise self._errors.unusable(what)
 
     def _on_event(self, name: str, info: Any) -> None:
-        """A transport's hook, called before and after a connection is made or encrypted."""
+        """The transport's hook, called before and after a connection is opened or encrypted."""
         if name.endswith("connect_tcp.started") and info.get("timeout"):
-            # The transport tries one address after another, each for the whole time.
+            # The transport tries the addresses in turn, each with the full timeout.
             with contextlib.suppress(OSError):
                 found = socket.getaddrinfo(info["host"], info["port"], type=socket.SOCK_STREAM)
                 info["timeout"] /= max(1, len(found))
@@ -136,7 +136,7 @@ class Connection:
 
     @property
     def _idle_seconds(self) -> float:
-        """Seconds that were waited without data; those between two reads do not count."""
+        """Seconds of waiting without data; the time between two reads does not count."""
         return self._waited + time.monotonic() - self._waiting_since
 
     def failure(self, during: str = "first byte") -> Exception | None:
@@ -148,11 +148,11 @@ class Connection:
         return None
 
     def read_body(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the bytes of a body; EOFError if the connection breaks, else RequestError."""
+        """Yield the bytes of a body; raises EOFError if the connection breaks, or RequestError."""
         size = 0
         self._waited = 0.0
         while (chunk := self._next(chunks)) is not None:
-            if not chunk.startswith((b":", b"\r", b"\n")):  # comments of a stream are no data
+            if not chunk.startswith((b":", b"\r", b"\n")):  # comments in a stream are not data
                 self._waited = 0.0
             size += len(chunk)
             if size > MAX_REPLY_BYTES:
@@ -165,7 +165,7 @@ class Connection:
         try:
             chunk = next(chunks, None)
         except Exception as error:
-            # The client translates the transport's errors before the body only.
+            # The client converts the transport's errors only before the body.
             if type(error).__module__.split(".")[0].rstrip("2") not in ("httpx", "httpcore"):
                 raise
             cause = EOFError(f"{type(error).__name__}: {error}")

@@ -1,6 +1,6 @@
-"""Detects what an endpoint supports: requests have the best form, and after a refusal the next one.
+"""Detects what an endpoint supports: if it rejects a request, the next form is tried.
 
-What an endpoint accepted is remembered until the process ends.
+The form that an endpoint accepted is cached until the process ends.
 """
 
 from __future__ import annotations
@@ -33,43 +33,44 @@ ReplyStream: TypeAlias = Generator[Delta | Notice, None, ModelReply]
 
 IMAGE_OMITTED = "[an image that this model cannot see]"
 UNKNOWN_THOUGHT = "…"
-"""Replaces an unknown thought: an empty one may count as missing."""
+"""Replaces an unknown thought, because an empty one may be treated as missing."""
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-"""What Gemini accepts with a call that it did not make itself."""
+"""Gemini accepts this signature for calls that it did not generate itself."""
 _LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
 _ABOUT_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
-"""Fields that endpoints refuse in a request without tools, such as the last one of a run."""
+"""Fields that endpoints reject in a request without tools, such as the last one of a run."""
 _MIN_REPLY_TOKENS = 256
-"""A shorter reply is not worth a request."""
+"""Minimum number of reply tokens for which a request makes sense."""
 _FORM_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
-"""Statuses with which servers refuse a form, llama.cpp with 500 among them."""
+"""Statuses with which servers reject a form; llama.cpp uses 500."""
 
 
 @dataclass(slots=True)
 class Capabilities:
-    """What an endpoint supports, as far as it is known; also the form of one request."""
+    """What an endpoint supports, as far as known; also the form of one request."""
 
-    schema: bool = True  # a JSON schema for its reply
+    schema: bool = True  # a JSON schema for the reply
     strict: bool = False  # enforced schemas of tools (Anthropic)
-    tools: bool = True  # function-calling tools
-    calls: Literal["unseen", "given", "written"] = "unseen"  # as such, or written into the text
+    tools: bool = True  # function calling
+    # Whether calls were sent as such or in the text.
+    calls: Literal["unknown", "native", "in_text"] = "unknown"
     stream: bool = True
     system: bool = True  # a system prompt
-    length_field: str = "max_tokens"  # the name of the maximum of tokens in a reply
-    max_reply_tokens: int | None = None  # the highest such maximum, where it is known
-    context_tokens: int | None = None  # of a conversation with its reply, where it is known
-    images: int | None = None  # the most in a request; None for no limit
+    length_field: str = "max_tokens"  # the field of the maximum number of reply tokens
+    max_reply_tokens: int | None = None  # the endpoint's limit for it, if known
+    context_tokens: int | None = None  # of a conversation and its reply, if known
+    images: int | None = None  # maximum number in a request; None for no limit
     without: frozenset[str] = frozenset()  # fields that it rejects
-    thinks: bool = False  # used up a reply by reasoning alone, so that it needs room for both
+    thinks: bool = False  # a reply contained only reasoning, so it needs more tokens
     thoughts: bool = False  # requires the model's thoughts in the history (DeepSeek, Kimi)
     reasons_with_tools: bool = True  # accepts tools without ``reasoning_effort="none"``
-    # What it sends beside calls is sent back, or required with each call (Gemini).
+    # Extra fields of calls: whether they are sent back, or even required (Gemini).
     extras: Literal["unwanted", "returned", "required"] = "unwanted"
 
     @property
     def protocol(self) -> Literal["react", "native"]:
-        """Function calling if that works, else the text protocol, which a schema can constrain."""
-        return "native" if self.tools and self.calls != "written" else "react"
+        """Function calling if it works, otherwise the text protocol with a schema."""
+        return "native" if self.tools and self.calls != "in_text" else "react"
 
 
 @functools.cache
@@ -78,7 +79,7 @@ def capabilities_of(
     model: str,  # noqa: ARG001 - the cache's key
     api: Literal["openai", "anthropic"] = "openai",
 ) -> Capabilities:
-    """What this model at this endpoint supports; there is one record of it in a process."""
+    """What this model supports at this endpoint; the result is shared within the process."""
     if api == "anthropic":
         only = frozenset({"max_completion_tokens"})  # there is no other name for max_tokens
         return Capabilities(extras="returned", strict=True, without=only)
@@ -93,14 +94,14 @@ _CLIENT_OPTIONS = frozenset({
     "organization", "project", "api_version", "azure_endpoint", "azure_deployment", "api_base",
     "azure_ad_token", "verify", "proxies", "messages", "tools", "system",
 })  # fmt: skip
-"""Options of other clients, and what is sent anyway: endpoints do not accept these as fields."""
+"""Options of other clients, and fields that are set by us: they cannot be request fields."""
 
 
 def checked_fields(fields: Mapping[str, Json]) -> dict[str, Json]:
-    """Fields of a request, as they are given.
+    """Check the user's fields of a request and return them.
 
     Raises:
-        ConfigurationError: One of them is an option of a client, or nothing that JSON can carry.
+        ConfigurationError: One of them is an option of a client, or not a JSON value.
     """
     for name, value in fields.items():
         if name in _CLIENT_OPTIONS:
@@ -119,7 +120,7 @@ def checked_fields(fields: Mapping[str, Json]) -> dict[str, Json]:
 def body_of(
     ask: AskModel, form: Capabilities, extra: Mapping[str, Json], *, stream: bool
 ) -> dict[str, Json]:
-    """The fields of a request beside its model; `extra` are the user's own, which override ours."""
+    """The fields of a request except the model; `extra` are the user's, which take precedence."""
     body: dict[str, Json] = {"messages": _messages(ask, form)}
     if ask.tools:
         body["tools"] = ask.tools
@@ -141,7 +142,7 @@ def body_of(
 
 
 def reply_tokens(ask: AskModel, form: Capabilities) -> int:
-    """The maximum of tokens in a reply, of a request that has one."""
+    """The maximum number of reply tokens, for a request that has one."""
     wanted = max(ask.max_tokens or 0, (ask.thinking_tokens or 0) if form.thinks else 0)
     return min(wanted, form.max_reply_tokens or wanted)
 
@@ -154,7 +155,7 @@ def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
     roles = [message["role"] for message in messages[:2]]
     if form.system or roles != ["system", "user"]:
         return messages
-    system, first, *rest = messages  # the system prompt becomes the beginning of the first question
+    system, first, *rest = messages  # prepend the system prompt to the first question
     text, content = str(system["content"]), first["content"]
     parts: Json = f"{text}\n\n{content}"
     if not isinstance(content, str):
@@ -163,7 +164,7 @@ def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
 
 
 def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilities) -> Message:
-    """A message with what came with its calls, as far as the endpoint requires it."""
+    """A message with the extra data of its calls, as far as the endpoint requires it."""
     calls = list(message.get("tool_calls", ()))
     if form.thoughts and message["role"] == "assistant":
         known = [asides[call["id"]] for call in calls if "reasoning" in asides.get(call["id"], ())]
@@ -175,16 +176,16 @@ def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilitie
         other = _UNSIGNED if form.extras == "required" and at == 0 else None
         extra = asides.get(call["id"], {}).get("extra")
         if extra is None or (isinstance(extra, dict) and "anthropic" in extra):
-            extra = other  # there is none, or it is another API's
+            extra = other  # there is none, or it is for another API
         if extra is not None:
             calls[at] = {**call, "extra_content": extra}
     return {**message, "tool_calls": calls}
 
 
 def with_images(messages: Sequence[Message], most: int | None) -> tuple[Message, ...]:
-    """Messages with at most their last `most` images, the others replaced by a line of text.
+    """Messages with only their last `most` images; the others are replaced by a line of text.
 
-    If no image is allowed, all parts become plain text: such endpoints do not accept parts.
+    If no images are allowed, the content becomes plain text: such endpoints do not accept parts.
     """
     if most is None:
         return tuple(messages)
@@ -206,7 +207,7 @@ def with_images(messages: Sequence[Message], most: int | None) -> tuple[Message,
     return tuple(result)
 
 
-# ── the next form after a refusal ─────────────────────────────────────────────────────────────────
+# ── the next form after a rejection ───────────────────────────────────────────────────────────────
 
 _OTHER_FORMS: tuple[tuple[str, str, Any], ...] = (
     ("wants_thoughts", "thoughts", True),
@@ -214,7 +215,7 @@ _OTHER_FORMS: tuple[tuple[str, str, Any], ...] = (
     ("bad_thoughts", "extras", "unwanted"),
     ("no_system", "system", False),
 )
-"""What an endpoint says, and the attribute of the form that is then changed."""
+"""Patterns of error messages, and the attribute of the form that is then changed."""
 
 
 def next_form(
@@ -225,18 +226,18 @@ def next_form(
     *,
     stream: bool,
 ) -> Capabilities | None:
-    """The form of the next request after a failure; None if the form was not the reason.
+    """The form of the next request after a failure; None if the form was not the cause.
 
-    `extra` are the names of the user's own fields, `stream` says whether a stream was asked for.
+    `extra` are the names of the user's own fields; `stream`: whether a stream was requested.
     """
     kind, status, text = failed.error.kind, failed.error.status, failed.refusal
-    if kind == "no_tools":  # perhaps not they, but something beside them was refused
+    if kind == "no_tools":  # possibly a field that is used with tools
         if form.strict:
             return replace(form, strict=False)
         if matches("no_reasoning_with_tools", text):
             return replace(form, reasons_with_tools=False) if form.reasons_with_tools else None
         return _without(form, _ABOUT_TOOLS.intersection(extra), text)
-    if kind == "overflow" or status == 402:  # little credit may still be enough for a short reply
+    if kind == "overflow" or status == 402:  # the credit may still be enough for a short reply
         return with_shorter_reply(form, ask, text)
     if kind != "refused" or status not in _FORM_STATUSES or matches("other_api", text):
         return None
@@ -248,7 +249,7 @@ def next_form(
 def _without_rejected(
     form: Capabilities, ask: AskModel, text: str, extra: Collection[str]
 ) -> Capabilities | None:
-    """The form without what the endpoint says that it does not support."""
+    """The form without the feature that the error message names."""
     most = refusals.image_limit(text) if refusals.count_images(ask.messages) else None
     if most is not None and (form.images is None or most < form.images):
         return replace(form, images=most)
@@ -269,7 +270,7 @@ def _without(form: Capabilities, names: Collection[str], text: str) -> Capabilit
 def _without_suspected(
     form: Capabilities, ask: AskModel, text: str, *, stream: bool
 ) -> Capabilities | None:
-    """The form without what endpoints often do not support."""
+    """The form without a feature that endpoints often do not support."""
     if stream and form.stream and re.search(r"\bstream(?:ing|ed)?\b", text):
         return replace(form, stream=False)
     if ask.schema is not None and form.schema:
@@ -278,15 +279,15 @@ def _without_suspected(
 
 
 def with_shorter_reply(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None:
-    """The form with another name for a reply's maximum, or a lower one; else None."""
+    """The form with a lower limit of reply tokens, or another field for it; None if neither."""
     if ask.max_tokens is None:
         return None
     most = reply_tokens(ask, form)
     context, prompt = refusals.context_tokens(text), refusals.prompt_tokens(text)
     limit = refusals.token_limit(text, most)
     if context and prompt:
-        # Only the room for the reply is missing. Half of the context lets the conversation grow
-        # for some steps before the same error comes again.
+        # Only the reply does not fit. Half of the context leaves room for some more steps before
+        # the same error occurs again.
         lower = min(context - prompt, max(_MIN_REPLY_TOKENS, context // 2))
         known = form.context_tokens or context
         fits = _MIN_REPLY_TOKENS <= lower < most
@@ -296,7 +297,7 @@ def with_shorter_reply(form: Capabilities, ask: AskModel, text: str) -> Capabili
         return replace(form, max_reply_tokens=limit) if fits else None
     if (
         re.search(rf"\b{most}\b", text) and most // 4 >= _MIN_REPLY_TOKENS
-    ):  # our number, and no other
+    ):  # the message contains our limit
         return replace(form, max_reply_tokens=most // 4)
     other = _LENGTH_FIELDS[1 - _LENGTH_FIELDS.index(form.length_field)]
     if re.search(r"max_(completion_)?tokens", text) and other not in form.without:
@@ -305,12 +306,10 @@ def with_shorter_reply(form: Capabilities, ask: AskModel, text: str) -> Capabili
 
 
 def _lost_features(before: Capabilities, after: Capabilities) -> str:
-    """What a user should know about the next form; empty where they lose nothing."""
+    """A notice about the features that the next form lacks; empty if there are none."""
     if after.images != before.images:
         most = f"no more than {after.images} images" if after.images else "no images"
-        return (
-            f"the endpoint accepts {most} per request: the others are replaced with a line of text"
-        )
+        return f"the endpoint accepts {most} per request: the others are replaced by a line of text"
     if before.reasons_with_tools and not after.reasons_with_tools:
         return (
             "the endpoint accepts tools only without reasoning: sending reasoning_effort='none' "
@@ -321,7 +320,7 @@ def _lost_features(before: Capabilities, after: Capabilities) -> str:
     return f"the endpoint does not support {names}; trying again without" if left_out else ""
 
 
-# ── asking, and learning from the reply ───────────────────────────────────────────────────────────
+# ── sending and learning from replies ─────────────────────────────────────────────────────────────
 
 
 def adapt_request(
@@ -361,14 +360,14 @@ def adapt_request(
             has_room = following and reply_tokens(ask, following) > reply_tokens(ask, form)
             if ask.max_tokens is None or following is None or not has_room:
                 return reply if len(forms) == 1 else replace(reply, usage=spent)
-            cut = "the reply was cut off during reasoning; asking again with a higher limit"
+            cut = "the reply was truncated during reasoning; asking again with a higher limit"
             yield Notice("retry", cut)
         form = following
         forms.append(form)
 
 
 def _reasoning_only(reply: ModelReply) -> bool:
-    """Whether a model thought until its reply was cut off."""
+    """Whether a truncated reply contains only reasoning."""
     text = reply.text.lstrip()
     is_empty = not text and (reply.reasoning or not reply.text)
     is_thought = is_empty or (text.startswith("<think") and "</think" not in text)
@@ -378,15 +377,15 @@ def _reasoning_only(reply: ModelReply) -> bool:
 def _learn_from(
     reply: ModelReply, ask: AskModel, form: Capabilities, capabilities: Capabilities
 ) -> None:
-    """Store the form that was accepted, and how the model calls tools."""
+    """Store the accepted form, and how the model calls tools."""
     for name in Capabilities.__slots__ if form is not capabilities else ():
         setattr(capabilities, name, getattr(form, name))
     if capabilities.extras == "unwanted" and any(call.extra is not None for call in reply.calls):
         capabilities.extras = "returned"
-    if reply.calls:  # such a model may well show a call in a text
-        capabilities.calls = "given"
-    elif ask.tools and capabilities.calls == "unseen" and reply.finish != REFUSED:
+    if reply.calls:  # a call in the text may then be an example
+        capabilities.calls = "native"
+    elif ask.tools and capabilities.calls == "unknown" and reply.finish != REFUSED:
         functions = [each["function"] for each in ask.tools]
         schemas = {each["name"]: each.get("parameters") for each in functions}
         if read_action(reply.text, schemas, prose_is_answer=True, strict=True).calls:
-            capabilities.calls = "written"
+            capabilities.calls = "in_text"

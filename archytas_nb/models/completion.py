@@ -1,6 +1,6 @@
-"""Reads chat completions, whole or streamed, error objects and usage; knows what tokens cost.
+"""Reads chat completions (complete or streamed), error objects and usage; computes costs.
 
-A reply that was cut off is never taken for a whole one.
+An incomplete reply is never treated as a complete one.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from archytas_nb.models.secrets import shown_url
 
 
 class NotACompletion(ValueError):
-    """The body is not a reply; the message is the body."""
+    """The body is not a completion; the message is the body."""
 
 
 class ReplyBuilder:
-    """A reply while it is received."""
+    """Builds a reply from the parts that are received."""
 
     def __init__(self) -> None:
-        self.model = self.finish = ""  # finish: the reason for the end, empty before it
-        self.has_begun = self.has_choice = False  # whether it has any part, and a part of a reply
+        self.model = self.finish = ""  # finish: the finish reason, empty before the end
+        self.has_begun = self.has_choice = False  # whether it has any part, and one of a reply
 
     def add(self, part: Any, text: str) -> list[Delta]:
-        """Add an event of a stream, or a whole body, parsed from `text`; return what is shown."""
+        """Add an event of a stream or a complete body, parsed from `text`; return what to show."""
         raise NotImplementedError
 
     def build(self) -> ModelReply:
@@ -41,7 +41,7 @@ class ReplyBuilder:
 
 @dataclass(slots=True)
 class _Call:
-    """One call while it is received."""
+    """A call that is being received."""
 
     id: Any
     name: str
@@ -50,19 +50,19 @@ class _Call:
 
 
 class CompletionBuilder(ReplyBuilder):
-    """A chat completion while it is received."""
+    """Builds a reply from chat completions."""
 
     def __init__(self) -> None:
         super().__init__()
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[_Call] = []
-        self._calls_by_index: dict[str, _Call] = {}  # by index, the call that pieces are added to
+        self._calls_by_index: dict[str, _Call] = {}  # the call to which pieces are added
         self._usage = Usage(requests=1)
 
     def add(self, part: Any, text: str) -> list[Delta]:
-        """Add a chunk, or a whole completion; return the pieces of text that it contains."""
-        # Of the thousands of chunks of a reply nearly all hold a piece of text and nothing else.
+        """Add a chunk or a complete body; return the pieces of text that it contains."""
+        # Nearly all of the thousands of chunks of a reply contain only a piece of text.
         if not isinstance(part, dict) or "error" in part or part.get("object") == "error":
             raise_if_error(part, text)
         self.has_begun = True
@@ -84,7 +84,7 @@ class CompletionBuilder(ReplyBuilder):
             if choice.get("error") or choice.get("finish_reason"):
                 raise_if_error(choice, text)
                 self.finish = string(choice.get("finish_reason")) or "stop"
-                if self.finish == "error":  # OpenRouter's, where the model's provider failed
+                if self.finish == "error":  # from OpenRouter, if the model's provider failed
                     self.finish = ""
                     raise EOFError("the server aborted the reply: finish_reason is 'error'")
         return deltas
@@ -92,7 +92,7 @@ class CompletionBuilder(ReplyBuilder):
     def _add_message(self, message: dict[str, Any], deltas: list[Delta]) -> None:
         text = message.get("content") or message.get("refusal")
         reasoning = message.get("reasoning_content") or message.get("reasoning")
-        if isinstance(text, list):  # Mistral's parts; those that are thoughts hold parts, too
+        if isinstance(text, list):  # Mistral's parts; thoughts contain parts as well
             parts = _dicts(text)
             thoughts = [part for each in parts for part in _dicts(each.get("thinking"))]
             reasoning = string(reasoning) + "".join(string(part.get("text")) for part in thoughts)
@@ -105,14 +105,14 @@ class CompletionBuilder(ReplyBuilder):
             deltas.append(Delta("reasoning", reasoning))
         if "tool_calls" in message:
             for at, call in enumerate(_dicts(message["tool_calls"])):
-                # Only a piece of a stream has an index.
+                # Only the pieces of a stream have an index.
                 self._add_call(call, str(call.get("index", at)))
 
     def _add_call(self, piece: dict[str, Any], index: str) -> None:
         call_id, function = piece.get("id"), mapping(piece.get("function"))
         name, arguments = string(function.get("name")), function.get("arguments")
         call = self._calls_by_index.get(index)
-        # Gemini has sent each call with the index 0.
+        # Gemini used to send every call with the index 0.
         if call is None or (name and call.name and (call_id is None or call_id != call.id)):
             call = self._calls_by_index[index] = _Call(call_id, name)
             self._calls.append(call)
@@ -128,18 +128,18 @@ class CompletionBuilder(ReplyBuilder):
             text="".join(self._text),
             calls=tuple(calls),
             reasoning="".join(self._reasoning),
-            # Mistral's word for it
+            # Mistral's name for it
             finish="length" if self.finish == "model_length" else self.finish or "stop",
             model=self.model,
             usage=self._usage,
         )
 
 
-# ── whole and streamed bodies ─────────────────────────────────────────────────────────────────────
+# ── complete and streamed bodies ──────────────────────────────────────────────────────────────────
 
 
 def from_body(text: str, new_builder: Callable[[], ReplyBuilder] = CompletionBuilder) -> ModelReply:
-    """Read a whole reply; raises like `from_stream`."""
+    """Read a complete body; raises the same errors as `from_stream`."""
     data = _json(text)
     if data is None and text.lstrip().startswith("{") and not text.rstrip().endswith("}"):
         raise EOFError("the response ended in the middle of the reply")
@@ -151,15 +151,15 @@ def from_body(text: str, new_builder: Callable[[], ReplyBuilder] = CompletionBui
 
 
 _OTHER_FIELDS = (":", "event:", "id:", "retry:")
-"""How lines of a stream begin that hold no part of a reply."""
+"""The beginnings of lines in a stream that contain no part of a reply."""
 
 
-def from_stream(  # noqa: C901 - one loop, in which each call counts
+def from_stream(  # noqa: C901 - one loop, for speed
     chunks: Iterable[bytes], new_builder: Callable[[], ReplyBuilder] = CompletionBuilder
 ) -> Generator[Delta, None, ModelReply]:
     """Read a stream of server-sent events; yields pieces of text, returns the reply.
 
-    If `chunks` raises EOFError, the connection broke, which is ignored after a complete reply.
+    An EOFError from `chunks` (a broken connection) is ignored after a complete reply.
 
     Raises:
         NotACompletion: The body is neither a stream of events nor a reply.
@@ -184,7 +184,7 @@ def from_stream(  # noqa: C901 - one loop, in which each call counts
     except EOFError:
         if not reply.finish:
             raise
-    if other and not reply.has_begun:  # the server does not stream, or it is no such server
+    if other and not reply.has_begun:  # not a stream, or not such a server
         return from_body("\n".join(other), new_builder)
     if not (reply.finish or has_ended):
         raise EOFError("the stream ended in the middle of the reply")
@@ -192,7 +192,7 @@ def from_stream(  # noqa: C901 - one loop, in which each call counts
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[list[str]]:
-    """Lines, split at line feeds alone: `str.splitlines` would also cut inside of a JSON string."""
+    """Lines, split only at line feeds: `str.splitlines` would also split inside JSON strings."""
     rest: list[bytes] = []
     for chunk in chunks:
         lines, end, last = chunk.rpartition(b"\n")
@@ -204,7 +204,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[list[str]]:
 
 
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-"""Most of the time that a token of a stream takes; `json.loads` takes twice as long."""
+"""Used for every token of a stream; `json.loads` takes twice as long."""
 
 
 def _json(text: str) -> Any:
@@ -235,41 +235,41 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 
 class ServerError(Exception):
-    """A server's answer that is an error, with an HTTP status or in place of a reply.
+    """An error from the server, as an HTTP status or instead of a reply.
 
     Attributes:
         message: Its text.
-        status: The HTTP status; of an error in a reply the one that it names, or 500.
+        status: The HTTP status; for an error in a body the status in its error object, or 500.
         codes: Further details of its error object, used to classify it; not shown.
         reply: A reply that the server generated and then rejected, or None.
         wait: Seconds to wait before a retry, if the server says so.
-        to: The target of a redirect without secrets, or empty.
+        to: The target of a redirect, without secrets; empty if there is none.
     """
 
     def __init__(
         self, message: str, status: int = 500, codes: str = "", reply: ModelReply | None = None
     ) -> None:
-        super().__init__()  # no text: older clients log what a hook raises, and it may hold the key
+        super().__init__()  # without text, because older clients log it, and it may contain the key
         self.message, self.status, self.codes, self.reply = message, status, codes, reply
         self.wait: float | None = None
         self.to = ""
 
     @classmethod
     def from_response(cls, status: int, body: str, headers: Mapping[str, str], url: str) -> Self:
-        """Read a response whose status is not 2xx; the names of headers in lower case."""
+        """Read a response whose status is not 2xx; header names are in lower case."""
         error = cls.from_object(_json(body), body, status)
         for name, unit in (("retry-after", 1.0), ("retry-after-ms", 0.001)):
             if re.fullmatch(r"\d{1,9}(\.\d+)?", value := headers.get(name, "").strip()):
                 error.wait = float(value) * unit
         if 300 <= status < 400 and "location" in headers:
-            with contextlib.suppress(ValueError):  # it is no URL
+            with contextlib.suppress(ValueError):  # not a URL
                 to = shown_url(urllib.parse.urljoin(url, headers["location"]))
                 error.to = to.removesuffix("/chat/completions").removesuffix("/v1/messages")
         return error
 
     @classmethod
     def from_object(cls, data: Any, text: str, status: int = 0) -> Self:
-        """Read an error object; `text` is what it was read from, `status` that of HTTP, if any."""
+        """Read an error object that was parsed from `text`; `status` is the HTTP status, if any."""
         error = data
         while True:
             if isinstance(error, list) and len(error) == 1:  # Gemini's
@@ -299,7 +299,7 @@ class ServerError(Exception):
 
 
 def raise_if_error(data: Any, text: str) -> None:
-    """Raise ServerError if a chunk or a choice contains an error, NotACompletion if it is none."""
+    """Raise ServerError if a chunk or choice contains an error, NotACompletion if it is invalid."""
     inner = data[0] if isinstance(data, list) and len(data) == 1 else data
     if isinstance(inner, dict) and (inner.get("error") or inner.get("object") == "error"):
         raise ServerError.from_object(inner, text)
@@ -307,13 +307,13 @@ def raise_if_error(data: Any, text: str) -> None:
         raise NotACompletion(text)
 
 
-# ── tokens and what they cost ─────────────────────────────────────────────────────────────────────
+# ── usage and costs ───────────────────────────────────────────────────────────────────────────────
 
 
 def usage_in(part: dict[str, Any]) -> Usage | None:
-    """The usage in a body or a chunk of a stream; None for none. Nothing is estimated.
+    """The usage in a body or a chunk, or None. Nothing is estimated.
 
-    The cached tokens are part of the input.
+    The cached tokens are included in the input tokens.
     """
     usage = part.get("usage") or mapping(part.get("x_groq")).get("usage")
     if not isinstance(usage, dict):
@@ -332,7 +332,7 @@ def _count(data: Any, name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per million tokens: sent, sent and cached by the endpoint, written."""
+    """USD per million tokens: input, cached input, output."""
 
     input: float
     cached: float
@@ -347,7 +347,7 @@ class Price:
 
 @functools.lru_cache(maxsize=64)
 def price_of(base_url: str, model: str) -> Price | None:
-    """The price of a model at an endpoint, or None; that of very long prompts may be higher."""
+    """The price of a model at an endpoint, or None; very long prompts may cost more."""
     sent = cost_of(base_url, model, input_tokens=1000)
     cached = cost_of(base_url, model, input_tokens=1000, cache_read_tokens=1000)
     written = cost_of(base_url, model, output_tokens=1000)
@@ -357,7 +357,7 @@ def price_of(base_url: str, model: str) -> Price | None:
 
 
 def cost_of(base_url: str, model: str, **tokens: int) -> float | None:
-    """USD for tokens by genai-prices, or None; `tokens` are the fields of its ``Usage``."""
+    """USD for tokens according to genai-prices, or None; `tokens` are fields of its ``Usage``."""
     try:
         prices = importlib.import_module("genai_prices")
         usage = prices.Usage(**tokens)

@@ -1,4 +1,4 @@
-"""Models behind OpenAI-compatible endpoints. The only file that imports openai, on first use."""
+"""Models behind OpenAI-compatible endpoints. Only this module imports openai, on first use."""
 
 from __future__ import annotations
 
@@ -22,25 +22,27 @@ class OpenAIModel(RemoteModel):
 
     Args:
         model: The model's name; None for the endpoint's default, or its first model.
-        base_url: Where the API begins; None for OPENAI_BASE_URL, else OpenAI.
-        api_key: None for OPENAI_API_KEY; most local servers need none.
+        base_url: The base URL of the API; None for OPENAI_BASE_URL, or OpenAI.
+        api_key: The API key; None for OPENAI_API_KEY. Most local servers need none.
         timeout: Seconds without data after which a request fails; None for 300.
-        max_retries: How often a temporary failure (429, 5xx, no connection) is retried; None for 3.
+        max_retries: Maximum number of retries after a temporary failure (429, 5xx, no connection);
+            None for 3.
         stream: Whether replies are streamed. An interrupt ends a streamed request at the server.
-        headers: Further headers of every request (``{"X-Team": "data"}``).
-        query: Fields of every request's query (``{"api-version": "2024-10-21"}``), beside those of
-            `base_url`.
-        request: Further fields of every request, in the endpoint's own form (``temperature=0``).
+        headers: Additional headers of every request (``{"X-Team": "data"}``).
+        query: Query parameters of every request (``{"api-version": "2024-10-21"}``), in addition to
+            those of `base_url`.
+        request: Additional fields of every request, as the endpoint defines them
+            (``temperature=0``).
 
     Raises:
-        ConfigurationError: The URL, the key, a limit or a field cannot be used.
+        ConfigurationError: The URL, the key, a limit or a field is invalid.
     """
 
     default_url = OPENAI_URL
 
     @property
     def name(self) -> str:
-        """The model's name, as it is shown and sent; the endpoint's first one if none was given."""
+        """The model's name in requests and in the trace; by default the endpoint's first model."""
         if self._model is None and self.base_url.startswith(OPENAI_URL):
             self._model = DEFAULT_OPENAI_MODEL
         return super().name
@@ -54,7 +56,7 @@ class OpenAIModel(RemoteModel):
         return key_header(self.base_url, self._key or "none")
 
     def body(self, ask: AskModel) -> dict[str, Json]:
-        """The body of a request, in the form that the endpoint is known to accept."""
+        """The body of a request, in a form that the endpoint accepts, as far as known."""
         return body_of(ask, self._capabilities(self.name), self.request, stream=self.stream)
 
     def _send(
@@ -69,7 +71,7 @@ class OpenAIModel(RemoteModel):
 
 
 def key_header(url: str, key: str) -> dict[str, str]:
-    """The header of a key; Azure expects keys, but not tokens, in a header of its own."""
+    """The header for a key; Azure expects keys, but not tokens, in a special header."""
     host = urllib.parse.urlsplit(url).hostname or ""
     if re.search(r"\.azure\.(?:com|us|cn)", host) and key.count(".") != 2:
         return {"api-key": key}

@@ -1,8 +1,8 @@
-"""What models behind an HTTP API share: settings, requests, retries, connections, model lists.
+"""The base class of models behind an HTTP API: requests, retries, connections, model lists.
 
-Messages and tools travel in ``extra_body`` and streams are read as bytes: a provider's client would
-walk every message on every request and build an object for every token. Retries are ours, so that
-they are shown.
+Messages and tools are sent in ``extra_body`` and streams are read as bytes, because a provider's
+client would copy every message on every request and create an object for every token. Retries are
+done here, not by the client, so that they can be shown.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, Request
 from archytas_nb.models.secrets import mask_secrets
 
 FIRST_WAIT_SECONDS = 0.5
-"""Seconds before the first retry, where the server does not say; each further wait is doubled."""
+"""Seconds before the first retry, unless the server says otherwise; doubled for each retry."""
 _LISTING_SECONDS = 10.0
 
 
@@ -60,11 +60,11 @@ class RemoteModel:
 
     client = "OpenAI"  # its name in the provider's package
     default_url = ""
-    # What holds the key and the base URL, for messages; the first words are environment variables.
+    # The settings of the key and the base URL, for messages; the first words are the variables.
     key_name = "OPENAI_API_KEY (or %config ArchytasNB.api_key)"
     url_name = "OPENAI_BASE_URL (or %config ArchytasNB.base_url)"
     path: tuple[str, ...] = ("/chat/completions",)  # removed from the end of a base URL, in order
-    alternatives: tuple[str, ...] = ()  # fields of ours that are left out if they are rejected
+    alternatives: tuple[str, ...] = ()  # our own fields that are omitted if rejected
     listing: Mapping[str, Any] = MappingProxyType({})  # arguments for the list of models
 
     def __init__(
@@ -106,31 +106,31 @@ class RemoteModel:
             raise ConfigurationError(f"max_retries is {max_retries!r}; {expected}")
         self.stream = stream
         self.request = checked_fields(request)
-        self.server = ""  # which model server answers, if it was discovered
-        self.keeps_connections = True  # llama.cpp closes a connection after a stream
+        self.server = ""  # the kind of model server, if it was discovered
+        self.keeps_connections = True  # False for llama.cpp: it closes them after a stream
 
-    # ── how an API is spoken ──────────────────────────────────────────────────────────────────────
+    # ── the API of a provider ─────────────────────────────────────────────────────────────────────
 
     def _package(self) -> Any:
         """The provider's package, imported on first use."""
         raise NotImplementedError
 
     def _key_header(self) -> dict[str, str]:
-        """The header that carries the key."""
+        """The header with the key."""
         raise NotImplementedError
 
     def _send(
         self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any
     ) -> Any:
-        """Send a request; `kwargs` are the client's. Returns a context manager of the response."""
+        """Send a request; `kwargs` are for the client. Return a context manager of the response."""
         raise NotImplementedError
 
     def _new_builder(self) -> ReplyBuilder:
-        """An empty reply, to which its pieces are added."""
+        """An empty builder for the reply."""
         raise NotImplementedError
 
     def _capabilities(self, name: str) -> Capabilities:
-        """What this model is known to support at this endpoint."""
+        """What this model supports at this endpoint, as far as known."""
         return capabilities_of(self.base_url, name)
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────
@@ -140,33 +140,33 @@ class RemoteModel:
 
     @property
     def name(self) -> str:
-        """The model's name, as it is shown and sent; the endpoint's first one if none was given."""
+        """The model's name in requests and in the trace; by default the endpoint's first model."""
         if self._model is None:
             self._model = self._first_served()
         return self._model
 
     def mark_discovered(self, server: str, context: int | None) -> None:
-        """Note that the endpoint was found on this machine, and its model's context in tokens."""
+        """Store that the endpoint was discovered on this machine, with the context in tokens."""
         self.server = server
         capabilities = self._capabilities(self.name)
         capabilities.context_tokens = capabilities.context_tokens or context
 
     @property
     def is_small(self) -> bool:
-        """Whether it is a small model by its name; those get additional checks."""
+        """Whether it is a small model, judged by its name; small models get additional checks."""
         try:
             return is_small(self.name)
-        except (ModelError, ConfigurationError):  # the request will say what is wrong
+        except (ModelError, ConfigurationError):  # the request will report the error
             return False
 
     @property
     def context_tokens(self) -> int | None:
-        """Maximum tokens of a conversation with its reply, if the endpoint reports it."""
+        """Maximum number of tokens in a conversation and its reply, if the endpoint reports it."""
         return None if self._model is None else self._capabilities(self._model).context_tokens
 
     @property
     def price(self) -> Price | None:
-        """What its tokens cost, if known; other service tiers have other prices."""
+        """The price of its tokens in the default service tier, if known."""
         is_standard = self.request.get("service_tier", "default") == "default"
         if is_local(self.base_url) or not is_standard:
             return None
@@ -174,20 +174,20 @@ class RemoteModel:
 
     @property
     def protocol(self) -> Literal["react", "native"]:
-        """What ``protocol="auto"`` means, by what is known of the endpoint."""
+        """The protocol for ``protocol="auto"``, as far as the endpoint's capabilities are known."""
         return self._capabilities(self.name).protocol
 
     def complete(self, ask: AskModel) -> ReplyStream:
         """Ask for one reply.
 
         Yields:
-            Pieces of text as they come, and retries, after which the reply begins anew.
+            The pieces of the reply, and retries, after which the reply starts again.
 
         Returns:
             The reply.
 
         Raises:
-            ModelError: No usable reply came; the message names the URL and what to do next.
+            ModelError: There is no usable reply; the message contains the URL and advice.
         """
         started = perf_counter()
         deadline = Deadline(ask.seconds)
@@ -235,7 +235,7 @@ class RemoteModel:
                         text = b"".join(chunks).decode("utf-8", "replace")
                         reply = from_body(text, self._new_builder)
             except Exception as error:  # noqa: BLE001 - judged below
-                # Older clients wrap what a hook raises.
+                # Older clients wrap the exceptions of hooks.
                 generated = getattr(error.__cause__ or error, "reply", None)
                 if generated is not None:
                     return generated  # type: ignore[no-any-return]
@@ -257,12 +257,12 @@ class RemoteModel:
         if not isinstance(error, (getattr(self._package(), f"{self.client}Error"), ServerError)):
             return error
         failed = self.errors.of_client(error, self.timeout, name, ask)
-        # A status of the server counts more than the time that it took.
+        # A server's status takes precedence over a timeout.
         return (None if failed.error.status else connection.failure()) or failed
 
     @contextmanager
     def _connection(self, timeout: float, deadline: Deadline) -> Iterator[Connection]:
-        """A connection for one request, an open one if there is one."""
+        """A connection for one request; an open one is reused."""
         fields = (*self._headers.items(), *self._query.items())
         key = (self.base_url, type(self), self._key, self._user, self.timeout, fields)
         idle = _CLIENTS.setdefault(key, [])
@@ -271,8 +271,8 @@ class RemoteModel:
             with connection.within(timeout, deadline):
                 yield connection
         except KeyboardInterrupt:
-            # It may have hit the client where it knows of no connection to close: close it all, or
-            # the server would go on writing the reply.
+            # The client may not yet know about its connection: close everything, otherwise the
+            # server would continue to generate the reply.
             connection.client.close()
             raise
         except BaseException:
@@ -281,20 +281,20 @@ class RemoteModel:
         idle.append(connection)
 
     def _connect(self) -> Connection:
-        """A client with a connection of its own; the first one costs 30 ms."""
+        """Create a client with its own connection; the first one takes 30 ms."""
         package, limits = self._package(), self._timeouts(self.timeout, Deadline())
         headers = {**self._key_header(), "Accept-Encoding": "gzip, deflate", **self._headers}
         connection = Connection(self.errors)
 
         def drop_default_key(request: Any) -> Any:
-            # The client writes its key into one of these, and Azure takes that for a token.
+            # The client adds one of these headers, which Azure would treat as a token.
             for name in {"authorization", "x-api-key"}.difference(map(str.lower, headers)):
                 request.headers.pop(name, None)
             return request
 
         try:
             http = package.DefaultHttpxClient(
-                # A proxy of the environment cannot reach this machine's own servers.
+                # A configured proxy cannot reach servers on this machine.
                 trust_env=not is_local(self.base_url),
                 timeout=limits,
                 auth=self._user or drop_default_key,
@@ -304,9 +304,9 @@ class RemoteModel:
                     "response": [connection.on_response],
                 },
             )
-        except (ImportError, OSError, ValueError) as error:  # of a proxy, or a certificate
+        except (ImportError, OSError, ValueError) as error:  # from a proxy or a certificate
             why = mask_secrets(str(error)).rstrip(".")
-            text = f"no connection to {self.base_url!r} is possible in this environment: {why}"
+            text = f"cannot create a client for {self.base_url!r} in this environment: {why}"
             advice = "Check HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
             raise ConfigurationError(f"{text}. {advice}") from error
         connection.client = getattr(package, self.client)(
@@ -321,7 +321,7 @@ class RemoteModel:
         return connection
 
     def _timeouts(self, timeout: float, deadline: Deadline) -> Any:
-        """The client's own timeouts: only that to connect; `Connection` has the others."""
+        """The timeouts for the client: only that to connect; `Connection` handles the others."""
         connect = deadline.cap(min(CONNECT_SECONDS, timeout))
         return self._package().Timeout(None, connect=connect)
 
@@ -340,7 +340,7 @@ class RemoteModel:
         """The names of the models that the endpoint serves.
 
         Raises:
-            ModelError: The endpoint does not say.
+            ModelError: The endpoint does not list them.
         """
         try:
             return [model.name for model in self.listed()]
@@ -348,7 +348,7 @@ class RemoteModel:
             raise self._with_advice(failed.error) from None
 
     def listed(self, seconds: float = _LISTING_SECONDS) -> tuple[Served, ...]:
-        """The models that are served, within a short time; raises `RequestError`."""
+        """The models that the endpoint serves, with a short timeout; raises `RequestError`."""
         seconds = min(self.timeout, seconds)
         limits = self._timeouts(
             seconds, Deadline()
@@ -373,7 +373,7 @@ class RemoteModel:
         return models
 
     def _with_advice(self, error: ModelError) -> ModelError:
-        """Add to an error the models that there are, or where the API may begin."""
+        """Add to an error the available models, or the likely base URL of the API."""
         if error.kind == "not_found":
             with suppress(RequestError):
                 names = [self.errors.clean(model.name) for model in self.listed()]
@@ -389,7 +389,7 @@ class RemoteModel:
 
 
 def _models_in(data: Any) -> tuple[Served, ...]:
-    """The models in an endpoint's answer; raises LookupError or TypeError if it is invalid."""
+    """The models in an endpoint's response; raises LookupError or TypeError if it is invalid."""
     models = []
     for item in [item for item in list(data["data"]) if isinstance(item, dict)]:
         # fields of vLLM, LM Studio and Anthropic
@@ -403,12 +403,12 @@ def _models_in(data: Any) -> tuple[Served, ...]:
 def with_retries(
     ask: Callable[[], ReplyStream], max_retries: int, deadline: Deadline, errors: EndpointErrors
 ) -> ReplyStream:
-    """Ask again after a `RequestError` that may pass; yields each retry with its wait.
+    """Retry after a temporary `RequestError`; yields each retry with its wait.
 
-    A wait that would not end before the deadline is not begun.
+    There is no retry if the wait would exceed the deadline.
 
     Raises:
-        ModelError: No reply came.
+        ModelError: There is no reply.
     """
     tried = 0
     while True:
@@ -434,12 +434,12 @@ def with_retries(
 _CLIENTS: dict[Any, list[Connection]] = {}
 """The connections that are not in use, by base URL, key, timeout, headers and query."""
 
-if hasattr(os, "register_at_fork"):  # a child's requests would be mixed with its parent's
+if hasattr(os, "register_at_fork"):  # a child process must not share connections
     os.register_at_fork(after_in_child=_CLIENTS.clear)
 
 
 def close_clients(base_url: str | None = None) -> None:
-    """Close the idle connections to an endpoint that will not be asked again, or all of them."""
+    """Close the idle connections to an endpoint that is no longer used, or all of them."""
     at = base_url and endpoint_of(base_url)[0]
     for key in [key for key in _CLIENTS if at in (None, key[0])]:
         for connection in _CLIENTS.pop(key):

@@ -229,7 +229,9 @@ def test_a_model_that_only_reasoned_gets_more_tokens_from_then_on() -> None:
         can = Capabilities()
         _, once = plays(thought, ModelReply("fine", usage=Usage(1, 10, 0, 500)))
         said, reply = heard(adapt_request(once, ASK_ASKING, can, stream=True))
-        assert said == ["the reply was cut off during reasoning; asking again with a higher limit"]
+        assert said == [
+            "the reply was truncated during reasoning; asking again with a higher limit"
+        ]
         assert (reply.text, reply.usage) == ("fine", Usage(2, 20, 0, 600))
         assert can.thinks
         assert body_of(ASK_ASKING, can, {}, stream=True)["max_tokens"] == 800

@@ -71,7 +71,7 @@ def test_images_are_replaced_with_text_for_an_endpoint_without_vision() -> None:
         again, _ = complete(told(server), messages=PICTURE)
     assert reply.text == "fine"
     assert [each.text for each in seen if isinstance(each, Notice)] == [
-        "the endpoint accepts no images per request: the others are replaced with a line of text"
+        "the endpoint accepts no images per request: the others are replaced by a line of text"
     ]
     assert not any(isinstance(each, Notice) for each in again)
     assert len(server.chats) == 3
@@ -515,7 +515,7 @@ def test_a_run_switches_to_the_text_protocol_if_calls_are_written_as_text() -> N
     first, second, third = (chat.body for chat in server.chats)
     assert (run.answer, run.protocol, stock.asked) == ("Three.", "react", ["apples"])
     assert said(run, "protocol") == [
-        "the model writes its calls into the text: going on with the text protocol"
+        "the model writes its calls into the text: continuing with the text protocol"
     ]
     assert "tools" in first
     assert "tools" not in second
